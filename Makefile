@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The user's door: `make help`.
+
+# The kernel to build for: the newest one whose headers are installed, never the running one (which a package
+# build or a container does not share).
+release_of = sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' $(1)/include/generated/utsrelease.h 2>/dev/null
+KDIR ?= $(shell for dir in /lib/modules/*/build /usr/src/linux-headers-*; do \
+		[ ! -e "$$dir/Module.symvers" ] || echo "$$($(call release_of,$$dir)) $$dir"; \
+	done | sort -V | tail -n 1 | cut -d' ' -f2)
+
+# Kbuild writes beside the sources. It is given a mirror of symbolic links instead, one for each kernel, so
+# that two kernels do not fight and the sources may be read-only.
+NAME ?= $(shell $(call release_of,$(KDIR)))
+OUT ?= $(CURDIR)/build/modules/$(NAME)
+
+# The kernels of the lab (scripts/kernels.sh puts them below build/kernels).
+KERNELS ?= 6.1 6.12
+
+jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole
+mirrored := Kbuild include kapi net drivers scripts selftests/kapi
+
+all: modules
+
+modules: mirror
+	@scripts/build-modules.sh $(OUT) $(KDIR) $(kbuild)
+
+mirror:
+	@test -n "$(KDIR)" || \
+		{ echo "No kernel headers are installed: install linux-headers-amd64, or give KDIR=" >&2; \
+		exit 1; }
+	@test -e $(KDIR)/Module.symvers || { echo "$(KDIR) holds no kernel headers" >&2; exit 1; }
+	@mkdir -p $(OUT)
+	@for path in $(mirrored); do \
+		[ ! -e $$path ] || { mkdir -p $(OUT)/$$(dirname $$path) && \
+			cp -rsf $(CURDIR)/$$path $(OUT)/$$(dirname $$path)/; } || exit 1; \
+	done
+	@find $(OUT) -xtype l -delete
+
+# For both kernels of the lab, with the test modules, warnings being errors.
+modules-all: $(KERNELS:%=modules-%)
+
+modules-%: build/kernels/%/headers
+	@$(MAKE) --no-print-directory modules NAME=$* KDIR=$(CURDIR)/build/kernels/$*/headers HAWSER_TESTS=y \
+		KCFLAGS=-Werror
+
+build/kernels/%-debug/headers: scripts/debug-kernel/machine.config scripts/debug-kernel/debug.config
+	scripts/debug-kernel.sh $*-debug
+
+build/kernels/%-kcsan/headers: scripts/debug-kernel/machine.config scripts/debug-kernel/kcsan.config
+	scripts/debug-kernel.sh $*-kcsan
+
+build/kernels/%/headers:
+	scripts/kernels.sh $*
+
+# Where the kernel has no signing key to sign with, Kbuild is told not to try. depmod is run here because Kbuild does so
+# only when it finds System.map, which header packages do not hold.
+modules_install: modules
+	@$(kbuild) INSTALL_MOD_DIR=updates $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) \
+		DEPMOD=true modules_install
+	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) $$($(call release_of,$(KDIR)))
+
+# The programs that tests put into virtual machines: static, because nothing else is in there.
+programs:
+	@$(static_tools)
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/rds
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
+
+# Everything that can be tested: selftests/plan. ONLY='interop/ api' runs a part of it.
+check:
+	@scripts/setup.sh build host lab
+	@scripts/check.py $(ONLY:%=--only '%')
+
+# The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with all that is to be known about it.
+sim:
+	@scripts/setup.sh host
+	@$(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk sim HOST=g++ $(SEEDS:%=SEEDS=%) $(MINUTES:%=MINUTES=%) \
+		$(SEED:%=SEED=%)
+
+# The tests in virtual machines once more, on a kernel with every check that the kernel knows.
+DEBUG_KERNEL ?= 6.1-debug
+
+check-debug:
+	@scripts/setup.sh build lab kernel
+	@scripts/debug-kernel.sh $(DEBUG_KERNEL)
+	@$(MAKE) --no-print-directory modules-$(DEBUG_KERNEL) programs
+	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
+	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
+
+# Two virtual machines that talk over RDS, told as a story.
+MACHINES ?= a=6.1:ours b=6.1:ours
+machines = $(MACHINES:%=--host '%')
+
+run: lab-ready
+	@scripts/lab/lab run $(machines) selftests/rds/story.sh && echo 'It works: the modules carried all of it.' || \
+		{ echo 'It does not work here; what happened stands above.' >&2; exit 1; }
+
+# The same two machines with a shell in each.
+lab: lab-ready
+	@scripts/lab/lab shell $(machines) $(patsubst %,--file build/static/%,rds-ping rds-info rds-stress)
+
+# What those machines need, and no more. Two words of MACHINES' NAME=KERNEL:SUITE matter here.
+booted = $(sort $(foreach machine,$(MACHINES),$(word 2,$(subst :, ,$(subst =, ,$(machine))))))
+static_tools = $(MAKE) $(jobs) --no-print-directory -f tools/Makefile O=build/static STATIC=1
+
+lab-ready:
+	@scripts/setup.sh build lab
+	@scripts/kernels.sh $(booted)
+	@echo 'building modules and programs, which takes minutes the first time (build/ready.log)'
+	@$(MAKE) --no-print-directory $(booted:%=modules-%) >build/ready.log 2>&1 && \
+		$(static_tools) >>build/ready.log 2>&1 || { cat build/ready.log >&2; exit 1; }
+
+# The fuzzers, for so long each.
+fuzz:
+	@scripts/setup.sh host
+	@$(MAKE) $(jobs) --no-print-directory -f selftests/host.mk fuzz FUZZ_SECONDS=$$(($(or $(MINUTES),10) * 60))
+
+# The core's lines and branches that tests on this machine execute.
+coverage:
+	@scripts/setup.sh host
+	@$(MAKE) $(jobs) --no-print-directory -f selftests/coverage.mk
+
+# Ours against the kernel's own RDS and raw TCP: what a message costs. Tables and JSON in build/bench.
+bench: modules-all
+	@$(MAKE) --no-print-directory -C selftests/bench
+	@scripts/bench/bench $(BENCH)
+
+clean:
+	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
+
+help:
+	@echo 'make                  builds the modules for KDIR=$(KDIR)'
+	@echo '                      into build/modules/$(NAME)'
+	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
+	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
+	@echo 'make run              two virtual machines move data over RDS, told as a story'
+	@echo 'make lab              the same two machines with a shell in each'
+	@echo "make check            all tests; ONLY='api interop/' runs those whose names hold one of these"
+	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
+	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
+	@echo 'make fuzz             the fuzzers, MINUTES= each'
+	@echo 'make coverage         how much of the core the tests on this machine execute'
+	@echo 'make bench            what a message costs: ours, the kernel'"'"'s own and raw TCP'
+	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
+
+.PHONY: all modules mirror modules-all modules_install programs clean help
+.PHONY: run lab lab-ready check check-debug sim fuzz coverage bench
+.DEFAULT_GOAL := all

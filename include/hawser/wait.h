@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+// Waiting for a condition, free of lost wake-ups.
+#pragma once
+
+#include <hawser/result.h>
+#include <kapi/wait.h>
+
+namespace hw {
+
+class WaitQueue : Pinned {
+public:
+    WaitQueue() { kapi_waitq_init(&queue_); }
+    // Wakes all waiters and pollers; the condition was changed before.
+    void wake(unsigned events = KAPI_IN | KAPI_OUT)
+    {
+        if (kapi_waitq_active(&queue_))
+            kapi_wake(&queue_, events);
+    }
+    kapi_waitq* c() { return &queue_; }
+
+    // Sleeps until condition() is true. Fails with ETIMEDOUT or EINTR, and only when the last condition() was false: it
+    // may take what was waited for.
+    template <class Condition> Result<> wait_until(u64 deadline_ns, Condition&& condition)
+    {
+        kapi_waiter waiter;
+        kapi_wait_begin(&queue_, &waiter);
+        int err = 0;
+        bool met;
+        while (!(met = condition()) && err == 0)
+            err = kapi_park(&waiter, deadline_ns);
+        kapi_wait_end(&queue_, &waiter);
+        return check(met ? 0 : err);
+    }
+
+private:
+    kapi_waitq queue_;
+};
+
+} // namespace hw

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Time, chance, the log, modules, namespaces. */
+#ifndef KAPI_HOST_H
+#define KAPI_HOST_H
+
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+kapi_u64 kapi_now_ns(void) KAPI_NOEXCEPT;       /* [any] monotonic */
+kapi_u64 kapi_real_ns(void) KAPI_NOEXCEPT;      /* [any] wall clock, since 1970 */
+kapi_u64 kapi_local_clock_ns(void) KAPI_NOEXCEPT; /* [any] cheap clock for latency traces */
+kapi_u32 kapi_random_u32(void) KAPI_NOEXCEPT;   /* [any] unpredictable */
+
+enum kapi_log_level { KAPI_LOG_ERR = 3, KAPI_LOG_WARN = 4, KAPI_LOG_NOTICE = 5, KAPI_LOG_INFO = 6, KAPI_LOG_DEBUG = 7 };
+/* [any] One line, rate-limited; printf-like with the host's %d %u %s %llu %lld %x and no pointer formats. */
+void kapi_log(enum kapi_log_level level, const char *format, ...) KAPI_NOEXCEPT __attribute__((format(printf, 2, 3)));
+/* [any] Logs and, in a debug build or the simulator, stops: an invariant of ours is broken. */
+void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
+
+/* [any] Takes a reference to a module that may be unloading: 0 when it is (then it must not be called). */
+int kapi_module_get(struct kapi_module *module) KAPI_NOEXCEPT;
+void kapi_module_put(struct kapi_module *module) KAPI_NOEXCEPT; /* [any] */
+
+/*
+ * [any] Where a module keeps the root of its state: a pointer that is NULL when the module is loaded. The simulator has
+ * one set for each node, so core has no other mutable static.
+ */
+enum kapi_slot { KAPI_SLOT_RDS, KAPI_SLOT_RDS_TCP, KAPI_SLOT_RDS_RDMA, KAPI_SLOT_KCM, KAPI_SLOT_RTRS, KAPI_SLOTS };
+void **kapi_module_slot(enum kapi_slot slot) KAPI_NOEXCEPT;
+
+/* [any] Is addr an address of this host in net? scope, when not 0, names the interface that must hold it. */
+int kapi_net_is_local(struct kapi_net *net, const struct kapi_addr *addr) KAPI_NOEXCEPT;
+/* [any] Changes whenever an address or interface of net was added, removed or moved: caches compare it. */
+kapi_u32 kapi_net_addr_generation(struct kapi_net *net) KAPI_NOEXCEPT;
+/* [any] The lowest and highest automatic TCP port of net. */
+void kapi_net_port_range(struct kapi_net *net, kapi_u16 *low, kapi_u16 *high) KAPI_NOEXCEPT;
+/* [any] Is this the host's first namespace? */
+int kapi_net_is_initial(struct kapi_net *net) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

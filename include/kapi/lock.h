@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Spinlocks. There is one kind: taken with bottom halves off, because stream callbacks run in them. Never taken from
+ * a hard interrupt. A lock's class is its rank in the order of locking (lower rank first) and its name for lockdep.
+ * Locks of equal rank are not nested.
+ */
+#ifndef KAPI_LOCK_H
+#define KAPI_LOCK_H
+
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+struct kapi_lock_class {
+	const char *name;
+	unsigned int rank;
+	unsigned long key[KAPI_SIZE_LOCK_KEY / sizeof(unsigned long)]; /* lockdep's static key; zero-initialised */
+};
+
+struct kapi_spin {
+	unsigned long opaque[KAPI_SIZE_SPIN / sizeof(unsigned long)];
+};
+
+/* [any] cls must live as long as the module (a static object). */
+void kapi_spin_init(struct kapi_spin *lock, struct kapi_lock_class *cls) KAPI_NOEXCEPT;
+void kapi_spin_lock(struct kapi_spin *lock) KAPI_NOEXCEPT;   /* [any] */
+void kapi_spin_unlock(struct kapi_spin *lock) KAPI_NOEXCEPT; /* [any] by the holder */
+/* [any] True when the calling context holds the lock, where the host can tell (else always true): for assertions. */
+int kapi_spin_is_held(struct kapi_spin *lock) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

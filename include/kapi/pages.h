@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Bytes in pages that may be handed to the network by reference, and the vector that carries them. */
+#ifndef KAPI_PAGES_H
+#define KAPI_PAGES_H
+
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+/*
+ * A piece of what is to be written to a stream. With page NULL the bytes at addr are copied by the stream before the
+ * call returns; otherwise length bytes at offset of page are handed over by reference and must stay readable and
+ * unchanged until acknowledged.
+ */
+struct kapi_segment {
+	const void *addr;
+	void *page;
+	kapi_u32 offset;
+	kapi_u32 length;
+};
+
+/* A fixed number of bytes in pages; immutable once made. One owner; freeing it leaves alone what the network still
+ * holds. */
+struct kapi_pages;
+
+/* [task] Copies length bytes of the user's message into fresh pages. -ENOMEM, -EFAULT. */
+int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **pages) KAPI_NOEXCEPT;
+/*
+ * [task] Pins the user's own pages (MSG_ZEROCOPY), charged to the memlock limit. -EFAULT, -ENOBUFS (limit), -ENOMEM,
+ * -EMSGSIZE (more pieces than fit).
+ */
+int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **pages) KAPI_NOEXCEPT;
+void kapi_pages_free(struct kapi_pages *pages) KAPI_NOEXCEPT;                          /* [any] NULL allowed */
+kapi_size kapi_pages_length(const struct kapi_pages *pages) KAPI_NOEXCEPT;             /* [any] */
+kapi_size kapi_pages_true_size(const struct kapi_pages *pages) KAPI_NOEXCEPT;          /* [any] memory held */
+/*
+ * [any] Fills at most count segments with the bytes from offset to the end and returns how many were filled; fewer
+ * bytes than asked for only when count ran out.
+ */
+unsigned int kapi_pages_segments(const struct kapi_pages *pages, kapi_size offset, struct kapi_segment *segments,
+				 unsigned int count) KAPI_NOEXCEPT;
+/* [task] Copies length bytes from offset to the user's message. -EFAULT. */
+int kapi_pages_to_msg(const struct kapi_pages *pages, kapi_size offset, kapi_size length,
+		      struct kapi_msg *msg) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

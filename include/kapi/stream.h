@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * TCP streams.
+ *
+ * Receiving is a push: when bytes are there the host calls rx(), with the stream's own lock held, in a context that
+ * must not sleep: in a bottom half, or in a task that is in some stream call at the time. rx() may take core locks,
+ * allocate and queue work; it makes no stream call on any stream (none but kapi_rx_*), nor may any other callback. What
+ * it does not consume stays with TCP, closes the window and is offered again after kapi_stream_resume().
+ */
+#ifndef KAPI_STREAM_H
+#define KAPI_STREAM_H
+
+#include <kapi/pages.h>
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+struct kapi_stream;
+struct kapi_listener;
+struct kapi_rx;    /* bytes on offer, valid during rx() only */
+struct kapi_rxbuf; /* received bytes kept by reference */
+
+enum kapi_stream_event {
+	KAPI_STREAM_ESTABLISHED = 1,
+	KAPI_STREAM_EOF = 2,    /* the peer sent FIN; what came before it has been or will be offered */
+	KAPI_STREAM_CLOSED = 3, /* reset, time-out, or both directions closed: nothing can be sent any more */
+};
+
+struct kapi_stream_ops {
+	/* Returns how many of the length bytes on offer were consumed. Called repeatedly while all is consumed. */
+	kapi_size (*rx)(void *context, struct kapi_rx *rx, kapi_size length);
+	/* The peer acknowledged up to una (TCP sequence space), or there is room to write again. */
+	void (*acked)(void *context, kapi_u32 una);
+	void (*event)(void *context, enum kapi_stream_event event, int error);
+};
+
+struct kapi_stream_options {
+	kapi_u32 sndbuf, rcvbuf; /* bytes, 0: the kernel tunes itself */
+	kapi_u32 keepalive_idle_s, keepalive_interval_s, keepalive_count;
+	kapi_u8 nodelay;
+};
+
+/*
+ * [sleep] Starts to connect local -> remote (local->port 0: automatic) and returns without waiting; event() tells the
+ * rest, possibly before this returns. -EADDRINUSE, -EADDRNOTAVAIL, -ENETUNREACH, -ENOMEM, ... : nothing was made.
+ * The stream does not hold its namespace; its owner closes it before the namespace goes.
+ */
+int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, const struct kapi_addr *remote,
+			const struct kapi_stream_options *options, const struct kapi_stream_ops *ops, void *context,
+			struct kapi_stream **stream) KAPI_NOEXCEPT;
+
+/*
+ * [sleep] Listens on addr (:: or the v4-mapped any address for all). ready() is [any]: accept from work. It may be called
+ * before this returns, but not before *listener is set; after an error *listener means nothing.
+ */
+int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int backlog,
+		void (*ready)(void *context), void *context, struct kapi_listener **listener) KAPI_NOEXCEPT;
+/*
+ * The end of a listener has two steps, for the work that ready() queued may be accepting: stop, wait for that work, close.
+ */
+void kapi_listener_stop(struct kapi_listener *listener) KAPI_NOEXCEPT; /* [sleep] ready() has returned for good */
+/* [sleep] After kapi_listener_stop(), and nobody is in kapi_accept(). What was not accepted is reset. */
+void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
+/* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. */
+int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAPI_NOEXCEPT;
+/* [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. */
+void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
+			const struct kapi_stream_ops *ops, void *context) KAPI_NOEXCEPT;
+/* [any] Both ends' addresses. */
+void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) KAPI_NOEXCEPT;
+/* [sleep] New buffer sizes for a live stream (0: leave as it is). */
+void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u32 rcvbuf) KAPI_NOEXCEPT;
+
+/*
+ * [sleep] Appends the segments in order, without waiting for room: returns the number of bytes taken (maybe 0: acked()
+ * follows when there is room) or the error that ended the stream (-EPIPE, -ECONNRESET, ...). *end_seq is the TCP
+ * sequence number after the last byte taken. more: further bytes follow soon, so do not push a partial packet.
+ */
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
+			  kapi_u32 *end_seq) KAPI_NOEXCEPT;
+/* [sleep] Offers unread bytes to rx() until it declines or none are left. Returns the bytes still unread (0: drained).
+ */
+kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
+/* [sleep] Sends FIN after what was written; receiving goes on. */
+void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
+/*
+ * [sleep] No callback runs during or after. Frees the stream; unread bytes are lost (resume first). abort: reset
+ * instead of FIN, and what was not yet sent is discarded.
+ */
+void kapi_stream_close(struct kapi_stream *stream, int abort) KAPI_NOEXCEPT;
+
+/* What TCP knows of the peer. */
+struct kapi_stream_health {
+	kapi_u32 una, next;         /* oldest unacknowledged and next sequence number to be sent */
+	kapi_u32 write_seq;         /* after the last byte accepted */
+	kapi_u32 unread;            /* bytes received and not consumed */
+	kapi_u64 last_ack_ns;       /* when the peer was last heard, on kapi_now_ns()'s clock */
+	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
+	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
+};
+void kapi_stream_health(struct kapi_stream *stream,
+			struct kapi_stream_health *health) KAPI_NOEXCEPT; /* [any] not from its callbacks */
+
+/* From rx() only. Copies size bytes that start offset bytes into the offer. */
+void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;
+/* From rx() only. Keeps a part of the offer by reference: NULL when no memory. The caller owns it. */
+struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
+/* [any] What keeping the offer costs in memory. */
+kapi_size kapi_rx_true_size(const struct kapi_rx *rx) KAPI_NOEXCEPT;
+void kapi_rxbuf_free(struct kapi_rxbuf *buffer) KAPI_NOEXCEPT;                   /* [any] */
+kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) KAPI_NOEXCEPT;      /* [any] */
+kapi_size kapi_rxbuf_true_size(const struct kapi_rxbuf *buffer) KAPI_NOEXCEPT;   /* [any] */
+struct kapi_rxbuf **
+kapi_rxbuf_next(struct kapi_rxbuf *buffer) KAPI_NOEXCEPT; /* [any] the owner's link to chain buffers */
+void kapi_rxbuf_copy(const struct kapi_rxbuf *buffer, kapi_size offset, void *to,
+		     kapi_size size) KAPI_NOEXCEPT; /* [any] */
+/* [task] -EFAULT */
+int kapi_rxbuf_to_msg(const struct kapi_rxbuf *buffer, kapi_size offset, kapi_size size,
+		      struct kapi_msg *msg) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

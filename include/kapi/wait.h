@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Waiting, free of lost wake-ups when used like this:
+ *
+ *	kapi_wait_begin(&queue, &waiter);
+ *	while (!condition() && (err = kapi_park(&waiter, deadline)) == 0)
+ *		;
+ *	kapi_wait_end(&queue, &waiter);
+ *
+ * A wake-up between begin (or the previous park's return) and park makes park return at once.
+ */
+#ifndef KAPI_WAIT_H
+#define KAPI_WAIT_H
+
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+#define KAPI_FOREVER (~0ULL)
+
+/* What a wake-up is about; poll reports these to its caller (values of Linux's EPOLL*). */
+enum kapi_events {
+	KAPI_IN = 0x001,
+	KAPI_OUT = 0x004,
+	KAPI_ERR = 0x008,
+	KAPI_HUP = 0x010,
+	KAPI_RDNORM = 0x040,
+	KAPI_RDBAND = 0x080,
+	KAPI_WRNORM = 0x100,
+	KAPI_WRBAND = 0x200,
+};
+
+struct kapi_waitq {
+	unsigned long opaque[KAPI_SIZE_WAITQ / sizeof(unsigned long)];
+};
+struct kapi_waiter {
+	unsigned long opaque[KAPI_SIZE_WAITER / sizeof(unsigned long)];
+};
+struct kapi_poll; /* the poll call in progress */
+
+void kapi_waitq_init(struct kapi_waitq *queue) KAPI_NOEXCEPT;                              /* [any] */
+void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;               /* [any] wakes all */
+int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] somebody waits; full barrier before */
+void kapi_wait_begin(struct kapi_waitq *queue,
+		     struct kapi_waiter *waiter) KAPI_NOEXCEPT; /* [task] waiter on the stack */
+void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [task] */
+/* [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). */
+int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
+/* [task] Has the poll in progress woken by this queue too. */
+void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

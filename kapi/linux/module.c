@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hawser.ko: kapi for this kernel and the C++ runtime. It holds functions and no state of any protocol. */
+
+#include <linux/module.h>
+
+#include <kapi/linux.h>
+
+#include "pages.h"
+
+const int KAPI_ABI = 1;
+EXPORT_SYMBOL_GPL(KAPI_ABI);
+
+static int __init hawser_init(void)
+{
+	return 0;
+}
+
+static void __exit hawser_exit(void)
+{
+	kapi_fresh_pages_free();
+}
+
+module_init(hawser_init);
+module_exit(hawser_exit);
+
+MODULE_DESCRIPTION("hawser: what the hawser protocol modules ask of the kernel");
+MODULE_AUTHOR("The hawser project");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bytes in pages: copied from a user into fresh pages, or the user's own pages, pinned. Each piece holds one
+ * reference to its page.
+ *
+ * Every CPU has a ring of pages of 32 KiB (where such are to be had), of which it hands out parts in turn, so
+ * that a message is few pieces and small ones share a page. When the ring comes round to a page that nobody
+ * uses any more it is taken again: a new one would have to be cleared first, which costs as much as the
+ * copying.
+ */
+
+#include <linux/bvec.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/percpu.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include <kapi/linux.h>
+#include <kapi/pages.h>
+
+#include "pages.h"
+
+/* Bounds what one message may pin; 1 MiB of contiguous memory is 257 pieces. */
+#define PIECES_MAX 1024
+#define PIN_BATCH 16
+/* Bounds what a CPU keeps: 256 KiB. */
+#define FRESH_PAGES 8
+
+struct kapi_pages {
+	size_t length;
+	unsigned int count;
+	bool pinned;
+	struct mmpin account; /* of pinned pages, against the memlock limit */
+	struct bio_vec pieces[];
+};
+
+static struct kapi_pages *pages_create(unsigned int pieces)
+{
+	struct kapi_pages *pages = kvmalloc(struct_size(pages, pieces, pieces), GFP_KERNEL | __GFP_NOWARN);
+
+	if (pages) {
+		pages->length = 0;
+		pages->count = 0;
+		pages->pinned = false;
+		pages->account.user = NULL;
+		pages->account.num_pg = 0;
+	}
+	return pages;
+}
+
+static void add_piece(struct kapi_pages *pages, struct page *page, unsigned int offset, unsigned int length)
+{
+	struct bio_vec *piece = &pages->pieces[pages->count++];
+
+	piece->bv_page = page;
+	piece->bv_offset = offset;
+	piece->bv_len = length;
+	pages->length += length;
+}
+
+struct fresh_pages {
+	unsigned int current_page, offset; /* where the next part starts */
+	struct page *ring[FRESH_PAGES];
+};
+static DEFINE_PER_CPU(struct fresh_pages, fresh_pages);
+
+/*
+ * Takes up to left bytes of the CPU's current page or of the next one. False: there has to be a new page
+ * first.
+ */
+static bool take_part(struct kapi_pages *pages, size_t left)
+{
+	struct fresh_pages *fresh = get_cpu_ptr(&fresh_pages);
+	struct page *page = fresh->ring[fresh->current_page];
+	unsigned int offset = fresh->offset, length;
+	bool found = true;
+
+	/* TCP may cut at page borders: no more pieces than necessary then. */
+	if (left >= PAGE_SIZE)
+		offset = PAGE_ALIGN(offset);
+	if (!page || offset >= page_size(page)) {
+		unsigned int next = (fresh->current_page + 1) % FRESH_PAGES;
+
+		page = fresh->ring[next];
+		found = page && page_ref_count(page) == 1;
+		if (found) {
+			fresh->current_page = next;
+			offset = 0;
+		}
+	}
+	if (found) {
+		length = min_t(size_t, left, page_size(page) - offset);
+		fresh->offset = offset + length;
+		get_page(page);
+		add_piece(pages, page, offset, length);
+	}
+	put_cpu_ptr(&fresh_pages);
+	return found;
+}
+
+/* Puts a new page into the ring, next in turn, in place of one that is still in use elsewhere. */
+static bool add_fresh_page(void)
+{
+	struct fresh_pages *fresh;
+	struct page *page, *old;
+
+	page = alloc_pages((GFP_KERNEL & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
+			   PAGE_ALLOC_COSTLY_ORDER);
+	if (!page)
+		page = alloc_page(GFP_KERNEL | __GFP_NOWARN);
+	if (!page)
+		return false;
+	fresh = get_cpu_ptr(&fresh_pages);
+	fresh->current_page = (fresh->current_page + 1) % FRESH_PAGES;
+	old = fresh->ring[fresh->current_page];
+	fresh->ring[fresh->current_page] = page;
+	fresh->offset = 0;
+	put_cpu_ptr(&fresh_pages);
+	if (old)
+		put_page(old);
+	return true;
+}
+
+void kapi_fresh_pages_free(void)
+{
+	unsigned int i;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct fresh_pages *fresh = per_cpu_ptr(&fresh_pages, cpu);
+
+		for (i = 0; i < FRESH_PAGES; i++) {
+			if (fresh->ring[i])
+				put_page(fresh->ring[i]);
+		}
+	}
+}
+
+/* Fills one piece; returns its length. It is reserved first, for the copy may fault and sleep. */
+static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t left)
+{
+	const struct bio_vec *piece;
+
+	while (!take_part(pages, left)) {
+		if (!add_fresh_page())
+			return -ENOMEM;
+	}
+	piece = &pages->pieces[pages->count - 1];
+	if (copy_from_iter(page_address(piece->bv_page) + piece->bv_offset, piece->bv_len, from) != piece->bv_len)
+		return -EFAULT;
+	return piece->bv_len;
+}
+
+int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result)
+{
+	struct iov_iter *from = &kapi_msg_to_msghdr(msg)->msg_iter;
+	struct kapi_pages *pages;
+	size_t left = length;
+
+	might_sleep();
+	/* Each piece has a whole page at least, but for what is left at the end, which may lie in two. */
+	pages = pages_create(DIV_ROUND_UP(length, PAGE_SIZE) + 1);
+	if (!pages)
+		return -ENOMEM;
+	while (left) {
+		int copied = copy_piece(pages, from, left);
+
+		if (copied < 0) {
+			kapi_pages_free(pages);
+			return copied;
+		}
+		left -= copied;
+	}
+	*result = pages;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_from_msg);
+
+/*
+ * Pins what comes next in the message. Each page is recorded as soon as it is pinned, so that freeing gives
+ * back all.
+ */
+static int pin_some(struct kapi_pages *pages, struct iov_iter *from, size_t left, unsigned int room)
+{
+	struct page *batch[PIN_BATCH];
+	size_t offset;
+	ssize_t got, rest;
+	unsigned int i;
+
+	if (!room)
+		return -EMSGSIZE;
+	got = iov_iter_get_pages2(from, batch, left, min_t(unsigned int, room, PIN_BATCH), &offset);
+	if (got <= 0)
+		return got == -ENOMEM ? -ENOMEM : -EFAULT;
+	for (i = 0, rest = got; rest; i++) {
+		unsigned int length = min_t(size_t, rest, PAGE_SIZE - offset);
+
+		add_piece(pages, batch[i], offset, length);
+		rest -= length;
+		offset = 0;
+	}
+	return got;
+}
+
+int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result)
+{
+	struct iov_iter *from = &kapi_msg_to_msghdr(msg)->msg_iter;
+	struct iov_iter wanted = *from;
+	struct kapi_pages *pages;
+	size_t left = length;
+	int count, got;
+
+	might_sleep();
+	if (!user_backed_iter(from))
+		return -EFAULT;
+	iov_iter_truncate(&wanted, length);
+	count = iov_iter_npages(&wanted, PIECES_MAX + 1);
+	if (count > PIECES_MAX)
+		return -EMSGSIZE;
+	pages = pages_create(count);
+	if (!pages)
+		return -ENOMEM;
+	pages->pinned = true;
+	if (mm_account_pinned_pages(&pages->account, length)) {
+		kapi_pages_free(pages);
+		return -ENOBUFS;
+	}
+	for (; left; left -= got) {
+		got = pin_some(pages, from, left, count - pages->count);
+		if (got < 0) {
+			kapi_pages_free(pages);
+			return got;
+		}
+	}
+	*result = pages;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_pin_msg);
+
+void kapi_pages_free(struct kapi_pages *pages)
+{
+	unsigned int i;
+
+	if (!pages)
+		return;
+	for (i = 0; i < pages->count; i++)
+		put_page(pages->pieces[i].bv_page);
+	if (pages->pinned)
+		mm_unaccount_pinned_pages(&pages->account);
+	kvfree(pages);
+}
+EXPORT_SYMBOL_GPL(kapi_pages_free);
+
+kapi_size kapi_pages_length(const struct kapi_pages *pages)
+{
+	return pages->length;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_length);
+
+kapi_size kapi_pages_true_size(const struct kapi_pages *pages)
+{
+	size_t held = pages->pinned ? (size_t)pages->count << PAGE_SHIFT : pages->length;
+
+	return held + struct_size(pages, pieces, pages->count);
+}
+EXPORT_SYMBOL_GPL(kapi_pages_true_size);
+
+unsigned int kapi_pages_segments(const struct kapi_pages *pages, kapi_size offset, struct kapi_segment *segments,
+				 unsigned int count)
+{
+	unsigned int i, filled = 0;
+
+	for (i = 0; i < pages->count && filled < count; i++) {
+		const struct bio_vec *piece = &pages->pieces[i];
+
+		if (offset >= piece->bv_len) {
+			offset -= piece->bv_len;
+			continue;
+		}
+		segments[filled++] = (struct kapi_segment){
+			.page = piece->bv_page,
+			.offset = piece->bv_offset + offset,
+			.length = piece->bv_len - offset,
+		};
+		offset = 0;
+	}
+	return filled;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_segments);
+
+int kapi_pages_to_msg(const struct kapi_pages *pages, kapi_size offset, kapi_size length, struct kapi_msg *msg)
+{
+	struct iov_iter *to = &kapi_msg_to_msghdr(msg)->msg_iter;
+	unsigned int i;
+
+	might_sleep();
+	for (i = 0; i < pages->count && length; i++) {
+		const struct bio_vec *piece = &pages->pieces[i];
+		size_t part;
+
+		if (offset >= piece->bv_len) {
+			offset -= piece->bv_len;
+			continue;
+		}
+		part = min_t(size_t, length, piece->bv_len - offset);
+		if (copy_page_to_iter(piece->bv_page, piece->bv_offset + offset, part, to) != part)
+			return -EFAULT;
+		length -= part;
+		offset = 0;
+	}
+	return length ? -EFAULT : 0;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_to_msg);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tells the build how much opaque storage this kernel's objects need: becomes kapi_sizes.h. */
+
+#include <linux/kbuild.h>
+
+#include "opaque.h"
+
+/* Storage is made of longs; an object that is empty without lockdep still takes one. */
+#define SIZE(name, type) DEFINE(name, sizeof(type) ? ALIGN(sizeof(type), 8) : 8)
+
+int main(void);
+
+int main(void)
+{
+	SIZE(KAPI_SIZE_SPIN, spinlock_t);
+	SIZE(KAPI_SIZE_LOCK_KEY, struct lock_class_key);
+	SIZE(KAPI_SIZE_WAITQ, struct wait_queue_head);
+	SIZE(KAPI_SIZE_WAITER, struct wait_queue_entry);
+	SIZE(KAPI_SIZE_WORK, struct kapi_work_inside);
+	SIZE(KAPI_SIZE_RCU, struct kapi_rcu_inside);
+	SIZE(KAPI_SIZE_MSG_MARK, struct iov_iter);
+	return 0;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waiting. A waiter is the kernel's "woken" wait entry: its wake function leaves a mark, so that a wake-up
+ * that comes before the sleep is not lost.
+ */
+
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/wait.h>
+
+#include <kapi/errno.h>
+#include <kapi/host.h>
+#include <kapi/linux.h>
+#include <kapi/wait.h>
+
+#include "opaque.h"
+
+void kapi_waitq_init(struct kapi_waitq *queue)
+{
+	init_waitqueue_head(KAPI_INSIDE(struct wait_queue_head, queue));
+}
+EXPORT_SYMBOL_GPL(kapi_waitq_init);
+
+void kapi_wake(struct kapi_waitq *queue, unsigned int events)
+{
+	__wake_up(KAPI_INSIDE(struct wait_queue_head, queue), TASK_NORMAL, 0,
+		  poll_to_key((__force __poll_t)events));
+}
+EXPORT_SYMBOL_GPL(kapi_wake);
+
+int kapi_waitq_active(struct kapi_waitq *queue)
+{
+	return wq_has_sleeper(KAPI_INSIDE(struct wait_queue_head, queue));
+}
+EXPORT_SYMBOL_GPL(kapi_waitq_active);
+
+void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter)
+{
+	struct wait_queue_entry *entry = KAPI_INSIDE(struct wait_queue_entry, waiter);
+
+	might_sleep();
+	init_waitqueue_func_entry(entry, woken_wake_function);
+	entry->private = current;
+	add_wait_queue(KAPI_INSIDE(struct wait_queue_head, queue), entry);
+}
+EXPORT_SYMBOL_GPL(kapi_wait_begin);
+
+void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter)
+{
+	remove_wait_queue(KAPI_INSIDE(struct wait_queue_head, queue), KAPI_INSIDE(struct wait_queue_entry, waiter));
+}
+EXPORT_SYMBOL_GPL(kapi_wait_end);
+
+/* How long to sleep until deadline: never too short, so that a time-out is never reported early. */
+static long jiffies_left(u64 deadline_ns)
+{
+	u64 now, left;
+
+	if (deadline_ns == KAPI_FOREVER)
+		return MAX_SCHEDULE_TIMEOUT;
+	now = kapi_now_ns();
+	if (now >= deadline_ns)
+		return 0;
+	left = nsecs_to_jiffies64(deadline_ns - now) + 1;
+	return min_t(u64, left, MAX_SCHEDULE_TIMEOUT - 1);
+}
+
+int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
+{
+	struct wait_queue_entry *entry = KAPI_INSIDE(struct wait_queue_entry, waiter);
+	long left = 0;
+
+	might_sleep();
+	/* A wake-up that is already there comes before a signal and before the deadline. */
+	if (!(READ_ONCE(entry->flags) & WQ_FLAG_WOKEN)) {
+		if (signal_pending(current))
+			return -EINTR;
+		left = jiffies_left(deadline_ns);
+		if (!left)
+			return -ETIMEDOUT;
+	}
+	wait_woken(entry, TASK_INTERRUPTIBLE, left);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_park);
+
+void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue)
+{
+	poll_wait(poll->file, KAPI_INSIDE(struct wait_queue_head, queue), poll->table);
+	/*
+	 * Whoever changes the condition next either sees this waiter or is seen by the caller's look at the
+	 * condition.
+	 */
+	smp_mb();
+}
+EXPORT_SYMBOL_GPL(kapi_poll_wait);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+// Time, chance, the log, modules and namespaces of a simulated machine.
+#include <kapi/host.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "node.h"
+
+using namespace sim;
+
+namespace {
+constexpr kapi_u64 kEpochNs = 1'700'000'000ULL * kSecond; // when simulated history begins
+}
+
+kapi_u64 kapi_now_ns(void) noexcept
+{
+    return World::current() ? world().now_ns() : 0;
+}
+
+kapi_u64 kapi_real_ns(void) noexcept
+{
+    return kEpochNs + kapi_now_ns();
+}
+
+kapi_u64 kapi_local_clock_ns(void) noexcept
+{
+    return kapi_now_ns();
+}
+
+kapi_u32 kapi_random_u32(void) noexcept
+{
+    static Random without_world(1);
+    return static_cast<kapi_u32>((World::current() ? world().host_random() : without_world).next());
+}
+
+void kapi_log(enum kapi_log_level level, const char *format, ...) noexcept
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    if (World *world = World::current())
+        world->trace().text(world->now_ns(), World::current_task()->id, line);
+    static const char *shown = std::getenv("SIM_LOG");
+    if (shown && level <= std::atoi(shown)) {
+        const Node *node = Node::current();
+        std::fprintf(stderr, "[%s] %s\n", node ? node->name().c_str() : "-", line);
+    }
+}
+
+void kapi_bug(const char *expression, const char *file, int line) noexcept
+{
+    broken("BUG: %s at %s:%d", expression, file, line);
+}
+
+int kapi_module_get(struct kapi_module *module) noexcept
+{
+    enter_any("kapi_module_get");
+    if (module->unloading)
+        return 0;
+    module->references++;
+    return 1;
+}
+
+void kapi_module_put(struct kapi_module *module) noexcept
+{
+    if (!module->references)
+        broken("module %s is put without a reference", module->name.c_str());
+    module->references--;
+}
+
+void **kapi_module_slot(enum kapi_slot slot) noexcept
+{
+    static void *without_node[KAPI_SLOTS];
+    Node *node = Node::current();
+    return node ? &node->slots[slot] : &without_node[slot];
+}
+
+int kapi_net_is_local(struct kapi_net *net, const struct kapi_addr *addr) noexcept
+{
+    return net->holds(*addr);
+}
+
+kapi_u32 kapi_net_addr_generation(struct kapi_net *net) noexcept
+{
+    return net->addr_generation;
+}
+
+void kapi_net_port_range(struct kapi_net *net, kapi_u16 *low, kapi_u16 *high) noexcept
+{
+    *low = net->port_low;
+    *high = net->port_high;
+}
+
+int kapi_net_is_initial(struct kapi_net *net) noexcept
+{
+    return net->initial;
+}

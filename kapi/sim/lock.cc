@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+// Locks: who holds them, in which order they are taken.
+#include "lock.h"
+
+#include <algorithm>
+
+#include "world.h"
+
+namespace sim {
+
+const char *lock_name(const Spin &lock)
+{
+    return lock.cls ? lock.cls->name : "(not initialised)";
+}
+
+namespace {
+
+Spin &inside(kapi_spin *lock)
+{
+    return *reinterpret_cast<Spin *>(lock->opaque);
+}
+
+void check_order(const Task &task, const Spin &lock)
+{
+    if (!lock.cls)
+        broken("a lock is taken that was never initialised");
+    for (const Spin *held : task.locks) {
+        if (held == &lock)
+            broken("lock %s is taken twice", lock_name(lock));
+        if (held->cls->rank >= lock.cls->rank)
+            broken("lock %s (rank %u) is taken while %s (rank %u) is held", lock_name(lock), lock.cls->rank,
+                   lock_name(*held), held->cls->rank);
+    }
+}
+
+} // namespace
+} // namespace sim
+
+using namespace sim;
+
+void kapi_spin_init(kapi_spin *lock, kapi_lock_class *cls) noexcept
+{
+    inside(lock) = Spin{cls, nullptr, nullptr};
+}
+
+void kapi_spin_lock(kapi_spin *lock) noexcept
+{
+    Task &task = *World::current_task();
+    Spin &spin = inside(lock);
+    check_order(task, spin);
+    enter_any("kapi_spin_lock");
+    while (spin.holder) {
+        if (!spin.waiters)
+            spin.waiters = new WaitList;
+        world().wait(*spin.waiters, lock_name(spin));
+    }
+    spin.holder = &task;
+    task.locks.push_back(&spin);
+}
+
+void kapi_spin_unlock(kapi_spin *lock) noexcept
+{
+    Task &task = *World::current_task();
+    Spin &spin = inside(lock);
+    if (spin.holder != &task)
+        broken("lock %s is unlocked by a task that does not hold it", lock_name(spin));
+    std::erase(task.locks, &spin);
+    spin.holder = nullptr;
+    if (WaitList *waiters = spin.waiters) {
+        spin.waiters = nullptr;
+        world().wake(*waiters);
+        delete waiters;
+    }
+    if (!task.is_atomic())
+        task.quiet_states++;
+    enter_any("kapi_spin_unlock");
+}
+
+int kapi_spin_is_held(kapi_spin *lock) noexcept
+{
+    return inside(lock).holder == World::current_task();
+}

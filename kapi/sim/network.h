@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+// The wire between the nodes: who owns an address, how long a packet takes, which packets vanish.
+#pragma once
+
+#include <kapi/types.h>
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "node.h"
+
+struct kapi_net;
+struct kapi_listener;
+
+namespace sim {
+
+struct Tcb;
+using TcbRef = std::shared_ptr<Tcb>;
+
+struct Packet {
+    kapi_addr from{}, to{};
+    bool syn = false, ack = false, fin = false, rst = false;
+    kapi_u32 seq = 0, acked = 0, window = 0;
+    std::vector<unsigned char> payload;
+
+    kapi_u32 length() const { return static_cast<kapi_u32>(payload.size()) + syn + fin; }
+};
+
+using PacketRef = std::shared_ptr<const Packet>;
+
+/** One direction between two nodes. */
+struct Link {
+    bool cut = false;
+    std::uint64_t delay_ns = 50 * kMicrosecond; // at least
+    std::uint64_t jitter_ns = 100 * kMicrosecond;
+    unsigned lose_one_in = 0; // packets; 0: none
+    unsigned duplicate_one_in = 0;
+};
+
+/** Which ends learn of a reset that the network invents. */
+enum class Sees { both, first, second };
+
+class Network {
+public:
+    explicit Network(World &world) : world_(world) {}
+    ~Network();
+
+    Link &link(const Node &from, const Node &to) { return links_[{from.index(), to.index()}]; }
+    /** All packets between the two vanish, in both directions. */
+    void cut(const Node &a, const Node &b, bool cut = true);
+    /** No link is cut, loses or doubles packets any more. */
+    void heal_all();
+
+    /** Each new connection is reset after about so many bytes (0: never), at a byte that the seed picks. */
+    void reset_after_about(std::uint64_t bytes) { reset_after_bytes_ = bytes; }
+    /** Resets the connections between two nodes now; returns how many. */
+    unsigned reset(const Node &a, const Node &b, Sees sees);
+    /** Established connections between two nodes, each counted once. */
+    unsigned connections(const Node &a, const Node &b) const;
+    std::uint64_t resets_done() const { return resets_done_; }
+    std::uint64_t connections_made() const { return connections_made_; }
+
+    // For TCP.
+    void send(const Node &from, Packet packet);
+    kapi_net *owner_of(const kapi_addr &addr, kapi_net *near) const;
+    void drop_node(const Node &node);
+    void drop_net(kapi_net &net);
+    void end();
+
+    std::list<TcbRef> tcbs;               // all that can still receive
+    std::list<kapi_listener *> listeners;
+    std::uint64_t budget_for_reset();     // of a new connection: bytes until it is reset, or 0
+    void count_reset() { resets_done_++; }
+    void count_connection() { connections_made_++; }
+    TcbRef find(const kapi_net *net, const kapi_addr &local, const kapi_addr &remote) const;
+    bool port_taken(const kapi_net *net, const kapi_addr &local) const;
+
+private:
+    void arrive(const PacketRef &packet, unsigned from_index, kapi_net *from_net);
+
+    World &world_;
+    std::map<std::pair<unsigned, unsigned>, Link> links_;
+    // Packets of one connection arrive in order; those of different ones may overtake each other.
+    using Flow = std::tuple<unsigned, unsigned, kapi_u16, kapi_u16>; // nodes, ports
+    std::map<Flow, std::uint64_t> last_arrival_ns_;
+    std::uint64_t reset_after_bytes_ = 0, resets_done_ = 0, connections_made_ = 0;
+};
+
+} // namespace sim

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+// A simulated machine: its memory, deferred work, grace periods, namespaces, modules and log.
+#pragma once
+
+#include <kapi/host.h>
+#include <kapi/memory.h>
+#include <kapi/types.h>
+#include <kapi/work.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "world.h"
+
+struct kapi_net {
+    sim::Node *node;
+    bool initial;
+    kapi_u32 addr_generation = 1;
+    kapi_u16 port_low = 32768, port_high = 60999;
+    struct Address {
+        kapi_addr addr; // port 0; scope 0
+        kapi_u32 ifindex;
+    };
+    std::vector<Address> addresses;
+
+    bool holds(const kapi_addr &addr) const;
+    void add(const kapi_addr &addr, kapi_u32 ifindex = 2);
+    void remove(const kapi_addr &addr);
+};
+
+struct kapi_module {
+    sim::Node *node;
+    std::string name;
+    unsigned references = 0;
+    bool unloading = false;
+};
+
+namespace sim {
+
+/** Makes an address from "10.0.0.1" or "fe80::1". */
+kapi_addr address(const char *text, kapi_u16 port = 0, kapi_u32 scope = 0);
+bool same_ip(const kapi_addr &a, const kapi_addr &b);
+
+/** Places where a kapi call may fail for want of memory: each is counted, and the test says which of them fails. */
+struct Faults {
+    std::uint64_t count = 0;   // fallible calls so far
+    std::uint64_t fail_at = 0; // this one fails (the first is 1); 0: none
+    std::uint64_t one_in = 0;  // and so does one in so many, by the seed; 0: none
+    std::uint64_t failed = 0;
+
+    bool next(const char *call);
+};
+
+/** Every byte that a node's modules allocate. */
+class Memory {
+public:
+    void *allocate(std::size_t size, bool zeroed);
+    void release(void *memory);
+    std::size_t blocks() const { return blocks_.size(); }
+    std::size_t bytes() const { return bytes_; }
+    /** Fails the run when anything is still allocated. */
+    void expect_empty(const char *owner) const;
+    /** The machine is gone, and its memory with it. */
+    void forget();
+
+private:
+    struct Block {
+        std::size_t size;
+        std::uint64_t serial;
+    };
+    std::map<std::uintptr_t, Block> blocks_;
+    std::size_t bytes_ = 0;
+    std::uint64_t serial_ = 0;
+};
+
+/** A work that waits for its time or for a thread. */
+struct PendingWork {
+    kapi_workqueue *queue;
+    TimerId timer;
+};
+
+/** A machine. Destroying it through the world reports what it leaked. */
+class Node {
+public:
+    Node(World &world, const std::string &name, unsigned index);
+    ~Node();
+    Node(const Node &) = delete;
+    Node &operator=(const Node &) = delete;
+
+    static Node *current(); // of the running task; null outside of any node
+
+    World &world() { return world_; }
+    const std::string &name() const { return name_; }
+    unsigned index() const { return index_; }
+    Memory &memory() { return memory_; }
+    Faults &faults() { return faults_; }
+
+    kapi_net &initial_net() { return *nets_.front(); }
+    kapi_net &add_net();
+    /** The namespace's addresses and TCP connections vanish; core must have closed its streams and listeners. */
+    void remove_net(kapi_net &net);
+    const std::vector<std::unique_ptr<kapi_net>> &nets() const { return nets_; }
+
+    kapi_module &load_module(const std::string &name);
+    /** Marks it unloading unless somebody holds it (false). */
+    bool start_unload(kapi_module &module);
+    void unload_done(kapi_module &module);
+
+    /** Stops as if the power failed: tasks, memory and TCP are gone, nobody is told. From outside of its tasks. */
+    void crash();
+    /** Called by the world at its end: nothing may be left. */
+    void end();
+    /** Waits (from a task) until all releases handed to kapi_free_rcu before have run. */
+    void rcu_barrier();
+    void free_rcu(kapi_rcu *head, void (*release)(kapi_rcu *));
+
+    /** A host object that a crash takes along; disown() when it ends by itself. */
+    void adopt(void *object, void (*destroy)(void *)) { host_objects_[object] = destroy; }
+    void disown(void *object) { host_objects_.erase(object); }
+
+    void *slots[KAPI_SLOTS] = {}; // roots of the modules' state
+    std::map<kapi_work *, PendingWork> pending_works;
+    std::map<kapi_work *, TaskRef> running_works;
+    WaitList work_done; // woken whenever a work ends
+    unsigned live_streams = 0, live_listeners = 0, live_sockets = 0, live_pages = 0, live_queues = 0;
+
+private:
+    struct Dying {
+        kapi_rcu *head;
+        void (*release)(kapi_rcu *);
+        std::vector<std::pair<std::weak_ptr<Task>, std::uint64_t>> readers; // atomic tasks and their quiet_states then
+    };
+    void try_release(std::uint64_t key);
+    void release_now(std::uint64_t key);
+
+    World &world_;
+    std::string name_;
+    unsigned index_;
+    Memory memory_;
+    Faults faults_;
+    std::vector<std::unique_ptr<kapi_net>> nets_;
+    std::vector<std::unique_ptr<kapi_module>> modules_;
+    std::map<std::uint64_t, Dying> dying_;
+    std::map<void *, void (*)(void *)> host_objects_;
+    std::uint64_t next_dying_ = 1;
+    unsigned generation_ = 0; // counts crashes: timers of an earlier life do nothing
+    WaitList released_;
+};
+
+/** The memory that kapi_alloc takes from now: of the current node, or of no node. */
+Memory &current_memory();
+/** Whether this fallible call shall fail now. */
+bool fault(const char *call);
+
+} // namespace sim

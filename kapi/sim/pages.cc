@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "pages.h"
+
+#include <kapi/errno.h>
+#include <kapi/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "node.h"
+#include "user.h"
+
+struct kapi_pages {
+    sim::Node *node;
+    kapi_size length = 0;
+    bool pinned = false;
+    std::vector<sim::Page *> pages; // each full but the last
+};
+
+namespace sim {
+
+void PageRef::put(Page *page)
+{
+    if (--page->references == 0)
+        delete page;
+}
+
+std::uint64_t checksum(const unsigned char *bytes, std::size_t size)
+{
+    std::uint64_t sum = 0xcbf29ce484222325ULL;
+    std::size_t i = 0;
+    for (; i + 8 <= size; i += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, bytes + i, 8);
+        sum = (sum ^ word) * 0x100000001b3ULL;
+        sum ^= sum >> 32;
+    }
+    for (; i < size; i++)
+        sum = (sum ^ bytes[i]) * 0x100000001b3ULL;
+    return sum;
+}
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::set<const kapi_pages *> &live_lists()
+{
+    static std::set<const kapi_pages *> lists;
+    return lists;
+}
+
+void drop_pages(void *object)
+{
+    auto *pages = static_cast<kapi_pages *>(object);
+    live_lists().erase(pages);
+    for (Page *page : pages->pages)
+        PageRef::put(page);
+    delete pages;
+}
+
+kapi_pages *make_pages(bool pinned)
+{
+    Node *node = Node::current();
+    node->live_pages++;
+    auto *pages = new kapi_pages{.node = node, .pages = {}};
+    pages->pinned = pinned;
+    live_lists().insert(pages);
+    node->adopt(pages, drop_pages);
+    return pages;
+}
+
+/** Walks the bytes from offset; use(page, offset in it, length) returns false to stop. */
+template <class Use> void walk(const kapi_pages &pages, kapi_size offset, Use use)
+{
+    for (Page *page : pages.pages) {
+        if (offset >= page->size) {
+            offset -= page->size;
+            continue;
+        }
+        if (!use(page, offset, page->size - offset))
+            return;
+        offset = 0;
+    }
+}
+
+} // namespace
+} // namespace sim
+
+using namespace sim;
+
+int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result) noexcept
+{
+    enter_task("kapi_pages_from_msg");
+    if (fault("kapi_pages_from_msg"))
+        return -KAPI_ENOMEM;
+    kapi_pages *pages = make_pages(false);
+    while (pages->length < length) {
+        // The kernel gives larger pieces when it has them.
+        std::size_t size = std::min<std::size_t>(length - pages->length, kPage << world().host_random().below(4));
+        auto *page = new Page;
+        page->own.resize(size);
+        page->size = size;
+        pages->pages.push_back(page);
+        pages->length += size;
+        if (int err = kapi_msg_copy_in(msg, page->data(), size)) {
+            kapi_pages_free(pages);
+            return err;
+        }
+    }
+    *result = pages;
+    return 0;
+}
+
+int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result) noexcept
+{
+    enter_task("kapi_pages_pin_msg");
+    if (fault("kapi_pages_pin_msg"))
+        return -KAPI_ENOMEM;
+    if (length > msg->size - msg->at || (msg->fault_at >= msg->at && msg->fault_at < msg->at + length))
+        return -KAPI_EFAULT;
+    kapi_pages *pages = make_pages(true);
+    while (pages->length < length) {
+        auto *page = new Page;
+        page->size = std::min<std::size_t>(length - pages->length, kPage);
+        page->pinned = msg->memory + msg->at;
+        msg->at += page->size;
+        pages->pages.push_back(page);
+        pages->length += page->size;
+    }
+    *result = pages;
+    return 0;
+}
+
+void kapi_pages_free(struct kapi_pages *pages) noexcept
+{
+    if (!pages)
+        return;
+    enter_any("kapi_pages_free");
+    if (!live_lists().contains(pages))
+        broken("a list of pages is freed twice");
+    pages->node->live_pages--;
+    pages->node->disown(pages);
+    drop_pages(pages);
+}
+
+kapi_size kapi_pages_length(const struct kapi_pages *pages) noexcept
+{
+    return pages->length;
+}
+
+kapi_size kapi_pages_true_size(const struct kapi_pages *pages) noexcept
+{
+    kapi_size size = sizeof(kapi_pages);
+    for (const Page *page : pages->pages)
+        size += (page->size + kPage - 1) & ~(kPage - 1);
+    return size;
+}
+
+unsigned int kapi_pages_segments(const struct kapi_pages *pages, kapi_size offset, struct kapi_segment *segments,
+                                 unsigned int count) noexcept
+{
+    unsigned int filled = 0;
+    walk(*pages, offset, [&](Page *page, kapi_size start, kapi_size length) {
+        if (filled == count)
+            return false;
+        segments[filled++] = {nullptr, page, static_cast<kapi_u32>(start), static_cast<kapi_u32>(length)};
+        return true;
+    });
+    return filled;
+}
+
+int kapi_pages_to_msg(const struct kapi_pages *pages, kapi_size offset, kapi_size length, struct kapi_msg *msg) noexcept
+{
+    enter_task("kapi_pages_to_msg");
+    if (offset > pages->length || length > pages->length - offset)
+        broken("kapi_pages_to_msg beyond the end");
+    int err = 0;
+    walk(*pages, offset, [&](Page *page, kapi_size start, kapi_size have) {
+        kapi_size size = std::min(have, length);
+        length -= size;
+        err = size ? kapi_msg_copy_out(msg, page->data() + start, size) : 0;
+        return !err && length;
+    });
+    return err;
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+// kapi's streams and listeners over the simulated TCP.
+#include <kapi/errno.h>
+#include <kapi/socket.h>
+#include <kapi/stream.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tcp.h"
+
+namespace sim {
+
+namespace {
+
+/** Stream calls are made without core locks and never from a stream callback. */
+void enter_stream(const char *call)
+{
+    if (World::current_task()->callback_of)
+        broken("%s is called from a stream callback", call);
+    enter_sleep(call);
+}
+
+/** Holds a stream's lock. */
+class Locked {
+public:
+    explicit Locked(Tcb &tcb) : tcb_(tcb.shared_from_this()) { tcb_->lock.lock("a stream's lock"); }
+    ~Locked() { tcb_->lock.unlock(); }
+    Locked(const Locked &) = delete;
+    Locked &operator=(const Locked &) = delete;
+
+private:
+    TcbRef tcb_;
+};
+
+void destroy_stream(void *stream)
+{
+    delete static_cast<kapi_stream *>(stream);
+}
+
+void destroy_listener(void *listener)
+{
+    delete static_cast<kapi_listener *>(listener);
+}
+
+kapi_stream *make_stream(const TcbRef &tcb)
+{
+    auto *stream = new kapi_stream{tcb};
+    tcb->node->live_streams++;
+    tcb->node->adopt(stream, destroy_stream);
+    return stream;
+}
+
+/** A port that no connection of the local address has with this peer; 0 when there is none. */
+kapi_u16 automatic_port(const kapi_net &net, kapi_addr local, const kapi_addr &remote)
+{
+    Network &network = world().network();
+    for (unsigned attempt = 0; attempt < 1000; attempt++) {
+        local.port = static_cast<kapi_u16>(world().host_random().between(net.port_low, net.port_high));
+        if (!network.find(&net, local, remote) && !network.port_taken(&net, local))
+            return local.port;
+    }
+    return 0;
+}
+
+/** Ends TCP's side of what core closes: the rest of its bytes goes out first unless it must be a reset. */
+void let_go(Tcb &tcb, bool abort)
+{
+    tcb.attached = false;
+    tcb.ops = {};
+    tcb.orphan = true;
+    if (tcb.state == TcpState::syn_sent || tcb.state == TcpState::syn_received || abort || tcb.unread) {
+        if (tcb.state == TcpState::established || tcb.state == TcpState::syn_received)
+            tcb.reset_peer();
+        tcb.close(0);
+        return;
+    }
+    tcb.queue_fin();
+    tcb.set_timer();
+}
+
+} // namespace
+} // namespace sim
+
+using namespace sim;
+
+int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, const struct kapi_addr *remote,
+                        const struct kapi_stream_options *options, const struct kapi_stream_ops *ops, void *context,
+                        struct kapi_stream **stream) noexcept
+{
+    enter_stream("kapi_stream_connect");
+    Network &network = world().network();
+    if (fault("kapi_stream_connect"))
+        return -KAPI_ENOMEM;
+    if (!net->holds(*local))
+        return -KAPI_EADDRNOTAVAIL;
+    kapi_addr own = *local;
+    if (!own.port)
+        own.port = automatic_port(*net, own, *remote);
+    else if (network.port_taken(net, own))
+        return -KAPI_EADDRINUSE;
+    if (!own.port)
+        return -KAPI_EADDRNOTAVAIL;
+    auto tcb = std::make_shared<Tcb>(world(), *net, own, *remote);
+    tcb->options = *options;
+    tcb->ops = *ops;
+    tcb->context = context;
+    tcb->attached = true;
+    network.tcbs.push_back(tcb);
+    tcb->connect();
+    kapi_stream *made = make_stream(tcb);
+    enter_any("kapi_stream_connect"); // the peer may answer before the caller knows its stream
+    *stream = made;
+    return 0;
+}
+
+int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int backlog,
+                void (*ready)(void *context), void *context, struct kapi_listener **listener) noexcept
+{
+    enter_stream("kapi_listen");
+    if (fault("kapi_listen"))
+        return -KAPI_ENOMEM;
+    Network &network = world().network();
+    for (const kapi_listener *other : network.listeners)
+        if (other->net == net && other->addr.port == addr->port &&
+            (same_ip(other->addr, *addr) || other->matches(net, *addr)))
+            return -KAPI_EADDRINUSE;
+    static constexpr kapi_u8 kAny[16] = {};
+    static constexpr kapi_u8 kAny4[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (std::memcmp(addr->ip, kAny, 16) && std::memcmp(addr->ip, kAny4, 16) && !net->holds(*addr))
+        return -KAPI_EADDRNOTAVAIL;
+    auto *made = new kapi_listener{
+        .net = net, .addr = *addr, .backlog = backlog, .ready = ready, .context = context, .queue = {}, .idle = {}};
+    net->node->live_listeners++;
+    net->node->adopt(made, destroy_listener);
+    *listener = made;
+    network.listeners.push_back(made);
+    enter_any("kapi_listen"); // somebody may connect before the caller goes on
+    return 0;
+}
+
+void kapi_listener_stop(struct kapi_listener *listener) noexcept
+{
+    enter_stream("kapi_listener_stop");
+    World &w = world();
+    listener->stopped = true;
+    w.network().listeners.remove(listener);
+    while (listener->calls)
+        w.wait(listener->idle, "a listener's callback");
+}
+
+void kapi_listener_close(struct kapi_listener *listener) noexcept
+{
+    enter_stream("kapi_listener_close");
+    World &w = world();
+    Node &node = *listener->net->node;
+    if (!listener->stopped)
+        broken("a listener is closed that was not stopped");
+    if (listener->accepting)
+        broken("a listener is closed while somebody accepts from it");
+    for (const auto &tcb : w.network().tcbs)
+        if (tcb->listener == listener)
+            tcb->listener = nullptr;
+    for (const auto &tcb : std::exchange(listener->queue, {})) {
+        Locked locked(*tcb);
+        let_go(*tcb, true);
+    }
+    node.live_listeners--;
+    node.disown(listener);
+    delete listener;
+}
+
+int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) noexcept
+{
+    listener->accepting++;
+    enter_stream("kapi_accept");
+    listener->accepting--;
+    if (listener->queue.empty())
+        return -KAPI_EAGAIN;
+    TcbRef tcb = std::move(listener->queue.front());
+    listener->queue.pop_front();
+    tcb->listener = nullptr;
+    *stream = make_stream(tcb);
+    enter_any("kapi_accept");
+    return 0;
+}
+
+void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
+                        const struct kapi_stream_ops *ops, void *context) noexcept
+{
+    enter_stream("kapi_stream_attach");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    if (tcb.attached)
+        broken("a stream is attached twice");
+    tcb.options = *options;
+    tcb.ops = *ops;
+    tcb.context = context;
+    tcb.attached = true;
+    tcb.told_established = true; // accepted streams are, no event says so
+    tcb.deliver();
+    tcb.announce_window();
+    tcb.tell_pending();
+    tcb.set_timer();
+}
+
+void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) noexcept
+{
+    enter_any("kapi_stream_addrs");
+    *local = stream->tcb->local;
+    *remote = stream->tcb->remote;
+}
+
+void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u32 rcvbuf) noexcept
+{
+    enter_stream("kapi_stream_set_buffers");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    if (sndbuf)
+        tcb.options.sndbuf = sndbuf;
+    if (rcvbuf)
+        tcb.options.rcvbuf = rcvbuf;
+    tcb.announce_window();
+}
+
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int,
+                          kapi_u32 *end_seq) noexcept
+{
+    enter_stream("kapi_stream_send");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    *end_seq = tcb.write_seq;
+    if (tcb.state == TcpState::closed || tcb.state == TcpState::time_wait)
+        return tcb.error ? tcb.error : -KAPI_EPIPE;
+    if (tcb.fin_queued)
+        return -KAPI_EPIPE;
+    kapi_size wanted = 0;
+    for (unsigned int i = 0; i < count; i++)
+        wanted += segments[i].length;
+    kapi_size taken = tcb.state == TcpState::established ? tcb.append(segments, count) : 0;
+    if (taken < wanted)
+        tcb.wants_room = true;
+    *end_seq = tcb.write_seq;
+    world().note("send from, to port", tcb.local.port, tcb.remote.port);
+    world().note("send", wanted, taken);
+    enter_any("kapi_stream_send");
+    tcb.push();
+    return static_cast<kapi_s64>(taken);
+}
+
+kapi_size kapi_stream_resume(struct kapi_stream *stream) noexcept
+{
+    enter_stream("kapi_stream_resume");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    tcb.declined = false;
+    tcb.deliver();
+    tcb.announce_window();
+    return tcb.unread;
+}
+
+void kapi_stream_shutdown_write(struct kapi_stream *stream) noexcept
+{
+    enter_stream("kapi_stream_shutdown_write");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    if (tcb.state == TcpState::syn_sent)
+        tcb.close(0);
+    tcb.queue_fin();
+}
+
+void kapi_stream_close(struct kapi_stream *stream, int abort) noexcept
+{
+    if (!stream)
+        return;
+    enter_stream("kapi_stream_close");
+    {
+        Tcb &tcb = *stream->tcb;
+        Locked locked(tcb);
+        let_go(tcb, abort);
+    }
+    Node &node = *stream->tcb->node;
+    node.live_streams--;
+    node.disown(stream);
+    delete stream;
+}
+
+void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *health) noexcept
+{
+    const Tcb &tcb = *stream->tcb;
+    if (World::current_task()->callback_of == &tcb)
+        broken("kapi_stream_health is called from the stream's own callback");
+    enter_any("kapi_stream_health");
+    health->una = tcb.una;
+    health->next = tcb.next;
+    health->write_seq = tcb.write_seq;
+    health->unread = static_cast<kapi_u32>(tcb.unread);
+    health->last_ack_ns = tcb.last_heard_ns;
+    health->unanswered = tcb.retries || tcb.probes;
+    health->eof = tcb.fin_received;
+    health->closed = tcb.state == TcpState::closed || tcb.state == TcpState::time_wait;
+}
+
+// ---- received bytes
+
+struct kapi_rxbuf {
+    kapi_rxbuf *next;
+    kapi_size length;
+    unsigned char bytes[];
+};
+
+static void check_offer(const kapi_rx *rx, kapi_size offset, kapi_size size)
+{
+    if (World::current_task()->callback_of != rx->tcb)
+        broken("an offer is used outside of rx()");
+    if (offset > rx->length || size > rx->length - offset)
+        broken("an offer is read beyond its end");
+}
+
+void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) noexcept
+{
+    check_offer(rx, offset, size);
+    if (size)
+        std::memcpy(to, rx->bytes + offset, size);
+}
+
+struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
+{
+    check_offer(rx, offset, size);
+    if (fault("kapi_rx_keep"))
+        return nullptr;
+    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true));
+    buffer->length = size;
+    std::memcpy(buffer->bytes, rx->bytes + offset, size);
+    return buffer;
+}
+
+static kapi_size true_size(kapi_size length)
+{
+    return 768 + ((length + 255) & ~kapi_size{255}); // a packet buffer costs far more than a few bytes
+}
+
+kapi_size kapi_rx_true_size(const struct kapi_rx *rx) noexcept
+{
+    return true_size(rx->length);
+}
+
+void kapi_rxbuf_free(struct kapi_rxbuf *buffer) noexcept
+{
+    kapi_free(buffer);
+}
+
+kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) noexcept
+{
+    return buffer->length;
+}
+
+kapi_size kapi_rxbuf_true_size(const struct kapi_rxbuf *buffer) noexcept
+{
+    return true_size(buffer->length);
+}
+
+struct kapi_rxbuf **kapi_rxbuf_next(struct kapi_rxbuf *buffer) noexcept
+{
+    return &buffer->next;
+}
+
+void kapi_rxbuf_copy(const struct kapi_rxbuf *buffer, kapi_size offset, void *to, kapi_size size) noexcept
+{
+    if (offset > buffer->length || size > buffer->length - offset)
+        broken("a received buffer is read beyond its end");
+    if (size)
+        std::memcpy(to, buffer->bytes + offset, size);
+}
+
+int kapi_rxbuf_to_msg(const struct kapi_rxbuf *buffer, kapi_size offset, kapi_size size, struct kapi_msg *msg) noexcept
+{
+    if (offset > buffer->length || size > buffer->length - offset)
+        broken("a received buffer is read beyond its end");
+    return kapi_msg_copy_out(msg, buffer->bytes + offset, size);
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+// A simulated thread of execution: a system call, a work, or something that runs with bottom halves off.
+#pragma once
+
+#include <kapi/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fiber.h"
+
+namespace sim {
+
+class Node;
+struct Spin;
+struct Tcb;
+
+enum class TaskKind { process, work, softirq };
+enum class TaskState { ready, running, parked, blocked, done };
+
+struct Task : std::enable_shared_from_this<Task> {
+    std::uint32_t id = 0;
+    std::string name;
+    Node *node = nullptr;
+    TaskKind kind = TaskKind::process;
+    std::function<void()> body;
+    Fiber fiber;
+    TaskState state = TaskState::ready;
+    const char *waits_for = "";
+    std::uint64_t waits_since_ns = 0;
+
+    std::vector<Spin *> locks;          // core locks held, oldest first
+    unsigned atomic_depth = 0;          // callbacks and releases it is in: it must not sleep
+    const Tcb *callback_of = nullptr;   // the stream whose callback it is in
+    std::uint64_t quiet_states = 0;     // times it left its last lock or callback: grace periods wait for that
+    bool signal_pending = false;
+
+    bool is_atomic() const { return !locks.empty() || atomic_depth > 0; }
+    bool is_done() const { return state == TaskState::done; }
+};
+
+using TaskRef = std::shared_ptr<Task>;
+
+/** Tasks that wait for one thing inside the simulator. */
+using WaitList = std::vector<TaskRef>;
+
+} // namespace sim

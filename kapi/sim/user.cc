@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+// Sockets and user memory.
+#include "user.h"
+
+#include <kapi/errno.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "node.h"
+
+namespace sim {
+
+namespace {
+
+constexpr int kSolSocket = 1;
+constexpr int kTimestampOld = 29;
+constexpr std::size_t kControlHeader = 16; // struct cmsghdr on a 64-bit host
+
+/** Whether the program's next size bytes can be touched; takes the time that takes. */
+bool touch(const kapi_msg &msg, std::size_t size)
+{
+    enter_any("user copy");
+    std::size_t end = msg.at + size;
+    if (msg.stall_at >= msg.at && msg.stall_at < end)
+        world().sleep(msg.stall_ns);
+    if (size > msg.size - msg.at || (msg.fault_at >= msg.at && msg.fault_at < end))
+        return false;
+    return true;
+}
+
+} // namespace
+
+kapi_sk *make_sk()
+{
+    static kapi_u64 inode = 1000;
+    Node *node = Node::current();
+    node->live_sockets++;
+    auto *sk = new kapi_sk{};
+    sk->node = node;
+    sk->inode = inode++;
+    node->adopt(sk, [](void *object) { delete static_cast<kapi_sk *>(object); });
+    return sk;
+}
+
+} // namespace sim
+
+using namespace sim;
+
+void kapi_sk_hold(struct kapi_sk *sk) noexcept
+{
+    enter_any("kapi_sk_hold");
+    if (!sk->references)
+        broken("a dead socket is held");
+    sk->references++;
+}
+
+int kapi_sk_hold_unless_dead(struct kapi_sk *sk) noexcept
+{
+    enter_any("kapi_sk_hold_unless_dead");
+    if (!sk->references)
+        return 0;
+    sk->references++;
+    return 1;
+}
+
+void kapi_sk_put(struct kapi_sk *sk) noexcept
+{
+    enter_any("kapi_sk_put");
+    if (!sk->references)
+        broken("a dead socket is put");
+    if (--sk->references)
+        return;
+    if (sk->destructor)
+        sk->destructor(sk->core);
+    sk->node->live_sockets--;
+    sk->node->disown(sk);
+    delete sk;
+}
+
+kapi_u32 kapi_sk_sndbuf(struct kapi_sk *sk) noexcept
+{
+    return sk->sndbuf;
+}
+
+kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk) noexcept
+{
+    return sk->rcvbuf;
+}
+
+kapi_u64 kapi_sk_sndtimeo_ns(struct kapi_sk *sk) noexcept
+{
+    return sk->sndtimeo_ns;
+}
+
+kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) noexcept
+{
+    return sk->rcvtimeo_ns;
+}
+
+int kapi_sk_has_error(struct kapi_sk *sk) noexcept
+{
+    return sk->error != 0;
+}
+
+int kapi_sk_zerocopy(struct kapi_sk *sk) noexcept
+{
+    return sk->zerocopy;
+}
+
+int kapi_sk_timestamps(struct kapi_sk *sk) noexcept
+{
+    return sk->timestamps != 0;
+}
+
+void kapi_sk_set_timestamps(struct kapi_sk *sk, int optname, int on) noexcept
+{
+    sk->timestamps = on ? optname : 0;
+}
+
+int kapi_sk_ifindex(struct kapi_sk *sk) noexcept
+{
+    return sk->ifindex;
+}
+
+kapi_u64 kapi_sk_inode(struct kapi_sk *sk) noexcept
+{
+    return sk->inode;
+}
+
+kapi_size kapi_msg_left(const struct kapi_msg *msg) noexcept
+{
+    return msg->size - msg->at;
+}
+
+int kapi_msg_copy_in(struct kapi_msg *msg, void *to, kapi_size size) noexcept
+{
+    enter_task("kapi_msg_copy_in");
+    if (!touch(*msg, size))
+        return -KAPI_EFAULT;
+    if (size)
+        std::memcpy(to, msg->memory + msg->at, size);
+    msg->at += size;
+    return 0;
+}
+
+int kapi_msg_copy_out(struct kapi_msg *msg, const void *from, kapi_size size) noexcept
+{
+    enter_task("kapi_msg_copy_out");
+    if (!touch(*msg, size))
+        return -KAPI_EFAULT;
+    if (size)
+        std::memcpy(msg->memory + msg->at, from, size);
+    msg->at += size;
+    return 0;
+}
+
+void kapi_msg_save(const struct kapi_msg *msg, struct kapi_msg_mark *mark) noexcept
+{
+    mark->opaque[0] = msg->at;
+}
+
+void kapi_msg_restore(struct kapi_msg *msg, const struct kapi_msg_mark *mark) noexcept
+{
+    msg->at = mark->opaque[0];
+}
+
+int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *data, kapi_size size) noexcept
+{
+    enter_task("kapi_msg_put_cmsg");
+    std::size_t room = msg->control_room;
+    if (room < kControlHeader) {
+        msg->control_truncated = true;
+        return 0;
+    }
+    std::size_t taken = kControlHeader + size;
+    if (taken > room) {
+        msg->control_truncated = true;
+        taken = room;
+    }
+    const auto *bytes = static_cast<const unsigned char *>(data);
+    msg->control.push_back({level, type, {bytes, bytes + (taken - kControlHeader)}});
+    std::size_t aligned = (taken + 7) & ~std::size_t{7};
+    msg->control_room -= aligned < room ? aligned : room;
+    return 0;
+}
+
+int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns) noexcept
+{
+    const long long stamp[2] = {static_cast<long long>(real_ns / kSecond),
+                                static_cast<long long>(real_ns % kSecond / kMicrosecond)};
+    return kapi_msg_put_cmsg(msg, kSolSocket, sk->timestamps ? sk->timestamps : kTimestampOld, stamp, sizeof(stamp));
+}
+
+int kapi_optval_copy_in(const struct kapi_optval *optval, void *to, kapi_size size) noexcept
+{
+    enter_task("kapi_optval_copy_in");
+    if (size > optval->size)
+        return -KAPI_EFAULT;
+    if (size)
+        std::memcpy(to, optval->memory, size);
+    return 0;
+}
+
+int kapi_optval_probe_out(const struct kapi_optval *optval, kapi_size size) noexcept
+{
+    enter_task("kapi_optval_probe_out");
+    return size > optval->size ? -KAPI_EFAULT : 0;
+}
+
+// A program's address is a host pointer to its memory; 0 is the one that faults.
+int kapi_user_copy_in(void *to, kapi_u64 address, kapi_size size) noexcept
+{
+    enter_task("kapi_user_copy_in");
+    if (address == 0 && size)
+        return -KAPI_EFAULT;
+    if (size)
+        std::memcpy(to, reinterpret_cast<const void *>(static_cast<std::uintptr_t>(address)), size);
+    return 0;
+}
+
+int kapi_optval_copy_out(const struct kapi_optval *optval, kapi_size offset, const void *from, kapi_size size) noexcept
+{
+    enter_task("kapi_optval_copy_out");
+    if (offset > optval->size || size > optval->size - offset)
+        return -KAPI_EFAULT;
+    if (size)
+        std::memcpy(optval->memory + offset, from, size);
+    return 0;
+}

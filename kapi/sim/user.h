@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+// The program's side of a call: messages with user memory that may fault, sockets, polls.
+#pragma once
+
+#include <kapi/socket.h>
+#include <kapi/types.h>
+#include <kapi/wait.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sim {
+class Node;
+class PollWatch;
+} // namespace sim
+
+struct kapi_msg {
+    static constexpr std::size_t never = ~std::size_t{0};
+
+    unsigned char *memory = nullptr; // the program's buffer, one piece
+    std::size_t size = 0;
+    std::size_t at = 0;
+    std::size_t fault_at = never;   // touching this byte faults
+    std::size_t stall_at = never;   // touching this byte takes stall_ns (userfaultfd, a slow disk)
+    std::uint64_t stall_ns = 0;
+    std::size_t control_room = 0;
+    bool control_truncated = false;
+    struct Control {
+        int level, type;
+        std::vector<unsigned char> data;
+    };
+    std::vector<Control> control;
+};
+
+struct kapi_optval {
+    unsigned char *memory = nullptr;
+    std::size_t size = 0; // what lies beyond faults
+};
+
+struct kapi_sk {
+    sim::Node *node = nullptr;
+    void (*destructor)(void *core) = nullptr;
+    void *core = nullptr; // the core's object, given to the destructor
+    unsigned references = 1;
+    kapi_u32 sndbuf = 212992, rcvbuf = 212992;
+    kapi_u64 sndtimeo_ns = KAPI_FOREVER, rcvtimeo_ns = KAPI_FOREVER;
+    int error = 0;
+    bool zerocopy = false;
+    int timestamps = 0; // 0, SO_TIMESTAMP_OLD or SO_TIMESTAMP_NEW
+    int ifindex = 0;
+    kapi_u64 inode = 0;
+};
+
+struct kapi_poll {
+    sim::PollWatch *watch = nullptr; // null: nobody waits, the poll only asks
+    unsigned events = 0;             // what wake-ups said
+};
+
+namespace sim {
+
+/** The queues that a poll in progress watches; end() before the poll returns. */
+class PollWatch {
+public:
+    PollWatch() = default;
+    ~PollWatch() { end(); }
+    PollWatch(const PollWatch &) = delete;
+    PollWatch &operator=(const PollWatch &) = delete;
+    void add(kapi_waiter *watch) { watches_.push_back(watch); }
+    void end();
+
+private:
+    std::vector<kapi_waiter *> watches_;
+};
+
+/** A socket on the current node, with one reference for its file. */
+kapi_sk *make_sk();
+
+} // namespace sim

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+// Waiting: a waiter remembers a wake-up that comes before it parks, so none is lost.
+#include <kapi/errno.h>
+#include <kapi/wait.h>
+
+#include <new>
+
+#include "user.h"
+#include "world.h"
+
+namespace sim {
+
+namespace {
+
+struct Waiter;
+
+struct Queue {
+    Waiter *first;
+};
+static_assert(sizeof(Queue) <= KAPI_SIZE_WAITQ);
+
+/** On the stack of the task that waits, or in the poll that watches. */
+struct Waiter {
+    Queue *queue;
+    Waiter *next;
+    Task *task;
+    kapi_poll *poll;
+    bool woken;
+};
+static_assert(sizeof(Waiter) <= KAPI_SIZE_WAITER);
+
+Queue &inside(kapi_waitq *queue)
+{
+    return *reinterpret_cast<Queue *>(queue->opaque);
+}
+
+Waiter &inside(kapi_waiter *waiter)
+{
+    return *reinterpret_cast<Waiter *>(waiter->opaque);
+}
+
+void unlink(Waiter &waiter)
+{
+    for (Waiter **place = &waiter.queue->first; *place; place = &(*place)->next) {
+        if (*place == &waiter) {
+            *place = waiter.next;
+            return;
+        }
+    }
+    broken("a waiter is not on its queue");
+}
+
+} // namespace
+
+void PollWatch::end()
+{
+    for (kapi_waiter *watch : watches_) {
+        unlink(inside(watch));
+        delete watch;
+    }
+    watches_.clear();
+}
+
+} // namespace sim
+
+using namespace sim;
+
+void kapi_waitq_init(struct kapi_waitq *queue) noexcept
+{
+    inside(queue).first = nullptr;
+}
+
+void kapi_wake(struct kapi_waitq *queue, unsigned int events) noexcept
+{
+    enter_any("kapi_wake");
+    for (Waiter *waiter = inside(queue).first; waiter; waiter = waiter->next) {
+        waiter->woken = true;
+        if (waiter->poll)
+            waiter->poll->events |= events;
+        world().make_ready(*waiter->task);
+    }
+}
+
+int kapi_waitq_active(struct kapi_waitq *queue) noexcept
+{
+    enter_any("kapi_waitq_active");
+    return inside(queue).first != nullptr;
+}
+
+void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcept
+{
+    enter_task("kapi_wait_begin");
+    Queue &list = inside(queue);
+    list.first = new (waiter->opaque) Waiter{&list, list.first, World::current_task(), nullptr, false};
+    enter_any("kapi_wait_begin");
+}
+
+void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcept
+{
+    if (inside(waiter).queue != &inside(queue))
+        broken("kapi_wait_end with another queue than kapi_wait_begin");
+    unlink(inside(waiter));
+}
+
+int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
+{
+    enter_sleep("kapi_park");
+    Waiter &self = inside(waiter);
+    Task &task = *World::current_task();
+    World &w = world();
+    for (;;) {
+        if (self.woken) {
+            self.woken = false;
+            return 0;
+        }
+        if (task.signal_pending)
+            return -KAPI_EINTR;
+        if (w.now_ns() >= deadline_ns)
+            return -KAPI_ETIMEDOUT;
+        if (w.options().spurious_wakeups && w.host_random().one_in(64))
+            return 0; // another waiter's condition: the kernel wakes all
+        w.park(deadline_ns);
+    }
+}
+
+void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) noexcept
+{
+    enter_any("kapi_poll_wait");
+    if (!poll || !poll->watch)
+        return; // a poll that only asks
+    Queue &list = inside(queue);
+    auto *storage = new kapi_waiter;
+    list.first = new (storage->opaque) Waiter{&list, list.first, World::current_task(), poll, false};
+    poll->watch->add(storage);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+// Control data of sendmsg: a span of foreign bytes, parsed without trust.
+#pragma once
+
+#include "uapi.h"
+
+#include <hawser/result.h>
+
+#include <optional>
+#include <span>
+
+namespace rds {
+
+using namespace hw;
+
+// What a sender asked for with control messages of level SOL_RDS.
+struct SendControls {
+    std::optional<rds_abi_rdma_args> rdma_args; // an RDMA operation to go with the message
+    bool rdma_dest = false;   // the peer may access a region of ours: an existing one
+    bool rdma_map = false;    // the same, registered for this message
+    bool atomic = false;      // an atomic operation
+    std::optional<u32> zerocopy_cookie;
+
+    bool rdma() const { return rdma_args || rdma_dest || rdma_map || atomic; }
+};
+
+// Fails with EINVAL for a malformed chain, an unknown type, a wrong size, or two operations that exclude each other.
+// Messages of other levels are passed over.
+Result<SendControls> parse_controls(std::span<const std::byte> control);
+
+// Checks an RDMA operation's sizes and reads its vector from the program. Sleeps. EMSGSIZE, EINVAL, EFAULT.
+Result<> check_rdma_args(const rds_abi_rdma_args& args);
+
+} // namespace rds

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rds.ko: loading and unloading, and what the transports' modules link to.
+ *
+ * There is no MODULE_ALIAS_NETPROTO(PF_RDS): with it socket(AF_RDS) by any user would load this module.
+ * Loading it is the administrator's choice (modprobe, modules-load.d).
+ */
+#include <linux/module.h>
+
+#include "abi.h"
+#include "glue.h"
+#include "rds_core.h"
+#include "../transport.h"
+
+/* Configurations that exist set it. A sender hands on to the worker after a fixed number of batches. */
+static unsigned int send_batch_count = 1024;
+module_param(send_batch_count, uint, 0444);
+MODULE_PARM_DESC(send_batch_count, "Accepted as by the kernel's own, without effect");
+
+const int RDS_TRANSPORT_ABI = 1;
+EXPORT_SYMBOL_GPL(RDS_TRANSPORT_ABI);
+
+EXPORT_SYMBOL_GPL(rds_transport_register);
+EXPORT_SYMBOL_GPL(rds_transport_unregister);
+EXPORT_SYMBOL_GPL(rds_transport_leave_net);
+EXPORT_SYMBOL_GPL(rds_conn_get);
+EXPORT_SYMBOL_GPL(rds_conn_put);
+EXPORT_SYMBOL_GPL(rds_conn_paths);
+EXPORT_SYMBOL_GPL(rds_path_notify);
+EXPORT_SYMBOL_GPL(rds_path_stalled);
+EXPORT_SYMBOL_GPL(rds_path_retry_later);
+EXPORT_SYMBOL_GPL(rds_path_acked);
+EXPORT_SYMBOL_GPL(rds_inc_create);
+EXPORT_SYMBOL_GPL(rds_inc_left);
+EXPORT_SYMBOL_GPL(rds_inc_append);
+EXPORT_SYMBOL_GPL(rds_inc_free);
+EXPORT_SYMBOL_GPL(rds_inc_deliver);
+
+static int __init rds_module_init(void)
+{
+	int err;
+
+	err = rds_core_init();
+	if (err)
+		return err;
+	err = rds_glue_net_register();
+	if (err)
+		goto out_core;
+	err = rds_glue_family_register();
+	if (err)
+		goto out_net;
+	return 0;
+
+out_net:
+	rds_glue_net_unregister();
+out_core:
+	rds_core_exit();
+	return err;
+}
+
+static void __exit rds_module_exit(void)
+{
+	rds_glue_family_unregister();
+	rds_glue_net_unregister();
+	rds_core_exit();
+}
+
+module_init(rds_module_init);
+module_exit(rds_module_exit);
+
+MODULE_DESCRIPTION("RDS: reliable datagram sockets");
+MODULE_AUTHOR("hawser");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "message.h"
+
+#include "socket.h"
+
+namespace rds {
+
+namespace {
+
+// Up to here a payload is copied next to its header and again into the stream's own buffer; above, pages by reference
+// save the second copy and are worth their set-up.
+constexpr u32 inline_max = 4096 - 256;
+
+} // namespace
+
+Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode)
+{
+    Message* message = make_with_tail<Message>(mode, sizeof(Header) + inline_bytes);
+    if (!message)
+        return fail(KAPI_ENOMEM);
+    message->length_ = length;
+    message->true_size_ = kapi_alloc_true_size(sizeof(Message) + sizeof(Header) + inline_bytes);
+    message->header().length = length;
+    return Ref<Message>::adopt(message);
+}
+
+Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
+{
+    bool inlined = length <= inline_max;
+    Ref<Message> message = TRY(create(length, inlined ? length : 0, Alloc::sleep));
+    if (inlined) {
+        if (length)
+            TRY(check(kapi_msg_copy_in(msg, message->inline_payload(), length)));
+        return message;
+    }
+    kapi_pages* pages = nullptr;
+    TRY(check(kapi_pages_from_msg(msg, length, &pages)));
+    message->pages_.reset(pages);
+    message->true_size_ += kapi_pages_true_size(pages);
+    return message;
+}
+
+Result<Ref<Message>> Message::from_user_pages(kapi_msg* msg, u32 length, u32 cookie)
+{
+    Ref<Message> message = TRY(create(length, 0, Alloc::sleep));
+    // The notice is allocated now, so that completing cannot fail.
+    auto* batch = make<ZerocopyBatch>(Alloc::sleep);
+    if (!batch)
+        return fail(KAPI_ENOMEM);
+    batch->cookies[batch->count++] = cookie;
+    auto notice = Ref<ZerocopyBatch>::adopt(batch);
+    if (length) {
+        kapi_pages* pages = nullptr;
+        TRY(check(kapi_pages_pin_msg(msg, length, &pages)));
+        message->pages_.reset(pages);
+    }
+    message->zerocopy_ = std::move(notice);
+    return message;
+}
+
+void Message::promise_notice(Socket& socket)
+{
+    HW_ASSERT(zerocopy_ && !zerocopy_socket_);
+    zerocopy_socket_ = Ref<Socket>::share(socket).leak();
+}
+
+void Message::withdraw_notice()
+{
+    if (Socket* socket = std::exchange(zerocopy_socket_, nullptr))
+        socket->unref();
+}
+
+Result<Ref<Message>> Message::internal(u32 length)
+{
+    return create(length, length, Alloc::atomic);
+}
+
+void Message::destroy(Message* message)
+{
+    HW_ASSERT(!message->has_owner());
+    message->pages_.reset(); // the user's pages are free before the user is told
+    auto socket = message->zerocopy_socket_ ? Ref<Socket>::adopt(message->zerocopy_socket_) : Ref<Socket>();
+    if (socket)
+        socket->zerocopy_done(std::move(message->zerocopy_));
+    dispose(message);
+}
+
+Message::Gathered Message::gather(u32 offset, std::span<kapi_segment> segments)
+{
+    Gathered gathered{0, 0};
+    u32 contiguous = static_cast<u32>(sizeof(Header)) + (pages_ ? 0 : length_);
+    if (offset < contiguous && !segments.empty()) {
+        auto* bytes = reinterpret_cast<const std::byte*>(this + 1);
+        segments[0] = {.addr = bytes + offset, .page = nullptr, .offset = 0, .length = contiguous - offset};
+        gathered = {1, contiguous - offset};
+        segments = segments.subspan(1);
+        offset = contiguous;
+    }
+    if (pages_ && !segments.empty()) {
+        unsigned count = kapi_pages_segments(pages_.get(), offset - sizeof(Header), segments.data(),
+                                             static_cast<unsigned>(segments.size()));
+        for (unsigned i = 0; i < count; i++)
+            gathered.bytes += segments[i].length;
+        gathered.count += count;
+    }
+    return gathered;
+}
+
+Result<> Message::copy_payload(u32 offset, u32 size, kapi_msg* msg)
+{
+    if (pages_)
+        return check(kapi_pages_to_msg(pages_.get(), offset, size, msg));
+    return check(kapi_msg_copy_out(msg, inline_payload() + offset, size));
+}
+
+void Message::set_owner(Ref<Socket> socket)
+{
+    Socket* old = owner_.exchange(socket.leak());
+    HW_ASSERT(!old);
+}
+
+Ref<Socket> Message::take_owner()
+{
+    Socket* socket = owner_.exchange(nullptr);
+    return socket ? Ref<Socket>::adopt(socket) : Ref<Socket>();
+}
+
+} // namespace rds

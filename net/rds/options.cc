@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+// Socket options and ioctls of level SOL_RDS. Queries of RDS_INFO_* are in info.cc.
+#include "connection.h"
+#include "socket.h"
+#include "uapi.h"
+
+namespace rds {
+
+namespace {
+
+template <class T> Result<T> read(const kapi_optval* value, int length)
+{
+    T data;
+    if (length < static_cast<int>(sizeof(data)))
+        return fail(KAPI_EINVAL);
+    TRY(check(kapi_optval_copy_in(value, &data, sizeof(data))));
+    return data;
+}
+
+// An option whose length must be exact.
+template <class T> Result<T> read_exact(const kapi_optval* value, int length)
+{
+    if (length != static_cast<int>(sizeof(T)))
+        return fail(KAPI_EINVAL);
+    return read<T>(value, length);
+}
+
+} // namespace
+
+Result<> Socket::set_transport(const kapi_optval* value, int length)
+{
+    {
+        Guard guard(lock_);
+        if (transport_ || bound_)
+            return fail(KAPI_EOPNOTSUPP);
+    }
+    int type = TRY(read_exact<int>(value, length));
+    if (type < 0 || type >= RDS_ABI_TRANS_COUNT)
+        return fail(KAPI_EINVAL);
+    if (type != RDS_ABI_TRANS_TCP && !kapi_net_is_initial(net.host))
+        return fail(KAPI_EPROTOTYPE);
+    // The kernel's own would load the transport's module here, for any user; loading is the administrator's choice.
+    const rds_transport* transport = net.module.transport(type);
+    if (!transport)
+        return fail(KAPI_ENOPROTOOPT);
+    {
+        Guard guard(lock_);
+        if (!transport_ && !bound_) {
+            transport_ = transport;
+            return {};
+        }
+    }
+    Module::drop_transport(transport);
+    return fail(KAPI_EOPNOTSUPP);
+}
+
+Result<> Socket::set_rx_traces(const kapi_optval* value, int length)
+{
+    auto read_traces = read_exact<rds_abi_rx_trace_so>(value, length);
+    if (!read_traces) // the kernel's own answers EFAULT to whatever is wrong
+        return fail(KAPI_EFAULT);
+    const rds_abi_rx_trace_so& traces = *read_traces;
+    if (traces.rx_traces > RDS_ABI_RX_TRACE_MAX)
+        return fail(KAPI_EFAULT);
+    for (unsigned i = 0; i < traces.rx_traces; i++)
+        if (traces.rx_trace_pos[i] >= RDS_ABI_RX_TRACE_MAX)
+            return fail(KAPI_EFAULT);
+    Guard guard(lock_);
+    trace_count_ = traces.rx_traces;
+    kapi_copy(traces_, traces.rx_trace_pos, trace_count_);
+    return {};
+}
+
+// Memory regions, as on a host whose transports have none.
+Result<> Socket::rdma_option(int option, const kapi_optval* value, int length)
+{
+    bool bound;
+    {
+        Guard guard(lock_);
+        bound = !bound_to_.ip.is_any();
+    }
+    switch (option) {
+    case RDS_ABI_GET_MR:
+        TRY(read_exact<rds_abi_get_mr_args>(value, length));
+        return fail(bound ? KAPI_EOPNOTSUPP : KAPI_ENOTCONN);
+    case RDS_ABI_GET_MR_FOR_DEST:
+        TRY(read_exact<rds_abi_get_mr_for_dest_args>(value, length));
+        return fail(bound ? KAPI_EOPNOTSUPP : KAPI_ENOTCONN);
+    default:
+        TRY(read_exact<rds_abi_free_mr_args>(value, length));
+        return fail(KAPI_EINVAL);
+    }
+}
+
+Result<> Socket::cancel_sent_to(const kapi_optval* value, int length)
+{
+    {
+        Guard guard(lock_);
+        if (bound_to_.ip.is_any())
+            return fail(KAPI_ENOTCONN);
+    }
+    // The family is not looked at: the length tells, as in the kernel's own.
+    std::byte name[sizeof(rds_abi_sockaddr_in6)] = {};
+    usize size = min<usize>(length < 0 ? 0 : static_cast<usize>(length), sizeof(name));
+    if (size < sizeof(rds_abi_sockaddr_in))
+        return fail(KAPI_EINVAL);
+    size = size < sizeof(name) ? sizeof(rds_abi_sockaddr_in) : sizeof(name);
+    TRY(check(kapi_optval_copy_in(value, name, size)));
+    u16 family = size == sizeof(name) ? RDS_ABI_AF_INET6 : RDS_ABI_AF_INET;
+    kapi_copy(name, &family, sizeof(family));
+    Endpoint destination = TRY(parse_sockaddr({name, size}));
+    cancel_sends(&destination);
+    return {};
+}
+
+Result<> Socket::set_monitor(bool on)
+{
+    {
+        Guard guard(lock_);
+        monitors_ = on;
+        if (!on)
+            watched_ports_ = freed_ports_ = 0;
+    }
+    if (on)
+        net.add_monitor(*this);
+    else
+        net.remove_monitor(*this);
+    return {};
+}
+
+Result<> Socket::set_option(int option, const kapi_optval* value, int length)
+{
+    switch (option) {
+    case RDS_ABI_CANCEL_SENT_TO:
+        return cancel_sent_to(value, length);
+    case RDS_ABI_GET_MR:
+    case RDS_ABI_GET_MR_FOR_DEST:
+    case RDS_ABI_FREE_MR:
+        return rdma_option(option, value, length);
+    case RDS_ABI_RECVERR:
+        recverr_ = TRY(read<int>(value, length)) != 0;
+        return {};
+    case RDS_ABI_CONG_MONITOR:
+        return set_monitor(TRY(read<int>(value, length)) != 0);
+    case RDS_ABI_SO_TRANSPORT:
+        return set_transport(value, length);
+    case RDS_ABI_SO_TIMESTAMP_OLD:
+    case RDS_ABI_SO_TIMESTAMP_NEW: {
+        auto on = read_exact<int>(value, length);
+        if (!on)
+            return fail(KAPI_EFAULT);
+        kapi_sk_set_timestamps(sk, option, *on != 0);
+        return {};
+    }
+    case RDS_ABI_SO_MSG_RXPATH_LATENCY:
+        return set_rx_traces(value, length);
+    default:
+        return fail(KAPI_ENOPROTOOPT);
+    }
+}
+
+Result<int> Socket::get_option(int option, const kapi_optval* value, int& length, bool& report)
+{
+    int answer;
+    if (option >= RDS_ABI_INFO_FIRST && option <= RDS_ABI_INFO_LAST) {
+        report = true;
+        return get_info(option, value, length, report);
+    }
+    switch (option) {
+    case RDS_ABI_RECVERR:
+        answer = recverr_;
+        break;
+    case RDS_ABI_SO_TRANSPORT: {
+        Guard guard(lock_);
+        answer = transport_ ? transport_->type : RDS_ABI_TRANS_NONE;
+        break;
+    }
+    default:
+        return fail(KAPI_ENOPROTOOPT);
+    }
+    if (length < static_cast<int>(sizeof(answer)))
+        return fail(KAPI_EINVAL);
+    TRY(check(kapi_optval_copy_out(value, 0, &answer, sizeof(answer))));
+    length = sizeof(answer);
+    report = true;
+    return 0;
+}
+
+Result<> Socket::ioctl(unsigned command, const kapi_optval* argument)
+{
+    if (command == RDS_ABI_SIOCRDSSETTOS) {
+        u8 tos;
+        TRY(check(kapi_optval_copy_in(argument, &tos, sizeof(tos))));
+        Guard guard(lock_);
+        if (!transport_ || !transport_->map_tos)
+            return fail(KAPI_ENOIOCTLCMD);
+        if (tos_ || connection_)
+            return fail(KAPI_EINVAL);
+        tos_ = transport_->map_tos(tos);
+        return {};
+    }
+    if (command == RDS_ABI_SIOCRDSGETTOS) {
+        u8 tos;
+        {
+            Guard guard(lock_);
+            tos = tos_;
+        }
+        return check(kapi_optval_copy_out(argument, 0, &tos, sizeof(tos)));
+    }
+    return fail(KAPI_ENOIOCTLCMD);
+}
+
+} // namespace rds

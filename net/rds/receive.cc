@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+// From a path to a socket's queue, and recvmsg.
+#include "connection.h"
+#include "socket.h"
+#include "uapi.h"
+
+namespace rds {
+
+namespace {
+
+// Whatever SO_RCVBUF says, one message of the largest size with its overhead fits.
+constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
+
+} // namespace
+
+// ---- the queue
+
+usize Socket::hard_limit() const
+{
+    return max<u64>(static_cast<u64>(kapi_sk_rcvbuf(sk)) * net.sysctl.receive_limit_factor, hard_limit_min);
+}
+
+void Socket::account_receive(Incoming& incoming, bool added)
+{
+    if (added) {
+        received_bytes_ += incoming.length();
+        received_true_ += incoming.true_size();
+        net.count(Stat::recv_bytes_added_to_sock, incoming.length());
+    } else {
+        received_bytes_ -= incoming.length();
+        received_true_ -= incoming.true_size();
+        net.count(Stat::recv_bytes_freed_fromsock, incoming.length());
+    }
+}
+
+// Congested above the limit, free again below half of it, so that peers are not told at every message.
+Socket::CongestionChange Socket::update_congestion()
+{
+    if (closed_ || !transport_ || transport_->type == RDS_TRANSPORT_LOOP)
+        return CongestionChange::none; // loopback peers see the queue itself: their messages wait at the hard limit
+    if (!congested_ && received_bytes_ > receive_limit()) {
+        congested_ = true;
+        return CongestionChange::set;
+    }
+    if (congested_ && received_bytes_ < receive_limit() / 2) {
+        congested_ = false;
+        return CongestionChange::cleared;
+    }
+    return CongestionChange::none;
+}
+
+void Socket::tell_congestion(CongestionChange change)
+{
+    if (change == CongestionChange::none)
+        return;
+    auto map = net.maps.get(bound_key().ip);
+    if (!map)
+        return; // no memory for a map means that no connection has one, and nobody to tell
+    {
+        // A set and a clear may both be on their way here: whoever tells last tells what is true then.
+        Guard telling(telling_);
+        bool congested;
+        {
+            Guard guard(lock_);
+            congested = congested_;
+        }
+        (*map)->set(bound_key().port, congested);
+    }
+    if (change == CongestionChange::cleared)
+        (*map)->waiters.wake(KAPI_OUT); // senders on this host
+}
+
+bool Socket::deliver(Ref<Incoming> incoming)
+{
+    usize limit = hard_limit();
+    if (kapi_sk_timestamps(sk))
+        incoming->received_real_ns = kapi_real_ns();
+    incoming->trace_ns[2] = kapi_local_clock_ns();
+    bool over, full_before;
+    CongestionChange change;
+    {
+        Guard guard(lock_);
+        if (closed_) {
+            net.count(Stat::recv_drop_dead_sock);
+            return false;
+        }
+        full_before = received_true_ >= limit;
+        account_receive(*incoming, true);
+        received_.push_back(std::move(incoming));
+        over = received_true_ >= limit;
+        change = update_congestion();
+    }
+    net.count(Stat::recv_queued);
+    if (over && !full_before)
+        net.count(Stat::recv_stalled);
+    tell_congestion(change);
+    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    return over;
+}
+
+bool Socket::stall(Path& path)
+{
+    usize limit = hard_limit();
+    Guard guard(lock_);
+    if (closed_ || received_true_ < limit)
+        return false;
+    if (!static_cast<ListNode<Stalled>&>(path).linked())
+        stalled_.push_back(Ref<Path>::share(path));
+    return true;
+}
+
+void Socket::unstall(Path& path)
+{
+    Ref<Path> removed;
+    Guard guard(lock_);
+    if (static_cast<ListNode<Stalled>&>(path).linked())
+        removed = stalled_.remove(path);
+}
+
+bool Socket::stalls(Path& path)
+{
+    Guard guard(lock_);
+    return static_cast<ListNode<Stalled>&>(path).linked();
+}
+
+void Socket::room_made()
+{
+    usize limit = hard_limit();
+    for (;;) {
+        Ref<Path> path;
+        {
+            Guard guard(lock_);
+            if (!closed_ && received_true_ >= limit)
+                return;
+            path = stalled_.pop_front();
+        }
+        if (!path)
+            return;
+        path->resumed(*this);
+    }
+}
+
+bool Socket::is_closed()
+{
+    Guard guard(lock_);
+    return closed_;
+}
+
+// ---- recvmsg
+
+bool Socket::put_zerocopy(rds_receive& receive)
+{
+    if (!kapi_sk_zerocopy(sk) || receive.control_length < RDS_ABI_CMSG_ALIGN(sizeof(rds_abi_cmsghdr)) +
+                                                              RDS_ABI_CMSG_ALIGN(sizeof(rds_abi_zcopy_cookies)))
+        return false;
+    Ref<ZerocopyBatch> batch;
+    {
+        Guard guard(lock_);
+        batch = zerocopy_.pop_front();
+        if (batch && batch.get() == zerocopy_last_)
+            zerocopy_last_ = nullptr;
+    }
+    if (!batch)
+        return false;
+    rds_abi_zcopy_cookies cookies{};
+    cookies.num = batch->count;
+    kapi_copy(cookies.cookies, batch->cookies, sizeof(cookies.cookies));
+    if (kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_ZCOPY_COMPLETION, &cookies, sizeof(cookies)) < 0) {
+        Guard guard(lock_);
+        if (zerocopy_.empty())
+            zerocopy_last_ = batch.get();
+        zerocopy_.push_front(std::move(batch));
+        return false;
+    }
+    return true;
+}
+
+// A congestion notice goes before data and alone.
+Result<u32> Socket::put_notice(rds_receive& receive, u64 freed_ports)
+{
+    auto put = check(kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_CONG_UPDATE, &freed_ports,
+                                       sizeof(freed_ports)));
+    if (!put) {
+        Guard guard(lock_);
+        freed_ports_ |= freed_ports;
+        return fail(put.error());
+    }
+    return 0u;
+}
+
+Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
+{
+    rds_abi_cmsg_rx_trace trace{};
+    {
+        Guard guard(lock_);
+        trace.rx_traces = trace_count_;
+        for (unsigned i = 0; i < trace_count_; i++) {
+            u8 position = traces_[i];
+            trace.rx_trace_pos[i] = position;
+            u64 until = position == 2 ? kapi_local_clock_ns() : incoming.trace_ns[position + 1];
+            trace.rx_trace[i] = until - incoming.trace_ns[position];
+        }
+    }
+    if (trace.rx_traces)
+        TRY(check(kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RXPATH_LATENCY, &trace, sizeof(trace))));
+    return {};
+}
+
+// Copies a message that was taken off the queue to the user.
+Result<u32> Socket::hand_over(Incoming& incoming, bool traced, rds_receive& receive)
+{
+    u32 copied = static_cast<u32>(min<usize>(receive.size, incoming.length()));
+    TRY(incoming.copy_to_user(receive.msg, copied));
+    if (incoming.received_real_ns && kapi_sk_timestamps(sk))
+        TRY(check(kapi_msg_put_timestamp(receive.msg, sk, incoming.received_real_ns)));
+    if (traced)
+        TRY(put_trace(incoming, receive));
+    net.count(Stat::copy_to_user, copied);
+    u32 result = copied;
+    if (copied < incoming.length()) {
+        receive.out_flags |= RDS_ABI_MSG_TRUNC;
+        if (receive.flags & RDS_ABI_MSG_TRUNC)
+            result = incoming.length();
+    }
+    put_zerocopy(receive);
+    receive.name_length = format_sockaddr(incoming.source, receive.name);
+    net.count(Stat::recv_delivered);
+    return result;
+}
+
+// Takes what comes next; false when there is nothing. One lock for all that a receiver needs to know.
+bool Socket::take_input(bool peek, Input& input)
+{
+    Guard guard(lock_);
+    input.closed = closed_;
+    if (closed_)
+        return true;
+    input.freed_ports = std::exchange(freed_ports_, 0);
+    if (input.freed_ports)
+        return true;
+    if (received_.empty())
+        return false;
+    input.traced = trace_count_ != 0;
+    if (peek) {
+        input.incoming = Ref<Incoming>::share(*received_.front());
+        return true;
+    }
+    input.incoming = received_.pop_front();
+    account_receive(*input.incoming, false);
+    input.change = update_congestion();
+    input.stalls = !stalled_.empty();
+    return true;
+}
+
+// Nothing is lost when a copy fails: the next call gets the message.
+void Socket::put_back(Ref<Incoming> incoming)
+{
+    CongestionChange change;
+    {
+        Guard guard(lock_);
+        if (closed_)
+            return;
+        account_receive(*incoming, true);
+        received_.push_front(std::move(incoming));
+        change = update_congestion();
+    }
+    tell_congestion(change);
+}
+
+Result<u32> Socket::receive(rds_receive& receive)
+{
+    if (receive.flags & RDS_ABI_MSG_OOB)
+        return 0u;
+    bool peek = (receive.flags & RDS_ABI_MSG_PEEK) != 0;
+    Input input;
+    if (!take_input(peek, input)) {
+        if (put_zerocopy(receive))
+            return 0u;
+        if (receive.flags & RDS_ABI_MSG_DONTWAIT)
+            return fail(KAPI_EAGAIN);
+        u64 timeout = kapi_sk_rcvtimeo_ns(sk);
+        u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
+        TRY(waited(waiters.wait_until(deadline, [&] { return take_input(peek, input); }), timeout));
+    }
+    if (input.closed)
+        return fail(KAPI_ENOTCONN);
+    if (input.freed_ports)
+        return put_notice(receive, input.freed_ports);
+    auto result = hand_over(*input.incoming, input.traced, receive);
+    tell_congestion(input.change);
+    if (!peek && !result)
+        put_back(std::move(input.incoming));
+    if (input.stalls)
+        room_made();
+    return result;
+}
+
+unsigned Socket::poll(kapi_poll* poll)
+{
+    kapi_poll_wait(poll, waiters.c());
+    if (met_congestion_.load_acquire())
+        kapi_poll_wait(poll, net.congestion_pollers.c());
+    u32 generation = net.congestion_generation();
+    unsigned events = 0;
+    {
+        Guard guard(lock_);
+        if (monitors_) {
+            if (freed_ports_)
+                events |= KAPI_IN | KAPI_RDNORM;
+        } else if (seen_congestion_generation_ != generation) {
+            seen_congestion_generation_ = generation;
+            events |= KAPI_IN | KAPI_RDNORM | KAPI_WRBAND; // so programs that know no monitors learn of it
+        }
+        if (!received_.empty() || !zerocopy_.empty())
+            events |= KAPI_IN | KAPI_RDNORM;
+        if (has_send_room())
+            events |= KAPI_OUT | KAPI_WRNORM;
+        else
+            room_wanted_ = true;
+    }
+    if (kapi_sk_has_error(sk))
+        events |= KAPI_ERR;
+    if (events)
+        met_congestion_.store_release(0);
+    return events;
+}
+
+} // namespace rds

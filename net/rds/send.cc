@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+// sendmsg: from the call to the path.
+#include "cmsg.h"
+#include "connection.h"
+#include "loop.h"
+#include "socket.h"
+#include "uapi.h"
+
+namespace rds {
+
+namespace {
+
+// MSG_BATCH is sendmmsg's own hint. It needs no heed: what follows closely is sent in batches anyway.
+constexpr unsigned honoured_flags = RDS_ABI_MSG_DONTWAIT | RDS_ABI_MSG_ZEROCOPY | RDS_ABI_MSG_BATCH;
+// Memory that the unacknowledged messages of a socket may take, as a multiple of the payload they may hold: tiny
+// messages cost much more than their payload.
+constexpr u64 true_size_factor = 8;
+// A sender that may wait gives the handshake this long, to be spread over the paths; then it uses path 0.
+constexpr u64 handshake_wait_ns = 5'000'000'000;
+constexpr u64 congestion_look_ns = 1'000'000'000; // how often a blocked sender repeats that it is blocked
+
+u64 deadline_after(u64 timeout_ns)
+{
+    return timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout_ns;
+}
+
+} // namespace
+
+// An interrupted call without a time-out is restarted by the kernel; one with a time-out is not, as it would start
+// over.
+Result<> Socket::waited(Result<> result, u64 timeout_ns)
+{
+    if (!result && result.error().code() == KAPI_EINTR && timeout_ns == KAPI_FOREVER)
+        return fail(KAPI_ERESTARTSYS);
+    return result;
+}
+
+Result<Socket::Target> Socket::target(const rds_send& send)
+{
+    Endpoint named;
+    bool is_named = send.name_length != 0;
+    if (is_named) {
+        std::span name(static_cast<const std::byte*>(send.name), static_cast<usize>(send.name_length));
+        if (name.size() < sizeof(rds_abi_sockaddr_in))
+            return fail(KAPI_EINVAL);
+        auto parsed = parse_sockaddr(name);
+        if (!parsed || !parsed->ip.is_host() || (parsed->ip.is_link_local() && parsed->scope == 0))
+            return fail(KAPI_EINVAL);
+        named = *parsed;
+    }
+    Guard guard(lock_);
+    Endpoint remote = is_named ? named : peer_;
+    if (bound_to_.ip.is_any() || remote.ip.is_any())
+        return fail(KAPI_ENOTCONN);
+    if (remote.ip.is_v4() != bound_to_.ip.is_v4())
+        return fail(KAPI_EOPNOTSUPP);
+    // A socket on one link reaches only that link.
+    if (bound_to_.scope && remote.scope && bound_to_.scope != remote.scope)
+        return fail(KAPI_EINVAL);
+    if (!remote.scope)
+        remote.scope = bound_to_.scope;
+    Target target{bound_to_, remote, transport_, tos_, {}, nullptr};
+    if (connection_ && connection_->remote.ip == remote.ip && connection_->remote.scope == remote.scope &&
+        connection_->tos == tos_) {
+        target.connection = connection_;
+        target.path = path_;
+    }
+    return target;
+}
+
+Result<Ref<Message>> Socket::build(const rds_send& send, const Target& target)
+{
+    if (send.size > max_message || send.size > kapi_sk_sndbuf(sk) / 2)
+        return fail(KAPI_EMSGSIZE);
+    u32 size = static_cast<u32>(send.size);
+    auto controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
+    // No transport that is there can do these: as a host without RDMA answers, where no region can exist either.
+    if (controls.rdma_args)
+        TRY(check_rdma_args(*controls.rdma_args));
+    if (controls.rdma_dest)
+        return fail(KAPI_EINVAL);
+    if (controls.rdma())
+        return fail(KAPI_EOPNOTSUPP);
+    bool zerocopy = (send.flags & RDS_ABI_MSG_ZEROCOPY) && kapi_sk_zerocopy(sk);
+    if (zerocopy && !target.transport->zerocopy)
+        return fail(KAPI_EOPNOTSUPP);
+    bool asked = (send.flags & RDS_ABI_MSG_ZEROCOPY) || controls.zerocopy_cookie;
+    auto cookie = zerocopy ? controls.zerocopy_cookie : std::nullopt;
+    if (asked && !cookie)
+        return fail(KAPI_EINVAL);
+    Ref<Message> message = cookie ? TRY(Message::from_user_pages(send.msg, size, *cookie))
+                                  : TRY(Message::from_user(send.msg, size));
+    message->header().sport = target.local.port;
+    message->header().dport = target.remote.port;
+    message->destination = target.remote;
+    net.count(Stat::copy_from_user, zerocopy ? 0 : size);
+    return message;
+}
+
+// Sees to it that target has a connection, which is that of the last message as long as nothing changed.
+Result<> Socket::route(Target& target)
+{
+    u32 generation = kapi_net_addr_generation(net.host);
+    if (target.connection && target.connection->checked_generation == generation && !target.connection->dying())
+        return {};
+    target.path = nullptr;
+    // Whether the destination is this host is asked anew whenever addresses changed: they may move between hosts.
+    kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
+    bool here = target.transport == &loop_transport || kapi_net_is_local(net.host, &addr);
+    const rds_transport& transport = here ? loop_transport : *target.transport;
+    if (&transport == &loop_transport && !here)
+        return fail(KAPI_ENETUNREACH);
+    Endpoint local{target.local.ip, 0, target.local.scope};
+    Endpoint remote{target.remote.ip, 0, target.remote.scope};
+    Ref<Connection> connection = TRY(net.connections.get(net, transport, local, remote, target.tos));
+    if (connection->dying())
+        return fail(KAPI_EAGAIN);
+    connection->checked_generation = generation;
+    Ref<Connection> old;
+    Guard guard(lock_);
+    if (closed_)
+        return fail(KAPI_ENOTCONN);
+    target.connection = connection;
+    old = std::exchange(connection_, std::move(connection));
+    path_ = nullptr;
+    return {};
+}
+
+// A socket's messages to one peer stay on one path, or they could overtake each other; so once chosen it is kept, even
+// when the handshake later offers more paths.
+Path& Socket::choose_path(const Target& target, bool may_wait, u64 deadline_ns)
+{
+    if (target.path) [[likely]]
+        return *target.path;
+    Connection& connection = *target.connection;
+    {
+        Guard guard(lock_);
+        if (path_ && connection_.get() == &connection)
+            return *path_;
+    }
+    if (connection.paths() == 0) {
+        connection.path(0).notify(RDS_PATH_WANTED);
+        if (may_wait)
+            static_cast<void>(connection.wait_for_handshake(min(deadline_ns, kapi_now_ns() + handshake_wait_ns)));
+    }
+    Path& path = connection.path_for(bound_key().port);
+    Guard guard(lock_);
+    if (connection_.get() == &connection) {
+        if (path_) // another thread of the program was first
+            return *path_;
+        path_ = &path;
+    }
+    return path;
+}
+
+Result<> Socket::wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns)
+{
+    CongestionMap& map = connection.remote_map();
+    if (!map.congested(port)) [[likely]]
+        return {};
+    connection.met_congestion(port);
+    met_congestion_.store_release(1);
+    if (!may_wait) {
+        bool notify_me;
+        {
+            Guard guard(lock_);
+            notify_me = monitors_;
+            if (notify_me)
+                watched_ports_ |= 1ull << (port % RDS_ABI_CONG_MONITOR_SIZE);
+        }
+        // The map may have been replaced before we were on the list of those who are told.
+        if (notify_me && !map.congested(port))
+            congestion_changed(1ull << (port % RDS_ABI_CONG_MONITOR_SIZE));
+        net.count(Stat::cong_send_error);
+        return fail(KAPI_ENOBUFS);
+    }
+    net.count(Stat::cong_send_blocked);
+    for (;;) {
+        u64 look = kapi_now_ns() + congestion_look_ns;
+        auto result = map.waiters.wait_until(min(deadline_ns, look), [&] {
+            return !map.congested(port) || connection.dying() || is_closed();
+        });
+        if (result && is_closed())
+            return fail(KAPI_ENOTCONN);
+        if (result && connection.dying())
+            return fail(KAPI_ENETUNREACH);
+        if (result || result.error().code() != KAPI_ETIMEDOUT || look > deadline_ns)
+            return result;
+        connection.met_congestion(port);
+    }
+}
+
+bool Socket::has_send_room()
+{
+    u64 limit = kapi_sk_sndbuf(sk) / 2;
+    return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
+}
+
+// The check is of what is queued already, so that one message may overshoot: programs rely on it.
+bool Socket::try_reserve(Message& message)
+{
+    Guard guard(lock_);
+    if (closed_)
+        return false;
+    if (!has_send_room()) {
+        room_wanted_ = true;
+        return false;
+    }
+    sending_bytes_ += message.length();
+    sending_true_ += message.true_size();
+    message.was_owned = true;
+    message.set_owner(Ref<Socket>::share(*this));
+    sending_.push_back(Ref<Message>::share(message));
+    return true;
+}
+
+Result<> Socket::reserve(Message& message, bool may_wait, u64 deadline_ns)
+{
+    if (try_reserve(message)) [[likely]]
+        return {};
+    if (is_closed())
+        return fail(KAPI_ENOTCONN);
+    net.count(Stat::send_queue_full);
+    if (!may_wait)
+        return fail(KAPI_EAGAIN);
+    bool reserved = false;
+    TRY(waiters.wait_until(deadline_ns, [&] { return reserved || (reserved = try_reserve(message)) || is_closed(); }));
+    return reserved ? Result<>() : fail(KAPI_ENOTCONN);
+}
+
+Result<u32> Socket::send(const rds_send& send)
+{
+    if (send.flags & ~honoured_flags)
+        return fail(KAPI_EOPNOTSUPP);
+    Target to = TRY(target(send));
+    Ref<Message> message = TRY(build(send, to));
+    TRY(route(to));
+
+    bool may_wait = !(send.flags & RDS_ABI_MSG_DONTWAIT);
+    u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
+    u64 deadline = deadline_after(timeout);
+    Path& path = choose_path(to, may_wait, deadline);
+    message->path = Ref<Path>::share(path);
+    TRY(waited(wait_for_congestion(*to.connection, to.remote.port, may_wait, deadline), timeout));
+    TRY(waited(reserve(*message, may_wait, deadline), timeout));
+    u32 size = message->length();
+    if (message->zerocopy())
+        message->promise_notice(*this);
+    if (!path.enqueue(message)) {
+        message->withdraw_notice();
+        if (Ref<Socket> owner = message->take_owner())
+            send_done(*message);
+        return fail(KAPI_ENETUNREACH);
+    }
+    net.count(Stat::send_queued);
+    path.transmit();
+    return size;
+}
+
+} // namespace rds

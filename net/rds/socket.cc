@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "socket.h"
+
+#include "connection.h"
+#include "uapi.h"
+
+namespace rds {
+
+Result<Socket*> Socket::create(Net& net, kapi_sk* sk)
+{
+    Socket* socket = make<Socket>(Alloc::sleep, net, sk);
+    if (!socket)
+        return fail(KAPI_ENOMEM);
+    Guard guard(socket->lock_);
+    socket->seen_congestion_generation_ = net.congestion_generation();
+    return socket;
+}
+
+void Socket::destroy(Socket* socket)
+{
+    dispose(socket);
+}
+
+Socket::Socket(Net& n, kapi_sk* s) : net(n), sk(s) {}
+
+Socket::~Socket()
+{
+    // Only what came after release() is left: notices of the last zerocopy sends.
+    Guard guard(lock_);
+    zerocopy_.clear();
+    Module::drop_transport(transport_);
+}
+
+// ---- names
+
+Result<> Socket::bind(std::span<const std::byte> name)
+{
+    auto parsed = parse_sockaddr(name);
+    if (!parsed) // the kernel's own answers EINVAL to a foreign family here
+        return fail(KAPI_EINVAL);
+    Endpoint endpoint = *parsed;
+    if (!endpoint.ip.is_host() || (endpoint.ip.is_link_local() && endpoint.scope == 0))
+        return fail(KAPI_EINVAL);
+    if (endpoint.port == probe_port)
+        return fail(KAPI_EINVAL);
+    const rds_transport* transport = nullptr;
+    {
+        Guard guard(lock_);
+        if (bound_ || closed_)
+            return fail(KAPI_EINVAL);
+        if (endpoint.scope && connect_scope_ && endpoint.scope != connect_scope_)
+            return fail(KAPI_EINVAL);
+        transport = transport_;
+        bound_ = true; // nobody else binds meanwhile
+    }
+    bool chosen = transport != nullptr;
+    auto undo = [&](int error) {
+        Guard guard(lock_);
+        bound_ = false;
+        return fail(error);
+    };
+    kapi_addr addr = endpoint.ip.with(0, endpoint.scope);
+    if (chosen) {
+        if (transport->check_local(net.host, &addr) != 0)
+            return undo(KAPI_ENOPROTOOPT);
+    } else {
+        transport = net.module.transport_for(net.host, addr);
+        if (!transport)
+            return undo(KAPI_EADDRNOTAVAIL);
+    }
+    auto added = net.binds.add(*this, endpoint);
+    if (!added) {
+        if (!chosen)
+            Module::drop_transport(transport);
+        return undo(added.error().code());
+    }
+    Guard guard(lock_);
+    transport_ = transport;
+    bound_to_ = *added;
+    return {};
+}
+
+Result<> Socket::connect(std::span<const std::byte> name)
+{
+    Endpoint endpoint = TRY(parse_sockaddr(name));
+    if (!endpoint.ip.is_host()) {
+        if (!endpoint.ip.is_v4() || name.size() >= sizeof(rds_abi_sockaddr_in6))
+            return fail(KAPI_EPROTOTYPE);
+        bool any = endpoint.ip == Ip::mapped(Ip().bytes());
+        return fail(any ? KAPI_EDESTADDRREQ : KAPI_EINVAL);
+    }
+    Guard guard(lock_);
+    if (endpoint.ip.is_link_local()) {
+        u32 bound_scope = bound_ ? bound_to_.scope : 0;
+        if (endpoint.scope == 0 || (bound_scope && bound_scope != endpoint.scope))
+            return fail(KAPI_EINVAL);
+        connect_scope_ = endpoint.scope;
+    }
+    peer_ = endpoint;
+    return {};
+}
+
+Result<int> Socket::name(void* sockaddr, bool peer)
+{
+    Guard guard(lock_);
+    if (peer) {
+        if (peer_.ip.is_any())
+            return fail(KAPI_ENOTCONN);
+        return format_sockaddr(peer_, sockaddr);
+    }
+    if (!bound_to_.ip.is_any())
+        return format_sockaddr(bound_to_, sockaddr);
+    // Not bound: an empty address of the peer's family, or of no family.
+    kapi_fill(sockaddr, 0, sizeof(rds_abi_sockaddr_in6));
+    u16 family = RDS_ABI_AF_UNSPEC;
+    if (!peer_.ip.is_any())
+        family = peer_.ip.is_v4() ? RDS_ABI_AF_INET : RDS_ABI_AF_INET6;
+    kapi_copy(sockaddr, &family, sizeof(family));
+    return family == RDS_ABI_AF_INET6 ? sizeof(rds_abi_sockaddr_in6) : sizeof(rds_abi_sockaddr_in);
+}
+
+// ---- the end
+
+void Socket::release()
+{
+    RefList<Incoming, SocketQueue> unread;
+    Endpoint bound;
+    bool was_bound, was_congested;
+    {
+        Guard guard(lock_);
+        closed_ = true;
+        was_bound = bound_ && !bound_to_.ip.is_any();
+        bound = bound_to_;
+    }
+    if (was_bound)
+        net.binds.remove(*this, bound);
+    net.remove_monitor(*this);
+    Ref<Connection> connection;
+    {
+        Guard guard(lock_);
+        unread.splice_front(received_);
+        for (Incoming* i = unread.front(); i; i = unread.next(*i))
+            account_receive(*i, false);
+        was_congested = std::exchange(congested_, false);
+        connection = std::move(connection_);
+        path_ = nullptr;
+    }
+    unread.clear();
+    if (was_congested)
+        tell_congestion(CongestionChange::cleared);
+    cancel_sends(nullptr);
+    room_made();
+    waiters.wake(KAPI_IN | KAPI_OUT | KAPI_ERR | KAPI_HUP);
+}
+
+// ---- accounts of what was sent
+
+void Socket::send_done(Message& message)
+{
+    Ref<Message> removed;
+    bool wanted = false;
+    {
+        Guard guard(lock_);
+        removed = sending_.remove(message);
+        sending_bytes_ -= message.length();
+        sending_true_ -= message.true_size();
+        if (room_wanted_ && has_send_room())
+            wanted = std::exchange(room_wanted_, false);
+    }
+    if (wanted)
+        waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
+}
+
+// The newest first: what a path sends meanwhile is then older than all that was cancelled, and the receiver sees no gap.
+void Socket::cancel_sends(const Endpoint* destination)
+{
+    for (;;) {
+        Ref<Message> message;
+        Ref<Socket> owner;
+        {
+            Guard guard(lock_);
+            for (Message* m = sending_.back(); m && !owner; m = sending_.previous(*m)) {
+                if (destination && !(m->destination == *destination))
+                    continue;
+                // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
+                owner = m->take_owner();
+                if (owner)
+                    message = Ref<Message>::share(*m);
+            }
+        }
+        if (!message)
+            return;
+        message->path->cancel(*message);
+        send_done(*message);
+    }
+}
+
+void Socket::zerocopy_done(Ref<ZerocopyBatch> batch)
+{
+    {
+        Guard guard(lock_);
+        // One control message carries several cookies: join them while there is room.
+        ZerocopyBatch* last = zerocopy_last_;
+        if (last && last->count < ZerocopyBatch::max_cookies) {
+            last->cookies[last->count++] = batch->cookies[0];
+        } else {
+            zerocopy_last_ = batch.get();
+            zerocopy_.push_back(std::move(batch));
+        }
+    }
+    waiters.wake(KAPI_IN | KAPI_RDNORM | KAPI_ERR);
+}
+
+// ---- congestion
+
+void Socket::congestion_changed(u64 ports)
+{
+    bool freed;
+    {
+        Guard guard(lock_);
+        freed_ports_ |= watched_ports_ & ports;
+        watched_ports_ &= ~ports;
+        freed = freed_ports_ != 0;
+    }
+    if (freed)
+        waiters.wake(KAPI_IN | KAPI_RDNORM);
+}
+
+Socket::Info Socket::info()
+{
+    Guard guard(lock_);
+    return {bound_to_, peer_, kapi_sk_sndbuf(sk) / 2, receive_limit(), kapi_sk_inode(sk)};
+}
+
+} // namespace rds

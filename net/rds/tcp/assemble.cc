@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "assemble.h"
+
+#include <kapi/errno.h>
+#include <kapi/stream.h>
+
+namespace rds_tcp {
+
+Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length, bool drain)
+{
+    usize used = 0;
+    for (;;) {
+        if (!drain && rds_path_stalled(conn_, path_))
+            return {used, Verdict::stalled};
+        if (!inc_) {
+            u32 part = static_cast<u32>(min<usize>(RDS_HEADER_SIZE - header_have_, length - used));
+            kapi_rx_copy(rx, used, header_ + header_have_, part);
+            if (header_have_ + part < RDS_HEADER_SIZE) {
+                header_have_ += part;
+                return {used + part, Verdict::more};
+            }
+            // The end of the header is left unread until there is memory: a message that is no more than a header
+            // would else leave nothing to be offered again.
+            int err = rds_inc_create(conn_, path_, header_, &inc_);
+            if (err)
+                return {used, err == -KAPI_ENOMEM ? Verdict::starved : Verdict::garbage};
+            header_have_ = RDS_HEADER_SIZE;
+            used += part;
+        }
+        u32 part = static_cast<u32>(min<usize>(rds_inc_left(inc_), length - used));
+        if (part) {
+            if (rds_inc_append(inc_, rx, used, part) < 0)
+                return {used, Verdict::starved};
+            used += part;
+        }
+        if (rds_inc_left(inc_))
+            return {used, Verdict::more};
+        header_have_ = 0;
+        rds_inc_deliver(std::exchange(inc_, nullptr));
+        if (used == length)
+            return {used, Verdict::more};
+    }
+}
+
+void Assembler::reset()
+{
+    if (inc_)
+        rds_inc_free(std::exchange(inc_, nullptr));
+    header_have_ = 0;
+}
+
+} // namespace rds_tcp

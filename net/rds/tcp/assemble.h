@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+// From a byte stream to RDS messages: 48 bytes of header, then as many bytes as it says.
+#pragma once
+
+#include <hawser/base.h>
+
+#include "../transport.h"
+
+namespace rds_tcp {
+
+using namespace hw;
+
+class Assembler : Pinned {
+public:
+    Assembler(rds_conn* conn, unsigned path) : conn_(conn), path_(path) {}
+    ~Assembler() { reset(); }
+
+    enum class Verdict {
+        more,    // everything on offer was used
+        stalled, // a socket is full: read no further until the path is resumed
+        starved, // no memory: try again later
+        garbage, // this is no RDS peer
+    };
+    struct Outcome { usize used; Verdict verdict; };
+    // Uses what is on offer. drain: stalls are not heeded. Under the stream's lock.
+    Outcome feed(kapi_rx* rx, usize length, bool drain);
+    // Forgets a half-received message: its stream is gone and the peer sends it again.
+    void reset();
+
+    u32 header_left() const { return RDS_HEADER_SIZE - header_have_; }
+    u32 data_left() const { return inc_ ? rds_inc_left(inc_) : 0; }
+
+private:
+    rds_conn* const conn_;
+    const unsigned path_;
+    u8 header_[RDS_HEADER_SIZE] = {};
+    u32 header_have_ = 0;
+    rds_inc* inc_ = nullptr; // owned
+};
+
+} // namespace rds_tcp

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the C files of rds_tcp.ko share among themselves; core does not see it. */
+#ifndef RDS_TCP_GLUE_H
+#define RDS_TCP_GLUE_H
+
+int rds_tcp_glue_net_register(void);
+void rds_tcp_glue_net_unregister(void);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+// RDS over TCP in one network namespace: the listener, the sysctls, the counters.
+#pragma once
+
+#include "../transport.h"
+#include "glue/rds_tcp_core.h"
+
+#include <hawser/atomic.h>
+#include <hawser/list.h>
+#include <hawser/lock.h>
+#include <hawser/work.h>
+#include <kapi/stream.h>
+
+namespace rds_tcp {
+
+using namespace hw;
+
+inline constexpr u16 rds_port = 16385; // IANA: RDS over TCP
+
+class TcpConnection;
+class TcpNet;
+
+enum class Stat : unsigned {
+    data_ready_calls,
+    write_space_calls,
+    sndbuf_full,
+    connect_raced,
+    listen_closed_stale,
+    count
+};
+extern const char* const stat_names[];
+
+struct ModuleLock { static constexpr const char* name = "rds_tcp module"; static constexpr unsigned rank = 45; };
+struct NetLock { static constexpr const char* name = "rds_tcp net"; static constexpr unsigned rank = 48; };
+
+class Module : Pinned {
+public:
+    static Module& get();
+    rds_transport transport{};
+    kapi_workqueue* workqueue = nullptr;
+
+    void add(TcpNet& net);
+    void remove(TcpNet& net);
+    TcpNet* find(kapi_net* host);
+
+private:
+    struct State {
+        TcpNet* nets = nullptr;
+    };
+    Guarded<State, ModuleLock> state_;
+};
+
+class TcpNet : Pinned {
+public:
+    static Result<TcpNet*> create(kapi_net* host);
+    static void destroy(TcpNet* net);
+    explicit TcpNet(kapi_net* h) : host(h) {}
+
+    kapi_net* const host;
+    TcpNet* next = nullptr; // in the module's list, under its lock
+    rds_tcp_sysctl sysctl{.rds_tcp_sndbuf = 0, .rds_tcp_rcvbuf = 0, .rds_tcp_dead_peer_ms = 10'000};
+
+    void count(Stat stat) { kapi_counters_add(counters_, static_cast<unsigned>(stat), 1); }
+    u64 counted(unsigned index) const { return kapi_counters_read(counters_, index); }
+    kapi_stream_options stream_options() const;
+    // A source port that tells the peer the path: port modulo RDS_MAX_PATHS is index. 0: the range is too small.
+    u16 next_port(unsigned index);
+
+    void add(TcpConnection& connection);
+    void remove(TcpConnection& connection);
+    void sysctl_changed();
+    // Resets a stream that nobody will adopt, and counts it; null is nobody. Sleeps.
+    void refuse(kapi_stream* stream);
+
+private:
+    void accept();
+    void accept_one(kapi_stream* stream);
+    static void listener_ready(void* context);
+
+    kapi_counters* counters_ = nullptr;
+    kapi_listener* listener_ = nullptr;
+    Atomic<u32> port_group_{0};
+    struct Connections {
+        TcpConnection* first = nullptr;
+    };
+    Guarded<Connections, NetLock> connections_;
+    Work<TcpNet, &TcpNet::accept> accept_work_{*this};
+};
+
+} // namespace rds_tcp

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Between rds.ko and the modules of its transports: a C table of operations, and the functions rds.ko exports to them.
+ * A change here changes the name of the symbol rds_transport_abi_*, so that modules of different builds do not load
+ * together.
+ *
+ * A connection has up to RDS_MAX_PATHS paths. All operations on one path marked [worker] are called by that path's
+ * worker, one at a time, in a sleeping context.
+ */
+#ifndef RDS_TRANSPORT_H
+#define RDS_TRANSPORT_H
+
+#include <kapi/pages.h>
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+#define RDS_MAX_PATHS 8
+#define RDS_HEADER_SIZE 48
+#define RDS_MAX_MESSAGE (1u << 20)
+
+enum rds_transport_type {
+	RDS_TRANSPORT_IB = 0,
+	RDS_TRANSPORT_TCP = 2,
+	RDS_TRANSPORT_LOOP = 3,
+	RDS_TRANSPORT_TYPES = 4
+};
+
+enum rds_close_mode {
+	RDS_CLOSE_GRACEFUL,  /* the peer is given time to close too */
+	RDS_CLOSE_PEER_GONE, /* the peer has left the stream: only what it had sent before is received */
+	RDS_CLOSE_AT_ONCE,   /* the connection ends: nothing is waited for, 1 is returned */
+};
+
+struct rds_net;
+struct rds_conn;
+struct rds_inc; /* a message being received */
+struct kapi_rx;
+
+enum rds_path_event {
+	RDS_PATH_ESTABLISHED = 1, /* the stream that connect() started is up: established() decides */
+	RDS_PATH_LOST = 2,        /* the stream ended or failed */
+	RDS_PATH_ACCEPTED = 4,    /* adopt() has something */
+	RDS_PATH_RESUME = 8,      /* room to read again */
+	RDS_PATH_SEND = 16,       /* something to send, or room to send again */
+	RDS_PATH_WANTED = 32,     /* connect without having something to send */
+	RDS_PATH_PROBE = 64,      /* find out whether the peer is still there */
+	RDS_PATH_RECYCLE = 128,   /* close gracefully and connect anew */
+	RDS_PATH_TICK = 256,      /* a timer ran out */
+};
+
+/* What a transport keeps as a row of RDS_INFO_TCP_SOCKETS. Addresses with ports; sequence numbers as TCP's. */
+struct rds_tcp_socket_row {
+	struct kapi_addr local, peer;
+	kapi_u64 header_left, data_left;
+	kapi_u32 sent_next, expected_una, seen_una;
+	kapi_u8 tos;
+};
+
+struct rds_transport {
+	const char *name;
+	enum rds_transport_type type;
+	struct kapi_module *owner;
+	unsigned int max_paths;
+	int zerocopy; /* MSG_ZEROCOPY is allowed */
+
+	/* [any] 0 when addr is an address this transport can use in net. */
+	int (*check_local)(struct kapi_net *net, const struct kapi_addr *addr);
+	/* [any] The type of service that the wire carries for the user's tos. */
+	kapi_u8 (*map_tos)(kapi_u8 tos);
+
+	/* [any] State for a new connection, or NULL. Its addresses are fixed. */
+	void *(*create)(struct rds_conn *conn, struct kapi_net *net, const struct kapi_addr *local,
+			const struct kapi_addr *remote);
+	/* [any] No path has a stream any more. */
+	void (*destroy)(void *state);
+
+	/* [worker] Starts a connection attempt; an event follows. An error starts the back-off. */
+	int (*connect)(void *state, unsigned int path);
+	/* [worker] After RDS_PATH_ESTABLISHED: 1 the path is up; 0 the peer will connect to us, keep waiting. */
+	int (*established)(void *state, unsigned int path);
+	/* [worker] Takes a stream that the peer opened for this path: 1 the path is up, 0 there is none. Only when
+	 * down. */
+	int (*adopt)(void *state, unsigned int path);
+	/* [any] Is there a stream that adopt() would take? */
+	int (*has_accepted)(void *state, unsigned int path);
+	/*
+	 * [worker] One step of closing: what the peer sent and TCP acknowledged is received first. 1 when closed; 0:
+	 * call again at the next event or tick.
+	 */
+	int (*close)(void *state, unsigned int path, enum rds_close_mode mode);
+	/* [worker or sender, one at a time a path] As kapi_stream_send. */
+	kapi_s64 (*send)(void *state, unsigned int path, const struct kapi_segment *segments, unsigned int count,
+			 int more, kapi_u32 *end_seq);
+	/* [worker] Reads on after a stall. */
+	void (*resume)(void *state, unsigned int path);
+	/* [worker] Every RDS_TICK_MS while up: 1 when the peer must be taken for dead. */
+	int (*tick)(void *state, unsigned int path);
+
+	/* Counters of a namespace, appended to the core's. [any] */
+	unsigned int counters;
+	const char *const *counter_names;
+	kapi_u64 (*counter)(struct kapi_net *net, unsigned int index);
+	/* [any] Fills row for the path's socket: 0 when it has none. */
+	int (*socket_row)(void *state, unsigned int path, struct rds_tcp_socket_row *row);
+};
+
+/* [init] Offers a transport; -EEXIST when its type is taken. The table must live until unregistered. */
+int rds_transport_register(const struct rds_transport *transport);
+/* [init] Destroys all its connections, everywhere. No socket is bound to it (those hold owner). */
+void rds_transport_unregister(const struct rds_transport *transport);
+/* [init] Destroys its connections in one namespace. */
+void rds_transport_leave_net(const struct rds_transport *transport, struct kapi_net *net);
+
+/*
+ * [sleep] The connection between two addresses, made when new, with a reference for the caller. -ENETUNREACH: the
+ * namespace or transport is going; -ENOBUFS: too many connections; -ENOMEM.
+ */
+int rds_conn_get(struct kapi_net *net, const struct rds_transport *transport, const struct kapi_addr *local,
+		 const struct kapi_addr *remote, struct rds_conn **conn, void **state);
+void rds_conn_put(struct rds_conn *conn); /* [any] */
+/* [any] How many paths the peer has agreed to (0: not known yet), and whether its source ports tell the path. */
+unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
+
+/* [any] Tells path's worker. events: enum rds_path_event or-ed. */
+void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
+/* [any] Must the path not be read now, because a socket is full? RDS_PATH_RESUME follows. */
+int rds_path_stalled(struct rds_conn *conn, unsigned int path);
+/* [any] The same a little later, for want of memory. */
+void rds_path_retry_later(struct rds_conn *conn, unsigned int path, unsigned int events);
+/* [any] The peer's transport has everything before una (sequence space of end_seq). room: it may be sent more. */
+void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
+
+/* [any] A new message with this header (RDS_HEADER_SIZE bytes, not yet trusted). -EPROTO: no RDS header; -ENOMEM. */
+int rds_inc_create(struct rds_conn *conn, unsigned int path, const void *header, struct rds_inc **inc);
+kapi_u32 rds_inc_left(const struct rds_inc *inc); /* payload bytes still missing */
+/* From rx(): takes size bytes at offset of the offer. -ENOMEM: nothing was taken. */
+int rds_inc_append(struct rds_inc *inc, struct kapi_rx *rx, kapi_size offset, kapi_u32 size);
+void rds_inc_free(struct rds_inc *inc); /* [any] an incomplete message */
+/*
+ * [any] Delivers a complete message and takes it over. Returns 1 when the path must not be read further until
+ * RDS_PATH_RESUME; the message itself was taken.
+ */
+int rds_inc_deliver(struct rds_inc *inc);
+
+KAPI_END
+#endif

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-debug.sh KERNEL [SCENE...]     the tests in virtual machines, on a debug kernel (6.1-debug)
+#
+# First the proof that this kernel sees what it should, in C and in C++: scenes that misbehave on purpose, each of which
+# must fail for its reason. Then all scenes, in which any report of the kernel is a failure.
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+kernel=$1
+shift
+scale=${LAB_TIME_SCALE:-4}	# KASAN and lockdep cost that much
+lab() {
+	command=$1
+	shift
+	scripts/lab/lab "$command" --default-host "$kernel:ours" --mem 2048 --time-scale "$scale" "$@"
+}
+
+case $kernel in
+*-kcsan) bites=selftests/kapi/fails_race.sh ;;
+*) bites="selftests/kapi/fails_out_of_bounds.sh selftests/lab/fails_debug_leak.sh selftests/lab/fails_debug_locks.sh" ;;
+esac
+if [ $# = 0 ]; then
+	set -- selftests/kapi/kapi.sh selftests/lab/rds_flow.sh
+	for scene in selftests/rds/*.sh; do
+		case $scene in
+		# A story is for people; what is about RDMA comes with its transport.
+		*/story.sh | */tools_rdma.sh) ;;
+		# Allocations do not fail on purpose everywhere.
+		*/starve.sh | */poor.sh) [ "${kernel%-debug}" = "$kernel" ] || set -- "$@" "$scene" ;;
+		*) set -- "$@" "$scene" ;;
+		esac
+	done
+fi
+
+bad=0
+echo "check-debug: does the kernel see what is wrong?"
+# shellcheck disable=SC2086 # a list of names
+lab bite $bites || bad=1
+echo "check-debug: is something wrong?"
+lab run "$@" || bad=1
+[ $bad = 0 ] || echo "check-debug: failed" >&2
+exit $bad

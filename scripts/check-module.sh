@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-module.sh KDIR SYMVERS MODULE.ko...
+#
+# Fails when a linked module holds something that the kernel would not run, would not accept or would not
+# unwind: static constructors, exception tables, section groups, symbols that nobody exports; or lacks type
+# information that it should have.
+set -eu
+
+kdir=$1
+symvers=$2
+shift 2
+failed=0
+
+complain() {
+	echo "check-module: $(basename "$module"): $*" >&2
+	failed=1
+}
+
+known=$(mktemp)
+trap 'rm -f "$known"' EXIT
+awk '{ print $2 }' "$kdir/Module.symvers" "$symvers" | sort -u >"$known"
+
+# A kernel that runs constructors does so for its sanitizers, which put some into every object.
+never=".eh_frame .gcc_except_table"
+grep -q '^CONFIG_CONSTRUCTORS=y' "$kdir/include/config/auto.conf" || never="$never .init_array .ctors .fini_array .dtors"
+
+for module; do
+	sections=$(readelf -SW "$module")
+	for bad in $never; do
+		if echo "$sections" | grep -qE "\] (\.rela)?${bad%%.*}\\$bad(\.[0-9]+)? "; then
+			complain "has a section $bad: a static constructor, or C++ compiled without the project's flags"
+		fi
+	done
+	if echo "$sections" | grep -qE ' GROUP +[0-9a-f]{16}'; then
+		complain "has section groups: linked without --force-group-allocation"
+	fi
+	unknown=$(nm -u "$module" | awk '{ print $2 }' | sort -u | comm -23 - "$known" | tr '\n' ' ')
+	if [ -n "$unknown" ]; then
+		complain "needs what neither the kernel nor our modules export: $unknown"
+	fi
+	# The kernel offers its own BTF to build on: then the C part of a module has some too.
+	if [ -f "$kdir/vmlinux" ] && grep -q '^CONFIG_DEBUG_INFO_BTF_MODULES=y' "$kdir/include/config/auto.conf" &&
+		! echo "$sections" | grep -qE '\] \.BTF '; then
+		complain "has no BTF; is pahole installed?"
+	fi
+done
+exit $failed

@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Runs what selftests/plan lists, ring by ring, cheapest first, and says how many tests passed and failed.
+
+One line for each step; a step that failed shows the end of its log. Everything is run, whatever failed before
+it, except scenes whose modules or programs could not be built. The last line is always `N passed, M failed`.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+
+from lab import ktap                # noqa: E402 (the path must be set first)
+from lab.verdict import Skips       # noqa: E402
+
+TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+PLAN = f"{TOP}/selftests/plan"
+OUT = f"{TOP}/build/check"
+
+SCENE_RINGS = ("lab", "interop")
+RINGS = ("prepare", "static", "unit", "sim", "fuzz", *SCENE_RINGS)
+STEP_SECONDS = 1200     # the lab bounds its scenes more tightly; this is for what hangs outside of it
+GRACE_SECONDS = 15      # for a step that was told to end to clean up, virtual machines above all
+LOG_TAIL = 80           # lines shown of the log of a step that failed
+
+
+class PlanError(Exception):
+    """A line of the plan cannot be understood."""
+
+
+@dataclass
+class Step:
+    """A line of the plan, or one combination of machines of it, and what came of it."""
+
+    ring: str
+    name: str
+    command: list
+    json: str = ""              # where the command leaves its results, else they are read from its output
+    passed: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    reasons: list = field(default_factory=list)
+    log: str = ""
+
+    @property
+    def title(self):
+        return f"{self.ring}/{self.name}"
+
+    def as_dict(self):
+        return {"ring": self.ring, "name": self.name, "passed": self.passed, "failed": self.failed,
+                "seconds": round(self.seconds, 1), "reasons": self.reasons,
+                "log": os.path.relpath(self.log, TOP) if self.log else ""}
+
+
+# --- the plan ---
+
+def scene_step(ring, scene, machines, number):
+    """The step that runs a scene on these machines, written as in the plan."""
+    result = f"{OUT}/scene-{number}.json"
+    command = [f"{TOP}/scripts/lab/lab", "run", "--json", result]
+    specs = machines.split("/")
+    if len(specs) == 1:
+        command += ["--default-host", machines]
+    for host, spec in zip("abcdefgh", specs if len(specs) > 1 else []):
+        command += ["--host", f"{host}={spec}"]
+    name = os.path.basename(scene).removesuffix(".sh")
+    return Step(ring, f"{name} {machines}", [*command, scene], json=result)
+
+
+def read_plan(path):
+    """The steps of the plan, in its order."""
+    steps = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            line = line.split("#")[0].strip()
+            if len(line.split()) < 2:
+                if line:
+                    raise PlanError(f"{path}:{number}: cannot understand '{line}'")
+                continue
+            ring, name, *words = line.split()
+            if ring in RINGS and name.endswith(":") and words:
+                steps.append(Step(ring, name[:-1], ["bash", "-c", line.split(":", 1)[1].strip()]))
+            elif ring in SCENE_RINGS and words:
+                steps += [scene_step(ring, name, machines, f"{number}-{index}")
+                          for index, machines in enumerate(words, 1)]
+            else:
+                raise PlanError(f"{path}:{number}: cannot understand '{line}'")
+    return steps
+
+
+def choose(steps, patterns):
+    """The steps to run: those whose title holds one of the patterns; what prepares is always needed."""
+    if not patterns:
+        return steps
+    return [step for step in steps
+            if step.ring == "prepare" or any(fnmatch.fnmatchcase(step.title, f"*{word}*")
+                                             for word in patterns)]
+
+
+# --- running ---
+
+class Runner:
+    """Runs steps, several at a time where they allow it; stop() ends what runs."""
+
+    def __init__(self):
+        self._running = set()
+        self._stopped = False
+        self._skips = Skips(f"{TOP}/selftests/skips")
+
+    def run(self, step):
+        """Runs a step and fills in what came of it."""
+        step.log = f"{OUT}/{re.sub(r'[^A-Za-z0-9.+-]+', '_', step.title)}.log"
+        began = time.monotonic()
+        with open(step.log, "wb") as log:
+            code = self._execute(step, log)
+        step.seconds = time.monotonic() - began
+        if step.json:
+            self._count_json(step)
+        elif step.ring != "prepare":
+            self._count_output(step)
+        if code and not step.failed:
+            step.failed = 1
+            step.reasons.append(f"exit code {code}")
+        if not code and not step.failed and not step.passed and step.ring != "prepare":
+            step.passed = 1     # a command without tests of its own is one test
+
+    def stop(self):
+        self._stopped = True
+        for process in list(self._running):
+            self._end(process)
+
+    def _execute(self, step, log):
+        if self._stopped:
+            return 130
+        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+        environment.pop("MAKEFLAGS", None)      # a job server that we do not hand on
+        environment.pop("MAKELEVEL", None)
+        process = subprocess.Popen(step.command, cwd=TOP, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        self._running.add(process)
+        try:
+            return process.wait(STEP_SECONDS)
+        except subprocess.TimeoutExpired:
+            step.reasons.append(f"did not end within {STEP_SECONDS} s")
+            self._end(process)
+            return process.returncode
+        finally:
+            self._running.discard(process)
+
+    @staticmethod
+    def _end(process):
+        """As the user's Ctrl-C would, so that the lab takes its machines with it; then by force."""
+        for how, patience in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, None)):
+            try:
+                os.killpg(process.pid, how)
+                process.wait(patience)
+                return
+            except ProcessLookupError:
+                return
+            except subprocess.TimeoutExpired:
+                pass
+
+    @staticmethod
+    def _count_json(step):
+        """The lab's own account."""
+        try:
+            with open(step.json, encoding="utf-8") as file:
+                told = json.load(file)
+        except (OSError, ValueError):
+            step.failed = 1
+            step.reasons.append("the lab left no result")
+            return
+        step.passed, step.failed = told["passed"], told["failed"]
+        for scene in told["scenes"]:
+            step.reasons += [f"{entry['host']}: {entry['reason']}" for entry in scene["failures"]]
+
+    def _count_output(self, step):
+        """Tests that the output reports: KTAP, GoogleTest's, Python's, or lines `N passed, M failed`."""
+        parser = ktap.Parser()
+        with open(step.log, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        parser.feed(text.encode())
+        parser.end()
+        step.reasons += parser.errors
+        step.failed += len(parser.errors)
+        for result in parser.results:
+            skipped = result.outcome == "skip" and not self._skips.allows(step.name, result.name)
+            self._count(step, result.outcome != "not ok" and not skipped, result.name)
+        for outcome, count in re.findall(r"^\[  (PASSED|FAILED)  \] (\d+) tests?\b", text, re.MULTILINE):
+            step.passed += int(count) if outcome == "PASSED" else 0
+            step.failed += int(count) if outcome == "FAILED" else 0
+        step.reasons += re.findall(r"^\[  FAILED  \] (\w+\.\S+)$", text, re.MULTILINE)
+        for name in set(re.findall(r"^\[  SKIPPED \] (\w+\.\S+)$", text, re.MULTILINE)):
+            self._count(step, self._skips.allows(step.name, name),
+                        f"{name} was skipped, and is not in selftests/skips")
+        if ran := re.search(r"^Ran (\d+) tests? in ", text, re.MULTILINE):
+            bad = sum(int(count) for count in re.findall(r"\b(?:failures|errors)=(\d+)", text))
+            step.passed += int(ran[1]) - bad
+            step.failed += bad
+        for passed, failed in re.findall(r"^(\d+) passed, (\d+) failed$", text, re.MULTILINE):
+            step.passed += int(passed)
+            step.failed += int(failed)
+
+    @staticmethod
+    def _count(step, good, name):
+        if good:
+            step.passed += 1
+        else:
+            step.failed += 1
+            step.reasons.append(name)
+
+
+# --- telling ---
+
+def tell(step):
+    """The progress line of a step that ended; for one that failed, why."""
+    word = "not ok" if step.failed else "ok"
+    counts = f"{step.passed} passed" + (f", {step.failed} failed" if step.failed else "")
+    if step.ring == "prepare":
+        counts = "failed" if step.failed else "done"
+    print(f"{word:6} {step.seconds:6.1f} s  {step.ring:8} {step.name:44} {counts}", flush=True)
+    if not step.failed:
+        return
+    for reason in step.reasons:
+        print(f"    {reason}")
+    if step.log and os.path.exists(step.log):
+        with open(step.log, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+        if len(lines) > LOG_TAIL:
+            print(f"    ... (the whole log: {os.path.relpath(step.log, TOP)})")
+        for line in lines[-LOG_TAIL:]:
+            # The last line of all is the only one that may look like it.
+            print(f"    | {line}")
+    sys.stdout.flush()
+
+
+def run_all(runner, steps, jobs):
+    """Runs the steps; scenes `jobs` at a time."""
+    for step in [step for step in steps if step.ring not in SCENE_RINGS]:
+        runner.run(step)
+        tell(step)
+    scenes = [step for step in steps if step.ring in SCENE_RINGS]
+    broken = [step.name for step in steps if step.ring == "prepare" and step.failed]
+    if broken:
+        for step in scenes:
+            step.failed = 1
+            step.reasons.append(f"not run, because {', '.join(broken)} failed")
+            tell(step)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        def work(step):
+            runner.run(step)
+            return step
+        try:
+            for step in pool.map(work, scenes):
+                tell(step)
+        except KeyboardInterrupt:
+            runner.stop()
+            raise
+
+
+def write_json(path, steps, passed, failed, seconds):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"passed": passed, "failed": failed, "seconds": round(seconds, 1),
+                   "steps": [step.as_dict() for step in steps]}, file, indent=1)
+        file.write("\n")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
+                        help="only steps whose RING/NAME holds this, e.g. unit/, api, interop/*6.12")
+    jobs = max(1, (os.cpu_count() or 1) // 2)   # a machine has two processors, and there may be two machines
+    parser.add_argument("--jobs", type=int, default=jobs, metavar="N",
+                        help="scenes that run at the same time (default %(default)s)")
+    parser.add_argument("--json", default=f"{OUT}/result.json", metavar="FILE",
+                        help="where the results go (default build/check/result.json)")
+    parser.add_argument("--list", action="store_true", help="say what would be run")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    steps = choose(read_plan(PLAN), options.only)
+    if options.list:
+        for step in steps:
+            print(step.title)
+        return 0
+    shutil.rmtree(OUT, ignore_errors=True)
+    os.makedirs(OUT)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    runner = Runner()
+    began = time.monotonic()
+    interrupted = False
+    try:
+        run_all(runner, steps, options.jobs)
+    except KeyboardInterrupt:
+        runner.stop()
+        interrupted = True
+        print("check.py: interrupted", flush=True)
+    seconds = time.monotonic() - began
+    passed = sum(step.passed for step in steps)
+    failed = sum(step.failed for step in steps) + interrupted
+    write_json(options.json, steps, passed, failed, seconds)
+    bad = [step.title for step in steps if step.failed]
+    if bad:
+        print("failed:")
+        for title in bad:
+            print(f"  {title}")
+    print(f"{seconds / 60:.1f} minutes, results in {os.path.relpath(options.json, os.getcwd())}")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 0 if passed and not failed else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PlanError as error:
+        print(f"check.py: {error}\n0 passed, 1 failed")
+        sys.exit(2)

@@ -1,0 +1,230 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# kernels.sh [--update] VERSION...      fetch stock Debian kernels (6.1, 6.12) into build/kernels/VERSION/
+# kernels.sh --source VERSION...        unpack their source into build/kernels/VERSION-source/
+#
+# Nothing is installed and the host's package lists are left alone: apt runs on a configuration of its own,
+# whose only sources are the suites named below, on the mirror that this host's own sources name.
+#
+# What is left for others to use, by stable names:
+#   build/kernels/VERSION/vmlinuz     the signed kernel
+#   build/kernels/VERSION/modules     its modules (a folder with modules.dep)
+#   build/kernels/VERSION/headers     make -C build/kernels/VERSION/headers M=...
+#   build/kernels/VERSION/release     what `uname -r` says in it
+# A version that is there is left as it is; --update looks for a newer one.
+
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+store=$top/build/kernels
+
+die() {
+	echo "kernels.sh: $*" >&2
+	exit 1
+}
+
+# The suites that carry a version, and the pattern of its flavour's package name.
+suites_of() {
+	case $1 in
+	6.1) echo "bookworm bookworm-security" ;;
+	6.12) echo "bookworm-backports" ;;
+	*) die "kernel $1 is not known; there are 6.1 and 6.12" ;;
+	esac
+}
+
+pattern_of() {
+	case $1 in
+	6.1) echo '^linux-image-6\.1\.0-[0-9]+-amd64$' ;;
+	6.12) echo '^linux-image-6\.12\.[0-9]+\+deb12-amd64$' ;;
+	esac
+}
+
+# Prints "URI SUITE KEYRING" for every Debian source of the host, of both forms that apt knows ("-" for no
+# keyring).
+host_sources() {
+	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+		[ -r "$file" ] || continue
+		awk '$1 == "deb" {
+			key = "-"
+			if (match($0, /\[[^]]*\]/)) {
+				options = substr($0, RSTART + 1, RLENGTH - 2)
+				sub(/\[[^]]*\]/, "")
+				n = split(options, option, " ")
+				for (i = 1; i <= n; i++)
+					if (option[i] ~ /^signed-by=\//) key = substr(option[i], 11)
+			}
+			print $2, $3, key
+		}' "$file"
+	done
+	for file in /etc/apt/sources.list.d/*.sources; do
+		[ -r "$file" ] || continue
+		awk 'function flush(   i, j, n, m, uri, suite) {
+			n = split(uris, uri, " "); m = split(suites, suite, " ")
+			if (types ~ /(^| )deb( |$)/ && enabled != "no")
+				for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) print uri[i], suite[j], key
+			types = uris = suites = enabled = ""; key = "-"
+		}
+		BEGIN { key = "-" }
+		/^#/ { next }
+		/^[[:space:]]*$/ { flush(); next }
+		{ field = tolower($1); value = $0; sub(/^[^:]*:[[:space:]]*/, "", value) }
+		field == "types:" { types = value }
+		field == "uris:" { uris = value }
+		field == "suites:" { suites = value }
+		field == "enabled:" { enabled = value }
+		field == "signed-by:" && value ~ /^\// { key = value }
+		END { flush() }' "$file"
+	done
+}
+
+# Prints the source line for a suite. Backports live on the mirror of the release itself.
+source_line() {
+	suite=$1
+	. /etc/os-release
+	case $suite in
+	*-security) like=$VERSION_CODENAME-security ;;
+	*) like=$VERSION_CODENAME ;;
+	esac
+	found=$(host_sources | awk -v like="$like" '$2 == like { print $1, $3; exit }')
+	[ -n "$found" ] || die "no source for $like among this host's apt sources; a Debian host is needed"
+	uri=${found% *}
+	key=${found##* }
+	[ "$key" != - ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
+	if [ -r "$key" ]; then
+		echo "deb [arch=amd64 signed-by=$key] $uri $suite main"
+	else
+		echo "deb [arch=amd64] $uri $suite main"
+	fi
+}
+
+# Runs an apt program on the private configuration of $version. The host's proxy and transport settings still
+# hold.
+private() {
+	program=$1
+	shift
+	"$program" -q -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=- \
+		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
+		-o Dir::State="$apt/state" -o Dir::State::lists="$apt/state/lists" \
+		-o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" \
+		-o APT::Architecture=amd64 -o APT::Architectures::=amd64 -o APT::Sandbox::User= \
+		-o Acquire::Languages=none -o Acquire::Retries=3 "$@"
+}
+
+# Makes the private configuration of $version and fetches its package lists.
+update_lists() {
+	apt=$store/.apt/$version
+	mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
+	: >"$apt/status"
+	for suite in $(suites_of "$version"); do
+		source_line "$suite"
+	done >"$apt/sources.list"
+	echo "kernels.sh: fetching package lists of $(suites_of "$version")"
+	private apt-get update >"$apt/log" 2>&1 || { cat "$apt/log" >&2; die "apt-get update failed"; }
+}
+
+# Downloads packages and unpacks them below $work/root.
+unpack() {
+	echo "kernels.sh: downloading $*"
+	mkdir -p "$work/debs" "$work/root"
+	(cd "$work/debs" && private apt-get download "$@" >"$apt/log" 2>&1) ||
+		{ cat "$apt/log" >&2; die "download failed"; }
+	for deb in "$work"/debs/*.deb; do
+		dpkg -x "$deb" "$work/root"
+	done
+	rm -r "$work/debs"
+}
+
+# Puts the finished folder $work at its place. Another process may be reading the old one, so it is moved
+# first.
+publish() {
+	rm -rf "$1.old"
+	[ ! -e "$1" ] || mv "$1" "$1.old"
+	mv "$work" "$1"
+	rm -rf "$1.old"
+}
+
+# The headers name each other by the absolute paths of an installed system; let them find each other by place.
+relocate_headers() {
+	headers=usr/src/linux-headers-$release
+	common=$(sed -n 's|^include /usr/src/\([^/]*\)/Makefile$|\1|p' "$work/root/$headers/Makefile")
+	[ -n "$common" ] || die "the headers' Makefile of $release has an unknown form"
+	# shellcheck disable=SC2016 # expanded by make
+	printf 'include $(dir $(realpath $(lastword $(MAKEFILE_LIST))))../%s/Makefile\n' "$common" \
+		>"$work/root/$headers/Makefile"
+	ln -sfn "../../../$headers" "$work/root/lib/modules/$release/build"
+	ln -sfn "../../../usr/src/$common" "$work/root/lib/modules/$release/source"
+}
+
+fetch_kernel() {
+	if [ -e "$store/$version/release" ] && [ -z "$renew" ]; then
+		return
+	fi
+	update_lists
+	image=$(private apt-cache pkgnames linux-image | grep -E "$(pattern_of "$version")" | sort -V |
+		tail -n 1)
+	[ -n "$image" ] || die "no kernel $version among the packages of $(suites_of "$version")"
+	release=${image#linux-image-}
+	packages=$image\ linux-headers-$release
+	packages="$packages $(private apt-cache depends --important "linux-headers-$release" |
+		sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-.*\)/\1/p' | tr '\n' ' ')"
+	# shellcheck disable=SC2086 # a list of names
+	wanted=$(private apt-cache policy $packages |
+		awk '/^[^ ]/ { name = $1 } /Candidate:/ { print name, $2 }')
+	if [ "$wanted" = "$(cat "$store/$version/packages" 2>/dev/null)" ]; then
+		echo "kernels.sh: $release is the newest $version"
+		return
+	fi
+	# shellcheck disable=SC2086
+	unpack $packages
+	relocate_headers
+	/sbin/depmod -b "$work/root" "$release"
+	ln -s "root/boot/vmlinuz-$release" "$work/vmlinuz"
+	ln -s "root/lib/modules/$release" "$work/modules"
+	ln -s "root/usr/src/linux-headers-$release" "$work/headers"
+	echo "$wanted" >"$work/packages"
+	echo "$release" >"$work/release"
+	publish "$store/$version"
+	echo "kernels.sh: $release is in build/kernels/$version"
+}
+
+fetch_source() {
+	if [ -e "$store/$version-source/Makefile" ] && [ -z "$renew" ]; then
+		return
+	fi
+	update_lists
+	unpack "linux-source-$version"
+	tar -C "$work" --strip-components=1 -xf "$work/root/usr/src/linux-source-$version.tar.xz"
+	rm -r "$work/root"
+	publish "$store/$version-source"
+	echo "kernels.sh: the source of $version is in build/kernels/$version-source"
+}
+
+renew=
+action=fetch_kernel
+while :; do
+	case ${1-} in
+	--update) renew=yes ;;
+	--source) action=fetch_source ;;
+	-*) die "unknown option $1" ;;
+	*) break ;;
+	esac
+	shift
+done
+[ $# -gt 0 ] || die "which kernels? 6.1, 6.12"
+
+mkdir -p "$store"
+work=
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+for version; do
+	suites_of "$version" >/dev/null
+	# One at a time for each version: whoever comes second finds the work done.
+	exec 9>"$store/.lock-$version"
+	flock 9
+	work=$(mktemp -d "$store/.new-$version.XXXXXX")
+	chmod 755 "$work"
+	$action
+	rm -rf "$work"
+	exec 9>&-
+done

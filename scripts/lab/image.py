@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Makes the file system that a machine boots into.
+
+It is two archives, one behind the other: what depends on the kernel and the host only (busybox, ip, tc, the
+kernel's modules), which is kept between runs, and what belongs to this run (scenes, their files, our
+modules).
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from typing import NamedTuple
+
+from . import cpio, vmlinux
+from .kernel import BASE_MODULES, SUITE_MODULES, build_ids, module_name
+
+GUEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest")
+TOOLS = ("ip", "tc", "ss", "rdma", "bridge", "ethtool", "dash")
+TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+CLIENTS = ("barrier", "link", "say", "put", "lab")
+BUSYBOX = "/bin/busybox"
+
+
+class ImageError(Exception):
+    """Something that the image needs is not there."""
+
+
+def libraries(path):
+    """The shared libraries of a program, as ldd finds them; none for a static one."""
+    result = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
+    if result.returncode:
+        return []
+    words = [word for line in result.stdout.splitlines() for word in line.split()]
+    if "not" in words:
+        raise ImageError(f"{path}: a shared library is missing:\n{result.stdout}")
+    return [word for word in words if word.startswith("/")]
+
+
+class Image(NamedTuple):
+    kernel: str         # path of what QEMU boots
+    files: str          # path of the first file system
+    build_ids: dict     # {suite: {module: build-id}}
+
+
+class Builder:
+    """Makes images for one worktree; `build` is its build folder."""
+
+    def __init__(self, top):
+        self.top = top
+        self.folder = f"{top}/build/lab"
+        os.makedirs(self.folder, exist_ok=True)
+
+    def program(self, source):
+        """Compiles a program of the lab if its source is newer; returns the program's path."""
+        program = f"{self.folder}/{os.path.basename(source).removesuffix('.c')}"
+        if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+            partial = f"{program}.{os.getpid()}"
+            subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
+                            "-o", partial, source], check=True)
+            os.rename(partial, program)
+        return program
+
+    def tsc_khz(self):
+        """The frequency of the host's time stamp counter."""
+        source = os.path.join(os.path.dirname(GUEST), "tsc_khz.c")
+        return int(subprocess.run([self.program(source)], check=True, capture_output=True).stdout)
+
+    def build(self, kernel, scenes, work):
+        """Writes the image for these scenes on this kernel to work/KERNEL.cpio; returns an Image."""
+        named = [word for scene in scenes for word in scene.modules if "/" not in word]
+        ours = self._our_modules(kernel)
+        base_paths = kernel.closure(BASE_MODULES, optional=True)
+        base_paths = sorted(set(base_paths) | set(kernel.closure(named)))
+        own_paths = [path for path in kernel.closure(SUITE_MODULES, optional=True)]
+        base_paths = sorted(set(base_paths) | {path for path in own_paths
+                                               if module_name(path) not in SUITE_MODULES})
+        own_paths = [path for path in own_paths if module_name(path) in SUITE_MODULES]
+        base = self._base(kernel, base_paths)
+        modules = {"ours": [(f"updates/{os.path.basename(path)}", data) for path, data in ours],
+                   "kernel": [(_plain(path), kernel.read(path)) for path in own_paths]}
+        ids = {suite: build_ids(files) for suite, files in modules.items()}
+        archive = cpio.Archive()
+        for suite, files in modules.items():
+            for path, data in files:
+                archive.file(f"lib/modules/{kernel.release}/{path}", data)
+            for name, data in self._indexes(kernel, base, files):
+                archive.file(f"lib/modules/{kernel.release}/{name}.{suite}", data)
+        archive.file("lab/build-ids", "".join(f"{suite} {name} {ident}\n" for suite, names in ids.items()
+                                              for name, ident in sorted(names.items())).encode())
+        self._add_guest(archive)
+        for number, scene in enumerate(scenes):
+            self._add_scene(archive, kernel, number, scene)
+        path = f"{work}/{kernel.name}.cpio"
+        with open(path, "wb") as out:
+            with open(f"{base}/base.cpio", "rb") as file:
+                shutil.copyfileobj(file, out)
+            out.write(archive.bytes())
+        return Image(f"{base}/vmlinux", path, ids)
+
+    def _our_modules(self, kernel):
+        """(path, bytes) of every module that this worktree has built for the kernel."""
+        folder = f"{self.top}/build/modules/{kernel.name}"
+        modules = []
+        for parent, _, names in os.walk(folder, followlinks=True):
+            for name in sorted(names):
+                if name.endswith(".ko"):
+                    with open(f"{parent}/{name}", "rb") as file:
+                        modules.append((f"{parent}/{name}", file.read()))
+        return modules
+
+    def _base(self, kernel, module_paths):
+        """The folder with base.cpio and the tree of plain modules for depmod, made when it is not there."""
+        key = hashlib.sha256("\n".join([kernel.folder, kernel.release, *module_paths]).encode())
+        for path in (BUSYBOX, *_tools().values(), kernel.image, __file__):
+            if os.path.exists(path):
+                status = os.stat(path)
+                key.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+        folder = f"{self.folder}/base-{kernel.name}-{key.hexdigest()[:12]}"
+        if os.path.exists(folder):
+            return folder
+        partial = tempfile.mkdtemp(dir=self.folder)
+        archive = cpio.Archive()
+        for path in ("proc", "sys", "dev", "run", "tmp", "root", "etc", "lab/work", "lab/files"):
+            archive.folder(path)
+        self._add_tools(archive)
+        tree = f"{partial}/lib/modules/{kernel.release}"
+        for path in module_paths:
+            data = kernel.read(path)
+            archive.file(f"lib/modules/{kernel.release}/{_plain(path)}", data)
+            _write(f"{tree}/{_plain(path)}", data)
+        for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+            with open(f"{kernel.folder}/modules/{name}", "rb") as file:
+                data = file.read()
+            _write(f"{tree}/{name}", data)
+            archive.file(f"lib/modules/{kernel.release}/{name}", data)
+        _write(f"{partial}/base.cpio", archive.bytes())
+        with open(kernel.image, "rb") as file:
+            plain = vmlinux.extract(file.read())
+        if plain:
+            _write(f"{partial}/vmlinux", plain)
+        else:
+            os.symlink(kernel.image, f"{partial}/vmlinux")
+        try:
+            os.rename(partial, folder)
+        except OSError:     # another run made the same
+            shutil.rmtree(partial)
+        return folder
+
+    def _add_tools(self, archive):
+        tools = _tools()
+        if not os.path.exists(BUSYBOX) or "ip" not in tools or "tc" not in tools:
+            raise ImageError("busybox, ip or tc is missing; scripts/setup.sh lab installs what the lab needs")
+        archive.copy("bin/busybox", BUSYBOX)
+        names = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
+        for name in names:
+            if name not in ("busybox", "sh", *tools):
+                archive.link(f"bin/{name}", "busybox")
+        archive.link("sbin/modprobe", "../bin/busybox")     # where the kernel looks
+        for name, path in tools.items():
+            self._add_program(archive, f"usr/sbin/{name}", path)
+        # Not busybox's own: that one runs its applets, `ip` among them, whatever is in $PATH.
+        archive.link("bin/sh", "../usr/sbin/dash")
+        archive.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
+        archive.file("etc/group", b"root:x:0:\nnogroup:x:65534:\n")
+
+    def _add_program(self, archive, path, source):
+        archive.copy(path, source)
+        if os.path.isfile(source):
+            for library in libraries(source):
+                if library not in archive:
+                    archive.copy(library, library)
+
+    def _add_guest(self, archive):
+        archive.copy("init", f"{GUEST}/init")
+        archive.copy("lab/bin/agent", self.program(f"{GUEST}/agent.c"))
+        for client in CLIENTS:
+            archive.link(f"lab/bin/{client}", "agent")
+        for name in os.listdir(GUEST):
+            if name not in ("init", "agent.c"):
+                archive.copy(f"lab/bin/{name}", f"{GUEST}/{name}")
+
+    def _add_scene(self, archive, kernel, number, scene):
+        if scene.path:
+            archive.copy(f"lab/scenes/{number}", scene.path)
+        for word in scene.files + [word for word in scene.modules if "/" in word]:
+            source = os.path.join(self.top, word.format(kver=kernel.name))
+            if not os.path.exists(source):
+                raise ImageError(f"{scene.path} needs {source}, which is not there")
+            self._add_program(archive, f"lab/files/{os.path.basename(source)}", source)
+
+    def _indexes(self, kernel, base, files):
+        """Runs depmod on the base's modules and these files; gives (name, bytes) of its text indexes."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            shutil.copytree(f"{base}/lib", f"{folder}/lib", copy_function=os.link)
+            tree = f"{folder}/lib/modules/{kernel.release}"
+            for path, data in files:
+                _write(f"{tree}/{path}", data)
+            subprocess.run(["/sbin/depmod", "-b", folder, kernel.release], check=True)
+            for name in ("modules.dep", "modules.alias", "modules.symbols", "modules.softdep"):
+                with open(f"{tree}/{name}", "rb") as file:
+                    yield name, file.read()
+
+
+def _tools():
+    """Name -> host path of the tools that are installed."""
+    found = {name: shutil.which(name, path=TOOL_PATH) for name in TOOLS}
+    return {name: path for name, path in found.items() if path}
+
+
+def _plain(path):
+    """The name of a module file once it is decompressed."""
+    return path[:path.rindex(".ko") + 3]
+
+
+def _write(path, data):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One boot: starts the machines and their links, runs scenes in them, and judges what they tell."""
+
+import os
+import shutil
+import tempfile
+
+from . import kernlog, kvm, link
+from .desk import Desk
+from .machine import QEMU, Machine
+from .scene import HOST_NAMES
+from .verdict import SceneResult, Told, judge, parse_report
+
+BOOT_SECONDS = 60
+CONSOLE_TAIL = 100
+HANG_DUMP_SECONDS = 4       # for what a hanging kernel answers to SysRq
+COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic log_buf_len=4M sysrq_always_enabled "
+                "random.trust_cpu=on rdinit=/init")
+
+
+class Boot:
+    """Machines that are up. Make it, start() it, play() scenes, and stop() it whatever happened."""
+
+    def __init__(self, loop, options, scenes, specs, reporter):
+        self.loop = loop
+        self.options = options
+        self.first = scenes[0]              # scenes that share a boot need the same machines
+        self.scenes = scenes
+        self.specs = specs                  # host name -> (Kernel, suite)
+        self.reporter = reporter
+        self.healthy = False                # may play another scene
+        self.emulation_failed = False       # it was QEMU that broke a machine, see kernlog.EMULATION
+        self.build_ids = {}                 # host name -> {suite: {module: build-id}}
+        self.machines = {}
+        self._networks = []
+        self._clock = ""                    # kernel parameters
+        self._work = tempfile.mkdtemp(prefix="lab-")    # short, because paths of sockets are bounded
+        self._released = {}                 # host name -> uname -r, once it is up
+        self._told = {name: Told() for name in specs}
+        self._played = False
+        self._desk = None                   # answers the machines' requests, one for each scene
+        self._ended = []                    # names of machines whose QEMU is gone
+
+    def start(self, builder):
+        """Boots all machines; returns a reason if one does not come up."""
+        images = {}
+        for kernel, _ in self.specs.values():
+            if kernel.name not in images:
+                images[kernel.name] = builder.build(kernel, self.scenes, self._work)
+        self._clock = self._clock_parameters(builder)
+        names = list(self.specs)
+        for _ in range(self.first.segments):
+            self._networks.append(self._network(names))
+        for name, (kernel, suite) in self.specs.items():
+            image = images[kernel.name]
+            self.build_ids[name] = image.build_ids
+            machine = Machine(self.loop, name, self._work)
+            machine.on_frame = self._frame
+            machine.on_end = lambda machine: self._ended.append(machine.name)
+            machine.start(*self._arguments(name, suite, image))
+            self.machines[name] = machine
+        deadline = self.loop.now() + BOOT_SECONDS * self.options.time_scale
+        while len(self._released) < len(names) and not self._ended and self.loop.now() < deadline:
+            self.loop.step()
+        return self._boot_failure()
+
+    def stop(self):
+        for machine in self.machines.values():
+            machine.stop()
+        for network in self._networks:
+            network.close()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def play(self, number, logs, skips):
+        """Runs scenes[number] on every machine; returns its SceneResult."""
+        scene = self.scenes[number]
+        result = SceneResult(scene.name, self._hosts(), logs=logs)
+        if self._played:    # what the boot told counts for the first scene
+            self._told = {name: Told() for name in self.machines}
+        self._played = True
+        self._desk = Desk(self.specs, self._networks, self.reporter, result, self.options.out or logs)
+        started = self.loop.now()
+        for name, machine in self.machines.items():
+            machine.send("scene", 0, self._command(name, "-eu", f"/lab/scenes/{number}"))
+        self._wait(result, scene.time * self.options.time_scale)
+        result.seconds = self.loop.now() - started
+        for name, told in self._told.items():
+            judge(result, name, self.specs[name][1], told, self.build_ids[name], skips)
+            self._save(logs, name, told)
+        self.healthy = all(told.kernel_is_well for told in self._told.values())
+        self.emulation_failed = self._emulated() and any(
+            kernlog.emulation_broke(machine.console_tail(CONSOLE_TAIL)) for machine in self.machines.values())
+        return result
+
+    def failed_to_start(self, number, failure, logs):
+        """The result for a scene that was never played, because start() gave a reason."""
+        result = SceneResult(self.scenes[number].name, self._hosts(), logs=logs)
+        result.fail(*failure)
+        for name, told in self._told.items():
+            told.end_output()
+            self._save(logs, name, told)
+        return result
+
+    def _hosts(self):
+        return {name: f"{kernel.name}:{suite}" for name, (kernel, suite) in self.specs.items()}
+
+    def _network(self, names):
+        if self.first.links == "direct" and len(names) <= 2:
+            return link.Direct(names)
+        return link.Switch(self.loop, names, self.options.seed)
+
+    def _accelerator(self):
+        if not self.options.no_kvm and kvm.works(QEMU):
+            return "kvm"
+        if any("icount" in word for word in self.options.qemu):
+            return "tcg"
+        return "tcg,thread=multi"
+
+    def _emulated(self):
+        return self._accelerator() != "kvm"
+
+    def _clock_parameters(self, builder):
+        """Tells an emulated kernel how fast its time stamp counter is; on a busy host it measures nonsense."""
+        if self._accelerator() != "tcg,thread=multi":
+            return ""       # KVM has a clock of its own; under icount all clocks agree
+        return f"tsc_early_khz={builder.tsc_khz()} tsc=reliable"
+
+    def _patience(self):
+        """When a kernel calls something stuck: its own defaults, stretched like all time bounds."""
+        scale = max(1, self.options.time_scale)
+        return (f"rcupdate.rcu_cpu_stall_timeout={min(300, round(21 * scale))} "
+                f"watchdog_thresh={min(60, round(10 * scale))} lab_hung_seconds={round(30 * scale)}")
+
+    def _arguments(self, name, suite, image):
+        """QEMU's arguments and the descriptors that it inherits."""
+        first, options, descriptors = self.first, self.options, []
+        append = (f"{COMMAND_LINE} {self._clock} {self._patience()} lab_host={name} "
+                  f"lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} {options.append}")
+        arguments = ["-machine", "q35,usb=off", "-accel", self._accelerator(), "-cpu", "max",
+                     "-smp", str(options.cpus or first.cpus), "-m", str(options.mem or first.mem),
+                     "-kernel", image.kernel, "-initrd", image.files, "-append", append]
+        for number, network in enumerate(self._networks):
+            descriptor = network.machine_ends[name].fileno()
+            descriptors.append(descriptor)
+            mac = f"02:00:00:00:{number:02x}:{HOST_NAMES.index(name) + 1:02x}"
+            mtu = options.mtu or first.mtu
+            arguments += ["-netdev", f"dgram,id=net{number},local.type=fd,local.str={descriptor}",
+                          "-device", f"virtio-net-pci,netdev=net{number},romfile=,host_mtu={mtu},mac={mac}"]
+        return arguments + options.qemu, descriptors
+
+    def _boot_failure(self):
+        for name, machine in self.machines.items():
+            if name in self._released and machine.alive:
+                continue
+            what = "did not come up in time" if machine.alive else "died while booting"
+            # Nothing of ours is loaded yet, and Debian's kernels boot on machines.
+            self.emulation_failed = self._emulated()
+            return (name, f"machine {what}", machine.complaint() + machine.console_tail())
+        for name, (kernel, _) in self.specs.items():
+            if self._released[name] != kernel.release:
+                return (name, f"booted {self._released[name]} instead of {kernel.release}", [])
+        self.healthy = True
+        return None
+
+    def interact(self):
+        """Starts a shell on the console of every machine; returns at once."""
+        self._desk = Desk(self.specs, self._networks, self.reporter, SceneResult("shell", self._hosts()), ".")
+        for name, machine in self.machines.items():
+            machine.send("scene", 0, self._command(name, "/lab/bin/interactive"))
+
+    def _command(self, name, *arguments):
+        """The payload that starts a shell script: environment, then the words of the command."""
+        kernel, suite = self.specs[name]
+        words = {"HOST": name, "HOSTS": " ".join(self.specs), "KVER": kernel.name, "SUITE": suite,
+                 "TIME_SCALE": f"{max(1, self.options.time_scale):g}"}
+        for index, (other, (other_kernel, other_suite)) in enumerate(self.specs.items(), 1):
+            words |= {f"KVER_{other}": other_kernel.name, f"SUITE_{other}": other_suite,
+                      f"IP_{other}": f"10.0.0.{index}", f"IP6_{other}": f"fd00::{index}",
+                      f"IP1_{other}": f"10.0.1.{index}", f"IP61_{other}": f"fd00:1::{index}"}
+        lines = [f"{key}={value}" for key, value in words.items()]
+        return "\n".join([*lines, "/bin/sh", *arguments]).encode()
+
+    def _frame(self, machine, frame):
+        """A frame from a machine."""
+        told = self._told[machine.name]
+        if frame.verb == "hello":
+            self._released[machine.name] = frame.payload.decode()
+        elif frame.verb == "out":
+            lines = told.output_bytes(frame.id, frame.payload)
+            if self.options.verbose:
+                self.reporter.output(machine.name, lines)
+        elif frame.verb == "kmsg":
+            told.kernel_record(frame.payload)
+        elif frame.verb == "leak":
+            told.leaks += frame.payload.decode("utf-8", "replace")
+        elif frame.verb == "req":
+            self._desk.ask(machine, frame)
+        elif frame.verb == "report":
+            told.report = parse_report(frame.payload)
+            self._desk.left(machine.name)
+
+    def _wait(self, result, seconds):
+        """Until all machines reported, one died, or time is up."""
+        deadline = self.loop.now() + seconds
+        while self.loop.now() < deadline:
+            if all(told.report for told in self._told.values()):
+                return
+            if self._ended:
+                self._report_death(result, self._ended[0])
+                return
+            self.loop.step()
+        hanging = [name for name, told in self._told.items() if not told.report]
+        for key in "8wl":   # louder console, blocked tasks, what each processor does
+            for name in hanging:
+                self.machines[name].ask_kernel(key)
+            self._linger(HANG_DUMP_SECONDS / 3)
+        for name in hanging:
+            told = self._told[name]
+            result.fail(name, f"no end after {seconds:.0f} s",
+                        ["last output:", *told.output[-10:], "console:",
+                         *self.machines[name].console_tail(CONSOLE_TAIL)])
+
+    def _report_death(self, result, name):
+        machine = self.machines[name]
+        result.fail(name, "the machine died (panic or reset)",
+                    machine.complaint() + machine.console_tail(CONSOLE_TAIL))
+
+    def _linger(self, seconds):
+        until = self.loop.now() + seconds
+        while self.loop.now() < until:
+            self.loop.step(until - self.loop.now())
+
+    def _save(self, logs, name, told):
+        """Keeps what a machine told, and its console."""
+        for kind, lines in (("out", told.output), ("kmsg", told.kernel)):
+            with open(f"{logs}/{name}.{kind}", "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+        console = self.machines[name].console_path
+        if os.path.exists(console):
+            shutil.copy(console, f"{logs}/{name}.console")

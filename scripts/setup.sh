@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# setup.sh SET...    installs, through apt, what is missing of these sets:
+#   build   compile the modules for an installed or fetched kernel
+#   host    compile and run the tests that run on the host: unit tests, simulator, fuzzers, static checks
+#   lab     boot the virtual machines
+#   kernel  compile a whole kernel (the debug kernel)
+#
+# It says what it installs and asks sudo when not root. With nothing missing it is silent, needs no network
+# and takes a tenth of a second.
+
+set -eu
+
+packages_of() {
+	case $1 in
+	build) echo gcc g++ make libc6-dev pahole kmod bison flex libssl-dev libelf-dev bc rsync xz-utils ;;
+	host) echo g++ make clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 libgtest-dev \
+		libgmock-dev libbenchmark-dev python3 ;;
+	lab) echo qemu-system-x86 seabios busybox-static dash iproute2 ethtool kmod python3 gcc libc6-dev make \
+		apt xz-utils zstd util-linux binutils jq ;;
+	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
+	*)
+		echo "setup.sh: unknown set $1; there are build, host, lab, kernel" >&2
+		exit 2
+		;;
+	esac
+}
+
+# Prints those of the packages that are not installed.
+missing_of() {
+	installed=$(dpkg-query -W -f '${Package} ${db:Status-Status} ' "$@" 2>/dev/null || :)
+	for package; do
+		case " $installed" in
+		*" $package installed "*) ;;
+		*) echo "$package" ;;
+		esac
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		echo "setup.sh: neither root nor sudo; ask an administrator to run: $*" >&2
+		exit 1
+	fi
+}
+
+install() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >"$log" 2>&1
+}
+
+[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel..." >&2; exit 2; }
+wanted=
+for set; do
+	wanted="$wanted $(packages_of "$set")"
+done
+# shellcheck disable=SC2046,SC2086 # lists of names
+missing=$(missing_of $(printf '%s\n' $wanted | sort -u))
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+	echo "setup.sh: no apt here; please install what corresponds to: $missing" >&2
+	exit 1
+fi
+echo "setup.sh: installing $(echo "$missing" | tr '\n' ' ')"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Package lists that are absent or too old show as an install that fails; only then are they fetched.
+# shellcheck disable=SC2086
+if ! install $missing; then
+	echo "setup.sh: fetching package lists"
+	as_root apt-get update -qq >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+	# shellcheck disable=SC2086
+	install $missing || { cat "$log" >&2; exit 1; }
+fi
+echo "setup.sh: done"

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Checks what no compiler does: licence lines, width, where C and kernel headers may stand, leftovers.
+
+Prints each offence as FILE:LINE: what, one result for each rule, and the count.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+COLUMNS = 130
+LANGUAGES = (".c", ".h", ".cc", ".py", ".sh", ".md", ".rst", ".mk", ".awk")
+UNLICENSED = ("COPYING",)           # the licence itself
+DATA = ("selftests/fuzz/corpus/",)  # bytes, not text
+# The only homes of C and of kernel headers.
+C_PLACES = re.compile(r"(^|/)glue/|^kapi/linux/|^selftests/|^tools/|^scripts/")
+KERNEL_PLACES = re.compile(rf"{C_PLACES.pattern}|^include/kapi/(linux|types)\.h$")
+KERNEL_HEADER = re.compile(r'^\s*#\s*include\s*[<"](linux|net|asm|asm-generic|uapi|rdma|crypto|trace)/')
+KERNEL_VERSION = re.compile(r"\b(LINUX_VERSION_CODE|KERNEL_VERSION)\b")
+# Written in pieces, so that this file does not offend.
+LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+PRIVATE_PATHS = re.compile(r"(?<![\w.])/(wor" r"k|hom" r"e|roo" r"t)/\w")
+
+
+def all_files():
+    """Paths of what belongs to the repository, or will when it is committed."""
+    try:
+        command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"]
+        paths = subprocess.run(command, cwd=TOP, check=True, capture_output=True).stdout.decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):    # an unpacked archive
+        paths = [os.path.relpath(f"{folder}/{name}", TOP)
+                 for folder, _, names in os.walk(TOP) for name in names]
+    return sorted({path for path in paths if path and not path.startswith(("build/", ".git/", *DATA))
+                   and os.path.isfile(f"{TOP}/{path}") and not os.path.islink(f"{TOP}/{path}")})
+
+
+def is_source(path):
+    name = os.path.basename(path)
+    return name.endswith(LANGUAGES) or name.startswith(("Makefile", "Kbuild")) or "." not in name
+
+
+def licence(path, lines):
+    """an SPDX line within the first three"""
+    if os.path.basename(path) in UNLICENSED or not lines:
+        return
+    if not any("SPDX-License-Identifier: GPL-2.0" in line for line in lines[:3]):
+        yield 1, "no SPDX line"
+
+
+def width(path, lines):
+    """no line beyond 126 columns"""
+    if is_source(path) and os.path.basename(path) not in UNLICENSED:
+        for number, line in enumerate(lines, 1):
+            if len(line.expandtabs(8)) > COLUMNS:
+                yield number, f"{len(line.expandtabs(8))} columns"
+
+
+def blanks(path, lines):
+    """no blanks at the end of a line, no tabs in the indentation of C++ and Python"""
+    if not is_source(path):
+        return
+    for number, line in enumerate(lines, 1):
+        if line != line.rstrip():
+            yield number, "blanks at the end"
+        if path.endswith((".cc", ".py")) and line.startswith("\t"):
+            yield number, "indented with a tab"
+
+
+def c_places(path, _):
+    """C only in glue, kapi/linux, selftests, tools and scripts"""
+    if path.endswith(".c") and not C_PLACES.search(path):
+        yield 1, "C outside of its places"
+
+
+def kernel_headers(path, lines):
+    """no kernel header and no kernel version in core"""
+    if not path.endswith((".h", ".cc", ".c")) or KERNEL_PLACES.search(path):
+        return
+    for number, line in enumerate(lines, 1):
+        if KERNEL_HEADER.search(line):
+            yield number, f"kernel header: {line.strip()}"
+        if KERNEL_VERSION.search(line):
+            yield number, "asks for the kernel's version"
+
+
+def leftovers(path, lines):
+    """no note about work that is left"""
+    if path.endswith("test_ktap.py"):
+        return      # TAP has a directive of that name
+    for number, line in enumerate(lines, 1):
+        if match := LEFTOVERS.search(line):
+            yield number, match[0]
+
+
+def private_paths(_, lines):
+    """no path of somebody's machine"""
+    for number, line in enumerate(lines, 1):
+        if match := PRIVATE_PATHS.search(line):
+            yield number, match[0]
+
+
+def main():
+    rules = (licence, width, blanks, c_places, kernel_headers, leftovers, private_paths)
+    files = {}
+    for path in all_files():
+        with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:
+            files[path] = file.read().split("\n")
+            if files[path][-1] == "":
+                files[path].pop()
+    failed = 0
+    for number, rule in enumerate(rules, 1):
+        offences = [f"{path}:{line}: {text}"
+                    for path, lines in files.items() for line, text in rule(path, lines)]
+        for offence in offences:
+            print(f"# {offence}")
+        print(f"{'not ok' if offences else 'ok'} {number} {rule.__doc__}")
+        failed += bool(offences)
+    print(f"1..{len(rules)}")
+    return 1 if failed or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

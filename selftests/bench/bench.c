@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+//
+// What a message costs: the same two loops over RDS and over TCP.
+//
+//   bench server tcp|rds MINE PORT
+//   bench client tcp|rds MINE PORT PEER ROUND SCALE
+//
+// The client runs all cells and prints a line for each:
+//
+//   cell PROTOCOL MODE SIZE ROUND MESSAGES NS IDLE_NS
+//
+// rr is a round trip of one message each way at a time, counted as one. stream is messages one way, as fast as they go,
+// and one answer to the last. In a machine whose clock counts instructions (QEMU -icount shift=0), NS less IDLE_NS is
+// instructions. IDLE_NS is time that the processors of this machine slept.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+enum {
+	LARGEST = 65536,
+	WARM_UP = 24,		// round trips before the marks: streams stand, windows have opened
+	CELL_SECONDS = 30,	// one that takes longer is stuck
+	EXIT_STUCK = 3,
+};
+
+enum mode { RR = 1, STREAM, QUIT };
+
+// What the client asks of the server; sent as a message of its own.
+struct order {
+	uint32_t mode, size, messages;
+};
+
+static const struct cell {
+	enum mode mode;
+	uint32_t size, messages;
+} cells[] = {
+	{ RR, 64, 400 },     { RR, 1024, 400 },	      { RR, 8192, 400 },      { RR, 65536, 200 },
+	{ STREAM, 64, 3000 }, { STREAM, 1024, 3000 }, { STREAM, 8192, 2000 }, { STREAM, 65536, 500 },
+};
+
+static bool is_rds;
+static int fd = -1;
+static struct sockaddr_in peer;
+static char buffer[LARGEST];
+static char now_running[128];
+
+static void die(const char *what)
+{
+	fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static struct sockaddr_in address_of(const char *ip, const char *port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
+
+	if (inet_pton(AF_INET, ip, &address.sin_addr) != 1)
+		die(ip);
+	return address;
+}
+
+static void send_message(const void *data, size_t size)
+{
+	const char *at = data;
+
+	if (is_rds) {
+		if (sendto(fd, data, size, 0, (struct sockaddr *)&peer, sizeof(peer)) != (ssize_t)size)
+			die("sendto");
+		return;
+	}
+	while (size) {
+		ssize_t sent = send(fd, at, size, 0);
+
+		if (sent <= 0)
+			die("send");
+		at += sent;
+		size -= sent;
+	}
+}
+
+// One message of exactly size bytes. Whoever sent it is the peer from now on.
+static void receive_message(void *data, size_t size)
+{
+	socklen_t length = sizeof(peer);
+	ssize_t got = is_rds ? recvfrom(fd, data, size, 0, (struct sockaddr *)&peer, &length) :
+			       recv(fd, data, size, MSG_WAITALL);
+
+	if (got != (ssize_t)size)
+		die("receive");
+}
+
+static void open_socket(struct sockaddr_in mine)
+{
+	int on = 1;
+
+	fd = is_rds ? socket(AF_RDS, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
+	if (fd < 0)
+		die("socket");
+	if (!is_rds && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
+		die("SO_REUSEADDR");
+	if (bind(fd, (struct sockaddr *)&mine, sizeof(mine)))
+		die("bind");
+}
+
+static void no_delay(void)
+{
+	int on = 1;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
+		die("TCP_NODELAY");
+}
+
+static void round_trips(uint32_t size, uint32_t count)
+{
+	while (count--) {
+		send_message(buffer, size);
+		receive_message(buffer, size);
+	}
+}
+
+static void serve(void)
+{
+	struct order order;
+
+	for (;;) {
+		receive_message(&order, sizeof(order));
+		if (order.mode == QUIT)
+			return;
+		if (order.size > LARGEST)
+			die("size");
+		for (uint32_t i = 0; i < order.messages; i++) {
+			receive_message(buffer, order.size);
+			if (order.mode == RR)
+				send_message(buffer, order.size);
+		}
+		if (order.mode == STREAM)
+			send_message(buffer, 1);
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static uint64_t idle_ns(void)
+{
+	FILE *file = fopen("/proc/timer_list", "r");
+	unsigned long long sum = 0, one;
+	char line[256];
+
+	if (!file)
+		die("/proc/timer_list");
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, " .idle_sleeptime : %llu", &one) == 1)
+			sum += one;
+	fclose(file);
+	return sum;
+}
+
+static void stuck(int signal)
+{
+	(void)signal;
+	if (write(STDOUT_FILENO, now_running, strlen(now_running)) < 0)
+		_exit(1);
+	_exit(EXIT_STUCK);
+}
+
+// For scripts/bench/plugin.c: no-ops that it recognises.
+#define MARK_BEGIN() asm volatile("nopl 0x01484157(%%rax)" ::: "memory")
+#define MARK_END() asm volatile("nopl 0x02484157(%%rax)" ::: "memory")
+
+static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
+{
+	struct order warm = { RR, cell->size, WARM_UP };
+	struct order order = { cell->mode, cell->size, cell->messages * scale };
+	const char *protocol = is_rds ? "rds" : "tcp", *mode = cell->mode == RR ? "rr" : "stream";
+	uint64_t ns, idle;
+
+	snprintf(now_running, sizeof(now_running), "stuck %s %s %u %s\n", protocol, mode, cell->size, round);
+	alarm(CELL_SECONDS);
+	send_message(&warm, sizeof(warm));
+	round_trips(cell->size, WARM_UP);
+	send_message(&order, sizeof(order));
+	idle = idle_ns();
+	ns = now_ns();
+	MARK_BEGIN();
+	if (cell->mode == RR) {
+		round_trips(order.size, order.messages);
+	} else {
+		for (uint32_t i = 0; i < order.messages; i++)
+			send_message(buffer, order.size);
+		receive_message(buffer, 1);
+	}
+	MARK_END();
+	ns = now_ns() - ns;
+	idle = idle_ns() - idle;
+	alarm(0);
+	printf("cell %s %s %u %s %u %llu %llu\n", protocol, mode, cell->size, round, order.messages,
+	       (unsigned long long)ns, (unsigned long long)idle);
+	fflush(stdout);
+}
+
+static void run_client(const char *round, uint32_t scale)
+{
+	struct order quit = { .mode = QUIT };
+
+	signal(SIGALRM, stuck);
+	for (size_t i = 0; i < ARRAY_SIZE(cells); i++)
+		run_cell(&cells[i], round, scale);
+	send_message(&quit, sizeof(quit));
+	if (is_rds)
+		usleep(100000);	// closing would call it back
+}
+
+static void accept_one(void)
+{
+	int listener = fd;
+
+	if (listen(listener, 1))
+		die("listen");
+	fd = accept(listener, NULL, NULL);
+	if (fd < 0)
+		die("accept");
+	close(listener);
+}
+
+int main(int argc, char **argv)
+{
+	bool server = argc > 1 && !strcmp(argv[1], "server");
+
+	if (argc != (server ? 5 : 8)) {
+		fprintf(stderr, "usage: bench server tcp|rds MINE PORT\n"
+				"       bench client tcp|rds MINE PORT PEER ROUND SCALE\n");
+		return 2;
+	}
+	is_rds = !strcmp(argv[2], "rds");
+	open_socket(address_of(argv[3], server || is_rds ? argv[4] : "0"));
+	if (server) {
+		if (!is_rds) {
+			accept_one();
+			no_delay();
+		}
+		serve();
+		return 0;
+	}
+	peer = address_of(argv[5], argv[4]);
+	if (!is_rds) {
+		if (connect(fd, (struct sockaddr *)&peer, sizeof(peer)))
+			die("connect");
+		no_delay();
+	}
+	run_client(argv[6], atoi(argv[7]));
+	return 0;
+}

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=1 cpus=1 time=600
+# files: build/selftests/bench/bench
+#
+# Two namespaces of one machine with one processor, joined by a virtual link: all that both ends run is in one clock.
+# Run by scripts/bench, which makes that clock count instructions.
+
+ip netns add left
+ip netns add right
+ip link add west netns left type veth peer name east netns right
+ip -n left link set lo up
+ip -n right link set lo up
+ip -n left addr add 10.66.0.1/24 dev west
+ip -n right addr add 10.66.0.2/24 dev east
+ip -n left link set west up
+ip -n right link set east up
+load_rds
+
+for round in 1 2 3; do
+	for protocol in tcp rds; do
+		port=$((5000 + round))
+		ip netns exec right bench server "$protocol" 10.66.0.2 $port &
+		server=$!
+		sleep 1
+		status=0
+		ip netns exec left bench client "$protocol" 10.66.0.1 $port 10.66.0.2 "$round" 1 >>/tmp/results ||
+			status=$?
+		# 3: a cell was stuck, which is a result; the server waits in vain.
+		case $status in
+		0) wait $server ;;
+		3) kill $server ;;
+		*) exit $status ;;
+		esac
+	done
+done
+put /tmp/results results

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+# The host build: core and the simulated kapi, once with each compiler, sanitizers on; unit tests, simulation, fuzzers.
+#
+#   make -f selftests/host.mk unit            unit tests with both compilers
+#   make -f selftests/host.mk unit HOST=g++   with one
+#   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
+#   make -f selftests/host.mk campaign SEEDS=20000  many more: without sanitizers, so what they would see is not
+#   make -f selftests/host.mk bites           plants known bugs and shows that the simulator finds them
+#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for so long
+#   make -f selftests/host.mk tidy            clang-tidy over the core
+
+top := $(patsubst %/,%,$(dir $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))))
+out := $(top)/build/host
+HOST ?= g++ clang++-19
+SEEDS ?= 300
+FIRST ?= 1
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 15
+
+core := $(filter-out %/glue/%,$(wildcard $(top)/net/rds/*.cc $(top)/net/rds/tcp/*.cc))
+sim := $(wildcard $(top)/kapi/sim/*.cc)
+unit := $(wildcard $(top)/selftests/unit/*_test.cc)
+# Shared by the unit tests, the campaign and the fuzzers.
+coverage := $(addprefix $(top)/selftests/sim/,coverage.cc rds_host.cc wire_peer.cc)
+program := $(wildcard $(top)/selftests/sim/*.cc)
+fuzzers := $(wildcard $(top)/selftests/fuzz/*_fuzz.cc)
+
+includes := -I$(top)/include -I$(top)/kapi/sim/include -I$(top) -I$(top)/net/rds
+warnings := -Wall -Wextra -Werror -Wno-unknown-pragmas
+sanitize := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+common := -std=c++23 -O1 -g -fno-omit-frame-pointer -pthread $(warnings) $(sanitize) $(includes) -MMD -MP
+# Core is written for a kernel: no exceptions, no RTTI, no hidden allocation.
+core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
+flags_g++ :=
+flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never
+
+.PHONY: host unit sim campaign bites fuzz tidy
+host: unit sim
+
+define compiler_rules
+$(out)/$(1)/net/%.o: $(top)/net/%.cc
+	@mkdir -p $$(@D)
+	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
+$(out)/$(1)/%.o: $(top)/%.cc
+	@mkdir -p $$(@D)
+	$(1) $(common) $(flags_$(1)) -c $$< -o $$@
+
+lib_$(1) := $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(core) $(sim))
+$(out)/$(1)/unit: $$(lib_$(1)) $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(unit) $(coverage))
+	$(1) $(sanitize) -pthread $$^ -lgtest_main -lgtest -o $$@
+$(out)/$(1)/sim: $$(lib_$(1)) $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(program))
+	$(1) $(sanitize) -pthread $$^ -o $$@
+
+.PHONY: unit-$(1)
+unit-$(1): $(out)/$(1)/unit
+	$$< --gtest_brief=1
+unit: unit-$(1)
+endef
+$(foreach compiler,$(HOST),$(eval $(call compiler_rules,$(compiler))))
+
+# The fuzzers: core and simulator once more, with coverage feedback.
+fuzz_cc := clang++-19
+fuzz_flags := $(filter-out -fsanitize%,$(common)) -fsanitize=address,undefined,fuzzer-no-link \
+	-fno-sanitize-recover=undefined $(flags_clang++-19)
+fuzz_lib := $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(core) $(sim) $(coverage))
+fuzz_programs := $(patsubst $(top)/selftests/fuzz/%_fuzz.cc,$(out)/fuzz/%,$(fuzzers))
+.SECONDARY: $(fuzz_lib) $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(fuzzers))
+
+$(out)/fuzz/net/%.o: $(top)/net/%.cc
+	@mkdir -p $(@D)
+	$(fuzz_cc) $(fuzz_flags) $(core_flags) -c $< -o $@
+$(out)/fuzz/%.o: $(top)/%.cc
+	@mkdir -p $(@D)
+	$(fuzz_cc) $(fuzz_flags) -c $< -o $@
+$(fuzz_programs): $(out)/fuzz/%: $(out)/fuzz/selftests/fuzz/%_fuzz.o $(fuzz_lib)
+	$(fuzz_cc) -fsanitize=address,undefined,fuzzer $^ -o $@
+
+# What a run finds new stays in build/; the corpora that the repository keeps are in selftests/fuzz/corpus/.
+fuzz: $(fuzz_programs)
+	@for program in $(fuzz_programs); do \
+		name=$$(basename $$program); mkdir -p $(out)/fuzz/found/$$name; \
+		echo "fuzz $$name for $(FUZZ_SECONDS) s"; \
+		$$program -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix=$(out)/fuzz/ $(out)/fuzz/found/$$name $(top)/selftests/fuzz/corpus/$$name \
+			> $(out)/fuzz/$$name.log 2>&1 || { tail -40 $(out)/fuzz/$$name.log; exit 1; }; \
+		grep -E 'executed_units|new_units' $(out)/fuzz/$$name.log; \
+	done; set -- $(fuzz_programs); echo "$$# passed, 0 failed"
+
+# The rules are in .clang-tidy.
+tidy:
+	@echo '$(core)' | xargs -n 6 -P $(JOBS) sh -c \
+		'clang-tidy-19 --quiet --warnings-as-errors="*" "$$@" -- -std=c++23 $(includes)' tidy
+
+-include $(shell test -d $(out) && find $(out) -name '*.d')
+
+# The campaign runs with the first compiler only: what differs between them is found by the unit tests.
+simulator := $(out)/$(firstword $(HOST))/sim
+sim: $(simulator)
+ifdef SEED
+	$(simulator) --seed $(SEED)
+else
+	$(simulator) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(MINUTES:%=--minutes %)
+endif
+
+fast_flags := $(filter-out -fsanitize% -fno-sanitize% -O1,$(common)) -O2 -fno-strict-aliasing
+fast := $(patsubst $(top)/%.cc,$(out)/fast/%.o,$(core) $(sim) $(program))
+$(out)/fast/net/%.o: $(top)/net/%.cc
+	@mkdir -p $(@D)
+	$(firstword $(HOST)) $(fast_flags) $(core_flags) -c $< -o $@
+$(out)/fast/%.o: $(top)/%.cc
+	@mkdir -p $(@D)
+	$(firstword $(HOST)) $(fast_flags) -c $< -o $@
+$(out)/fast/sim: $(fast)
+	$(firstword $(HOST)) -pthread $^ -o $@
+campaign: $(out)/fast/sim
+	$< --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(MINUTES:%=--minutes %)
+
+# Known bugs, planted: the simulator must find each.
+fast_compile := $(firstword $(HOST)) $(filter-out -MMD -MP,$(fast_flags)) $(core_flags)
+bites: $(out)/fast/sim
+	selftests/sim/bites.py --out $(out) --compile '$(fast_compile)' --link '$(firstword $(HOST)) -pthread' \
+		--only '$(PLANT)' $(fast)

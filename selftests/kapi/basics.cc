@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+// Memory, locks, work, waiting, messages, pages, addresses.
+#include "check.h"
+
+#include <kapi/errno.h>
+#include <kapi/lock.h>
+#include <kapi/memory.h>
+#include <kapi/pages.h>
+#include <kapi/socket.h>
+#include <kapi/wait.h>
+
+#include "kapi_test.h"
+
+namespace test {
+
+bool memory(Bench&)
+{
+    constexpr kapi_size sizes[] = {1, 16, 48, 4096, 100'000};
+    for (kapi_size size : sizes) {
+        auto* bytes = static_cast<unsigned char*>(kapi_zalloc(size, KAPI_SLEEP));
+        CHECK(bytes);
+        CHECK(bytes[0] == 0 && bytes[size - 1] == 0);
+        CHECK(reinterpret_cast<unsigned long>(bytes) % 8 == 0);
+        kapi_free(bytes);
+    }
+    kapi_free(nullptr);
+    CHECK(kapi_alloc_true_size(1) >= 1 && kapi_alloc_true_size(4097) >= 4097);
+    // Too large for physically contiguous memory, so that failing is quiet or it comes from elsewhere.
+    kapi_free(kapi_alloc(64ul << 20, KAPI_ATOMIC));
+    char from[] = "hawser", to[sizeof(from)];
+    kapi_copy(to, from, sizeof(from));
+    CHECK(kapi_compare(to, from, sizeof(from)) == 0);
+    kapi_fill(to, 'x', 2);
+    CHECK(to[1] == 'x' && to[2] == 'w');
+    return true;
+}
+
+bool counters(Bench&)
+{
+    kapi_counters* set = kapi_counters_create(3);
+    CHECK(set);
+    kapi_counters_add(set, 1, 5);
+    kapi_counters_add(set, 1, 1ull << 40);
+    const bool right = kapi_counters_read(set, 0) == 0 && kapi_counters_read(set, 1) == (1ull << 40) + 5;
+    kapi_counters_destroy(set);
+    CHECK(right);
+    return true;
+}
+
+namespace {
+
+struct Mortal {
+    kapi_rcu rcu;
+    int* buried;
+};
+
+void bury(kapi_rcu* head)
+{
+    auto* mortal = reinterpret_cast<Mortal*>(head);
+    ++*mortal->buried;
+    kapi_free(mortal);
+}
+
+} // namespace
+
+bool deferred_free(Bench&)
+{
+    int buried = 0;
+    for (int i = 0; i < 10; i++) {
+        auto* mortal = static_cast<Mortal*>(kapi_zalloc(sizeof(Mortal), KAPI_SLEEP));
+        CHECK(mortal);
+        mortal->buried = &buried;
+        kapi_free_rcu(&mortal->rcu, bury);
+    }
+    kapi_rcu_barrier();
+    CHECK(buried == 10);
+    return true;
+}
+
+namespace {
+
+constinit kapi_lock_class outer_class{"kapi_test outer", 1, {}}, inner_class{"kapi_test inner", 2, {}};
+
+struct Adder {
+    kapi_work work;
+    kapi_spin* lock;
+    long* sum;
+};
+
+void add(kapi_work* work)
+{
+    auto* adder = reinterpret_cast<Adder*>(work);
+    for (int i = 0; i < 20'000; i++) {
+        kapi_spin_lock(adder->lock);
+        ++*adder->sum;
+        kapi_spin_unlock(adder->lock);
+    }
+}
+
+} // namespace
+
+bool locks(Bench& bench)
+{
+    kapi_spin outer, inner;
+    kapi_spin_init(&outer, &outer_class);
+    kapi_spin_init(&inner, &inner_class);
+    kapi_spin_lock(&outer);
+    kapi_spin_lock(&inner);
+    const bool held = kapi_spin_is_held(&inner) && kapi_spin_is_held(&outer);
+    kapi_spin_unlock(&inner);
+    kapi_spin_unlock(&outer);
+    CHECK(held);
+
+    long sum = 0;
+    Boxed<Adder> box(kapi_work{}, &outer, &sum);
+    CHECK(box);
+    Adder& adder = *box;
+    kapi_work_init(&adder.work, add);
+    CHECK(kapi_work_queue(bench.queue, &adder.work, 0) == 1);
+    for (int i = 0; i < 20'000; i++) {
+        kapi_spin_lock(&outer);
+        ++sum;
+        kapi_spin_unlock(&outer);
+    }
+    kapi_work_cancel_sync(&adder.work);
+    kapi_spin_lock(&outer);
+    const long total = sum;
+    kapi_spin_unlock(&outer);
+    // The work ran whole or, cancelled before it began, not at all.
+    CHECK(total == 40'000 || total == 20'000);
+    return true;
+}
+
+namespace {
+
+struct Runs {
+    kapi_work work;
+    volatile int count;
+    kapi_u64 at;
+};
+
+void run(kapi_work* work)
+{
+    auto* runs = reinterpret_cast<Runs*>(work);
+    runs->at = kapi_now_ns();
+    runs->count = runs->count + 1;
+}
+
+} // namespace
+
+bool works(Bench& bench)
+{
+    Boxed<Runs> box;
+    CHECK(box);
+    Runs& runs = *box;
+    kapi_work_init(&runs.work, run);
+    const kapi_u64 start = kapi_now_ns();
+    CHECK(kapi_work_queue(bench.queue, &runs.work, 20 * millisecond) == 1);
+    CHECK(kapi_work_queue(bench.queue, &runs.work, 0) == 0);
+    CHECK(eventually([&] { return runs.count == 1; }));
+    CHECK(runs.at - start >= 20 * millisecond);
+
+    CHECK(kapi_work_queue(bench.queue, &runs.work, 3600'000 * millisecond) == 1);
+    kapi_work_mod(bench.queue, &runs.work, 0);
+    CHECK(eventually([&] { return runs.count == 2; }));
+
+    CHECK(kapi_work_queue(bench.queue, &runs.work, 50 * millisecond) == 1);
+    CHECK(kapi_work_cancel_sync(&runs.work) == 1);
+    CHECK(kapi_work_cancel_sync(&runs.work) == 0);
+    pause(80 * millisecond);
+    CHECK(runs.count == 2);
+    return true;
+}
+
+namespace {
+
+struct Waker {
+    kapi_work work;
+    kapi_waitq* queue;
+    volatile bool done;
+};
+
+void wake(kapi_work* work)
+{
+    auto* waker = reinterpret_cast<Waker*>(work);
+    waker->done = true;
+    kapi_wake(waker->queue, KAPI_IN | KAPI_RDNORM);
+}
+
+} // namespace
+
+bool waits(Bench& bench)
+{
+    kapi_waitq queue;
+    kapi_waiter waiter;
+    kapi_waitq_init(&queue);
+    CHECK(!kapi_waitq_active(&queue));
+
+    kapi_u64 deadline = kapi_now_ns() + 30 * millisecond;
+    int error;
+    kapi_wait_begin(&queue, &waiter);
+    const bool active = kapi_waitq_active(&queue);
+    while ((error = kapi_park(&waiter, deadline)) == 0) {
+    }
+    kapi_wait_end(&queue, &waiter);
+    CHECK(active && error == -KAPI_ETIMEDOUT && kapi_now_ns() >= deadline);
+
+    // A wake-up before the park is not lost, even when the deadline has passed.
+    kapi_wait_begin(&queue, &waiter);
+    kapi_wake(&queue, KAPI_IN);
+    error = kapi_park(&waiter, 0);
+    kapi_wait_end(&queue, &waiter);
+    CHECK(error == 0);
+
+    Boxed<Waker> box(kapi_work{}, &queue, false);
+    CHECK(box);
+    Waker& waker = *box;
+    kapi_work_init(&waker.work, wake);
+    kapi_work_queue(bench.queue, &waker.work, 20 * millisecond);
+    kapi_wait_begin(&queue, &waiter);
+    error = 0;
+    while (!waker.done && (error = kapi_park(&waiter, KAPI_FOREVER)) == 0) {
+    }
+    kapi_wait_end(&queue, &waiter);
+    kapi_work_cancel_sync(&waker.work);
+    CHECK(error == 0 && waker.done);
+    return true;
+}
+
+bool messages(Bench&)
+{
+    char text[] = "0123456789";
+    const int got = kapi_test_with_msg(text, 10, 0, [](kapi_msg* msg, void*) {
+        char bytes[10];
+        kapi_msg_mark mark;
+        if (kapi_msg_left(msg) != 10 || kapi_msg_copy_in(msg, bytes, 4) != 0 || bytes[3] != '3')
+            return 1;
+        kapi_msg_save(msg, &mark);
+        if (kapi_msg_copy_in(msg, bytes, 6) != 0 || bytes[5] != '9' || kapi_msg_left(msg) != 0)
+            return 2;
+        if (kapi_msg_copy_in(msg, bytes, 1) != -KAPI_EFAULT)
+            return 3;
+        kapi_msg_restore(msg, &mark);
+        return kapi_msg_left(msg) == 6 && kapi_msg_copy_in(msg, bytes, 1) == 0 && bytes[0] == '4' ? 0 : 4;
+    }, nullptr);
+    CHECK(got == 0);
+
+    const int put = kapi_test_with_msg(text, 10, 1, [](kapi_msg* msg, void*) {
+        return kapi_msg_copy_out(msg, "abc", 3) == 0 && kapi_msg_left(msg) == 7 ? 0 : 1;
+    }, nullptr);
+    CHECK(put == 0 && text[0] == 'a' && text[2] == 'c' && text[3] == '3');
+    return true;
+}
+
+namespace {
+
+constexpr kapi_size large = 300'000;
+
+unsigned char pattern(kapi_size i)
+{
+    return static_cast<unsigned char>(i * 7 + i / 251);
+}
+
+int read_back(kapi_pages* pages, unsigned char* bytes)
+{
+    kapi_fill(bytes, 0, large);
+    struct Where {
+        kapi_pages* pages;
+        kapi_size offset;
+    } where{pages, 1234};
+    const int error = kapi_test_with_msg(bytes, large, 1, [](kapi_msg* msg, void* context) {
+        auto* where = static_cast<Where*>(context);
+        return kapi_pages_to_msg(where->pages, where->offset, large - where->offset, msg);
+    }, &where);
+    if (error)
+        return error;
+    for (kapi_size i = where.offset; i < large; i++)
+        if (bytes[i - where.offset] != pattern(i))
+            return 1;
+    return 0;
+}
+
+kapi_size sum_of_segments(const kapi_pages* pages, kapi_size offset)
+{
+    kapi_segment segments[4];
+    kapi_size sum = 0;
+    while (const unsigned count = kapi_pages_segments(pages, offset + sum, segments, 4))
+        for (unsigned i = 0; i < count; i++)
+            sum += segments[i].page ? segments[i].length : 0;
+    return sum;
+}
+
+} // namespace
+
+bool pages(Bench&)
+{
+    auto* bytes = static_cast<unsigned char*>(kapi_alloc(large, KAPI_SLEEP));
+    CHECK(bytes);
+    for (kapi_size i = 0; i < large; i++)
+        bytes[i] = pattern(i);
+    kapi_pages* pages = nullptr;
+    CHECK(kapi_test_with_msg(bytes, large, 0, [](kapi_msg* msg, void* result) {
+        return kapi_pages_from_msg(msg, large, static_cast<kapi_pages**>(result));
+    }, &pages) == 0);
+    CHECK(kapi_pages_length(pages) == large && kapi_pages_true_size(pages) >= large);
+    CHECK(sum_of_segments(pages, 0) == large && sum_of_segments(pages, 40'000) == large - 40'000);
+    CHECK(sum_of_segments(pages, large) == 0);
+    CHECK(read_back(pages, bytes) == 0);
+    kapi_pages_free(pages);
+    kapi_pages_free(nullptr);
+
+    // More than the message has.
+    CHECK(kapi_test_with_msg(bytes, 100, 0, [](kapi_msg* msg, void* result) {
+        return kapi_pages_from_msg(msg, large, static_cast<kapi_pages**>(result));
+    }, &pages) == -KAPI_EFAULT);
+    // What is not a user's cannot be pinned.
+    CHECK(kapi_test_with_msg(bytes, 100, 0, [](kapi_msg* msg, void* result) {
+        return kapi_pages_pin_msg(msg, 100, static_cast<kapi_pages**>(result));
+    }, &pages) == -KAPI_EFAULT);
+    kapi_free(bytes);
+    return true;
+}
+
+bool addresses(Bench& bench)
+{
+    const kapi_addr loop4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, 0, 0, 0};
+    const kapi_addr other4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1}, 0, 0, 0};
+    const kapi_addr loop6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 0, 0, 0};
+    kapi_addr scoped = loop4;
+    scoped.scope = 1; // the loopback interface
+    CHECK(kapi_net_is_initial(bench.net));
+    CHECK(kapi_net_is_local(bench.net, &loop4));
+    CHECK(kapi_net_is_local(bench.net, &loop6));
+    CHECK(kapi_net_is_local(bench.net, &scoped));
+    CHECK(!kapi_net_is_local(bench.net, &other4));
+    scoped.scope = 4711;
+    CHECK(!kapi_net_is_local(bench.net, &scoped));
+    kapi_u16 low, high;
+    kapi_net_port_range(bench.net, &low, &high);
+    CHECK(low >= 1024 && low < high);
+    CHECK(kapi_net_addr_generation(bench.net) == kapi_net_addr_generation(bench.net));
+    CHECK(*kapi_module_slot(KAPI_SLOT_RDS) == nullptr);
+    CHECK(kapi_module_slot(KAPI_SLOT_RDS) != kapi_module_slot(KAPI_SLOT_KCM));
+    return true;
+}
+
+} // namespace test

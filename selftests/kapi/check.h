@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+// A test is a function that returns true; CHECK says where it does not.
+#pragma once
+
+#include <kapi/host.h>
+#include <kapi/memory.h>
+#include <kapi/types.h>
+#include <kapi/work.h>
+
+#include <new>
+#include <utility>
+
+#define CHECK(condition)                                                                             \
+    do {                                                                                             \
+        if (!(condition)) {                                                                          \
+            kapi_log(KAPI_LOG_ERR, "kapi_test: %s:%d: %s", __FILE_NAME__, __LINE__, #condition);     \
+            return false;                                                                            \
+        }                                                                                            \
+    } while (false)
+
+namespace test {
+
+inline constexpr kapi_u64 millisecond = 1'000'000;
+
+// What the tests run in.
+struct Bench {
+    kapi_net* net;
+    kapi_workqueue* queue;
+};
+
+// Waits until condition() holds, at most three seconds.
+template <class Condition> bool eventually(Condition&& condition);
+// Sleeps.
+void pause(kapi_u64 ns);
+
+template <class Condition> bool eventually(Condition&& condition)
+{
+    const kapi_u64 deadline = kapi_now_ns() + 3000 * millisecond;
+    while (!condition()) {
+        if (kapi_now_ns() > deadline)
+            return false;
+        pause(millisecond);
+    }
+    return true;
+}
+
+// A T that is not on the stack, where a debug kernel allows no work.
+template <class T> class Boxed {
+public:
+    template <class... Args> explicit Boxed(Args&&... args)
+    {
+        if (void* memory = kapi_zalloc(sizeof(T), KAPI_SLEEP))
+            object_ = ::new (memory) T{std::forward<Args>(args)...};
+    }
+    Boxed(const Boxed&) = delete;
+    ~Boxed()
+    {
+        if (object_)
+            object_->~T();
+        kapi_free(object_);
+    }
+    explicit operator bool() const { return object_ != nullptr; }
+    T& operator*() const { return *object_; }
+
+private:
+    T* object_ = nullptr;
+};
+
+bool memory(Bench&);
+bool counters(Bench&);
+bool deferred_free(Bench&);
+bool locks(Bench&);
+bool works(Bench&);
+bool waits(Bench&);
+bool messages(Bench&);
+bool pages(Bench&);
+bool addresses(Bench&);
+bool stream_echo_v4(Bench&);
+bool stream_echo_v6(Bench&);
+bool stream_pages(Bench&);
+bool stream_backpressure(Bench&);
+bool stream_end(Bench&);
+bool stream_abort_keeps_acknowledged(Bench&);
+bool stream_refused(Bench&);
+bool stream_late_attach(Bench&);
+bool stream_listener_end(Bench&);
+
+} // namespace test

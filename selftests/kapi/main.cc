@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "check.h"
+
+#include <kapi/errno.h>
+#include <kapi/memory.h>
+#include <kapi/wait.h>
+
+#include "kapi_test.h"
+
+namespace test {
+
+void pause(kapi_u64 ns)
+{
+    kapi_waitq queue;
+    kapi_waiter waiter;
+    const kapi_u64 deadline = kapi_now_ns() + ns;
+    kapi_waitq_init(&queue);
+    kapi_wait_begin(&queue, &waiter);
+    while (kapi_park(&waiter, deadline) == 0) {
+    }
+    kapi_wait_end(&queue, &waiter);
+}
+
+namespace {
+
+struct Test {
+    const char* name;
+    bool (*run)(Bench&);
+};
+
+#define TEST(function) {#function, function}
+constexpr Test tests[] = {
+    TEST(memory), TEST(counters), TEST(deferred_free), TEST(locks), TEST(works), TEST(waits), TEST(messages),
+    TEST(pages),
+    TEST(addresses), TEST(stream_echo_v4), TEST(stream_echo_v6), TEST(stream_pages), TEST(stream_backpressure),
+    TEST(stream_end), TEST(stream_abort_keeps_acknowledged), TEST(stream_refused), TEST(stream_late_attach),
+    TEST(stream_listener_end),
+};
+#undef TEST
+
+} // namespace
+} // namespace test
+
+int kapi_test_run(kapi_net* net) noexcept
+{
+    test::Bench bench{net, kapi_workqueue_create("kapi_test")};
+    int number = 0, failed = 0;
+
+    if (!bench.queue)
+        return -KAPI_ENOMEM;
+    kapi_test_plan(sizeof(test::tests) / sizeof(test::tests[0]));
+    for (const test::Test& test : test::tests) {
+        const bool ok = test.run(bench);
+        kapi_test_report(ok, ++number, test.name);
+        failed += !ok;
+    }
+    kapi_workqueue_destroy(bench.queue);
+    kapi_rcu_barrier();
+    return failed ? -KAPI_EIO : 0;
+}
+
+int kapi_test_out_of_bounds() noexcept
+{
+    volatile char* memory = static_cast<char*>(kapi_alloc(40, KAPI_SLEEP));
+    if (!memory)
+        return -KAPI_ENOMEM;
+    // Two longs behind the end: inside what the allocator gave, so that nothing else is hurt, and poisoned by
+    // KASAN.
+    const char seen = memory[48];
+    kapi_log(KAPI_LOG_INFO, "kapi_test: read %d behind an allocation", seen);
+    kapi_free(const_cast<char*>(memory));
+    return 0;
+}
+
+namespace {
+
+struct Racer {
+    kapi_work work;
+    long count;
+};
+
+void count_up(long& count)
+{
+    for (int i = 0; i < 500'000; i++) {
+        ++count;
+        asm volatile("" ::: "memory");
+    }
+}
+
+void count_up_too(kapi_work* work)
+{
+    count_up(reinterpret_cast<Racer*>(work)->count);
+}
+
+} // namespace
+
+int kapi_test_race() noexcept
+{
+    kapi_workqueue* queue = kapi_workqueue_create("kapi_test");
+    auto* racer = static_cast<Racer*>(kapi_zalloc(sizeof(Racer), KAPI_SLEEP));
+    const bool made = queue && racer;
+    if (made) {
+        kapi_work_init(&racer->work, count_up_too);
+        kapi_work_queue(queue, &racer->work, 0);
+        // While the worker has this CPU, whoever wakes up gets another.
+        test::pause(test::millisecond);
+        count_up(racer->count);
+        kapi_work_cancel_sync(&racer->work);
+    }
+    kapi_workqueue_destroy(queue);
+    kapi_free(racer);
+    return made ? 0 : -KAPI_ENOMEM;
+}

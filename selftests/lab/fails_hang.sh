@@ -1,0 +1,8 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: share suite=kernel hosts=2 time=5
+# expect: no end after
+
+# One waits for the other, which never comes.
+[ "$HOST" = a ] || sleep 1000
+barrier together

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=3 time=90 links=faulty segments=2
+#
+# Links between machines do what scenes ask for, for the direction that was named and no other.
+
+# Milliseconds that a ping takes; empty when nothing comes back.
+ping_ms() {
+	ping -c 1 -W 3 "$1" 2>/dev/null | sed -n 's/.*time=\([0-9]*\).*/\1/p'
+}
+
+# check NUMBER NAME TEST...
+check() {
+	number=$1 name=$2
+	shift 2
+	if [ "$@" ]; then echo "ok $number $name"; else echo "not ok $number $name ($*)"; fi
+}
+
+if [ "$HOST" = a ]; then
+	echo 1..8
+	ping_ms "$IP_b" >/dev/null	# addresses are resolved before anything is cut
+	ping_ms "$IP_c" >/dev/null
+	ping_ms "$IP1_b" >/dev/null
+	check 1 "three machines" -n "$(ping_ms "$IP_c")"
+	check 2 "second segment" -n "$(ping_ms "$IP1_b")"
+	link cut a-b
+	check 3 "cut" -z "$(ping_ms "$IP_b")"
+	check 4 "only what was named" -n "$(ping_ms "$IP_c")"
+	check 5 "the other segment stays" -n "$(ping_ms "$IP1_b")"
+	link up a-b
+	link delay 400 b-to-a
+	check 6 "delay" "$(ping_ms "$IP_b")" -ge 400
+	link clear
+	link loss 100 eth1/a-to-b
+	check 7 "loss on the second segment" -z "$(ping_ms "$IP1_b")"
+	link clear eth1
+	check 8 "all is well again" -n "$(ping_ms "$IP1_b")"
+fi
+barrier finished

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Waiting to receive, or to send to a host that never answers: time-outs and signals. */
+#include "api.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/time.h>
+
+static char text[8192];
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+static void alarm_in_ms(int ms, int flags)
+{
+	struct sigaction act = { .sa_handler = on_alarm, .sa_flags = flags };
+	struct itimerval it = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
+
+	NEED(sigaction(SIGALRM, &act, NULL) == 0);
+	NEED(setitimer(ITIMER_REAL, &it, NULL) == 0);
+}
+
+static void receiving(void)
+{
+	int fd = rds_bound(HERE, "127.0.0.1", 0);
+	int64_t start;
+
+	set_timeout_ms(fd, SO_RCVTIMEO, 100);
+	start = now_ms();
+	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), ETIMEDOUT, "SO_RCVTIMEO: ends a receive");
+	/* The timer's idea of time may lag behind in a busy emulator. */
+	check(now_ms() - start >= 50, "SO_RCVTIMEO: not before its time");
+	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, MSG_DONTWAIT), EAGAIN,
+		     "SO_RCVTIMEO: MSG_DONTWAIT does not wait");
+	set_timeout_ms(fd, SO_RCVTIMEO, 0);
+	alarm_in_ms(100, 0);
+	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "recv: a signal ends it");
+	close(fd);
+}
+
+/* An address on no link and behind no route: nothing ever gets away. */
+static struct addr unreachable(void)
+{
+	return addr("10.99.99.99", 4000);
+}
+
+static void send_buffer_full(void)
+{
+	struct addr to = unreachable();
+	int fd = rds_bound(HERE, HERE4, 0);
+
+	NEED(set_int(fd, SOL_SOCKET, SO_SNDBUF, 5000) == 0);
+	EXPECT_EQ(rds_send(fd, text, 4000, &to, MSG_DONTWAIT), 4000, "send buffer: a first message");
+	check(polled(fd, POLLOUT, 0) & POLLOUT, "send buffer: still writable");
+	EXPECT_EQ(rds_send(fd, text, 4000, &to, MSG_DONTWAIT), 4000,
+		  "send buffer: one message may overshoot");
+	EXPECT_EQ(polled(fd, POLLOUT, 0), 0, "send buffer: full is not writable");
+	EXPECT_ERRNO(rds_send(fd, text, 1, &to, MSG_DONTWAIT), EAGAIN, "send buffer: full is EAGAIN");
+	NEED(setsockopt(fd, SOL_RDS, RDS_CANCEL_SENT_TO, &to.sa, to.len) == 0);
+	check(polled(fd, POLLOUT, 0) & POLLOUT, "send buffer: writable again after RDS_CANCEL_SENT_TO");
+	EXPECT_EQ(rds_send(fd, text, 4000, &to, MSG_DONTWAIT), 4000, "send buffer: takes again");
+	close(fd);
+}
+
+/*
+ * A message for a path other than the first has to wait for the handshake, which never comes here. Which
+ * sockets these are is chance: of eight, all on the first path would be one case in 16 million.
+ */
+static void never_answered(void)
+{
+	struct addr to = unreachable();
+	bool all_in_time = true;
+
+	for (int i = 0; i < 8; i++) {
+		int fd = rds_bound(HERE, HERE4, 0);
+		int64_t start = now_ms();
+		ssize_t n;
+
+		set_timeout_ms(fd, SO_SNDTIMEO, 100);
+		alarm_in_ms(1500, 0);
+		n = rds_send(fd, text, 100, &to, 0);
+		alarm_in_ms(0, 0);
+		if (now_ms() - start > 1000 || (n < 0 && errno != ETIMEDOUT))
+			all_in_time = false;
+		close(fd);
+		if (!all_in_time)
+			break;
+	}
+	differs(all_in_time, "handshake-timeout", "SO_SNDTIMEO: ends a send to a host that never answers");
+}
+
+void api_timeouts(void)
+{
+	receiving();
+	send_buffer_full();
+	never_answered();
+}

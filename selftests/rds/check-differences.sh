@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The table of differences in Documentation/networking/rds.rst and the rows that tests print are the same set.
+
+set -eu
+cd "$(dirname "$0")/../.."
+documented=$(sed -n 's/^   \* - ``\([a-z0-9-]*\)``$/\1/p' Documentation/networking/rds.rst | sort)
+tested=$({
+	# The row is the last argument before the text, on the line of the call or the next ones.
+	find selftests/rds -name '*.c' -exec cat {} + | tr '\n\t' '  ' |
+		grep -oE '(differs|differs_if|dangerous)\([^;]*;' |
+		grep -oE '"[a-z0-9]+(-[a-z0-9]+)*", *"|dangerous\("[a-z-]+"' |
+		grep -oE '"[a-z0-9-]+"' | tr -d '"'
+	grep -ohE -- '--[a-z]+-row [a-z-]+' selftests/rds/*.sh | cut -d' ' -f2
+} | sort -u)
+if [ "$documented" = "$tested" ]; then
+	echo "ok 1 differences: $(echo "$tested" | wc -l) rows, each documented once and tested"
+else
+	echo "$documented" >/tmp/documented.$$
+	echo "$tested" >/tmp/tested.$$
+	diff /tmp/documented.$$ /tmp/tested.$$ | sed -n 's/^</# without a test:/p; s/^>/# not documented:/p'
+	rm -f /tmp/documented.$$ /tmp/tested.$$
+	echo "not ok 1 differences: the table and the tests differ"
+	exit 1
+fi

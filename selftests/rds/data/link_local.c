@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Addresses that are only good with their link. */
+#include "data.h"
+
+void data_link_local(void)
+{
+	char a[64], b[64];
+	struct lane lane = { "link-local", pair.a, pair.b, a, b, true, true };
+	struct ends e;
+	struct addr from;
+
+	net_address(pair.a, "pair", "fe80::a/64", true);
+	net_address(pair.b, "pair", "fe80::b/64", true);
+	snprintf(a, sizeof(a), "fe80::a%%%d", net_index(pair.a, "pair"));
+	snprintf(b, sizeof(b), "fe80::b%%%d", net_index(pair.b, "pair"));
+	e = ends_open(&lane);
+	EXPECT_EQ(e.tx_addr.in6.sin6_scope_id, net_index(pair.a, "pair"),
+		  "link-local: the name has its scope");
+	/* The destination's scope is the sender's own link. */
+	e.rx_addr.in6.sin6_scope_id = net_index(pair.a, "pair");
+	check(delivered(&e, 0, 1) && delivered(&e, 5000, 2), "link-local: messages arrive");
+	NEED(rds_send(e.tx, "x", 1, &e.rx_addr, 0) == 1);
+	NEED(rds_recv_soon(e.rx, in_buf, 1, &from) == 1);
+	EXPECT_EQ(from.in6.sin6_scope_id, net_index(pair.b, "pair"),
+		  "link-local: the sender has the receiver's scope");
+	e.rx_addr.in6.sin6_scope_id = 99;
+	EXPECT_ERRNO(rds_send(e.tx, "x", 1, &e.rx_addr, 0), EINVAL,
+		     "link-local: another link's peer is refused");
+	ends_close(&e);
+}

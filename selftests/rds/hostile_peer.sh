@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=1 time=60 mem=768
+# files: build/selftests/hostile_peer
+# modules: veth
+#
+# A broken or malicious peer on port 16385; an honest one must not notice.
+
+load_rds
+hostile_peer

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What does not speak RDS, or stops in the middle of it. */
+#include "wire.h"
+
+static uint64_t garbage_count(void)
+{
+	return ktap_suite() == SUITE_OURS ? rds_counter(scene.victim, "recv_garbage") : 0;
+}
+
+/* Whatever somebody may send to a port that is not his: the connection must end, and be counted. */
+static void garbage(const char *what, const void *data, size_t len)
+{
+	uint64_t before = garbage_count();
+	int fd = wire_open();
+
+	wire_write(fd, data, len, SOON_MS);
+	differs(wire_closed(fd, ktap_suite() == SUITE_OURS ? SOON_MS : 500), "garbage",
+		"garbage: %s is closed", what);
+	close(fd);
+	if (ktap_suite() == SUITE_OURS)
+		EXPECT_EQ(garbage_count() - before, 1, "garbage: %s is counted once", what);
+	check(honest_works(), "garbage: the honest host does not notice %s", what);
+}
+
+static void strangers(void)
+{
+	static const char http[] = "GET / HTTP/1.1\r\nHost: victim\r\nUser-Agent: somebody\r\n\r\n";
+	static char ones[200], noise[200];
+
+	memset(ones, 0xff, sizeof(ones));
+	pattern_fill(noise, sizeof(noise), 4);
+	garbage("a web request", http, sizeof(http) - 1);
+	garbage("all ones", ones, sizeof(ones));
+	garbage("noise", noise, sizeof(noise));
+}
+
+static void interrupted(void)
+{
+	static char payload[5000];
+	int rx = rds_bound(scene.victim, VICTIM, 4700), fd;
+	struct wire_header h = wire_header(4700, sizeof(payload));
+	char buf[16];
+
+	for (size_t cut = 1; cut < sizeof(h); cut += 23) {
+		fd = wire_open();
+		NEED(wire_write(fd, &h, cut, SOON_MS));
+		close(fd);
+	}
+	check(honest_works(), "interrupted: in the header");
+	fd = wire_open();
+	NEED(wire_write(fd, &h, sizeof(h), SOON_MS) && wire_write(fd, payload, 4999, SOON_MS));
+	close(fd);
+	fd = wire_open();
+	NEED(wire_write(fd, &h, sizeof(h), SOON_MS) && wire_write(fd, payload, 100, SOON_MS));
+	wire_reset(fd);
+	EXPECT_ERRNO(rds_recv(rx, buf, sizeof(buf), NULL, MSG_DONTWAIT), EAGAIN,
+		     "interrupted: half a message is none");
+	/* What was begun on one connection is not finished on the next. */
+	fd = wire_open();
+	h = wire_header(4700, 3);
+	NEED(wire_message(fd, &h, "abc"));
+	EXPECT_EQ(rds_recv_soon(rx, buf, sizeof(buf), NULL), 3,
+		  "interrupted: the next connection begins afresh");
+	close(fd);
+	check(honest_works(), "interrupted: in the payload");
+	close(rx);
+}
+
+static void drop_by_drop(void)
+{
+	int rx = rds_bound(scene.victim, VICTIM, 4701), fd = wire_open();
+	struct wire_header h = wire_header(4701, 10);
+	char buf[16];
+	bool sent = true;
+
+	for (size_t i = 0; i < sizeof(h); i++)
+		sent = sent && wire_write(fd, (char *)&h + i, 1, SOON_MS);
+	for (int i = 0; i < 10; i++)
+		sent = sent && wire_write(fd, "0123456789" + i, 1, SOON_MS);
+	check(sent && rds_recv_soon(rx, buf, sizeof(buf), NULL) == 10 && !memcmp(buf, "0123456789", 10),
+	      "drop by drop: a message of single bytes arrives whole");
+	close(fd);
+	close(rx);
+}
+
+void attack_framing(void)
+{
+	strangers();
+	interrupted();
+	drop_by_drop();
+}

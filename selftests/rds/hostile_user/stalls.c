@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory that stalls: a page that another thread gives only when it likes (userfaultfd), in the middle of
+ * what the kernel copies. Meanwhile nobody else may have to wait for that.
+ */
+#include "hostile.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define PAGE 4096
+#define PAGES 3
+
+/* Three pages: the first and the last are there, the one in the middle stalls whoever touches it. */
+struct trap {
+	int fd;
+	char *memory;
+};
+
+static struct trap trap_new(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct trap t = { .fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK) };
+
+	NEED(t.fd >= 0 && ioctl(t.fd, UFFDIO_API, &api) == 0);
+	t.memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(t.memory != MAP_FAILED);
+	memset(t.memory, 1, PAGE);
+	memset(t.memory + 2 * PAGE, 3, PAGE);
+	reg.range = (struct uffdio_range){ (uintptr_t)t.memory + PAGE, PAGE };
+	NEED(ioctl(t.fd, UFFDIO_REGISTER, &reg) == 0);
+	return t;
+}
+
+/* Has somebody stepped in? */
+static bool trap_sprung(struct trap *t)
+{
+	struct uffd_msg msg;
+
+	return WAIT_UNTIL(SOON_MS, read(t->fd, &msg, sizeof(msg)) == sizeof(msg));
+}
+
+static void trap_release(struct trap *t)
+{
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)t->memory + PAGE, PAGE } };
+
+	NEED(ioctl(t->fd, UFFDIO_ZEROPAGE, &zero) == 0);
+}
+
+static void trap_delete(struct trap *t)
+{
+	munmap(t->memory, PAGES * PAGE);
+	close(t->fd);
+}
+
+struct call {
+	int fd;
+	struct addr to;
+	char *memory;
+};
+
+static long send_call(void *arg)
+{
+	struct call *c = arg;
+
+	return rds_send(c->fd, c->memory, PAGES * PAGE, &c->to, 0);
+}
+
+static long receive_call(void *arg)
+{
+	struct call *c = arg;
+
+	return rds_recv(c->fd, c->memory, PAGES * PAGE, NULL, 0);
+}
+
+static char buf[PAGES * PAGE];
+
+static void sending(const char *where)
+{
+	struct trap trap = trap_new();
+	int fd = rds_bound(HERE, where, 0);
+	struct call call = { fd, addr_of(fd), trap.memory };
+	struct task t;
+
+	task_start(&t, send_call, &call);
+	NEED(trap_sprung(&trap));
+	EXPECT_EQ(rds_send(fd, "hello", 5, &call.to, MSG_DONTWAIT), 5, "stall: %s, another send overtakes",
+		  where);
+	EXPECT_EQ(rds_recv_soon(fd, buf, sizeof(buf), NULL), 5, "stall: %s, and is received", where);
+	check(!task_finished(&t, 50), "stall: %s, the first one is still stalled", where);
+	trap_release(&trap);
+	check(task_finished(&t, SOON_MS) && task_join(&t) == PAGES * PAGE, "stall: %s, it goes on", where);
+	EXPECT_EQ(rds_recv_soon(fd, buf, sizeof(buf), NULL), PAGES * PAGE, "stall: %s, and arrives", where);
+	check(buf[PAGE - 1] == 1 && buf[PAGE] == 0 && buf[2 * PAGE] == 3, "stall: %s, with its content",
+	      where);
+	close(fd);
+	trap_delete(&trap);
+}
+
+/* Two receivers, one of them stalled: each message goes to one of them, whole, and none is lost. */
+static void receiving(const char *where)
+{
+	struct trap trap = trap_new();
+	int fd = rds_bound(HERE, where, 0);
+	struct addr self = addr_of(fd);
+	struct call call = { fd, self, trap.memory };
+	struct task t;
+	int seen = 0;
+
+	NEED(rds_send(fd, buf, PAGES * PAGE, &self, 0) == PAGES * PAGE);
+	task_start(&t, receive_call, &call);
+	NEED(trap_sprung(&trap));
+	NEED(rds_send(fd, "second", 6, &self, 0) == 6);
+	/* The other receiver gets the first message or the second, according to who had it. */
+	seen += rds_recv_soon(fd, buf, sizeof(buf), NULL);
+	check(seen == 6 || seen == PAGES * PAGE, "stall: %s, another receiver is not stalled", where);
+	trap_release(&trap);
+	check(task_finished(&t, SOON_MS), "stall: %s, the receiver goes on", where);
+	seen += task_join(&t);
+	EXPECT_EQ(seen, PAGES * PAGE + 6, "stall: %s, each message is received once", where);
+	EXPECT_ERRNO(rds_recv(fd, buf, 1, NULL, MSG_DONTWAIT), EAGAIN, "stall: %s, none is left", where);
+	close(fd);
+	trap_delete(&trap);
+}
+
+static long transport_call(void *arg)
+{
+	struct call *c = arg;
+
+	/* The value lies half on the page before the trap. */
+	return setsockopt(c->fd, SOL_RDS, SO_RDS_TRANSPORT, c->memory + PAGE - 2, 4);
+}
+
+static long connect_call(void *arg)
+{
+	struct call *c = arg;
+
+	return rds_connect(c->fd, &c->to);
+}
+
+static void option(void)
+{
+	struct trap trap = trap_new();
+	struct call call = { rds_socket(HERE), addr("127.0.0.1", 9), trap.memory };
+	struct task stalled, other;
+	bool free_to_go;
+
+	task_start(&stalled, transport_call, &call);
+	NEED(trap_sprung(&trap));
+	task_start(&other, connect_call, &call);
+	free_to_go = task_finished(&other, 1000);
+	trap_release(&trap);
+	NEED(task_finished(&stalled, SOON_MS) && task_finished(&other, SOON_MS));
+	task_join(&stalled);
+	EXPECT_OK(task_join(&other), "stall: connect() works in the end");
+	differs(free_to_go, "option-stall", "stall: an option whose value stalls does not stall other calls");
+	close(call.fd);
+	trap_delete(&trap);
+}
+
+/* Nothing keeps the stalled one from being killed, and its socket goes with it. */
+static void killed(void)
+{
+	int ready[2], status;
+	pid_t child;
+	char byte;
+
+	NEED(pipe(ready) == 0);
+	child = fork();
+	NEED(child >= 0);
+	if (!child) {
+		struct trap trap = trap_new();
+		int fd = rds_bound(HERE, "127.0.0.1", 4801);
+		struct call call = { fd, addr_of(fd), trap.memory };
+		struct task t;
+
+		task_start(&t, send_call, &call);
+		if (trap_sprung(&trap))
+			NEED(write(ready[1], "r", 1) == 1);
+		pause();
+	}
+	NEED(read(ready[0], &byte, 1) == 1);
+	NEED(kill(child, SIGKILL) == 0);
+	check(WAIT_UNTIL(SOON_MS, waitpid(child, &status, WNOHANG) == child),
+	      "stall: the stalled can be killed");
+	close(rds_bound(HERE, "127.0.0.1", 4801));
+	check(true, "stall: its port is free again");
+	close(ready[0]);
+	close(ready[1]);
+}
+
+void user_stalls(void)
+{
+	sending("127.0.0.1");
+	sending(HERE4);
+	receiving("127.0.0.1");
+	receiving(HERE4);
+	option();
+	killed();
+	check(all_is_well(), "stalls: all is well afterwards");
+}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=3 time=120
+# files: build/selftests/xfer build/static/rds-info
+#
+# An address that a service lives at moves from a to b and back, as clusters do it, while c keeps talking to it. The
+# modules stay loaded, so both hosts have connections of the address from the time they owned it. What is under way while
+# it moves may be lost; nothing comes twice or in another order, and c reaches whoever owns the address.
+
+SERVICE=10.0.0.100
+FLOW="--rate 400 --size 64-4096 --lossy"
+
+own() {
+	ip addr add $SERVICE/24 dev eth0
+	arping -q -A -c 2 -I eth0 $SERVICE
+}
+
+# The address goes first, then the program, as when a cluster takes it away from a host that hangs.
+serve_until_moved() {
+	own
+	# shellcheck disable=SC2086
+	xfer --own $SERVICE --peer "$IP_c" --seconds 60 $FLOW >/tmp/first &
+	sleep 4
+	ip addr del $SERVICE/24 dev eth0
+	barrier "moved from $HOST"
+	sleep 1
+	kill -KILL $!
+	wait $! || true
+	[ "$(rds-info -c | sed -n 's/ *recv_delivered *//p')" -gt 100 ] || { echo "nothing came to $HOST" >&2; exit 1; }
+}
+
+load_rds
+barrier loaded
+case $HOST in
+a)
+	serve_until_moved
+	barrier "moved from b"
+	own
+	# shellcheck disable=SC2086
+	xfer --own $SERVICE --peer "$IP_c" --seconds 6 --patience 40 $FLOW
+	;;
+b)
+	barrier "moved from a"
+	serve_until_moved
+	echo 1..1
+	echo "ok 1 the address was served from here"
+	;;
+c)
+	barrier "moved from a" &
+	barrier "moved from b" &
+	# shellcheck disable=SC2086
+	xfer --own "$IP_c" --peer $SERVICE --seconds 16 --patience 60 $FLOW
+	wait
+	;;
+esac
+barrier done

@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=1 time=60 mem=768
+# files: build/selftests/netns
+# modules: veth
+#
+# Namespaces are whole hosts, and go at once.
+
+load_rds
+netns

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=2 time=60
+# files: build/selftests/xfer build/selftests/tcpreset
+#
+# Connections are reset as the host with the larger address sees it, which may not connect again by
+# itself. It is the only one that sends, so that the other one has no reason of its own to notice.
+
+load_rds
+barrier loaded
+case $HOST in
+a)
+	tcpreset eth0 "$IP_b" 2 20 >/tmp/reset &
+	xfer --own "$IP_a" --peer "$IP_b" --seconds 10 --rate 400 --size 512 --receive-only \
+		--max-gap 3000 --gap-row reset-gap --once-row reset-once
+	wait
+	cat /tmp/reset
+	;;
+b)
+	xfer --own "$IP_b" --peer "$IP_a" --seconds 10 --rate 400 --size 512 --send-only \
+		--max-resets 10 --reset-row reset-storm
+	;;
+esac
+barrier done

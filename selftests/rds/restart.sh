@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=2 time=90
+# files: build/selftests/xfer
+#
+# On one side the program is killed and the modules are loaded anew, twice, while the other side keeps
+# sending. What was under way to the dead may be lost; nothing comes twice or in another order.
+
+load_rds
+barrier loaded
+case $HOST in
+a)
+	xfer --own "$IP_a" --peer "$IP_b" --seconds 20 --rate 1000 --size 64-4096 --lossy \
+		--once-row restart-once
+	;;
+b)
+	for life in 1 2; do
+		timeout -s KILL 4 xfer --own "$IP_b" --peer "$IP_a" --seconds 60 --rate 1000 --size 64-4096 \
+			--lossy >/tmp/life$life || true
+		# The last reference may go a moment after the program that was killed.
+		for module in rds_tcp rds; do
+			for try in 1 2 3 4 5 6 7 8; do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
+		done
+		load_rds
+	done
+	xfer --own "$IP_b" --peer "$IP_a" --seconds 6 --patience 40 --rate 1000 --size 64-4096 --lossy \
+		--once-row restart-once
+	;;
+esac
+barrier done

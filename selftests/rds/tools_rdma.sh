@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# rds-stress with RDMA, over Soft-RoCE between two hosts: every way of offering memory, contents checked.
+#
+# lab: hosts=2 time=150
+# files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq
+
+# Programs fail here on purpose; verdict() judges.
+set +e
+
+count=0
+failed=0
+
+verdict() { # status name
+	count=$((count + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $count $2"
+		return
+	fi
+	failed=$((failed + 1))
+	echo "not ok $count $2"
+	sed 's/^/# /' out err
+}
+
+# The same run from either side.
+stress() { # expression-of-jq options-of-a...
+	expression=$1
+	shift
+	if [ "$HOST" = b ]; then
+		rds-stress --json >out 2>err
+	else
+		rds-stress -s "$IP_b" --connect-retries 20 --json -T 2 -v "$@" >out 2>err
+	fi
+	[ $? = 0 ] &&
+		jq -e ".good and .counts.acks_received == .counts.requests_sent and ($expression)" out >/dev/null
+	verdict $? "stress $*: $expression"
+	barrier "after $*"
+}
+
+load_suite rds rds_rdma || exit 1
+modprobe -a crc32_generic ib_uverbs rdma_ucm rdma_rxe || exit 1
+rdma link add rxe0 type rxe netdev eth0 || exit 1
+barrier "linked"
+if [ "$HOST" = a ]; then
+	rds-ping -c 3 -i 200ms "$IP_b" >out 2>err
+	verdict $? "ping over RDMA"
+	rds-info -In --json >out 2>err
+	jq -e '(.connections[0] | .transport == "infiniband" and .connected and .paths == []) and
+		(.ib_connections[0] | .remote_address == env.IP_b and .max_send_wr > 0)' out >/dev/null
+	verdict $? "the connection over RDMA"
+fi
+barrier "pinged"
+both='.counts.rdma_bytes_in > 0 and .counts.rdma_bytes_out > 0'
+stress '.counts.requests_sent > 5 and .counts.rdma_bytes_in == 0'
+stress "$both" -D 4K
+stress '.counts.rdma_bytes_in > 0 and .counts.rdma_bytes_out == 0' -D 64K -d 4 -M 1
+stress '.counts.rdma_bytes_in == 0 and .counts.rdma_bytes_out > 0' -D 64K -d 4 -M 2 -I 4
+stress "$both" -D 8K -d 2 --rdma-use-once 1 -t 2
+stress "$both" -D 8K -d 2 --rdma-cache-mrs 1
+stress "$both" -D 8K -d 2 --rdma-alignment 12
+
+echo "1..$count"
+exit $((failed > 0))

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "ledger.h"
+
+#include <cstring>
+
+#include <kapi/sim/sim.h>
+
+namespace {
+
+constexpr std::uint32_t kMagic = 0x52445321;
+
+std::uint32_t check_of(const Label &label)
+{
+    std::uint64_t sum = label.magic;
+    for (std::uint64_t value : {std::uint64_t{label.from}, std::uint64_t{label.to_node}, std::uint64_t{label.to_port},
+                                label.number, std::uint64_t{label.size}})
+        sum = (sum ^ value) * 0x9e3779b97f4a7c15ULL;
+    return static_cast<std::uint32_t>(sum >> 32);
+}
+
+unsigned char pattern(const Label &label, std::size_t at)
+{
+    return static_cast<unsigned char>(label.check + at * 31 + (at >> 8));
+}
+
+} // namespace
+
+std::vector<unsigned char> Ledger::compose(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_port,
+                                           std::size_t size)
+{
+    Label label{kMagic, from, to_node, to_port, flows_[{from, to_node, to_port}].sent,
+                static_cast<std::uint32_t>(size), 0};
+    label.check = check_of(label);
+    std::vector<unsigned char> bytes(size);
+    std::memcpy(bytes.data(), &label, sizeof(label));
+    for (std::size_t i = sizeof(label); i < size; i++)
+        bytes[i] = pattern(label, i);
+    return bytes;
+}
+
+void Ledger::sent(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_port)
+{
+    flows_[{from, to_node, to_port}].sent++;
+    total_sent_++;
+}
+
+void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, const unsigned char *bytes,
+                      std::size_t size)
+{
+    Label label;
+    if (size < sizeof(label))
+        sim::broken("a message of %zu bytes arrived that nobody sent", size);
+    std::memcpy(&label, bytes, sizeof(label));
+    if (label.magic != kMagic || label.check != check_of(label) || label.size != size)
+        sim::broken("a message arrived damaged");
+    for (std::size_t i = sizeof(label); i < size; i++)
+        if (bytes[i] != pattern(label, i))
+            sim::broken("message %llu of socket %u arrived with byte %zu of %zu changed",
+                        static_cast<unsigned long long>(label.number), label.from, i, size);
+    if (label.to_node != node || label.to_port != port)
+        sim::broken("a message for node %u port %u arrived at node %u port %u", label.to_node, label.to_port, node,
+                    port);
+    State &state = flows_[{label.from, node, port}];
+    auto number = static_cast<unsigned long long>(label.number);
+    if (state.seen.size() <= label.number)
+        state.seen.resize(label.number + 1);
+    if (state.seen[label.number])
+        sim::broken("message %llu from socket %u to node %u port %u arrived twice", number, label.from, node, port);
+    // A later life may miss what was sent to a former one: the sender learns late that its peer started over.
+    bool gapless = state.last_by == by || first_life_[{node, port}] == by;
+    if (gapless ? label.number != state.next : label.number < state.next)
+        sim::broken("message %llu from socket %u to node %u port %u arrived when %llu was due", number, label.from,
+                    node, port, static_cast<unsigned long long>(state.next));
+    state.seen[label.number] = true;
+    state.next = label.number + 1;
+    state.last_by = by;
+    total_received_++;
+}
+
+std::uint32_t Ledger::opened(std::uint32_t node, std::uint32_t port)
+{
+    std::uint32_t identity = next_identity_++;
+    listening_[{node, port}] = identity;
+    first_life_.try_emplace({node, port}, identity);
+    open_[identity] = {node, port};
+    return identity;
+}
+
+void Ledger::closed(std::uint32_t identity)
+{
+    auto found = open_.find(identity);
+    if (found == open_.end())
+        return;
+    if (listening_[found->second] == identity)
+        listening_[found->second] = 0;
+    open_.erase(found);
+}
+
+bool Ledger::delivered(const Flow &flow, const State &state) const
+{
+    auto [from, node, port] = flow;
+    auto target = listening_.find({node, port});
+    if (!is_open(from) || target == listening_.end() || !is_open(target->second))
+        return true;
+    return state.next >= state.sent;
+}
+
+bool Ledger::all_delivered() const
+{
+    for (const auto &[flow, state] : flows_)
+        if (!delivered(flow, state))
+            return false;
+    return true;
+}
+
+std::string Ledger::missing() const
+{
+    std::string text;
+    for (const auto &[flow, state] : flows_) {
+        if (delivered(flow, state))
+            continue;
+        auto [from, node, port] = flow;
+        text += " socket " + std::to_string(from) + " to node " + std::to_string(node) + " port " +
+                std::to_string(port) + ": " + std::to_string(state.next) + " of " + std::to_string(state.sent) + ";";
+    }
+    return text;
+}

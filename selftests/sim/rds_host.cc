@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "rds_host.h"
+
+#include <kapi/errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "net/rds/uapi.h"
+
+// ---- modules
+
+int RdsHost::load_rds()
+{
+    rds_ = &node_.load_module("rds");
+    if (int err = rds_core_init())
+        return err;
+    for (const auto &host : node_.nets()) {
+        nets_.push_back({host.get(), nullptr, nullptr});
+        if (int err = rds_net_create(host.get(), &nets_.back().rds)) {
+            nets_.pop_back();
+            unload_rds_nets();
+            rds_core_exit();
+            return err;
+        }
+    }
+    return 0;
+}
+
+int RdsHost::load_tcp()
+{
+    tcp_ = &node_.load_module("rds_tcp");
+    if (int err = rds_tcp_core_init(tcp_))
+        return err;
+    for (Net &net : nets_) {
+        if (int err = rds_tcp_net_create(net.host, &net.tcp)) {
+            net.tcp = nullptr;
+            unload_tcp_nets();
+            rds_tcp_core_exit();
+            return err;
+        }
+    }
+    return 0;
+}
+
+int RdsHost::load()
+{
+    int err = load_rds();
+    if (err) {
+        node_.unload_done(*std::exchange(rds_, nullptr));
+        return err;
+    }
+    err = load_tcp();
+    if (err) {
+        node_.unload_done(*std::exchange(tcp_, nullptr));
+        unload_rds_nets();
+        rds_core_exit();
+        node_.unload_done(*std::exchange(rds_, nullptr));
+    }
+    return err;
+}
+
+void RdsHost::unload_tcp_nets()
+{
+    for (Net &net : nets_)
+        if (net.tcp)
+            rds_tcp_net_destroy(std::exchange(net.tcp, nullptr));
+}
+
+void RdsHost::unload_rds_nets()
+{
+    for (Net &net : nets_)
+        rds_net_destroy(net.rds);
+    nets_.clear();
+}
+
+bool RdsHost::unload()
+{
+    if (tcp_) {
+        if (!node_.start_unload(*tcp_))
+            return false;
+        unload_tcp_nets();
+        rds_tcp_core_exit();
+        node_.unload_done(*std::exchange(tcp_, nullptr));
+    }
+    if (!node_.start_unload(*rds_))
+        return false;
+    unload_rds_nets();
+    rds_core_exit();
+    node_.unload_done(*std::exchange(rds_, nullptr));
+    return true;
+}
+
+bool RdsHost::unload_soon()
+{
+    for (int i = 0; i < 100; i++) {
+        if (unload())
+            return true;
+        node_.world().sleep(10 * sim::kMillisecond);
+    }
+    return false;
+}
+
+void RdsHost::forget()
+{
+    rds_ = tcp_ = nullptr;
+    nets_.clear();
+}
+
+// ---- names
+
+SocketName::SocketName(const kapi_addr &addr) : bytes{}
+{
+    static const unsigned char kV4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    bool is4 = std::memcmp(addr.ip, kV4, sizeof(kV4)) == 0;
+    unsigned short family = is4 ? RDS_ABI_AF_INET : RDS_ABI_AF_INET6;
+    std::memcpy(bytes, &family, 2);
+    bytes[2] = static_cast<unsigned char>(addr.port >> 8);
+    bytes[3] = static_cast<unsigned char>(addr.port);
+    if (is4) {
+        std::memcpy(bytes + 4, addr.ip + 12, 4);
+    } else {
+        std::memcpy(bytes + 8, addr.ip, 16);
+        std::memcpy(bytes + 24, &addr.scope, 4);
+    }
+    size = is4 ? 16 : 28;
+}
+
+kapi_addr address_of(const unsigned char *name, int size)
+{
+    kapi_addr addr{};
+    if (size < 16)
+        return addr;
+    unsigned short family;
+    std::memcpy(&family, name, 2);
+    addr.port = static_cast<kapi_u16>(name[2] << 8 | name[3]);
+    if (family == RDS_ABI_AF_INET) {
+        addr.ip[10] = addr.ip[11] = 0xff;
+        std::memcpy(addr.ip + 12, name + 4, 4);
+    } else {
+        std::memcpy(addr.ip, name + 8, 16);
+        std::memcpy(&addr.scope, name + 24, 4);
+    }
+    return addr;
+}
+
+// ---- sockets
+
+int RdsSocket::open(std::size_t net)
+{
+    if (!kapi_module_get(&host_.rds_module()))
+        return -KAPI_EAFNOSUPPORT;
+    kapi_sk *sk = sim::make_sk();
+    if (int err = rds_socket_create(host_.net(net).rds, sk, &core_)) {
+        kapi_sk_put(sk);
+        kapi_module_put(&host_.rds_module());
+        return err;
+    }
+    sk->core = core_;
+    sk->destructor = [](void *core) { rds_socket_destroy(static_cast<rds_socket *>(core)); };
+    sk_ = sk;
+    return 0;
+}
+
+void RdsSocket::close()
+{
+    if (!sk_)
+        return;
+    rds_socket_release(core_);
+    kapi_sk_put(std::exchange(sk_, nullptr));
+    kapi_module_put(&host_.rds_module());
+}
+
+int RdsSocket::bind(const kapi_addr &addr)
+{
+    SocketName name(addr);
+    return rds_socket_bind(core_, name.bytes, name.size);
+}
+
+int RdsSocket::connect(const kapi_addr &addr)
+{
+    SocketName name(addr);
+    return rds_socket_connect(core_, name.bytes, name.size);
+}
+
+long RdsSocket::send(const void *data, std::size_t size, const kapi_addr &to, unsigned flags)
+{
+    SocketName name(to);
+    kapi_msg msg = message(data, size);
+    rds_send call{&msg, size, name.bytes, name.size, nullptr, 0, flags};
+    return static_cast<long>(rds_socket_sendmsg(core_, &call));
+}
+
+kapi_msg RdsSocket::message(const void *data, std::size_t size)
+{
+    kapi_msg msg{};
+    msg.memory = static_cast<unsigned char *>(const_cast<void *>(data));
+    msg.size = size;
+    msg.fault_at = trouble.fault_at;
+    msg.stall_at = trouble.stall_at;
+    msg.stall_ns = trouble.stall_ns;
+    trouble = {};
+    return msg;
+}
+
+long RdsSocket::send_pinned(const void *data, std::size_t size, const kapi_addr &to, std::uint32_t cookie,
+                            unsigned flags)
+{
+    SocketName name(to);
+    kapi_msg msg = message(data, size);
+    struct {
+        rds_abi_cmsghdr header;
+        std::uint32_t cookie, unused;
+    } control{{sizeof(rds_abi_cmsghdr) + sizeof(cookie), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_ZCOPY_COOKIE}, cookie, 0};
+    rds_send call{&msg, size, name.bytes, name.size, &control, sizeof(control), flags | RDS_ABI_MSG_ZEROCOPY};
+    return static_cast<long>(rds_socket_sendmsg(core_, &call));
+}
+
+long RdsSocket::receive(void *data, std::size_t size, kapi_addr *from, unsigned flags, unsigned *flags_out,
+                        std::vector<std::uint32_t> *cookies)
+{
+    kapi_msg msg = message(data, size);
+    msg.control_room = cookies ? 256 : 0;
+    rds_receive call{};
+    call.msg = &msg;
+    call.size = size;
+    call.flags = flags;
+    call.control_length = msg.control_room;
+    long result = static_cast<long>(rds_socket_recvmsg(core_, &call));
+    for (const auto &control : msg.control) {
+        if (!cookies || control.type != RDS_ABI_CMSG_ZCOPY_COMPLETION)
+            continue;
+        rds_abi_zcopy_cookies done{};
+        std::memcpy(&done, control.data.data(), std::min(sizeof(done), control.data.size()));
+        cookies->insert(cookies->end(), done.cookies, done.cookies + done.num);
+    }
+    if (from)
+        *from = address_of(call.name, call.name_length);
+    if (flags_out)
+        *flags_out = call.out_flags;
+    return result;
+}
+
+unsigned RdsSocket::poll()
+{
+    kapi_poll poll{};
+    return rds_socket_poll(core_, &poll);
+}
+
+int RdsSocket::set_option(int name, const void *value, int size)
+{
+    kapi_optval optval{static_cast<unsigned char *>(const_cast<void *>(value)), static_cast<std::size_t>(size)};
+    return rds_socket_setsockopt(core_, name, &optval, size);
+}
+
+int RdsSocket::get_option(int name, void *value, int *size)
+{
+    kapi_optval optval{static_cast<unsigned char *>(value), static_cast<std::size_t>(*size)};
+    int report = 0;
+    return rds_socket_getsockopt(core_, name, &optval, size, &report);
+}

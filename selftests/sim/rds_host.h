@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+// A simulated machine with RDS: what the kernel's glue does, in its order, for the same C functions of core.
+#pragma once
+
+#include <kapi/sim/sim.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "net/rds/glue/rds_core.h"
+#include "net/rds/tcp/glue/rds_tcp_core.h"
+
+/** The modules of one machine, and its namespaces. All calls come from a task of the node. */
+class RdsHost {
+public:
+    explicit RdsHost(sim::Node &node) : node_(node) {}
+
+    sim::Node &node() { return node_; }
+    /** Loads rds and rds_tcp. 0, or the error that an allocation failure brought; then nothing is left. */
+    int load();
+    /** Unloads both, or returns false when a socket still holds them. */
+    bool unload();
+    /** After the last socket was closed: a thread that just looked it up may hold it a moment longer. */
+    bool unload_soon();
+    bool is_loaded() const { return rds_ != nullptr; }
+    /** The machine crashed: nothing of this exists any more. */
+    void forget();
+
+    /** RDS's view of one of the node's namespaces. */
+    struct Net {
+        kapi_net *host;
+        rds_net *rds;
+        rds_tcp_net *tcp;
+    };
+    Net &net(std::size_t index = 0) { return nets_[index]; }
+    kapi_module &rds_module() { return *rds_; }
+
+private:
+    int load_rds();
+    int load_tcp();
+    void unload_tcp_nets();
+    void unload_rds_nets();
+
+    sim::Node &node_;
+    kapi_module *rds_ = nullptr, *tcp_ = nullptr;
+    std::vector<Net> nets_;
+};
+
+/** A program's RDS socket. */
+class RdsSocket {
+public:
+    explicit RdsSocket(RdsHost &host) : host_(host) {}
+    ~RdsSocket() { close(); }
+    RdsSocket(const RdsSocket &) = delete;
+    RdsSocket &operator=(const RdsSocket &) = delete;
+
+    int open(std::size_t net = 0);
+    int bind(const kapi_addr &addr);
+    int connect(const kapi_addr &addr);
+    long send(const void *data, std::size_t size, const kapi_addr &to, unsigned flags = 0);
+    /** With MSG_ZEROCOPY: data must not change before the cookie comes back. */
+    long send_pinned(const void *data, std::size_t size, const kapi_addr &to, std::uint32_t cookie, unsigned flags = 0);
+    /** from may be null. flags_out gets MSG_*, cookies those of finished zerocopy sends. */
+    long receive(void *data, std::size_t size, kapi_addr *from, unsigned flags = 0, unsigned *flags_out = nullptr,
+                 std::vector<std::uint32_t> *cookies = nullptr);
+    /** The program's memory faults at a byte, or takes its time there: for the next call. */
+    struct Trouble {
+        std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
+        std::uint64_t stall_ns = 0;
+    } trouble;
+    unsigned poll();
+    int set_option(int name, const void *value, int size);
+    int get_option(int name, void *value, int *size);
+    void close();
+    /** The machine crashed: the socket is gone without having been closed. */
+    void forget() { sk_ = nullptr; }
+    bool is_open() const { return sk_ != nullptr; }
+    kapi_sk &sk() { return *sk_; }
+    rds_socket *core() { return core_; }
+
+private:
+    kapi_msg message(const void *data, std::size_t size);
+
+    RdsHost &host_;
+    kapi_sk *sk_ = nullptr;
+    rds_socket *core_ = nullptr;
+};
+
+/** A socket address as programs write it. */
+struct SocketName {
+    explicit SocketName(const kapi_addr &addr);
+    unsigned char bytes[28];
+    int size;
+};
+kapi_addr address_of(const unsigned char *name, int size);

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "wire_peer.h"
+
+#include <cstring>
+#include <utility>
+
+const kapi_stream_ops WireStream::kOps{
+    .rx =
+        [](void *context, kapi_rx *rx, kapi_size length) {
+            WireStream &self = *static_cast<WireStream *>(context);
+            std::size_t before = self.bytes_.size();
+            self.bytes_.resize(before + length);
+            kapi_rx_copy(rx, 0, self.bytes_.data() + before, length);
+            self.parse();
+            return length;
+        },
+    .acked = [](void *, kapi_u32) {},
+    .event =
+        [](void *context, kapi_stream_event event, int) {
+            WireStream &self = *static_cast<WireStream *>(context);
+            (event == KAPI_STREAM_ESTABLISHED ? self.up_ : self.gone_) = true;
+        },
+};
+
+void WireStream::parse()
+{
+    Heard heard;
+    while (bytes_.size() >= sizeof(heard.header)) {
+        std::memcpy(&heard.header, bytes_.data(), sizeof(heard.header));
+        std::size_t size = sizeof(heard.header) + heard.header.length;
+        if (bytes_.size() < size)
+            return;
+        heard.payload = bytes_.substr(sizeof(heard.header), heard.header.length);
+        bytes_.erase(0, size);
+        if (heard.header.flags == rds::flag_congestion_map)
+            maps_++;
+        else
+            heard_.push_back(heard);
+    }
+}
+
+bool WireStream::connect(const kapi_addr &from, const kapi_addr &to)
+{
+    close(true);
+    up_ = gone_ = false;
+    bytes_.clear();
+    heard_.clear();
+    maps_ = 0;
+    kapi_stream_options options{};
+    if (kapi_stream_connect(&node_.initial_net(), &from, &to, &options, &kOps, this, &stream_))
+        return false;
+    return wait([this] { return up_ || gone_; }) && up_;
+}
+
+void WireStream::close(bool abort)
+{
+    kapi_stream_close(std::exchange(stream_, nullptr), abort);
+}
+
+bool WireStream::wait(const std::function<bool()> &condition, std::uint64_t wait_ns)
+{
+    std::uint64_t end_ns = sim::world().now_ns() + wait_ns;
+    while (!condition()) {
+        if (sim::world().now_ns() >= end_ns)
+            return false;
+        sim::world().sleep(100 * sim::kMicrosecond);
+    }
+    return true;
+}
+
+bool WireStream::send(const void *bytes, std::size_t size)
+{
+    std::size_t at = 0;
+    while (at < size && stream_ && !gone_) {
+        kapi_segment segment{static_cast<const unsigned char *>(bytes) + at, nullptr, 0,
+                             static_cast<kapi_u32>(size - at)};
+        kapi_u32 end;
+        kapi_s64 taken = kapi_stream_send(stream_, &segment, 1, 0, &end);
+        if (taken < 0)
+            return false;
+        at += static_cast<std::size_t>(taken);
+        if (at < size)
+            sim::world().sleep(sim::kMillisecond);
+    }
+    return at == size;
+}
+
+bool WireStream::message(kapi_u64 sequence, kapi_u16 sport, kapi_u16 dport, const std::string &payload,
+                         unsigned flags)
+{
+    rds::Header header{};
+    header.sequence = sequence;
+    header.length = static_cast<kapi_u32>(payload.size());
+    header.sport = sport;
+    header.dport = dport;
+    header.flags = static_cast<kapi_u8>(flags);
+    return send(&header, sizeof(header)) && send(payload.data(), payload.size());
+}
+
+bool WireStream::handshake(bool is_reply, kapi_u32 generation, unsigned path, kapi_u32 memory)
+{
+    rds::Header header{};
+    header.sport = is_reply ? 0 : rds::probe_port;
+    header.dport = is_reply ? rds::probe_port : 0;
+    rds::write_handshake(header, generation, static_cast<kapi_u8>(path), memory);
+    return send(&header, sizeof(header));
+}
+
+WireStream::Heard WireStream::next(std::uint64_t wait_ns)
+{
+    if (!wait([this] { return !heard_.empty(); }, wait_ns))
+        return {};
+    Heard heard = std::move(heard_.front());
+    heard_.pop_front();
+    return heard;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+// A peer that speaks RDS over TCP by hand: a test says what it sends, byte by byte if it likes, and sees what it hears.
+#pragma once
+
+#include <kapi/sim/sim.h>
+#include <kapi/stream.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "net/rds/wire.h"
+
+/** One stream to the victim. All calls come from a task of the peer's node. */
+class WireStream {
+public:
+    struct Heard {
+        rds::Header header;
+        std::string payload;
+    };
+
+    explicit WireStream(sim::Node &node) : node_(node) {}
+    ~WireStream() { close(true); }
+    WireStream(const WireStream &) = delete;
+    WireStream &operator=(const WireStream &) = delete;
+
+    /** Connects from a port, which tells hawser the path (port modulo 8). False when that fails. */
+    bool connect(const kapi_addr &from, const kapi_addr &to);
+    void close(bool abort);
+    bool is_up() const { return stream_ && up_ && !gone_; }
+    bool is_gone() const { return gone_; }
+
+    /** Sends bytes; false when the stream ends before they are all taken. */
+    bool send(const void *bytes, std::size_t size);
+    bool message(kapi_u64 sequence, kapi_u16 sport, kapi_u16 dport, const std::string &payload, unsigned flags = 0);
+    /** What one of ours says at the beginning of a stream, and answers. */
+    bool handshake(bool is_reply, kapi_u32 generation, unsigned path, kapi_u32 memory);
+
+    /** What came and was not taken by next(). Handshakes and messages, no congestion maps. */
+    const std::deque<Heard> &heard() const { return heard_; }
+    unsigned maps() const { return maps_; }
+    /** Waits for something to come; an empty payload and zeroed header when nothing does. */
+    Heard next(std::uint64_t wait_ns = 5 * sim::kSecond);
+    /** Waits until condition() or the time is over. */
+    bool wait(const std::function<bool()> &condition, std::uint64_t wait_ns = 5 * sim::kSecond);
+
+private:
+    static const kapi_stream_ops kOps;
+    void parse();
+
+    sim::Node &node_;
+    kapi_stream *stream_ = nullptr;
+    bool up_ = false, gone_ = false;
+    std::string bytes_; // received, not parsed yet
+    std::deque<Heard> heard_;
+    unsigned maps_ = 0;
+};

@@ -1,0 +1,224 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The RDS programs on a host whose kernel has no RDS: command lines, errors, output, JSON, and whether rds-stress
+# sees what a bad network does. fake-rds.c plays the kernel.
+#
+#   programs.sh folder-with-the-programs-and-fake-rds.so
+set -u
+bin=$(realpath "$1")
+manuals=$(dirname "$0")/../../Documentation/man
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tests=0
+failures=0
+
+# Several runs on one host must not meet; the port of a run is free or its first test fails.
+port=$((20000 + RANDOM % 10000))
+
+verdict() { # status name
+	tests=$((tests + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $tests $2"
+		return
+	fi
+	failures=$((failures + 1))
+	echo "not ok $tests $2"
+	sed 's/^/# /' "$work"/* 2>/dev/null | head -60
+	rm -f "$work"/*
+}
+
+# Runs a program; its output is in $work/out and $work/err afterwards, its exit status in $status.
+run() {
+	"$@" >"$work/out" 2>"$work/err" </dev/null
+	status=$?
+}
+
+fake() {
+	LD_PRELOAD="$bin/fake-rds.so" "$@"
+}
+
+# exits <status> <text that stderr contains> command...
+exits() {
+	local expected=$1 text=$2
+	shift 2
+	run "$@"
+	[ "$status" = "$expected" ] && grep -qF -- "$text" "$work/err"
+	verdict $? "$(basename "$1") ${*:2}: exit $expected, '$text'"
+}
+
+# Does the JSON in $work/out satisfy a jq expression?
+json() { # name expression
+	jq -e "$2" "$work/out" >"$work/jq" 2>&1
+	verdict $? "$1"
+}
+
+says() { # name regular-expression...
+	local name=$1 pattern good=0
+	shift
+	for pattern; do
+		grep -qE -- "$pattern" "$work/out" || { echo "missing: $pattern" >>"$work/err"; good=1; }
+	done
+	verdict $good "$name"
+}
+
+# A pair of rds-stress: stress "the active side's FAKE_X=n" options... Leaves its output and both statuses.
+stress() {
+	local faults=$1 passive
+	shift
+	port=$((port + 50))
+	fake "$bin/rds-stress" -p $port --json >"$work/passive" 2>"$work/passive-err" </dev/null &
+	passive=$!
+	run env LD_PRELOAD="$bin/fake-rds.so" $faults "$bin/rds-stress" -s 127.0.0.1 -p $port \
+		--connect-retries 5 --warm-up 0 --drain-time 1 "$@"
+	wait $passive
+	passive_status=$?
+}
+
+echo "TAP version 13"
+
+# Wrong usage is told apart from failure, and every complaint names what it is about.
+exits 2 "which address" "$bin/rds-ping"
+exits 2 "'b' too" "$bin/rds-ping" 10.0.0.1 b
+exits 2 "bad count '0'" "$bin/rds-ping" -c 0 10.0.0.1
+exits 2 "bad count 'x'" "$bin/rds-ping" -c x 10.0.0.1
+exits 2 "bad interval '1h'" "$bin/rds-ping" -i 1h 10.0.0.1
+exits 2 "bad timeout '0'" "$bin/rds-ping" -W 0 10.0.0.1
+exits 2 "bad type of service '256'" "$bin/rds-ping" -Q 256 10.0.0.1
+exits 2 "bad number of sockets '65'" "$bin/rds-ping" -S 65 10.0.0.1
+exits 2 "bad transport 'udp'" "$bin/rds-ping" --transport udp 10.0.0.1
+exits 2 "needs its interface" "$bin/rds-ping" fe80::1
+exits 2 "bad source address '0.0.0.0'" "$bin/rds-ping" -I 0.0.0.0 10.0.0.1
+exits 2 "both be IPv4 or both be IPv6" "$bin/rds-ping" -I ::1 127.0.0.1
+exits 2 "rds-ping --help" "$bin/rds-ping" --no-such-option 10.0.0.1
+exits 2 "what is 'x'" "$bin/rds-info" x
+exits 2 "rds-info --help" "$bin/rds-info" -z
+exits 2 "what is 'x'" "$bin/rds-stress" x
+exits 2 "bad value '39' for --req-bytes: 40 to 1048576" "$bin/rds-stress" -q 39
+exits 2 "bad value '2M' for --ack-bytes" "$bin/rds-stress" -a 2M
+exits 2 "bad value '0' for --tasks" "$bin/rds-stress" -t 0
+exits 2 "do not fit above" "$bin/rds-stress" -p 65000 -t 600
+exits 2 "at most 1 MiB" "$bin/rds-stress" -D 1M -I 2
+exits 2 "--rdma-cache-mrs" "$bin/rds-stress" --rdma-use-once 1 --rdma-cache-mrs 1
+exits 2 "bad remote address '::'" "$bin/rds-stress" -s ::
+exits 2 "too many requests" "$bin/rds-stress" -t 1024 -d 65535 -p 1
+for program in rds-ping rds-info rds-stress; do
+	run "$bin/$program" --help
+	[ $status = 0 ] && [ ! -s "$work/err" ] && grep -q "^Usage: $program" "$work/out" &&
+		grep -q -- --json "$work/out"
+	verdict $? "$program --help"
+	grep -oE -- ' --?[a-zA-Z][a-z-]*' "$work/out" | sort -u | while read -r option; do
+		# As a manual page has it: \-\-req\-bytes
+		escaped=${option//-/\\-}
+		grep -qF -- "$escaped" "$manuals/$program.1" || echo "$option is not in the manual"
+	done >"$work/err"
+	[ ! -s "$work/err" ]
+	verdict $? "$program: the manual knows every option"
+done
+
+# A kernel without RDS; where there is one, other tests cover it.
+if ! grep -q '^RDS' /proc/net/protocols; then
+	exits 1 "modprobe rds" "$bin/rds-ping" 127.0.0.1
+	exits 1 "modprobe rds" "$bin/rds-info" -c
+	exits 1 "modprobe rds" "$bin/rds-stress" -s 127.0.0.1
+fi
+
+# rds-ping
+run fake "$bin/rds-ping" -c 3 -i 5ms 127.0.0.1
+[ $status = 0 ]; verdict $? "ping answers"
+says "ping prints what its users know" '^   1: [0-9]+ usec$' '^   3: [0-9]+ usec$' \
+	'^3 sent, 3 received, 0% lost' '^rtt min/avg/max = [0-9]+/[0-9]+/[0-9]+ usec$'
+run fake "$bin/rds-ping" -c 20 -i 1ms -S 1 --json ::1
+json "ping over IPv6 with one socket, as JSON" '.sent == 20 and .received == 20 and (.probes | length) == 20
+	and .destination == "::1" and .rtt_us.min <= .rtt_us.avg and .rtt_us.avg <= .rtt_us.max'
+FAKE_RDS_DROP=2 run fake "$bin/rds-ping" -c 6 -i 5ms -W 50ms --json 127.0.0.1
+[ $status = 0 ]; verdict $? "some answers are enough for a good exit"
+json "ping counts lost answers" '.sent == 6 and .received == 3 and .lost == 3 and .loss_percent == 50'
+FAKE_RDS_TWICE=2 run fake "$bin/rds-ping" -c 17 -i 5ms 127.0.0.1
+says "ping tells answers that come twice" 'DUP!' ' [1-8] duplicates, 0% lost'
+FAKE_RDS_DROP=1 run fake "$bin/rds-ping" -c 2 -i 5ms -W 50ms --json 127.0.0.1
+[ $status = 1 ]; verdict $? "no answer is a failure"
+json "... and valid JSON" '.received == 0 and .rtt_us == null and .probes == []'
+FAKE_RDS_DROP=1 run fake "$bin/rds-ping" -c 12 -i 5ms -S 2 -W 20ms --json 127.0.0.1
+json "sockets whose probes are given up are used again" '.sent == 12 and .received == 0'
+LD_PRELOAD="$bin/fake-rds.so" timeout -s INT 1 "$bin/rds-ping" -i 100ms 127.0.0.1 >"$work/out" 2>"$work/err"
+says "an interrupt ends with the summary" 'sent, [0-9]+ received, 0% lost' '^rtt min'
+
+# rds-info
+run fake "$bin/rds-info" -c
+says "counters" '^ +CounterName +Value$' '^ +conn_reset +7$' \
+	'^a_name_of_thirty-two_characters_ 18446744073709551615$'
+run fake "$bin/rds-info" -n
+says "connections: every entry of a pair" '^ +LocalAddr +RemoteAddr +Tos +NextTX +NextRX Flgs$' \
+	'^ +10\.0\.0\.1 +10\.0\.0\.2 +0 +5 +6 --C-$' '^ +10\.0\.0\.1 +10\.0\.0\.2 +3 +7 +8 s---$'
+grep -q fd00 "$work/out"; [ $? = 1 ]; verdict $? "no IPv6 without -a"
+run fake "$bin/rds-info" -an
+says "-a adds IPv6" '10\.0\.0\.1 .* --C-$' 'fd00::1 +fd00::2 +- +9 +10 -c--$'
+[ "$(grep -c '10\.0\.0\.1' "$work/out")" = 2 ]; verdict $? "... and shows no IPv4 entry twice"
+run fake "$bin/rds-info" -nv
+says "-v shows the paths" '--C-  tcp$' 'ports 1000 -> 16385$' 'ports 1001 -> 16385$'
+grep -q 1002 "$work/out"; [ $? = 1 ]; verdict $? "... of their own connection only"
+run fake "$bin/rds-info" -kv
+says "-v shows who has a socket open" \
+	'^ +10\.0\.0\.1 +4001 +0\.0\.0\.0 +0 +1000 +2000 +[0-9]+  [0-9]+ rds-info$'
+run fake "$bin/rds-info" --json
+json "everything as JSON" '.counters["quote\"d"] == 1 and (.connections | length) == 2
+	and (.connections[0].paths | map(.local_port)) == [1000, 1001] and .connections[0].connected
+	and .connections[1].paths == [] and (.tcp_sockets | length) == 3 and .send_queue == []
+	and .sockets[0].command == "rds-info"
+	and .ib_connections == null'
+FAKE_RDS_GROW=1 run fake "$bin/rds-info" -c --json
+json "a table that grows meanwhile" '.counters.conn_reset == 7'
+FAKE_RDS_NO_TABLE=10000 exits 1 "no table of counters" fake "$bin/rds-info" -c
+FAKE_RDS_NO_TABLE=10000 run fake "$bin/rds-info"
+[ $status = 0 ]; verdict $? "a table that nobody asked for may be missing"
+
+# rds-stress
+stress "" -T 2 -t 2 -d 2 -v -c
+[ $status$passive_status = 00 ]; verdict $? "stress runs"
+says "stress prints what its users know" \
+	'^tsks   tx/s   rx/s  tx\+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %$' \
+	'^   2( +[0-9.]+){8}$' '  \(average\)$'
+mv "$work/passive" "$work/out"
+json "the passive side as JSON" '.good and .side == "passive" and .counts.requests_received > 10
+	and .counts.requests_received == .peer_counts.requests_sent
+	and .counts.acks_received == .counts.requests_sent and .parameters.tasks == 2 and .rtt_us.p50 > 0'
+stress "" -T 1 -o --json --show-histogram
+json "one way" '.good and .counts.requests_sent > 10 and .counts.requests_received == 0
+	and .counts.acks_received == .counts.requests_sent
+	and ([.rtt_us.histogram[].count] | add) <= .counts.acks_received'
+stress "" -T 1 -z --show-histogram
+says "summary only, with the histogram" 'RTT histogram' '^\[ *[0-9]+ - +[0-9]+\]'
+[ "$(grep -cE '^   1 ' "$work/out")" = 1 ]; verdict $? "... and one line of numbers"
+stress "" -T 1 --show-perfdata
+says "perfdata" '^::nr_tasks:count,req_size' '^::1,1024,40,0,[0-9]+,'
+stress "FAKE_RDS_CONGEST=50" -T 1 -d 4 --json
+json "congestion is waited out" '.good and .counts.congested > 0 and .counts.congestion_late == 0'
+stress "FAKE_RDS_CONGEST=500" -T 1 -d 4 --use-cong-monitor 0 --json
+json "... also without being told" '.good and .counts.congested > 0'
+
+# What must not go unnoticed.
+stress "FAKE_RDS_DROP=101" -T 1 -d 4 --json
+[ $status$passive_status = 11 ]; verdict $? "loss fails both sides"
+json "loss is counted" '(.good | not) and (.counts.lost + .peer_counts.lost) > 0'
+stress "FAKE_RDS_TWICE=101" -T 1 -d 4 --json
+json "doubles are counted" '(.good | not) and (.counts.duplicated + .peer_counts.duplicated) > 0'
+stress "FAKE_RDS_SWAP=101" -T 1 -d 4 --json
+json "disorder is counted" '(.good | not) and (.counts.lost + .peer_counts.lost + .counts.duplicated) > 0'
+stress "FAKE_RDS_DAMAGE=101" -T 1 -d 4 -v -a 100 --json
+json "damage is counted" '(.good | not) and .peer_counts.corrupted > 0'
+grep -q 'damaged from byte' "$work/passive-err"; verdict $? "... and said where"
+
+# Other programs on the port.
+port=$((port + 50))
+fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
+passive=$!
+sleep 0.5
+printf 'GET / HTTP/1.0\r\n\r\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port"
+wait $passive
+[ $? = 1 ] && grep -q "not this program's other side" "$work/err"; verdict $? "a stranger is turned away"
+exits 1 "Connection refused" fake "$bin/rds-stress" -s 127.0.0.1 -p $port
+
+echo "1..$tests"
+echo "# $((tests - failures)) passed, $failures failed"
+[ $failures = 0 ]

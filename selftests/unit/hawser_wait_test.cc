@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+// include/hawser/wait.h and work.h: no wake-up is lost, whatever the interleaving; works call members.
+#include "kapi_sim_test.h"
+
+#include <hawser/atomic.h>
+#include <hawser/lock.h>
+#include <hawser/wait.h>
+#include <hawser/work.h>
+
+namespace {
+
+class Wait : public SimTest, public ::testing::WithParamInterface<int> {
+protected:
+    Wait() : SimTest(static_cast<std::uint64_t>(GetParam())) {}
+};
+
+TEST_P(Wait, wait_until__never_misses_a_wake_up)
+{
+    hw::WaitQueue queue;
+    hw::Atomic<int> tokens(0);
+    int taken = 0;
+    for (int i = 0; i < 3; i++)
+        world.spawn(a, "consumer", [&] {
+            for (int n = 0; n < 10; n++) {
+                int have = 0;
+                EXPECT_TRUE(queue.wait_until(KAPI_FOREVER, [&] {
+                    have = tokens.load_acquire();
+                    while (have > 0 && !tokens.compare_exchange(have, have - 1))
+                        ;
+                    return have > 0;
+                }));
+                taken++;
+            }
+        });
+    world.spawn(a, "producer", [&] {
+        for (int n = 0; n < 30; n++) {
+            tokens.fetch_add(1);
+            queue.wake();
+        }
+    });
+    world.run_idle();
+    EXPECT_EQ(taken, 30);
+}
+
+TEST_P(Wait, wait_until__ends_by_deadline_or_signal)
+{
+    hw::WaitQueue queue;
+    run(a, [&] {
+        hw::u64 deadline = kapi_now_ns() + sim::kSecond;
+        EXPECT_EQ(queue.wait_until(deadline, [] { return false; }).error(), hw::Errno(KAPI_ETIMEDOUT));
+        EXPECT_GE(kapi_now_ns(), deadline);
+        EXPECT_TRUE(queue.wait_until(kapi_now_ns(), [] { return true; }));
+    });
+    auto task = world.spawn(a, "program", [&] {
+        EXPECT_EQ(queue.wait_until(KAPI_FOREVER, [] { return false; }).error(), hw::Errno(KAPI_EINTR));
+    });
+    world.run_for(sim::kMillisecond);
+    world.signal(*task);
+    world.run_for(sim::kMillisecond);
+    EXPECT_TRUE(task->is_done());
+}
+
+TEST_P(Wait, wait_until__success_beats_a_late_deadline)
+{
+    hw::WaitQueue queue;
+    bool ready = false;
+    auto task = world.spawn(a, "program", [&] {
+        EXPECT_TRUE(queue.wait_until(kapi_now_ns() + sim::kMillisecond, [&] { return ready; }));
+    });
+    world.at(world.now_ns() + sim::kMillisecond / 2, [&] { ready = true; }); // and nobody wakes
+    world.run_until([&] { return task->is_done(); }, sim::kSecond);
+    EXPECT_TRUE(task->is_done());
+}
+
+struct Clock {
+    void tick()
+    {
+        ticks++;
+        if (ticks < 5)
+            work.queue(queue, sim::kMillisecond);
+    }
+    kapi_workqueue *queue = kapi_workqueue_create("clock");
+    int ticks = 0;
+    hw::Work<Clock, &Clock::tick> work{*this};
+};
+
+TEST_P(Wait, work__calls_its_member_and_tells_whether_it_was_pending)
+{
+    run(a, [&] {
+        Clock clock;
+        EXPECT_TRUE(clock.work.queue(clock.queue));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_EQ(clock.ticks, 5);
+        EXPECT_FALSE(clock.work.cancel_sync());
+        clock.work.mod(clock.queue, sim::kSecond);
+        EXPECT_TRUE(clock.work.cancel_sync());
+        world.sleep(2 * sim::kSecond);
+        EXPECT_EQ(clock.ticks, 5);
+        kapi_workqueue_destroy(clock.queue);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Wait, ::testing::Range(1, 40));
+
+} // namespace

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+// net/rds/options, and what options change in connect, sendmsg, recvmsg and poll.
+#include "rds_test.h"
+
+#include <kapi/errno.h>
+
+#include <cstring>
+#include <vector>
+
+namespace {
+
+/** A socket of machine a, bound to 127.0.0.1 port 5 unless the test binds it itself. All in a task of a. */
+class Options : public RdsTest {
+protected:
+    void with_socket(const std::function<void(RdsSocket &)> &body, bool bound = true)
+    {
+        run(a, [&] {
+            RdsSocket socket(host_a);
+            ASSERT_EQ(socket.open(), 0);
+            if (bound) {
+                ASSERT_EQ(socket.bind(sim::address("127.0.0.1", 5)), 0);
+            }
+            socket.sk().rcvtimeo_ns = socket.sk().sndtimeo_ns = 10 * sim::kMillisecond;
+            body(socket);
+        });
+    }
+
+    /** recvmsg with room for control data. */
+    static std::vector<kapi_msg::Control> controls(RdsSocket &socket, long *result = nullptr, std::size_t room = 256)
+    {
+        unsigned char buffer[64];
+        kapi_msg msg{};
+        msg.memory = buffer;
+        msg.size = sizeof(buffer);
+        msg.control_room = room;
+        rds_receive call{};
+        call.msg = &msg;
+        call.size = sizeof(buffer);
+        call.control_length = room;
+        call.flags = RDS_ABI_MSG_DONTWAIT;
+        long got = static_cast<long>(rds_socket_recvmsg(socket.core(), &call));
+        if (result)
+            *result = got;
+        return msg.control;
+    }
+
+    static int ioctl(RdsSocket &socket, unsigned command, unsigned char &tos)
+    {
+        kapi_optval argument{&tos, 1};
+        return rds_socket_ioctl(socket.core(), command, &argument);
+    }
+};
+
+TEST_F(Options, cancel_sent_to__names_of_every_length)
+{
+    with_socket([](RdsSocket &socket) {
+        SocketName v4(sim::address("10.0.0.2", 9)), v6(sim::address("2001:db8::2", 9));
+        for (int size : {0, 1, 15})
+            EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, v4.bytes, size), -KAPI_EINVAL) << size;
+        EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, v4.bytes, 16), 0);
+        EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, v6.bytes, 28), 0);
+    });
+    with_socket(
+        [](RdsSocket &socket) {
+            SocketName v4(sim::address("10.0.0.2", 9));
+            EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, v4.bytes, 16), -KAPI_ENOTCONN);
+        },
+        false);
+}
+
+TEST_F(Options, cancel_sent_to__makes_room)
+{
+    world.network().cut(a, b);
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().sndbuf = 16384; // counted twice, so 8192 bytes
+        EXPECT_EQ(send(socket, std::string(8192, 'x'), "10.0.0.2", 9, RDS_ABI_MSG_DONTWAIT), 8192);
+        EXPECT_EQ(send(socket, std::string(8192, 'x'), "10.0.0.2", 9, RDS_ABI_MSG_DONTWAIT), -KAPI_EAGAIN);
+        EXPECT_EQ(socket.poll() & KAPI_OUT, 0u);
+        SocketName to(sim::address("10.0.0.2", 9));
+        EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, to.bytes, to.size), 0);
+        EXPECT_NE(socket.poll() & KAPI_OUT, 0u);
+        EXPECT_EQ(send(socket, std::string(8192, 'x'), "10.0.0.2", 9, RDS_ABI_MSG_DONTWAIT), 8192);
+    });
+    world.network().cut(a, b, false);
+}
+
+TEST_F(Options, rdma__answers_as_on_a_host_without)
+{
+    rds_abi_get_mr_args region{};
+    rds_abi_get_mr_for_dest_args for_dest{};
+    rds_abi_free_mr_args freed{};
+    for (bool bound : {false, true}) {
+        with_socket(
+            [&](RdsSocket &socket) {
+                int none = bound ? -KAPI_EOPNOTSUPP : -KAPI_ENOTCONN;
+                EXPECT_EQ(socket.set_option(RDS_ABI_GET_MR, &region, sizeof(region)), none);
+                EXPECT_EQ(socket.set_option(RDS_ABI_GET_MR, &region, 3), -KAPI_EINVAL);
+                EXPECT_EQ(socket.set_option(RDS_ABI_GET_MR_FOR_DEST, &for_dest, sizeof(for_dest)), none);
+                EXPECT_EQ(socket.set_option(RDS_ABI_FREE_MR, &freed, sizeof(freed)), -KAPI_EINVAL);
+            },
+            bound);
+    }
+}
+
+TEST_F(Options, transport__must_exist_and_suit_the_address)
+{
+    with_socket(
+        [](RdsSocket &socket) {
+            for (int type : {-1, 3, 77}) {
+                EXPECT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &type, 4), -KAPI_EINVAL) << type;
+            }
+            int ib = RDS_ABI_TRANS_IB, tcp = RDS_ABI_TRANS_TCP;
+            EXPECT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &ib, 4), -KAPI_ENOPROTOOPT);
+            EXPECT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &tcp, 4), 0);
+            EXPECT_EQ(socket.bind(sim::address("10.0.0.99", 5)), -KAPI_ENOPROTOOPT);
+            EXPECT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        },
+        false);
+}
+
+TEST_F(Options, recverr__reads_back)
+{
+    with_socket([](RdsSocket &socket) {
+        int on = 7, got = -1, length = 4;
+        EXPECT_EQ(socket.set_option(RDS_ABI_RECVERR, &on, 4), 0);
+        EXPECT_EQ(socket.get_option(RDS_ABI_RECVERR, &got, &length), 0);
+        EXPECT_EQ(got, 1);
+        length = 3;
+        EXPECT_EQ(socket.get_option(RDS_ABI_RECVERR, &got, &length), -KAPI_EINVAL);
+        length = 4;
+        EXPECT_EQ(socket.get_option(RDS_ABI_CONG_MONITOR, &got, &length), -KAPI_ENOPROTOOPT);
+        length = -1;
+        EXPECT_EQ(rds_socket_getsockopt(socket.core(), RDS_ABI_INFO_SOCKETS, nullptr, &length, &got), -KAPI_EINVAL);
+    });
+}
+
+TEST_F(Options, tos__belongs_to_transports_that_know_it)
+{
+    with_socket(
+        [](RdsSocket &socket) {
+            unsigned char tos = 3;
+            EXPECT_EQ(ioctl(socket, RDS_ABI_SIOCRDSSETTOS, tos), -KAPI_ENOIOCTLCMD); // no transport yet
+            EXPECT_EQ(ioctl(socket, 0x1234, tos), -KAPI_ENOIOCTLCMD);
+            EXPECT_EQ(ioctl(socket, RDS_ABI_SIOCRDSGETTOS, tos), 0);
+            EXPECT_EQ(tos, 0);
+        },
+        false);
+}
+
+TEST_F(Options, connect__and_names)
+{
+    with_socket(
+        [](RdsSocket &socket) {
+            unsigned char name[28];
+            EXPECT_EQ(rds_socket_getname(socket.core(), name, 1), -KAPI_ENOTCONN);
+            EXPECT_EQ(socket.connect(sim::address("0.0.0.0", 5)), -KAPI_EDESTADDRREQ);
+            EXPECT_EQ(socket.connect(sim::address("224.0.0.1", 5)), -KAPI_EINVAL);
+            EXPECT_EQ(socket.connect(sim::address("ff02::1", 5)), -KAPI_EPROTOTYPE);
+            EXPECT_EQ(socket.connect(sim::address("fe80::1", 5)), -KAPI_EINVAL); // no scope
+            EXPECT_EQ(socket.connect(sim::address("127.0.0.1", 5)), 0);
+            EXPECT_EQ(rds_socket_getname(socket.core(), name, 1), 16);
+            EXPECT_EQ(address_of(name, 16).port, 5);
+            EXPECT_EQ(rds_socket_getname(socket.core(), name, 0), 16); // of the peer's family, before bind
+            EXPECT_EQ(socket.bind(sim::address("127.0.0.1", 5)), 0);
+            rds_send call{};
+            kapi_msg msg{};
+            msg.memory = name;
+            msg.size = call.size = 4;
+            call.msg = &msg;
+            EXPECT_EQ(rds_socket_sendmsg(socket.core(), &call), 4); // to the connected peer
+            EXPECT_EQ(receive(socket).size(), 4u);
+        },
+        false);
+}
+
+TEST_F(Options, timestamps_and_traces__come_with_the_message)
+{
+    with_socket([](RdsSocket &socket) {
+        int on = 1;
+        rds_abi_rx_trace_so traces{2, {RDS_ABI_RX_HDR_TO_DGRAM_START, RDS_ABI_RX_DGRAM_DELIVERED, 0}};
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_TIMESTAMP_OLD, &on, 3), -KAPI_EFAULT);
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_TIMESTAMP_OLD, &on, 4), 0);
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, 1), -KAPI_EFAULT);
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
+        EXPECT_EQ(send(socket, "hello", "127.0.0.1", 5), 5);
+        auto told = controls(socket);
+        ASSERT_EQ(told.size(), 2u);
+        EXPECT_EQ(told[0].level, RDS_ABI_SOL_SOCKET);
+        EXPECT_EQ(told[1].type, RDS_ABI_CMSG_RXPATH_LATENCY);
+        rds_abi_cmsg_rx_trace trace;
+        ASSERT_EQ(told[1].data.size(), sizeof(trace));
+        std::memcpy(&trace, told[1].data.data(), sizeof(trace));
+        EXPECT_EQ(trace.rx_traces, 2);
+        EXPECT_EQ(trace.rx_trace_pos[1], RDS_ABI_RX_DGRAM_DELIVERED);
+
+        traces.rx_traces = 4;
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), -KAPI_EFAULT);
+        traces = {1, {RDS_ABI_RX_TRACE_MAX, 0, 0}};
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), -KAPI_EFAULT);
+    });
+}
+
+/** A receiver of machine b whose buffer is full, as a sender of a has found out. */
+class Congested : public Options {
+protected:
+    Congested() : full(host_b), sender(host_a)
+    {
+        run(b, [&] {
+            ASSERT_EQ(full.open(), 0);
+            full.sk().rcvbuf = 4096;
+            ASSERT_EQ(full.bind(sim::address("10.0.0.2", 70)), 0);
+        });
+        run(a, [&] {
+            ASSERT_EQ(sender.open(), 0);
+            ASSERT_EQ(sender.bind(sim::address("10.0.0.1", 5)), 0);
+        });
+    }
+    void fill()
+    {
+        world.run_for(sim::kSecond);
+        run(a, [&] {
+            long result = 0;
+            for (int i = 0; i < 50 && result >= 0; i++) {
+                result = send(sender, std::string(1000, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
+                world.sleep(10 * sim::kMillisecond);
+            }
+            EXPECT_EQ(result, -KAPI_ENOBUFS);
+        });
+    }
+    void drain()
+    {
+        run(b, [&] {
+            while (receive(full, RDS_ABI_MSG_DONTWAIT).find("error") == std::string::npos)
+                ;
+        });
+        world.run_for(sim::kSecond);
+    }
+    ~Congested() override
+    {
+        run(a, [&] { sender.close(); });
+        run(b, [&] { full.close(); });
+    }
+    RdsSocket full, sender;
+};
+
+TEST_F(Congested, monitor__tells_which_ports_have_room_again)
+{
+    int on = 1;
+    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &on, 4), 0); });
+    fill();
+    run(a, [&] { EXPECT_EQ(sender.poll() & KAPI_IN, 0u); });
+    drain();
+    run(a, [&] {
+        EXPECT_NE(sender.poll() & KAPI_IN, 0u);
+        long result = -1;
+        auto told = controls(sender, &result);
+        EXPECT_EQ(result, 0);
+        ASSERT_EQ(told.size(), 1u);
+        EXPECT_EQ(told[0].type, RDS_ABI_CMSG_CONG_UPDATE);
+        kapi_u64 mask;
+        ASSERT_EQ(told[0].data.size(), sizeof(mask));
+        std::memcpy(&mask, told[0].data.data(), sizeof(mask));
+        EXPECT_EQ(mask, kapi_u64{1} << (70 % 64));
+        EXPECT_EQ(sender.poll() & KAPI_IN, 0u);
+        EXPECT_EQ(send(sender, "again", "10.0.0.2", 70), 5);
+    });
+}
+
+TEST_F(Congested, monitor__switched_off_forgets)
+{
+    int on = 1, off = 0;
+    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &on, 4), 0); });
+    fill();
+    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &off, 4), 0); });
+    drain();
+    run(a, [&] {
+        long result = 0;
+        EXPECT_TRUE(controls(sender, &result).empty());
+        EXPECT_EQ(result, -KAPI_EAGAIN);
+    });
+}
+
+TEST_F(Congested, poll__wakes_programs_that_know_no_monitors)
+{
+    fill();
+    run(a, [&] { sender.poll(); });
+    drain();
+    run(a, [&] {
+        EXPECT_NE(sender.poll() & KAPI_WRBAND, 0u);
+        EXPECT_EQ(sender.poll() & KAPI_WRBAND, 0u); // once
+    });
+}
+
+TEST_F(Options, info__messages_of_both_families)
+{
+    run(a, [&] {
+        RdsSocket v4(host_a), v6(host_a);
+        ASSERT_EQ(v4.open(), 0);
+        ASSERT_EQ(v6.open(), 0);
+        ASSERT_EQ(v4.bind(sim::address("10.0.0.1", 5)), 0);
+        ASSERT_EQ(v6.bind(sim::address("2001:db8::1", 6)), 0);
+        EXPECT_EQ(v6.connect(sim::address("2001:db8::2", 7)), 0);
+        EXPECT_EQ(send(v4, "one", "10.0.0.1", 5), 3);
+        EXPECT_EQ(send(v6, "three", "2001:db8::1", 6), 5);
+        rds_abi_info_message received;
+        int length = sizeof(received);
+        EXPECT_EQ(v4.get_option(RDS_ABI_INFO_RECV_MESSAGES, &received, &length), static_cast<int>(sizeof(received)));
+        EXPECT_EQ(received.len, 3u);
+        rds_abi_info6_message both[2];
+        length = sizeof(both);
+        EXPECT_EQ(v4.get_option(RDS_ABI_INFO6_RECV_MESSAGES, both, &length), static_cast<int>(sizeof(both[0])));
+        EXPECT_EQ(length, static_cast<int>(sizeof(both)));
+        rds_abi_info6_socket sockets[2];
+        length = sizeof(sockets);
+        EXPECT_EQ(v4.get_option(RDS_ABI_INFO6_SOCKETS, sockets, &length), static_cast<int>(sizeof(sockets[0])));
+        EXPECT_EQ(length, static_cast<int>(sizeof(sockets)));
+    });
+}
+
+} // namespace

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef HAWSER_TOOLS_INFO_TABLES_H
+#define HAWSER_TOOLS_INFO_TABLES_H
+
+/*
+ * The tables that rds-info shows, each described by an info_source.
+ */
+
+#include "json.h"
+#include "rds-socket.h"
+
+struct counter {
+	char name[sizeof(((struct rds_info_counter *)NULL)->name) + 1];
+	uint64_t value;
+};
+
+struct connection {
+	union rds_address local;
+	union rds_address remote;
+	char transport[TRANSNAMSIZ + 1];
+	unsigned int flags;
+	bool has_tos;
+	unsigned int tos;
+	uint64_t next_tx;
+	uint64_t next_rx;
+};
+
+struct message {
+	union rds_address local;
+	union rds_address remote;
+	unsigned int tos;
+	unsigned int flags;
+	uint64_t sequence;
+	uint32_t bytes;
+};
+
+struct socket_row {
+	union rds_address bound;
+	union rds_address connected;
+	uint32_t send_buffer;
+	uint32_t receive_buffer;
+	uint64_t inode;
+};
+
+struct tcp_socket {
+	union rds_address local;
+	union rds_address remote;
+	uint64_t header_remaining;
+	uint64_t data_remaining;
+	uint32_t sent_next;
+	uint32_t expected_una;
+	uint32_t seen_una;
+	bool has_tos;
+	unsigned int tos;
+};
+
+struct ib_connection {
+	union rds_address local;
+	union rds_address remote;
+	union rds_address local_device;
+	union rds_address remote_device;
+	struct rds_info_rdma_connection details; /* its addresses are not used */
+};
+
+/* One entry of any table, whichever of the kernel's two layouts it came in. */
+union row {
+	struct counter counter;
+	struct connection connection;
+	struct message message;
+	struct socket_row socket;
+	struct tcp_socket tcp;
+	struct ib_connection ib;
+};
+
+struct info_rows {
+	union row *rows;
+	size_t count;
+};
+
+/* A kind of table: where it comes from and how it is shown. */
+struct info_source {
+	char letter;
+	int item;
+	int item_ipv6;			/* 0: there is only one */
+	const char *description;
+	const char *key;		/* in JSON */
+	/* Fills @row from entry @index. Returns false for an entry that the IPv4 table has shown already. */
+	bool (*decode)(const struct rds_info_table *table, size_t index, bool ipv6, union row *row);
+	void (*print_header)(void);
+	void (*print)(const union row *row);
+	void (*write)(struct json *json, const union row *row);
+};
+
+#define INFO_SOURCE_COUNT 8
+
+extern const struct info_source info_sources[INFO_SOURCE_COUNT];
+
+/* What the user wants to see, and what is needed to show it. */
+struct info_view {
+	bool verbose;
+	bool all_families;		/* IPv6 too */
+	struct info_rows tcp_sockets;	/* the paths of connections, where they are to be shown */
+};
+
+extern struct info_view info_view;
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "program.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void complain(const char *format, va_list arguments)
+{
+	/* Anything already said on stdout comes before the complaint, also when both go to one file. */
+	fflush(stdout);
+	fprintf(stderr, "%s: ", program_name);
+	vfprintf(stderr, format, arguments);
+}
+
+void die_usage(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	complain(format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\nTry '%s --help'.\n", program_name);
+	exit(EXIT_USAGE);
+}
+
+void die(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	complain(format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	exit(EXIT_FAILED);
+}
+
+/* What an administrator can do about it, or NULL. */
+static const char *hint(int error)
+{
+	switch (error) {
+	case EAFNOSUPPORT:
+		return "this kernel has no RDS; 'modprobe rds' loads it, 'modprobe rds_tcp' a transport";
+	case EADDRNOTAVAIL:
+		return "no RDS transport serves this address: is it one of this host's, and is a transport "
+		       "loaded ('modprobe rds_tcp')?";
+	default:
+		return NULL;
+	}
+}
+
+void die_error(int error, const char *format, ...)
+{
+	const char *advice;
+	va_list arguments;
+
+	error = abs(error);
+	va_start(arguments, format);
+	complain(format, arguments);
+	va_end(arguments);
+	fprintf(stderr, ": %s\n", strerror(error));
+	advice = hint(error);
+	if (advice)
+		fprintf(stderr, "%s: %s\n", program_name, advice);
+	exit(EXIT_FAILED);
+}
+
+void warn(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	complain(format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+}
+
+void flush_output(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		die("cannot write the output: %s", strerror(errno));
+}
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}

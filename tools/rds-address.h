@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef HAWSER_TOOLS_RDS_ADDRESS_H
+#define HAWSER_TOOLS_RDS_ADDRESS_H
+
+/*
+ * An IPv4 or IPv6 address with its port and, for a link-local one, its interface: what RDS binds to and sends
+ * to.
+ */
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+union rds_address {
+	struct sockaddr any;
+	struct sockaddr_in ipv4;
+	struct sockaddr_in6 ipv6;
+};
+
+/* Room for the longest text: an IPv6 address, '%', the name of an interface. */
+#define RDS_ADDRESS_TEXT_SIZE (INET6_ADDRSTRLEN + IF_NAMESIZE)
+
+/*
+ * Reads an address: "10.0.0.1", "fd00::1", "fe80::1%eth0", or a host's name. An IPv4 address in IPv6 dress
+ * (::ffff:10.0.0.1) becomes what it is, IPv4. The port is zero. Returns NULL, or what is wrong with @text.
+ */
+const char *rds_address_parse(const char *text, union rds_address *address);
+
+/* Builds an address from the pieces that RDS_INFO_* items carry; @port in network byte order. */
+void rds_address_from_ipv4(union rds_address *address, in_addr_t ipv4, in_port_t port);
+void rds_address_from_ipv6(union rds_address *address, struct in6_addr ipv6, in_port_t port);
+
+/* Writes the address, without its port, into @text (RDS_ADDRESS_TEXT_SIZE bytes) and returns it. */
+const char *rds_address_format(const union rds_address *address, char *text);
+
+/* The size of the sockaddr for system calls. */
+socklen_t rds_address_size(const union rds_address *address);
+
+/* The port in host byte order. */
+uint16_t rds_address_port(const union rds_address *address);
+void rds_address_set_port(union rds_address *address, uint16_t port);
+
+/* Is it 0.0.0.0 or :: ? */
+bool rds_address_is_any(const union rds_address *address);
+
+/* The same host, whatever the ports. */
+bool rds_address_same_host(const union rds_address *one, const union rds_address *other);
+
+#endif

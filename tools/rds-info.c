@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rds-info: what the kernel's RDS knows about itself, as tables or as JSON.
+ *
+ * The kernel has most tables twice: one of IPv4 entries, and one with IPv6 addresses in which the IPv4
+ * entries appear again. With -a both are read, and from the second only what the first cannot show.
+ */
+#include "info-tables.h"
+#include "json.h"
+#include "program.h"
+#include "rds-socket.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char program_name[] = "rds-info";
+
+/* Appends what @table holds to @rows. */
+static void decode_table(const struct info_source *source, const struct rds_info_table *table, bool ipv6,
+			 struct info_rows *rows)
+{
+	size_t i;
+
+	rows->rows = realloc(rows->rows, (rows->count + table->count + 1) * sizeof(*rows->rows));
+	if (!rows->rows)
+		die("out of memory");
+	for (i = 0; i < table->count; i++) {
+		if (source->decode(table, i, ipv6, &rows->rows[rows->count]))
+			rows->count++;
+	}
+}
+
+/* Returns false when the kernel has no such table. */
+static bool read_source(int fd, const struct info_source *source, struct info_rows *rows)
+{
+	struct rds_info_table table;
+	int error;
+
+	*rows = (struct info_rows){ 0 };
+	error = rds_info_read(fd, source->item, &table);
+	if (error == -ENOPROTOOPT)
+		return false;
+	if (error)
+		die_error(error, "reading the %s", source->description);
+	decode_table(source, &table, false, rows);
+	rds_info_free(&table);
+	if (!info_view.all_families || !source->item_ipv6)
+		return true;
+	error = rds_info_read(fd, source->item_ipv6, &table);
+	/* A kernel without IPv6 has shown everything already. */
+	if (error == -ENOPROTOOPT)
+		return true;
+	if (error)
+		die_error(error, "reading the %s (IPv6)", source->description);
+	decode_table(source, &table, true, rows);
+	rds_info_free(&table);
+	return true;
+}
+
+static void print_source(const struct info_source *source, const struct info_rows *rows)
+{
+	size_t i;
+
+	source->print_header();
+	for (i = 0; i < rows->count; i++)
+		source->print(&rows->rows[i]);
+}
+
+static void write_source(struct json *json, const struct info_source *source, const struct info_rows *rows)
+{
+	const bool keyed = source->item == RDS_INFO_COUNTERS;
+	size_t i;
+
+	if (keyed)
+		json_open_object(json, source->key);
+	else
+		json_open_array(json, source->key);
+	for (i = 0; i < rows->count; i++) {
+		if (!keyed)
+			json_open_object(json, NULL);
+		source->write(json, &rows->rows[i]);
+		if (!keyed)
+			json_close(json);
+	}
+	json_close(json);
+}
+
+/* Returns how many of the tables that the user named do not exist. */
+static unsigned int show(int fd, const bool *chosen, bool choose_all, bool as_json)
+{
+	unsigned int missing = 0;
+	struct json json;
+	size_t i;
+
+	if (as_json) {
+		json_start(&json, stdout);
+		json_open_object(&json, NULL);
+	}
+	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
+		const struct info_source *source = &info_sources[i];
+		struct info_rows rows;
+
+		if (!chosen[i] && !choose_all)
+			continue;
+		if (!read_source(fd, source, &rows)) {
+			if (as_json)
+				json_null(&json, source->key);
+			/* Not having every transport is normal; not finding what was asked for is not. */
+			if (chosen[i]) {
+				warn("this kernel has no table of %s (is the transport loaded?)",
+				     source->description);
+				missing++;
+			}
+			continue;
+		}
+		if (as_json)
+			write_source(&json, source, &rows);
+		else
+			print_source(source, &rows);
+		free(rows.rows);
+	}
+	if (as_json)
+		json_close(&json);
+	return missing;
+}
+
+static void usage(FILE *out)
+{
+	size_t i;
+
+	fputs("Usage: rds-info [options]\n"
+	      "Shows what the kernel's RDS knows. Without a choice: everything.\n\n",
+	      out);
+	for (i = 0; i < INFO_SOURCE_COUNT; i++)
+		fprintf(out, " -%c            %s\n", info_sources[i].letter, info_sources[i].description);
+	fputs("\n"
+	      " -a            IPv6 too\n"
+	      " -v            more: transport and paths of connections, limits of those over RDMA,\n"
+	      "               owners of sockets\n"
+	      "     --json    print a JSON document\n"
+	      "     --help, --version\n"
+	      "\n"
+	      "Exit status: 0 good, 1 the kernel has no RDS or lacks a table, 2 wrong usage.\n",
+	      out);
+}
+
+enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON };
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "version", no_argument, NULL, OPTION_VERSION },
+	{ 0 },
+};
+
+/* Returns false when @letter is no table's. */
+static bool choose(int letter, bool *chosen)
+{
+	size_t i;
+
+	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
+		if (info_sources[i].letter == letter) {
+			chosen[i] = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_all, bool *as_json)
+{
+	int option;
+
+	*choose_all = true;
+	while ((option = getopt_long(argc, argv, "avcknrstTI", long_options, NULL)) != -1) {
+		if (choose(option, chosen)) {
+			*choose_all = false;
+			continue;
+		}
+		switch (option) {
+		case 'a':
+			info_view.all_families = true;
+			break;
+		case 'v':
+			info_view.verbose = true;
+			break;
+		case OPTION_JSON:
+			*as_json = true;
+			break;
+		case OPTION_HELP:
+			usage(stdout);
+			exit(EXIT_GOOD);
+		case OPTION_VERSION:
+			puts("rds-info (hawser)");
+			exit(EXIT_GOOD);
+		default:
+			fprintf(stderr, "Try 'rds-info --help'.\n");
+			exit(EXIT_USAGE);
+		}
+	}
+	if (optind < argc)
+		die_usage("what is '%s'?", argv[optind]);
+}
+
+/* The sockets under the connections, when the connections are to be shown in full. */
+static void read_paths(int fd)
+{
+	size_t i;
+
+	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
+		if (info_sources[i].item == RDS_INFO_TCP_SOCKETS &&
+		    !read_source(fd, &info_sources[i], &info_view.tcp_sockets))
+			info_view.tcp_sockets.count = 0;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool chosen[INFO_SOURCE_COUNT] = { false };
+	bool choose_all, as_json = false;
+	unsigned int missing;
+	int fd;
+
+	read_command_line(argc, argv, chosen, &choose_all, &as_json);
+	fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		die_error(errno, "opening an RDS socket");
+	if (info_view.verbose || as_json)
+		read_paths(fd);
+	missing = show(fd, chosen, choose_all, as_json);
+	flush_output();
+	free(info_view.tcp_sockets.rows);
+	close(fd);
+	return missing ? EXIT_FAILED : EXIT_GOOD;
+}

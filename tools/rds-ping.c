@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rds-ping: does the other host answer over RDS, and how fast?
+ *
+ * A message to port 0 is answered by the peer's kernel with an empty message that carries nothing of the
+ * question. So each probe has a socket of its own until its answer is there: the port tells which probe was
+ * answered. Several sockets also mean several paths, because a connection with many paths chooses one by the
+ * socket's port.
+ */
+#include "json.h"
+#include "numbers.h"
+#include "program.h"
+#include "rds-socket.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+const char program_name[] = "rds-ping";
+
+#define DEFAULT_SOCKETS 8
+#define MAX_SOCKETS 64
+
+struct settings {
+	uint64_t count;			/* probes to send; 0: until interrupted */
+	uint64_t interval_ns;
+	uint64_t timeout_ns;		/* how long an answer may take */
+	uint64_t sockets;
+	bool has_source;
+	bool json;
+	union rds_address source;
+	union rds_address destination;
+	struct rds_socket_options socket;
+};
+
+struct probe {
+	int fd;
+	uint16_t port;
+	bool waiting;			/* sent and not answered */
+	unsigned int answers;		/* to the newest probe of this socket */
+	uint64_t id;
+	uint64_t sent_ns;
+};
+
+struct run {
+	const struct settings *settings;
+	struct probe probes[MAX_SOCKETS];
+	unsigned int probe_count;
+	unsigned int next_probe;
+	uint64_t sent;
+	uint64_t received;
+	uint64_t duplicates;
+	uint64_t errors;
+	uint64_t started_ns;
+	uint64_t last_sent_ns;
+	uint64_t next_send_ns;
+	uint64_t rtt_min_ns;
+	uint64_t rtt_max_ns;
+	uint64_t rtt_sum_ns;
+	struct json json;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+	(void)signal_number;
+	interrupted = 1;
+}
+
+static void usage(FILE *out)
+{
+	fputs("Usage: rds-ping [options] address\n"
+	      "Sends empty RDS messages to port 0 of a host, whose kernel answers them.\n"
+	      "\n"
+	      " -c, --count number        stop after this many probes (default: when interrupted)\n"
+	      " -i, --interval time       time between probes, in seconds or with ms or us (default 1)\n"
+	      " -I, --source address      send from this address (default: as routing says)\n"
+	      " -Q, --tos number          type of service, 0 to 255\n"
+	      " -W, --timeout time        how long to wait for an answer (default: interval, at least 1 s)\n"
+	      " -S, --sockets number      spread the probes over this many sockets (default 8, at most 64)\n"
+	      "     --transport name      tcp, ib or any (default any)\n"
+	      "     --json                print a JSON document\n"
+	      "     --help, --version\n"
+	      "\n"
+	      "Exit status: 0 at least one answer, 1 no answer or another failure, 2 wrong usage.\n",
+	      out);
+}
+
+static void open_probe(struct run *run, struct probe *probe)
+{
+	const struct settings *settings = run->settings;
+	union rds_address local;
+	char text[RDS_ADDRESS_TEXT_SIZE];
+	const char *step;
+
+	probe->fd = rds_socket_open(&settings->socket, &settings->source, &step);
+	if (probe->fd < 0)
+		die_error(probe->fd, "%s (source address %s)", step,
+			  rds_address_format(&settings->source, text));
+	if (rds_socket_local_address(probe->fd, &local) == 0)
+		probe->port = rds_address_port(&local);
+	probe->waiting = false;
+}
+
+/* One line, or one JSON object, for an answer (@rtt_ns) or an error. */
+static void report(struct run *run, const struct probe *probe, uint64_t rtt_ns, const union rds_address *from,
+		   int error)
+{
+	bool other_host = from && !rds_address_same_host(from, &run->settings->destination);
+	char text[RDS_ADDRESS_TEXT_SIZE];
+
+	if (run->settings->json) {
+		json_open_object(&run->json, NULL);
+		json_unsigned(&run->json, "id", probe->id);
+		json_unsigned(&run->json, "local_port", probe->port);
+		if (error) {
+			json_string(&run->json, "error", strerror(-error));
+		} else {
+			json_decimal(&run->json, "rtt_us", (double)rtt_ns / 1e3);
+			json_string(&run->json, "from", rds_address_format(from, text));
+			json_bool(&run->json, "duplicate", probe->answers > 0);
+		}
+		json_close(&run->json);
+		return;
+	}
+	printf(" %3" PRIu64 ":", probe->id);
+	if (!error)
+		printf(" %" PRIu64 " usec", rtt_ns / NS_PER_US);
+	if (other_host)
+		printf(" (%s)", rds_address_format(from, text));
+	if (probe->answers)
+		printf(" DUP!");
+	if (error)
+		printf(" ERROR: %s", strerror(-error));
+	printf("\n");
+	flush_output();
+}
+
+/* A socket without a probe under way, or NULL when all wait for answers that may still come. */
+static struct probe *free_probe(struct run *run, uint64_t now)
+{
+	struct probe *oldest = NULL;
+	unsigned int i;
+
+	for (i = 0; i < run->probe_count; i++) {
+		struct probe *probe = &run->probes[(run->next_probe + i) % run->probe_count];
+
+		if (!probe->waiting) {
+			run->next_probe = (unsigned int)(probe - run->probes + 1) % run->probe_count;
+			return probe;
+		}
+		if (!oldest || probe->sent_ns < oldest->sent_ns)
+			oldest = probe;
+	}
+	if (now - oldest->sent_ns < run->settings->timeout_ns)
+		return NULL;
+	/* Given up. A new socket, so that a late answer to the old probe is not taken for one to the new. */
+	close(oldest->fd);
+	open_probe(run, oldest);
+	return oldest;
+}
+
+static void send_probe(struct run *run, struct probe *probe, uint64_t now)
+{
+	int error;
+
+	probe->id = ++run->sent;
+	probe->sent_ns = now;
+	probe->answers = 0;
+	run->last_sent_ns = now;
+	error = rds_socket_send(probe->fd, &run->settings->destination, NULL, 0, NULL);
+	if (error) {
+		run->errors++;
+		report(run, probe, 0, NULL, error);
+		return;
+	}
+	probe->waiting = true;
+}
+
+static void take_answer(struct run *run, struct probe *probe)
+{
+	struct rds_received received;
+	uint64_t rtt_ns;
+	int error;
+
+	error = rds_socket_receive(probe->fd, NULL, 0, &received);
+	if (error == -EAGAIN || error == -EINTR)
+		return;
+	if (error) {
+		run->errors++;
+		probe->waiting = false;
+		report(run, probe, 0, NULL, error);
+		return;
+	}
+	if (!received.has_message)
+		return;
+	rtt_ns = now_ns() - probe->sent_ns;
+	report(run, probe, rtt_ns, &received.from, 0);
+	if (probe->answers++) {
+		run->duplicates++;
+		return;
+	}
+	probe->waiting = false;
+	run->received++;
+	run->rtt_sum_ns += rtt_ns;
+	if (run->received == 1 || rtt_ns < run->rtt_min_ns)
+		run->rtt_min_ns = rtt_ns;
+	if (rtt_ns > run->rtt_max_ns)
+		run->rtt_max_ns = rtt_ns;
+}
+
+static bool all_sent(const struct run *run)
+{
+	return run->settings->count && run->sent >= run->settings->count;
+}
+
+static bool any_waiting(const struct run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->probe_count; i++) {
+		if (run->probes[i].waiting)
+			return true;
+	}
+	return false;
+}
+
+/* Sends when it is time to, and says when to look again. */
+static uint64_t send_or_wait(struct run *run, uint64_t now)
+{
+	struct probe *probe;
+
+	if (all_sent(run))
+		return run->last_sent_ns + run->settings->timeout_ns;
+	if (now < run->next_send_ns)
+		return run->next_send_ns;
+	probe = free_probe(run, now);
+	if (!probe)
+		/* An answer wakes us earlier. */
+		return now + 10 * NS_PER_MS;
+	send_probe(run, probe, now);
+	/* Counted from now, not from when it was due: after a stall there is no burst of late probes. */
+	run->next_send_ns = now + run->settings->interval_ns;
+	return all_sent(run) ? now + run->settings->timeout_ns : run->next_send_ns;
+}
+
+static void wait_for_answers(struct run *run, uint64_t until, const sigset_t *signals_while_waiting)
+{
+	struct pollfd polled[MAX_SOCKETS];
+	uint64_t now = now_ns();
+	uint64_t wait_ns = until > now ? until - now : 0;
+	struct timespec timeout = {
+		.tv_sec = (time_t)(wait_ns / NS_PER_SECOND),
+		.tv_nsec = (long)(wait_ns % NS_PER_SECOND),
+	};
+	unsigned int i;
+
+	for (i = 0; i < run->probe_count; i++)
+		polled[i] = (struct pollfd){ .fd = run->probes[i].fd, .events = POLLIN };
+	if (ppoll(polled, run->probe_count, &timeout, signals_while_waiting) < 0) {
+		if (errno != EINTR)
+			die_error(errno, "waiting for answers");
+		return;
+	}
+	for (i = 0; i < run->probe_count; i++) {
+		if (polled[i].revents & (POLLIN | POLLERR | POLLHUP))
+			take_answer(run, &run->probes[i]);
+	}
+}
+
+static void ping(struct run *run)
+{
+	struct sigaction action = { .sa_handler = on_interrupt };
+	sigset_t interrupts, before;
+
+	/* Signals arrive only inside ppoll, so that none can slip in between the check and the wait. */
+	sigemptyset(&interrupts);
+	sigaddset(&interrupts, SIGINT);
+	sigaddset(&interrupts, SIGTERM);
+	sigprocmask(SIG_BLOCK, &interrupts, &before);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+
+	run->started_ns = now_ns();
+	run->next_send_ns = run->started_ns;
+	while (!interrupted) {
+		uint64_t now = now_ns();
+		uint64_t until;
+
+		if (all_sent(run) &&
+		    (!any_waiting(run) || now - run->last_sent_ns >= run->settings->timeout_ns))
+			break;
+		until = send_or_wait(run, now);
+		wait_for_answers(run, until, &before);
+	}
+}
+
+static void summarize(struct run *run)
+{
+	uint64_t lost = run->sent - run->received;
+	double loss = run->sent ? 100.0 * (double)lost / (double)run->sent : 0.0;
+	uint64_t average_ns = run->received ? run->rtt_sum_ns / run->received : 0;
+	uint64_t took_ms = (now_ns() - run->started_ns) / NS_PER_MS;
+	char text[RDS_ADDRESS_TEXT_SIZE];
+
+	if (run->settings->json) {
+		json_close(&run->json);
+		json_unsigned(&run->json, "sent", run->sent);
+		json_unsigned(&run->json, "received", run->received);
+		json_unsigned(&run->json, "lost", lost);
+		json_decimal(&run->json, "loss_percent", loss);
+		json_unsigned(&run->json, "duplicates", run->duplicates);
+		json_unsigned(&run->json, "errors", run->errors);
+		json_unsigned(&run->json, "time_ms", took_ms);
+		if (run->received) {
+			json_open_object(&run->json, "rtt_us");
+			json_decimal(&run->json, "min", (double)run->rtt_min_ns / 1e3);
+			json_decimal(&run->json, "avg", (double)average_ns / 1e3);
+			json_decimal(&run->json, "max", (double)run->rtt_max_ns / 1e3);
+			json_close(&run->json);
+		} else {
+			json_null(&run->json, "rtt_us");
+		}
+		json_close(&run->json);
+		return;
+	}
+	printf("--- %s rds-ping statistics ---\n", rds_address_format(&run->settings->destination, text));
+	printf("%" PRIu64 " sent, %" PRIu64 " received, ", run->sent, run->received);
+	if (run->duplicates)
+		printf("%" PRIu64 " duplicates, ", run->duplicates);
+	printf("%.4g%% lost, time %" PRIu64 " ms\n", loss, took_ms);
+	if (run->received)
+		printf("rtt min/avg/max = %" PRIu64 "/%" PRIu64 "/%" PRIu64 " usec\n",
+		       run->rtt_min_ns / NS_PER_US, average_ns / NS_PER_US, run->rtt_max_ns / NS_PER_US);
+}
+
+static void start_json(struct run *run)
+{
+	const struct settings *settings = run->settings;
+	char text[RDS_ADDRESS_TEXT_SIZE];
+
+	json_start(&run->json, stdout);
+	json_open_object(&run->json, NULL);
+	json_string(&run->json, "destination", rds_address_format(&settings->destination, text));
+	json_string(&run->json, "source", rds_address_format(&settings->source, text));
+	json_unsigned(&run->json, "tos", settings->socket.tos);
+	json_open_array(&run->json, "probes");
+}
+
+static void read_address(const char *what, const char *text, union rds_address *address)
+{
+	const char *problem = rds_address_parse(text, address);
+
+	if (problem)
+		die_usage("bad %s address '%s': %s", what, text, problem);
+	if (rds_address_is_any(address))
+		die_usage("bad %s address '%s': it must be a host's own address", what, text);
+}
+
+enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_TRANSPORT };
+
+static const struct option long_options[] = {
+	{ "count", required_argument, NULL, 'c' },
+	{ "interval", required_argument, NULL, 'i' },
+	{ "source", required_argument, NULL, 'I' },
+	{ "tos", required_argument, NULL, 'Q' },
+	{ "timeout", required_argument, NULL, 'W' },
+	{ "sockets", required_argument, NULL, 'S' },
+	{ "transport", required_argument, NULL, OPTION_TRANSPORT },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "version", no_argument, NULL, OPTION_VERSION },
+	{ 0 },
+};
+
+static void read_option(struct settings *settings, int option)
+{
+	uint64_t number;
+
+	switch (option) {
+	case 'c':
+		if (!parse_number(optarg, 1, UINT64_MAX, &settings->count))
+			die_usage("bad count '%s': a number from 1", optarg);
+		break;
+	case 'i':
+		if (!parse_duration(optarg, &settings->interval_ns))
+			die_usage("bad interval '%s': seconds, or a number with ms or us", optarg);
+		break;
+	case 'W':
+		if (!parse_duration(optarg, &settings->timeout_ns) || !settings->timeout_ns)
+			die_usage("bad timeout '%s': seconds, or a number with ms or us", optarg);
+		break;
+	case 'I':
+		read_address("source", optarg, &settings->source);
+		settings->has_source = true;
+		break;
+	case 'Q':
+		if (!parse_number(optarg, 0, 255, &number))
+			die_usage("bad type of service '%s': 0 to 255", optarg);
+		settings->socket.tos = (unsigned int)number;
+		break;
+	case 'S':
+		if (!parse_number(optarg, 1, MAX_SOCKETS, &settings->sockets))
+			die_usage("bad number of sockets '%s': 1 to %d", optarg, MAX_SOCKETS);
+		break;
+	case OPTION_TRANSPORT:
+		if (!rds_transport_parse(optarg, &settings->socket.transport))
+			die_usage("bad transport '%s': tcp, ib or any", optarg);
+		break;
+	case OPTION_JSON:
+		settings->json = true;
+		break;
+	case OPTION_HELP:
+		usage(stdout);
+		exit(EXIT_GOOD);
+	case OPTION_VERSION:
+		puts("rds-ping (hawser)");
+		exit(EXIT_GOOD);
+	default:
+		/* getopt has said what is wrong. */
+		fprintf(stderr, "Try 'rds-ping --help'.\n");
+		exit(EXIT_USAGE);
+	}
+}
+
+static void read_command_line(struct settings *settings, int argc, char **argv)
+{
+	char text[RDS_ADDRESS_TEXT_SIZE];
+	int option, error;
+
+	while ((option = getopt_long(argc, argv, "c:i:I:Q:W:S:", long_options, NULL)) != -1)
+		read_option(settings, option);
+	if (optind == argc)
+		die_usage("which address?");
+	if (optind + 1 < argc)
+		die_usage("one address at a time, not '%s' too", argv[optind + 1]);
+	read_address("destination", argv[optind], &settings->destination);
+	if (!settings->timeout_ns)
+		settings->timeout_ns = settings->interval_ns > NS_PER_SECOND ? settings->interval_ns
+									     : NS_PER_SECOND;
+	if (settings->has_source) {
+		if (settings->source.any.sa_family != settings->destination.any.sa_family)
+			die_usage("source and destination must both be IPv4 or both be IPv6");
+		return;
+	}
+	error = rds_local_address_towards(&settings->destination, &settings->source);
+	if (error)
+		die_error(error, "no route to %s", rds_address_format(&settings->destination, text));
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = {
+		.interval_ns = NS_PER_SECOND,
+		.sockets = DEFAULT_SOCKETS,
+		.socket = { .transport = RDS_TRANSPORT_ANY },
+	};
+	struct run run = { .settings = &settings };
+
+	read_command_line(&settings, argc, argv);
+	while (run.probe_count < settings.sockets)
+		open_probe(&run, &run.probes[run.probe_count++]);
+	if (settings.json)
+		start_json(&run);
+	ping(&run);
+	summarize(&run);
+	flush_output();
+	return run.received ? EXIT_GOOD : EXIT_FAILED;
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rds-stress: loads RDS between two hosts, measures it, and tells when anything is lost, doubled, out of
+ * order or damaged. This file is the life of the parent; stress.h says what the other parts do.
+ */
+#include "stress.h"
+
+#include "program.h"
+#include "rds-socket.h"
+#include "stress-control.h"
+#include "stress-report.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char program_name[] = "rds-stress";
+
+/* How long the tasks of either side may take to open their sockets. */
+#define READY_MS 30000
+
+/* How often the parent looks at its tasks while it waits for them. */
+#define TICK_MS 20
+
+struct run {
+	struct stress_options options;
+	struct stress_control control;
+	struct stress_shared *shared;
+	struct stress_report report;
+	pid_t *tasks;
+	bool peer_stopped;
+	bool peer_drained;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+	(void)signal_number;
+	/* The second time, the user means it. */
+	if (interrupted)
+		_exit(EXIT_FAILED);
+	interrupted = 1;
+}
+
+static void trace(const struct run *run, const char *what)
+{
+	if (run->options.trace)
+		warn("%s", what);
+}
+
+static void command(struct run *run, enum stress_command command)
+{
+	__atomic_store_n(&run->shared->command, command, __ATOMIC_RELEASE);
+}
+
+static bool all_tasks_are(const struct run *run, enum stress_task_state state)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->options.tasks; i++) {
+		if (__atomic_load_n(&run->shared->tasks[i].state, __ATOMIC_ACQUIRE) < (int)state)
+			return false;
+	}
+	return true;
+}
+
+/* No task ends before it is told to. It has said why. */
+static void check_tasks(void)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, WNOHANG);
+
+	if (pid > 0 && WIFSIGNALED(status))
+		die("a task was ended by signal %d", WTERMSIG(status));
+	if (pid > 0)
+		die("a task ended early");
+}
+
+/* Listens to the other side for at most @timeout_ms. */
+static void hear(struct run *run, int timeout_ms)
+{
+	char line[STRESS_LINE_SIZE];
+
+	if (!stress_control_receive(&run->control, line, timeout_ms))
+		return;
+	if (!strcmp(line, "stop"))
+		run->peer_stopped = true;
+	else if (!strcmp(line, "drained"))
+		run->peer_drained = true;
+	else
+		die("the other side said '%.40s', which makes no sense here", line);
+}
+
+static void start_tasks(struct run *run)
+{
+	size_t size = sizeof(*run->shared) + run->options.tasks * sizeof(run->shared->tasks[0]);
+	uint64_t deadline = now_ns() + READY_MS * NS_PER_MS;
+	unsigned int i;
+
+	run->shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	run->tasks = calloc(run->options.tasks, sizeof(*run->tasks));
+	if (run->shared == MAP_FAILED || !run->tasks)
+		die("out of memory");
+	fflush(stdout);
+	for (i = 0; i < run->options.tasks; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("starting task %u: %s", i, strerror(errno));
+		if (!pid) {
+			close(run->control.fd);
+			stress_task(&run->options, run->shared, i);
+		}
+		run->tasks[i] = pid;
+	}
+	while (!all_tasks_are(run, STRESS_TASK_READY)) {
+		check_tasks();
+		if (now_ns() > deadline)
+			die("the tasks do not get their sockets");
+		usleep(1000);
+	}
+}
+
+/* Waits @seconds, or less when somebody wants to stop. Reports every second if @reporting. */
+static void run_for(struct run *run, uint64_t seconds, bool reporting)
+{
+	uint64_t started = now_ns();
+	uint64_t next = started + NS_PER_SECOND;
+
+	for (;;) {
+		uint64_t now = now_ns();
+
+		if (now >= next) {
+			if (reporting)
+				stress_report_interval(&run->report);
+			/* Behind by seconds, one line covers them all. */
+			next += (now - next) / NS_PER_SECOND * NS_PER_SECOND + NS_PER_SECOND;
+			if (seconds && now - started >= seconds * NS_PER_SECOND)
+				return;
+			continue;
+		}
+		if (interrupted || run->peer_stopped)
+			return;
+		check_tasks();
+		hear(run, (int)((next - now) / NS_PER_MS) + 1);
+	}
+}
+
+static void drain(struct run *run)
+{
+	uint64_t deadline = now_ns() + run->options.drain_seconds * NS_PER_SECOND;
+	bool told = false;
+
+	if (!run->peer_stopped)
+		stress_control_send(&run->control, "stop");
+	trace(run, "draining");
+	command(run, STRESS_DRAIN);
+	/* The other side may need our acknowledgements for as long as it waits, and then some to say so. */
+	while (!told || (!run->peer_drained && now_ns() < deadline + 5 * NS_PER_SECOND)) {
+		check_tasks();
+		if (!told && (all_tasks_are(run, STRESS_TASK_DRAINED) || now_ns() >= deadline)) {
+			stress_control_send(&run->control, "drained");
+			told = true;
+		}
+		hear(run, TICK_MS);
+	}
+	if (!run->peer_drained)
+		die("the other side does not finish");
+}
+
+static void end_tasks(struct run *run)
+{
+	unsigned int i;
+	int status;
+
+	command(run, STRESS_EXIT);
+	for (i = 0; i < run->options.tasks; i++) {
+		if (waitpid(run->tasks[i], &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
+			die("task %u did not end well", i);
+	}
+}
+
+static void prepare(struct run *run)
+{
+	struct stress_options *options = &run->options;
+	struct sigaction on_signal = { .sa_handler = on_interrupt };
+	const struct sched_param priority = { .sched_priority = 1 };
+	uint32_t run_id;
+	int fd;
+
+	/* Better to hear it now than after the other side has started. */
+	fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		die_error(errno, "opening an RDS socket");
+	close(fd);
+	if (options->active) {
+		if (getrandom(&run_id, sizeof(run_id), 0) != sizeof(run_id))
+			die("no random numbers: %s", strerror(errno));
+		options->run_id = run_id;
+		stress_control_connect(&run->control, options);
+		stress_control_tell_options(&run->control, options);
+	} else {
+		stress_control_accept(&run->control, options);
+		stress_control_take_options(&run->control, options);
+	}
+	/* From here on, an interrupt ends the measurement in good order. */
+	sigaction(SIGINT, &on_signal, NULL);
+	sigaction(SIGTERM, &on_signal, NULL);
+	start_tasks(run);
+	/* After the tasks have been started: they keep the normal priority. */
+	if (options->realtime && sched_setscheduler(0, SCHED_RR, &priority))
+		die("real-time priority: %s", strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	static struct run run;
+	struct stress_counts ours, theirs;
+
+	stress_read_command_line(&run.options, argc, argv);
+	prepare(&run);
+	trace(&run, "the tasks are ready");
+	stress_control_send(&run.control, "ready");
+	stress_control_expect(&run.control, "ready", READY_MS);
+	stress_report_open(&run.report, &run.options, run.shared);
+	command(&run, STRESS_RUN);
+	if (run.options.warm_up_seconds)
+		run_for(&run, run.options.warm_up_seconds, false);
+	stress_report_begin(&run.report);
+	/* The active side's clock decides. */
+	run_for(&run, run.options.active ? run.options.run_seconds : 0, true);
+	stress_report_end(&run.report);
+	drain(&run);
+	end_tasks(&run);
+	stress_report_sum(&run.report, &ours);
+	stress_control_swap_counts(&run.control, &ours, &theirs);
+	stress_report_close(&run.report, &ours, &theirs);
+	flush_output();
+	return stress_counts_bad(&ours) || stress_counts_bad(&theirs) ? EXIT_FAILED : EXIT_GOOD;
+}
