@@ -80,6 +80,7 @@ int rds_socket_connect(rds_socket* socket, const void* name, int length)
 int rds_socket_getname(rds_socket* socket, void* name, int peer) {
     return to_c(socket_of(socket).name(name, peer != 0));
 }
+void rds_socket_send_limit_changed(rds_socket* socket) { socket_of(socket).send_limit_changed(); }
 s64 rds_socket_sendmsg(rds_socket* socket, const rds_send* send) { return to_c(socket_of(socket).send(*send)); }
 s64 rds_socket_recvmsg(rds_socket* socket, rds_receive* receive) { return to_c(socket_of(socket).receive(*receive)); }
 unsigned rds_socket_poll(rds_socket* socket, kapi_poll* poll) { return socket_of(socket).poll(poll); }

@@ -155,44 +155,69 @@ void Socket::release()
 
 // ---- accounts of what was sent
 
+// True when somebody waits for room and now has it.
+bool Socket::room_came()
+{
+    return room_wanted_ && has_send_room() && std::exchange(room_wanted_, false);
+}
+
+Ref<Message> Socket::account_sent(Message& message)
+{
+    sending_bytes_ -= message.length();
+    sending_true_ -= message.true_size();
+    return sending_.remove(message);
+}
+
+void Socket::wake_senders()
+{
+    waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
+}
+
 void Socket::send_done(Message& message)
 {
     Ref<Message> removed;
-    bool wanted = false;
+    bool wanted;
     {
         Guard guard(lock_);
-        removed = sending_.remove(message);
-        sending_bytes_ -= message.length();
-        sending_true_ -= message.true_size();
-        if (room_wanted_ && has_send_room())
-            wanted = std::exchange(room_wanted_, false);
+        removed = account_sent(message);
+        wanted = room_came();
     }
     if (wanted)
-        waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
+        wake_senders();
+}
+
+void Socket::send_limit_changed()
+{
+    bool wanted;
+    {
+        Guard guard(lock_);
+        wanted = room_came();
+    }
+    if (wanted)
+        wake_senders();
 }
 
 // The newest first: what a path sends meanwhile is then older than all that was cancelled, and the receiver sees no gap.
 void Socket::cancel_sends(const Endpoint* destination)
 {
-    for (;;) {
-        Ref<Message> message;
-        Ref<Socket> owner;
-        {
-            Guard guard(lock_);
-            for (Message* m = sending_.back(); m && !owner; m = sending_.previous(*m)) {
-                if (destination && !(m->destination == *destination))
-                    continue;
-                // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
-                owner = m->take_owner();
-                if (owner)
-                    message = Ref<Message>::share(*m);
-            }
+    RefList<Message, SocketQueue> cancelled;
+    bool wanted;
+    {
+        Guard guard(lock_);
+        for (Message *m = sending_.back(), *older; m; m = older) {
+            older = sending_.previous(*m);
+            if (destination && !(m->destination == *destination))
+                continue;
+            // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
+            if (m->take_owner())
+                cancelled.push_back(account_sent(*m));
         }
-        if (!message)
-            return;
-        message->path->cancel(*message);
-        send_done(*message);
+        wanted = room_came();
     }
+    while (Ref<Message> message = cancelled.pop_front())
+        message->path->cancel(*message);
+    if (wanted)
+        wake_senders();
 }
 
 void Socket::zerocopy_done(Ref<ZerocopyBatch> batch)

@@ -55,6 +55,8 @@ public:
 
     // The transport's acknowledgement, or a cancellation: message no longer counts.
     void send_done(Message& message);
+    // SO_SNDBUF is another. Any context.
+    void send_limit_changed();
     void zerocopy_done(Ref<ZerocopyBatch> batch);
     // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now.
     bool deliver(Ref<Incoming> incoming);
@@ -95,6 +97,9 @@ private:
     Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool room_came() HW_REQUIRES(lock_);
+    Ref<Message> account_sent(Message& message) HW_REQUIRES(lock_); // off the list and the accounts
+    void wake_senders();
     Result<> waited(Result<> result, u64 timeout_ns);
     void cancel_sends(const Endpoint* destination);
     // receive.cc

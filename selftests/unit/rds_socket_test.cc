@@ -72,6 +72,46 @@ TEST_F(Rds, send__a_fault_leaves_nothing)
     });
 }
 
+// Nobody is at 10.0.0.77, so everything stays queued.
+TEST_F(Rds, send__a_larger_buffer_wakes_the_sender)
+{
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().sndbuf = 8000;
+        std::string text(4000, 'x');
+        ASSERT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), 4000);
+        ASSERT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), -KAPI_EAGAIN);
+        auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(socket, text, "10.0.0.77", 9), 4000); });
+        world.sleep(sim::kSecond);
+        EXPECT_FALSE(sender->is_done());
+        socket.sk().sndbuf = 16'000;
+        rds_socket_send_limit_changed(socket.core());
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_TRUE(sender->is_done());
+    });
+}
+
+TEST_F(Rds, cancel__takes_what_one_destination_has_not_got)
+{
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().sndbuf = 20'000;
+        std::string text(1000, 'x');
+        for (int i = 0; i < 10; i++)
+            ASSERT_EQ(send(socket, text, i % 2 ? "10.0.0.77" : "10.0.0.78", 9, RDS_ABI_MSG_DONTWAIT), 1000);
+        ASSERT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), -KAPI_EAGAIN);
+        SocketName name(sim::address("10.0.0.77", 9));
+        EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, name.size), 0);
+        for (int i = 0; i < 5; i++)
+            EXPECT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), 1000);
+        EXPECT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), -KAPI_EAGAIN);
+    });
+}
+
 TEST_F(Rds, receive__flags_and_errors)
 {
     run(a, [&] {

@@ -72,7 +72,7 @@ static __poll_t rds_poll(struct file *file, struct socket *sock, poll_table *tab
 {
 	struct kapi_poll poll = { .file = file, .table = table };
 
-	/* The core wakes its own queue; this one the kernel, at an error or a new SO_SNDBUF. */
+	/* The core wakes its own queue; this one the kernel, at an error. */
 	poll_wait(file, sk_sleep(sock->sk), table);
 	return (__force __poll_t)rds_socket_poll(rds_core_of(sock), &poll);
 }
@@ -196,6 +196,12 @@ static struct proto rds_proto = {
 	.obj_size = sizeof(struct rds_sock),
 };
 
+/* SO_SNDBUF was set: nothing else calls this, as no buffer of the network is charged to these sockets. */
+static void rds_write_space(struct sock *sk)
+{
+	rds_socket_send_limit_changed(container_of(sk, struct rds_sock, sk)->core);
+}
+
 static int rds_create(struct net *net, struct socket *sock, int protocol, int kern)
 {
 	struct rds_sock *rs;
@@ -220,8 +226,10 @@ static int rds_create(struct net *net, struct socket *sock, int protocol, int ke
 		sock_orphan(sk);
 		sock->sk = NULL;
 		sock_put(sk);
+		return err;
 	}
-	return err;
+	sk->sk_write_space = rds_write_space;
+	return 0;
 }
 
 static const struct net_proto_family rds_family = {

@@ -69,6 +69,7 @@ struct rds_send {
 	kapi_size control_length;
 	unsigned int flags; /* MSG_* */
 };
+void rds_socket_send_limit_changed(struct rds_socket *socket); /* [any] SO_SNDBUF was set: a blocked sender looks again */
 kapi_s64 rds_socket_sendmsg(struct rds_socket *socket, const struct rds_send *send); /* [task] bytes or errno */
 
 struct rds_receive {

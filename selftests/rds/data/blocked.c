@@ -63,6 +63,20 @@ static void cancelled(struct ends *e, const char *lane)
 	check(polled(e->tx, POLLOUT, 0) & POLLOUT, "blocked: and the socket is writable, %s", lane);
 }
 
+static void enlarged(struct ends *e, const char *lane)
+{
+	struct task t;
+
+	fill(e);
+	task_start(&t, send_blocking, e);
+	NEED(task_blocked(&t));
+	NEED(set_int(e->tx, SOL_SOCKET, SO_SNDBUF, 4 * MESSAGE) == 0);
+	check(task_finished(&t, SOON_MS), "blocked: a larger SO_SNDBUF wakes the sender, %s", lane);
+	EXPECT_EQ(task_join(&t), MESSAGE, "blocked: its message fits now, %s", lane);
+	NEED(setsockopt(e->tx, SOL_RDS, RDS_CANCEL_SENT_TO, &e->rx_addr.sa, e->rx_addr.len) == 0);
+	NEED(set_int(e->tx, SOL_SOCKET, SO_SNDBUF, 3 * MESSAGE) == 0);
+}
+
 /* The last messages are marked, so that cancelled ones that were on their way already do not confuse. */
 static void healed(struct ends *e, const struct lane *lane)
 {
@@ -95,6 +109,7 @@ void data_blocked(const struct lane *lane)
 	EXPECT_EQ(fill(&e), 3, "blocked: takes what fits the send buffer, %s", lane->name);
 	waiting(&e, lane->name);
 	cancelled(&e, lane->name);
+	enlarged(&e, lane->name);
 	healed(&e, lane);
 	ends_close(&e);
 }
