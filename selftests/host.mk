@@ -119,4 +119,4 @@ campaign: $(out)/fast/sim
 fast_compile := $(firstword $(HOST)) $(filter-out -MMD -MP,$(fast_flags)) $(core_flags)
 bites: $(out)/fast/sim
 	selftests/sim/bites.py --out $(out) --compile '$(fast_compile)' --link '$(firstword $(HOST)) -pthread' \
-		--only '$(PLANT)' $(fast)
+		--first $(FIRST) --only '$(PLANT)' $(fast)

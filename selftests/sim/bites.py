@@ -41,8 +41,8 @@ def build(patch: Path, arguments) -> Path:
 
 def bite(patch: Path, arguments) -> tuple[bool, str]:
     program = build(patch, arguments)
-    run = subprocess.run([program, "--first", "1", "--seeds", str(arguments.seeds), "--jobs", "1",
-                          "--most-failures", "1"], capture_output=True, text=True, errors="replace")
+    run = subprocess.run([program, "--first", str(arguments.first), "--seeds", str(arguments.seeds), "--jobs",
+                          "1", "--most-failures", "1"], capture_output=True, text=True, errors="replace")
     found = re.search(r"^FAILED: seed (\d+)", run.stdout, re.M)
     if not found:
         return False, f"not found in {arguments.seeds} seeds"
@@ -58,7 +58,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="where to build")
     parser.add_argument("--compile", required=True, help="the command that compiles a core file, without -c and -o")
     parser.add_argument("--link", required=True)
-    parser.add_argument("--seeds", type=int, default=600)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=3000)
     parser.add_argument("--only", default="")
     parser.add_argument("objects", type=Path, nargs="+", help="of the simulator without a bug")
     arguments = parser.parse_args()
