@@ -51,7 +51,7 @@ def licence(path, lines):
 
 
 def width(path, lines):
-    """no line beyond 126 columns"""
+    """no line beyond 130 columns"""
     if is_source(path) and os.path.basename(path) not in UNLICENSED:
         for number, line in enumerate(lines, 1):
             if len(line.expandtabs(8)) > COLUMNS:
