@@ -109,11 +109,14 @@ class Boot:
             return link.Direct(names)
         return link.Switch(self.loop, names, self.options.seed)
 
+    def _counts(self):
+        return self.first.clock == "counted"
+
     def _accelerator(self):
+        if self._counts():
+            return "tcg"
         if not self.options.no_kvm and kvm.works(QEMU):
             return "kvm"
-        if any("icount" in word for word in self.options.qemu):
-            return "tcg"
         return "tcg,thread=multi"
 
     def _emulated(self):
@@ -122,7 +125,7 @@ class Boot:
     def _clock_parameters(self, builder):
         """Tells an emulated kernel how fast its time stamp counter is; on a busy host it measures nonsense."""
         if self._accelerator() != "tcg,thread=multi":
-            return ""       # KVM has a clock of its own; under icount all clocks agree
+            return ""       # KVM has a clock of its own; one that counts tells all clocks the same
         return f"tsc_early_khz={builder.tsc_khz()} tsc=reliable"
 
     def _patience(self):
@@ -139,6 +142,8 @@ class Boot:
         arguments = ["-machine", "q35,usb=off", "-accel", self._accelerator(), "-cpu", "max",
                      "-smp", str(options.cpus or first.cpus), "-m", str(options.mem or first.mem),
                      "-kernel", image.kernel, "-initrd", image.files, "-append", append]
+        if self._counts():
+            arguments += ["-icount", "shift=0,sleep=off"]
         for number, network in enumerate(self._networks):
             descriptor = network.machine_ends[name].fileno()
             descriptors.append(descriptor)

@@ -27,6 +27,7 @@ class Scene:
     cpus: int = 2           # for each machine
     segments: int = 1       # networks; eth0 is on the first, eth1 on the second
     mtu: int = 1500
+    clock: str = "real"     # counted: one processor, whose nanosecond is an instruction, whatever else the workplace does
     share: bool = False     # may run in a boot that another scene has used
     suite: str = ""         # ours or kernel: the scene is about one suite; else the command line says
     expect: list = field(default_factory=list)      # the lab's own tests: patterns of why the scene must fail
@@ -44,7 +45,7 @@ class Scene:
     @property
     def needs(self):
         """What scenes that run in one boot must agree on."""
-        return (self.hosts, self.links, self.mem, self.cpus, self.segments, self.mtu, self.suite)
+        return (self.hosts, self.links, self.mem, self.cpus, self.segments, self.mtu, self.clock, self.suite)
 
 
 def parse(path, text):
@@ -72,6 +73,8 @@ def parse(path, text):
         raise SceneError(f"{path}: suite={scene.suite}")
     if scene.links not in ("direct", "faulty"):
         raise SceneError(f"{path}: links={scene.links}")
+    if scene.clock not in ("real", "counted") or (scene.clock == "counted" and (scene.hosts, scene.cpus) != (1, 1)):
+        raise SceneError(f"{path}: clock={scene.clock} hosts={scene.hosts} cpus={scene.cpus}")
     return scene
 
 
@@ -84,7 +87,7 @@ def _set(scene, word):
     key, equals, value = word.partition("=")
     if key == "share" and not equals:
         scene.share = True
-    elif key in ("links", "suite"):
+    elif key in ("links", "clock", "suite"):
         setattr(scene, key, value)
     elif key in ("hosts", "time", "mem", "cpus", "segments", "mtu") and value.isdigit():
         setattr(scene, key, int(value))

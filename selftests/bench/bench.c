@@ -7,11 +7,12 @@
 //
 // The client runs all cells and prints a line for each:
 //
-//   cell PROTOCOL MODE SIZE ROUND MESSAGES NS IDLE_NS
+//   cell PROTOCOL MODE SIZE ROUND MESSAGES NS IDLE_NS SENT RECEIVED
 //
 // rr is a round trip of one message each way at a time, counted as one. stream is messages one way, as fast as they go,
 // and one answer to the last. In a machine whose clock counts instructions (QEMU -icount shift=0), NS less IDLE_NS is
-// instructions. IDLE_NS is time that the processors of this machine slept.
+// instructions. IDLE_NS is time that the processors of this machine slept. SENT and RECEIVED are packets that crossed a
+// link of this namespace.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -174,6 +175,32 @@ static uint64_t idle_ns(void)
 	return sum;
 }
 
+struct packets {
+	unsigned long long sent, received;
+};
+
+static struct packets packets(void)
+{
+	FILE *file = fopen("/proc/self/net/dev", "r");
+	struct packets sum = { 0 };
+	char line[512], name[32];
+
+	if (!file)
+		die("/proc/self/net/dev");
+	while (fgets(line, sizeof(line), file)) {
+		unsigned long long in, out;
+
+		// NAME: bytes packets and six more received, then bytes packets sent.
+		if (sscanf(line, " %31[^:]: %*u %llu %*u %*u %*u %*u %*u %*u %*u %llu", name, &in, &out) == 3 &&
+		    strcmp(name, "lo")) {
+			sum.received += in;
+			sum.sent += out;
+		}
+	}
+	fclose(file);
+	return sum;
+}
+
 static void stuck(int signal)
 {
 	(void)signal;
@@ -191,6 +218,7 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	struct order warm = { RR, cell->size, WARM_UP };
 	struct order order = { cell->mode, cell->size, cell->messages * scale };
 	const char *protocol = is_rds ? "rds" : "tcp", *mode = cell->mode == RR ? "rr" : "stream";
+	struct packets before, after;
 	uint64_t ns, idle;
 
 	snprintf(now_running, sizeof(now_running), "stuck %s %s %u %s\n", protocol, mode, cell->size, round);
@@ -198,6 +226,7 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	send_message(&warm, sizeof(warm));
 	round_trips(cell->size, WARM_UP);
 	send_message(&order, sizeof(order));
+	before = packets();
 	idle = idle_ns();
 	ns = now_ns();
 	MARK_BEGIN();
@@ -211,9 +240,11 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	MARK_END();
 	ns = now_ns() - ns;
 	idle = idle_ns() - idle;
+	after = packets();
 	alarm(0);
-	printf("cell %s %s %u %s %u %llu %llu\n", protocol, mode, cell->size, round, order.messages,
-	       (unsigned long long)ns, (unsigned long long)idle);
+	printf("cell %s %s %u %s %u %llu %llu %llu %llu\n", protocol, mode, cell->size, round, order.messages,
+	       (unsigned long long)ns, (unsigned long long)idle, after.sent - before.sent,
+	       after.received - before.received);
 	fflush(stdout);
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# lab: hosts=1 cpus=1 time=600
+# lab: hosts=1 cpus=1 clock=counted time=600
 # files: build/selftests/bench/bench
 #
 # Two namespaces of one machine with one processor, joined by a virtual link: all that both ends run is in one clock.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# lab: hosts=1 cpus=1 time=600
+# lab: hosts=1 cpus=1 clock=counted time=600
 # files: build/selftests/bench/bench
 #
 # One round of TCP and two of RDS in one machine, for the profile: the first round of RDS is not looked at. The marks in

@@ -67,7 +67,8 @@ class SceneTest(unittest.TestCase):
         self.assertEqual((got.files, got.modules, got.host_names), (["a", "b"], ["sch_tbf"], ["a", "b", "c"]))
 
     def test_mistakes_are_told(self):
-        for header in ("hosts=0", "hosts=99", "hosts=two", "links=fast", "speed=1", "share=1", "suite=x"):
+        for header in ("hosts=0", "hosts=99", "hosts=two", "links=fast", "speed=1", "share=1", "suite=x", "clock=fast",
+                       "hosts=2 cpus=1 clock=counted", "cpus=2 clock=counted"):
             with self.assertRaises(scene.SceneError):
                 scene.parse("x.sh", f"# lab: {header}\n")
 

@@ -48,6 +48,7 @@ void data_order(const struct lane *lane);
 void data_stamps(const struct lane *lane);
 void data_zerocopy(const struct lane *lane);
 void data_ping(const struct lane *lane);
+void data_clock(void);
 void data_reopen(const struct lane *lane);
 void data_congestion(const struct lane *lane);
 void data_blocked(const struct lane *lane);

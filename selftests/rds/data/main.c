@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * data                                         everything inside this host
+ * data --clock                                 what takes how long, where the clock counts instructions
  * data --serve V4 V6                           answer a client of another host until it says that it is done
  * data --client OWN4 PEER4 OWN6 PEER6          exchange messages with such a server
  */
@@ -97,6 +98,10 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "--client"))
 		return hosts_client(argc - 2, argv + 2);
 	make_lanes();
+	if (argc > 1 && !strcmp(argv[1], "--clock")) {
+		data_clock();
+		return ktap_finish();
+	}
 	for (size_t i = 0; i < lane_count; i++) {
 		data_sizes(&lanes[i]);
 		data_ways(&lanes[i]);
