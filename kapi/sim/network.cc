@@ -80,17 +80,19 @@ void Network::send(const Node &from, Packet made)
         std::uint64_t arrival_ns = world_.now_ns() + wire.delay_ns + random.below(wire.jitter_ns + 1);
         std::uint64_t &last = last_arrival_ns_[flow];
         arrival_ns = last = std::max(arrival_ns, last + 1);
-        world_.at(arrival_ns, [this, packet, index = from.index(), source] { arrive(packet, index, source); });
+        world_.at(arrival_ns, [this, packet, index = from.index(), net = source->id] { arrive(packet, index, net); });
     }
 }
 
-void Network::arrive(const PacketRef &arrived, unsigned from_index, kapi_net *from_net)
+void Network::arrive(const PacketRef &arrived, unsigned from_index, unsigned from_net)
 {
     const Packet &packet = *arrived;
     const Node &from = *world_.nodes()[from_index];
-    bool from_lives = std::any_of(from.nets().begin(), from.nets().end(),
-                                  [&](const auto &net) { return net.get() == from_net; });
-    kapi_net *net = owner_of(packet.to, from_lives ? from_net : nullptr);
+    kapi_net *source = nullptr; // when it is still there
+    for (const auto &own : from.nets())
+        if (own->id == from_net)
+            source = own.get();
+    kapi_net *net = owner_of(packet.to, source);
     if (!net || link(from, *net->node).cut)
         return;
     if (TcbRef tcb = find(net, packet.to, packet.from)) {

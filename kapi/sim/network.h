@@ -80,7 +80,7 @@ public:
     bool port_taken(const kapi_net *net, const kapi_addr &local) const;
 
 private:
-    void arrive(const PacketRef &packet, unsigned from_index, kapi_net *from_net);
+    void arrive(const PacketRef &packet, unsigned from_index, unsigned from_net);
 
     World &world_;
     std::map<std::pair<unsigned, unsigned>, Link> links_;

@@ -58,9 +58,7 @@ bool same_ip(const kapi_addr &a, const kapi_addr &b)
 
 Node::Node(World &world, const std::string &name, unsigned index) : world_(world), name_(name), index_(index)
 {
-    nets_.push_back(std::make_unique<kapi_net>(kapi_net{.node = this, .initial = true, .addresses = {}}));
-    initial_net().add(address("127.0.0.1"), 1);
-    initial_net().add(address("::1"), 1);
+    make_net(true);
 }
 
 Node::~Node() = default;
@@ -70,16 +68,24 @@ Node *Node::current()
     return World::current_task()->node;
 }
 
-kapi_net &Node::add_net()
+kapi_net &Node::make_net(bool initial)
 {
-    nets_.push_back(std::make_unique<kapi_net>(kapi_net{.node = this, .initial = false, .addresses = {}}));
+    nets_.push_back(std::make_unique<kapi_net>(
+        kapi_net{.node = this, .initial = initial, .id = world_.next_net(), .addresses = {}}));
     nets_.back()->add(address("127.0.0.1"), 1);
     nets_.back()->add(address("::1"), 1);
     return *nets_.back();
 }
 
+kapi_net &Node::add_net()
+{
+    return make_net(false);
+}
+
 void Node::remove_net(kapi_net &net)
 {
+    if (net.sockets)
+        world_.fail("a namespace goes with %u sockets", net.sockets);
     world_.network().drop_net(net);
     std::erase_if(nets_, [&](const auto &own) { return own.get() == &net; });
 }
@@ -123,6 +129,8 @@ void Node::crash()
     modules_.clear();
     std::fill(std::begin(slots), std::end(slots), nullptr);
     memory_.forget();
+    for (auto &net : nets_)
+        net->sockets = 0;
     live_streams = live_listeners = live_sockets = live_pages = live_queues = 0;
 }
 

@@ -18,6 +18,8 @@
 struct kapi_net {
     sim::Node *node;
     bool initial;
+    unsigned id; // never used twice in a world
+    unsigned sockets = 0; // that hold it
     kapi_u32 addr_generation = 1;
     kapi_u16 port_low = 32768, port_high = 60999;
     struct Address {
@@ -128,6 +130,7 @@ public:
     unsigned live_streams = 0, live_listeners = 0, live_sockets = 0, live_pages = 0, live_queues = 0;
 
 private:
+    kapi_net &make_net(bool initial);
     struct Dying {
         kapi_rcu *head;
         void (*release)(kapi_rcu *);

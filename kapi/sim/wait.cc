@@ -89,7 +89,7 @@ int kapi_waitq_active(struct kapi_waitq *queue) noexcept
 
 void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcept
 {
-    enter_task("kapi_wait_begin");
+    enter_sleep("kapi_wait_begin");
     Queue &list = inside(queue);
     list.first = new (waiter->opaque) Waiter{&list, list.first, World::current_task(), nullptr, false};
     enter_any("kapi_wait_begin");
