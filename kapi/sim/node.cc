@@ -111,10 +111,45 @@ void Node::unload_done(kapi_module &module)
     std::erase_if(modules_, [&](const auto &own) { return own.get() == &module; });
 }
 
+void Node::pause(std::uint64_t duration_ns, bool sleeps)
+{
+    if (is_paused())
+        return;
+    world_.note(sleeps ? "sleeps" : "stands still", index_, duration_ns);
+    asleep_since_ns_ = sleeps ? now_ns() : 0;
+    resumes_at_ns_ = world_.now_ns() + duration_ns;
+    world_.at(resumes_at_ns_, [this, life = generation_] {
+        if (life == generation_)
+            resume();
+    });
+}
+
+void Node::resume()
+{
+    world_.note("goes on", index_);
+    if (asleep_since_ns_)
+        clock_lag_ns_ = world_.now_ns() - asleep_since_ns_;
+    resumes_at_ns_ = asleep_since_ns_ = 0;
+    world_.continue_tasks(std::exchange(held_, {}));
+}
+
+std::uint64_t Node::now_ns() const
+{
+    return asleep_since_ns_ ? asleep_since_ns_ : world_.now_ns() - clock_lag_ns_;
+}
+
+std::uint64_t Node::world_time(std::uint64_t local_ns) const
+{
+    std::uint64_t from = asleep_since_ns_ ? resumes_at_ns_ : world_.now_ns();
+    return local_ns > now_ns() ? from + (local_ns - now_ns()) : from;
+}
+
 void Node::crash()
 {
     world_.note("crash", index_);
     generation_++;
+    held_.clear();
+    resumes_at_ns_ = asleep_since_ns_ = 0;
     for (auto &[work, pending] : pending_works)
         world_.cancel(pending.timer);
     pending_works.clear();

@@ -5,8 +5,9 @@
 
 #include <new>
 
+#include "node.h"
 #include "user.h"
-#include "world.h"
+
 
 namespace sim {
 
@@ -115,11 +116,11 @@ int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
         }
         if (task.signal_pending)
             return -KAPI_EINTR;
-        if (w.now_ns() >= deadline_ns)
+        if (task.node->now_ns() >= deadline_ns)
             return -KAPI_ETIMEDOUT;
         if (w.options().spurious_wakeups && w.host_random().one_in(64))
             return 0; // another waiter's condition: the kernel wakes all
-        w.park(deadline_ns);
+        w.park(deadline_ns == KAPI_FOREVER ? KAPI_FOREVER : task.node->world_time(deadline_ns));
     }
 }
 

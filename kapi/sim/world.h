@@ -83,6 +83,7 @@ public:
     void sleep(std::uint64_t duration_ns);                    // a pause of a simulated program
     void park(std::uint64_t until_ns);                        // until make_ready or the time
     void make_ready(Task &task);
+    void continue_tasks(const std::vector<TaskRef> &tasks);   // that were ready when their machine was paused
     void signal(Task &task);                                  // a signal for its program
     void forget_tasks(const Node &node);                      // they stop where they are: a crash
 

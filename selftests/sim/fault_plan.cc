@@ -40,6 +40,8 @@ void FaultPlan::one()
         {profile.reopens, true, [](FaultPlan &, Machine &machine) { machine.reopen(); }},
         {profile.famines, true, [](FaultPlan &, Machine &machine) { machine.famine(); }},
         {profile.buffers, true, [](FaultPlan &, Machine &machine) { machine.change_buffers(); }},
+        {profile.pauses, false, [](FaultPlan &, Machine &machine) { machine.pause(); }},
+        {profile.clock_jumps, false, [](FaultPlan &, Machine &machine) { machine.set_clock(); }},
         {profile.net_deletions, true, [](FaultPlan &, Machine &machine) { machine.delete_nets(); }},
     };
     Random &random = course_.world.random();
@@ -77,7 +79,9 @@ void FaultPlan::end()
     for (auto &machine : course_.machines)
         machine->node.faults().one_in = 0;
     auto all_back = [this] {
-        return std::all_of(course_.machines.begin(), course_.machines.end(), [](const auto &m) { return m->steady; }) &&
+        return std::all_of(course_.machines.begin(), course_.machines.end(), [](const auto &m) {
+                   return m->steady && !m->node.is_paused();
+               }) &&
                std::all_of(course_.sites.begin(), course_.sites.end(), [](const Site *site) { return site->net; });
     };
     if (!course_.world.run_until(all_back, 100 * kSecond))

@@ -166,6 +166,25 @@ void Machine::bring_back(Site &site)
     steady = true;
 }
 
+// ---- time
+
+/** Mostly for a moment, sometimes longer than peers take it for alive. */
+void Machine::pause()
+{
+    Random &random = course_.world.random();
+    std::uint64_t longest = random.one_in(3) ? 20 * kSecond : kSecond;
+    node.pause(1 + random.below(longest), random.one_in(2));
+}
+
+/** Forward or back, by up to years. */
+void Machine::set_clock()
+{
+    Random &random = course_.world.random();
+    node.local_clock_spread_ns = random.below(kMillisecond);
+    auto by = static_cast<std::int64_t>(random.below(random.one_in(2) ? kSecond : 100'000'000 * kSecond));
+    node.real_offset_ns = random.one_in(2) ? by : -by;
+}
+
 // ---- sockets, memory, buffers
 
 void Machine::reopen()

@@ -34,9 +34,11 @@ public:
     void boot();
     void stop_programs();
 
-    // Faults, from outside of its tasks. All but the first two need a steady machine.
+    // Faults, from outside of its tasks. Those after the first four need a steady machine.
     void famine();
     void reopen_soon();
+    void pause();
+    void set_clock();
     void crash();
     void reload();
     void reopen();

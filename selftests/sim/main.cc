@@ -105,7 +105,8 @@ int show(std::uint64_t seed)
     std::fflush(stdout);
     Outcome outcome = run_and_replay(seed, true);
     std::printf("kept its promises: %llu messages in %.1f simulated seconds, %llu connections, %llu resets, "
-                "%llu crashes, %llu reloads, %llu namespace deletions, %llu allocation failures; trace hash %016llx of %llu events, replayed\n",
+                "%llu crashes, %llu reloads, %llu namespace deletions, %llu allocation failures; trace hash %016llx of "
+                "%llu events, replayed\n",
                 static_cast<unsigned long long>(outcome.messages), outcome.simulated_seconds,
                 static_cast<unsigned long long>(outcome.connections), static_cast<unsigned long long>(outcome.resets),
                 static_cast<unsigned long long>(outcome.crashes), static_cast<unsigned long long>(outcome.reloads),

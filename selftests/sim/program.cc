@@ -4,6 +4,7 @@
 #include <kapi/errno.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "course.h"
@@ -36,7 +37,22 @@ void Program::open()
     sk.rcvtimeo_ns = 200 * kMillisecond;
     if (int err = socket_.bind(site_.address(port_)))
         world.fail("bind: %d", err);
+    if (course_.profile.clock_jumps)
+        set_clocks();
+    sent_to_.clear();
     identity_ = course_.ledger.opened(site_.number, port_);
+}
+
+/** A program that asks when each message came, and how long it took. */
+void Program::set_clocks()
+{
+    static constexpr int kTimestampNew = 63;
+    rds_abi_rx_trace_so traces{RDS_ABI_RX_TRACE_MAX, {}};
+    for (unsigned i = 0; i < RDS_ABI_RX_TRACE_MAX; i++)
+        traces.rx_trace_pos[i] = static_cast<kapi_u8>(i);
+    socket_.sk().timestamps = kTimestampNew;
+    if (int err = socket_.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)))
+        course_.world.fail("SO_RDS_MSG_RXPATH_LATENCY: %d", err);
 }
 
 void Program::start()
@@ -149,6 +165,7 @@ bool Program::send_to(const Site &to, std::size_t index)
         long result = try_to_send(target);
         if (result == size) {
             course_.ledger.sent(identity_, site, port);
+            sent_to_.insert(site);
             world.note("program sent", identity_, site * 100000 + port);
             return true;
         }
@@ -159,14 +176,21 @@ bool Program::send_to(const Site &to, std::size_t index)
     return false;
 }
 
-/** To everybody. False when the program is to stop. */
+/** In a cluster a program talks to few, and to the next one. */
+bool Program::knows(const Site &to) const
+{
+    return !course_.profile.cluster || sent_to_.contains(to.number) ||
+           to.number == (site_.number + 1) % course_.sites.size();
+}
+
+/** To all that it knows. False when the program is to stop. */
 bool Program::say_one_more_round(unsigned round)
 {
     while (course_.calm_rounds < round && !stopping_)
         course_.world.sleep(20 * kMillisecond);
     for (const Site *to : course_.sites)
         for (std::size_t index = 0; index < to->programs.size(); index++)
-            if (!send_to(*to, index))
+            if (knows(*to) && !send_to(*to, index))
                 return false;
     rounds_done_ = round;
     return true;
@@ -216,6 +240,20 @@ long Program::receive()
     return size == 0 && !cookies.empty() ? -KAPI_EAGAIN : size;
 }
 
+/** The processors' clocks differ a little, but nothing took longer than the whole run. */
+void Program::check_latency()
+{
+    for (const auto &control : socket_.control()) {
+        if (control.type != RDS_ABI_CMSG_RXPATH_LATENCY)
+            continue;
+        rds_abi_cmsg_rx_trace trace{};
+        std::memcpy(&trace, control.data.data(), std::min(sizeof(trace), control.data.size()));
+        for (unsigned i = 0; i < trace.rx_traces; i++)
+            if (trace.rx_trace[i] > course_.world.now_ns())
+                course_.world.fail("a message took %llu ns, as it is told", trace.rx_trace[i]);
+    }
+}
+
 void Program::receive_loop()
 {
     World &world = course_.world;
@@ -224,6 +262,7 @@ void Program::receive_loop()
     while (!stopping_) {
         long size = receive();
         if (size >= 0) {
+            check_latency();
             world.note("program received", identity_, static_cast<std::uint64_t>(size));
             course_.ledger.received(identity_, site_.number, port_, incoming_.data(), static_cast<std::size_t>(size));
             if (profile.slow_receivers && world.random().one_in(profile.hot ? 2 : 4))

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "rds_host.h"
@@ -31,12 +32,15 @@ private:
     void send_loop();
     bool send_to(const Site &to, std::size_t index);
     bool say_one_more_round(unsigned round);
+    bool knows(const Site &to) const;
     bool may_be(long error) const;
     long try_to_send(const kapi_addr &to);
     std::size_t message_size();
     void make_trouble(std::size_t size);
     void receive_loop();
     long receive();
+    void set_clocks();
+    void check_latency();
     void take_back(const std::vector<std::uint32_t> &cookies);
     void abandon_memory();
 
@@ -46,6 +50,7 @@ private:
     std::uint32_t identity_ = 0; // in the ledger
     RdsSocket socket_;
     bool stopping_ = false;
+    std::set<unsigned> sent_to_; // sites
     unsigned rounds_done_ = 0;
     sim::TaskRef sender_, receiver_;
     // Not on the threads' stacks, which a crash abandons.

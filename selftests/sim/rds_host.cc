@@ -280,6 +280,7 @@ long RdsSocket::receive(void *data, std::size_t size, kapi_addr *from, unsigned 
         std::memcpy(&done, control.data.data(), std::min(sizeof(done), control.data.size()));
         cookies->insert(cookies->end(), done.cookies, done.cookies + done.num);
     }
+    control_ = std::move(msg.control);
     if (from)
         *from = address_of(call.name, call.name_length);
     if (flags_out)

@@ -79,6 +79,8 @@ public:
         std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
         std::uint64_t stall_ns = 0;
     } trouble;
+    /** What else the last receive() told. */
+    const std::vector<kapi_msg::Control> &control() const { return control_; }
     unsigned poll();
     int set_option(int name, const void *value, int size);
     int get_option(int name, void *value, int *size);
@@ -95,6 +97,7 @@ private:
     RdsHost &host_;
     kapi_sk *sk_ = nullptr;
     rds_socket *core_ = nullptr;
+    std::vector<kapi_msg::Control> control_;
 };
 
 /** A socket address as programs write it. */

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "scenario.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "inspect.h"
 
 using namespace sim;
@@ -10,6 +13,10 @@ namespace {
 constexpr std::uint64_t kExcuseNs = 30 * kSecond;  // within it a sender learns that a machine started over
 constexpr std::uint64_t kConvergeNs = 5 * kSecond; // for the news that a port is free
 constexpr std::uint64_t kSettleNs = 120 * kSecond; // after the last fault everything arrives within this time
+
+constexpr std::uint64_t kSlowest = 100'000;        // bytes a second over a link
+constexpr std::uint64_t kDelays[] = {kMicrosecond, 50 * kMicrosecond, kMillisecond, 20 * kMillisecond,
+                                     150 * kMillisecond};
 
 } // namespace
 
@@ -39,11 +46,29 @@ Scenario::Scenario(std::uint64_t seed) : course_(seed), faults_(course_)
     for (unsigned i = 0; i < profile.namespaces; i++)
         for (auto &machine : course_.machines)
             machine->add_site();
-    for (auto &from : course_.machines)
-        for (auto &to : course_.machines)
-            if (from != to)
-                world.network().link(from->node, to->node).lose_one_in = profile.lose_one_in;
+    lay_links();
     world.network().reset_after_about(profile.reset_after);
+}
+
+void Scenario::lay_links()
+{
+    const Profile &profile = course_.profile;
+    Random &random = course_.world.random();
+    for (auto &from : course_.machines) {
+        for (auto &to : course_.machines) {
+            if (from == to)
+                continue;
+            Link &link = course_.world.network().link(from->node, to->node);
+            link.lose_one_in = profile.lose_one_in;
+            if (!profile.uneven)
+                continue;
+            link.delay_ns = kDelays[random.below(std::size(kDelays))];
+            link.jitter_ns = random.below(link.delay_ns);
+            link.spread_ns = random.one_in(2) ? random.below(100 * kMillisecond) : 0;
+            if (random.one_in(2)) // as fast as it takes for its share of the messages to go over it in some seconds
+                link.bytes_per_s = std::max(profile.bytes() / course_.machines.size() >> random.below(5), kSlowest);
+        }
+    }
 }
 
 void Scenario::set_up()

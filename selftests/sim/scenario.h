@@ -15,6 +15,7 @@ public:
     Outcome run();
 
 private:
+    void lay_links();
     void set_up();
     void calm_round(bool excused);
     void expect_no_congestion();
