@@ -42,8 +42,8 @@ void kapi_waitq_init(struct kapi_waitq *queue) KAPI_NOEXCEPT;                   
 void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;               /* [any] wakes all */
 int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] somebody waits; full barrier before */
 void kapi_wait_begin(struct kapi_waitq *queue,
-		     struct kapi_waiter *waiter) KAPI_NOEXCEPT; /* [task] waiter on the stack */
-void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [task] */
+		     struct kapi_waiter *waiter) KAPI_NOEXCEPT; /* [sleep] waiter on the stack */
+void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [sleep] */
 /* [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). */
 int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
 /* [task] Has the poll in progress woken by this queue too. */

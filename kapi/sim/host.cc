@@ -16,17 +16,22 @@ constexpr kapi_u64 kEpochNs = 1'700'000'000ULL * kSecond; // when simulated hist
 
 kapi_u64 kapi_now_ns(void) noexcept
 {
+    if (const Node *node = Node::current())
+        return node->now_ns();
     return World::current() ? world().now_ns() : 0;
 }
 
 kapi_u64 kapi_real_ns(void) noexcept
 {
-    return kEpochNs + kapi_now_ns();
+    const Node *node = Node::current();
+    kapi_u64 now = World::current() ? world().now_ns() : 0;
+    return kEpochNs + now + static_cast<kapi_u64>(node ? node->real_offset_ns : 0);
 }
 
 kapi_u64 kapi_local_clock_ns(void) noexcept
 {
-    return kapi_now_ns();
+    const Node *node = Node::current();
+    return kapi_now_ns() - (node ? world().host_random().below(node->local_clock_spread_ns) : 0);
 }
 
 kapi_u32 kapi_random_u32(void) noexcept

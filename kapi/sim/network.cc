@@ -9,7 +9,47 @@
 
 namespace sim {
 
+namespace {
+
+constexpr std::size_t kPacketHeaders = 66;
+constexpr std::uint64_t kQueueNs = kSecond; // what waits before a slow link is sent within this
+
+std::uint64_t key(const kapi_net *net, kapi_u16 local, kapi_u16 remote = 0)
+{
+    return std::uint64_t{net->id} << 32 | std::uint64_t{local} << 16 | remote;
+}
+
+} // namespace
+
 Network::~Network() = default;
+
+void Network::add(const TcbRef &tcb)
+{
+    tcb->place = tcbs_.insert(tcbs_.end(), tcb);
+    by_ports_.emplace(key(tcb->net, tcb->local.port, tcb->remote.port), tcb.get());
+    local_ports_[key(tcb->net, tcb->local.port)]++;
+}
+
+/** The caller holds a reference. */
+void Network::remove(Tcb &tcb)
+{
+    auto [from, to] = by_ports_.equal_range(key(tcb.net, tcb.local.port, tcb.remote.port));
+    auto found = std::find_if(from, to, [&](const auto &entry) { return entry.second == &tcb; });
+    if (found == to)
+        return;
+    by_ports_.erase(found);
+    local_ports_[key(tcb.net, tcb.local.port)]--;
+    tcbs_.erase(tcb.place);
+}
+
+template <class Condition> void Network::remove_if(Condition condition)
+{
+    for (auto it = tcbs_.begin(); it != tcbs_.end();) {
+        TcbRef tcb = *it++;
+        if (condition(*tcb))
+            remove(*tcb);
+    }
+}
 
 void Network::cut(const Node &a, const Node &b, bool cut)
 {
@@ -40,20 +80,35 @@ kapi_net *Network::owner_of(const kapi_addr &addr, kapi_net *near) const
 
 TcbRef Network::find(const kapi_net *net, const kapi_addr &local, const kapi_addr &remote) const
 {
-    for (const auto &tcb : tcbs)
-        if (tcb->net == net && tcb->local.port == local.port && tcb->remote.port == remote.port &&
-            same_ip(tcb->local, local) && same_ip(tcb->remote, remote))
-            return tcb;
+    auto [from, to] = by_ports_.equal_range(key(net, local.port, remote.port));
+    for (auto it = from; it != to; ++it)
+        if (same_ip(it->second->local, local) && same_ip(it->second->remote, remote))
+            return it->second->shared_from_this();
     return nullptr;
 }
 
 bool Network::port_taken(const kapi_net *net, const kapi_addr &local) const
 {
-    bool taken = std::any_of(tcbs.begin(), tcbs.end(), [&](const TcbRef &tcb) {
-        return tcb->net == net && tcb->local.port == local.port && same_ip(tcb->local, local);
-    });
+    auto count = local_ports_.find(key(net, local.port));
+    bool taken = count != local_ports_.end() && count->second &&
+                 std::any_of(tcbs_.begin(), tcbs_.end(), [&](const TcbRef &tcb) {
+                     return tcb->net == net && tcb->local.port == local.port && same_ip(tcb->local, local);
+                 });
     return taken || std::any_of(listeners.begin(), listeners.end(),
                                 [&](const kapi_listener *listener) { return listener->matches(net, local); });
+}
+
+/** When a packet has left for its link; false when the queue before it is full. */
+bool Network::transmit(Link &link, std::size_t size, std::uint64_t &sent_ns)
+{
+    sent_ns = world_.now_ns();
+    if (!link.bytes_per_s)
+        return true;
+    std::uint64_t begins = std::max(sent_ns, link.free_at_ns);
+    if (begins - sent_ns > kQueueNs)
+        return false;
+    sent_ns = link.free_at_ns = begins + (size + kPacketHeaders) * kSecond / link.bytes_per_s;
+    return true;
 }
 
 void Network::send(const Node &from, Packet made)
@@ -68,31 +123,43 @@ void Network::send(const Node &from, Packet made)
     kapi_net *target = owner_of(packet->to, source);
     if (!target)
         return;
-    const Link &wire = link(from, *target->node);
+    Link &wire = link(from, *target->node);
     Random &random = world_.host_random();
-    if (wire.cut || random.one_in(wire.lose_one_in)) {
+    std::uint64_t sent_ns;
+    if (wire.cut || random.one_in(wire.lose_one_in) || !transmit(wire, packet->payload.size(), sent_ns)) {
         world_.note("packet lost", packet->seq, packet->length());
         return;
     }
     unsigned copies = random.one_in(wire.duplicate_one_in) ? 2 : 1;
     Flow flow{from.index(), target->node->index(), packet->from.port, packet->to.port};
+    auto [way, is_new] = ways_.try_emplace(flow);
+    if (is_new)
+        way->second.extra_ns = random.below(wire.spread_ns);
     while (copies--) {
-        std::uint64_t arrival_ns = world_.now_ns() + wire.delay_ns + random.below(wire.jitter_ns + 1);
-        std::uint64_t &last = last_arrival_ns_[flow];
+        std::uint64_t arrival_ns = sent_ns + wire.delay_ns + way->second.extra_ns + random.below(wire.jitter_ns + 1);
+        std::uint64_t &last = way->second.last_arrival_ns;
         arrival_ns = last = std::max(arrival_ns, last + 1);
-        world_.at(arrival_ns, [this, packet, index = from.index(), source] { arrive(packet, index, source); });
+        world_.at(arrival_ns, [this, packet, index = from.index(), net = source->id] { arrive(packet, index, net); });
     }
 }
 
-void Network::arrive(const PacketRef &arrived, unsigned from_index, kapi_net *from_net)
+void Network::arrive(const PacketRef &arrived, unsigned from_index, unsigned from_net)
 {
     const Packet &packet = *arrived;
     const Node &from = *world_.nodes()[from_index];
-    bool from_lives = std::any_of(from.nets().begin(), from.nets().end(),
-                                  [&](const auto &net) { return net.get() == from_net; });
-    kapi_net *net = owner_of(packet.to, from_lives ? from_net : nullptr);
+    kapi_net *source = nullptr; // when it is still there
+    for (const auto &own : from.nets())
+        if (own->id == from_net)
+            source = own.get();
+    kapi_net *net = owner_of(packet.to, source);
     if (!net || link(from, *net->node).cut)
         return;
+    if (net->node->is_paused()) { // it waits in the network card
+        world_.at(net->node->resumes_at_ns(), [this, arrived, from_index, from_net] {
+            arrive(arrived, from_index, from_net);
+        });
+        return;
+    }
     if (TcbRef tcb = find(net, packet.to, packet.from)) {
         tcb->post({Tcb::Input::packet, arrived});
         return;
@@ -108,7 +175,7 @@ void Network::arrive(const PacketRef &arrived, unsigned from_index, kapi_net *fr
             auto tcb = std::make_shared<Tcb>(world_, *net, packet.to, packet.from);
             tcb->listener = listener;
             listener->embryos++;
-            tcbs.push_back(tcb);
+            add(tcb);
             tcb->post({Tcb::Input::packet, arrived});
             return;
         }
@@ -131,7 +198,7 @@ std::uint64_t Network::budget_for_reset()
 unsigned Network::reset(const Node &a, const Node &b, Sees sees)
 {
     unsigned count = 0;
-    std::vector<TcbRef> ends(tcbs.begin(), tcbs.end());
+    std::vector<TcbRef> ends(tcbs_.begin(), tcbs_.end());
     for (const auto &tcb : ends) {
         kapi_net *other = owner_of(tcb->remote, tcb->net);
         if (tcb->node != &a || !other || other->node != &b || tcb->state != TcpState::established)
@@ -150,7 +217,7 @@ unsigned Network::reset(const Node &a, const Node &b, Sees sees)
 
 unsigned Network::connections(const Node &a, const Node &b) const
 {
-    return static_cast<unsigned>(std::count_if(tcbs.begin(), tcbs.end(), [&](const TcbRef &tcb) {
+    return static_cast<unsigned>(std::count_if(tcbs_.begin(), tcbs_.end(), [&](const TcbRef &tcb) {
         kapi_net *other = owner_of(tcb->remote, tcb->net);
         return tcb->node == &a && other && other->node == &b && tcb->state == TcpState::established && !tcb->orphan;
     }));
@@ -158,7 +225,7 @@ unsigned Network::connections(const Node &a, const Node &b) const
 
 void Network::drop_node(const Node &node)
 {
-    for (auto &tcb : tcbs) {
+    for (auto &tcb : tcbs_) {
         if (tcb->node != &node)
             continue;
         world_.cancel(tcb->timer);
@@ -166,13 +233,13 @@ void Network::drop_node(const Node &node)
         tcb->inbox.clear();
         tcb->worker = nullptr;
     }
-    std::erase_if(tcbs, [&](const TcbRef &tcb) { return tcb->node == &node; });
+    remove_if([&](const Tcb &tcb) { return tcb.node == &node; });
     std::erase_if(listeners, [&](const kapi_listener *listener) { return listener->net->node == &node; });
 }
 
 void Network::drop_net(kapi_net &net)
 {
-    for (auto &tcb : tcbs) {
+    for (auto &tcb : tcbs_) {
         if (tcb->net != &net)
             continue;
         if (!tcb->orphan)
@@ -181,7 +248,7 @@ void Network::drop_net(kapi_net &net)
         tcb->state = TcpState::closed;
         tcb->inbox.clear();
     }
-    std::erase_if(tcbs, [&](const TcbRef &tcb) { return tcb->net == &net; });
+    remove_if([&](const Tcb &tcb) { return tcb.net == &net; });
     for (const kapi_listener *listener : listeners)
         if (listener->net == &net)
             world_.fail("a namespace goes with a listener open");
@@ -189,7 +256,7 @@ void Network::drop_net(kapi_net &net)
 
 void Network::end()
 {
-    tcbs.clear(); // orphans in their last moments; what core still holds is counted by the nodes
+    remove_if([](const Tcb &) { return true; }); // orphans in their last moments; what core still holds is counted by the nodes
 }
 
 } // namespace sim

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "node.h"
@@ -37,6 +38,9 @@ struct Link {
     bool cut = false;
     std::uint64_t delay_ns = 50 * kMicrosecond; // at least
     std::uint64_t jitter_ns = 100 * kMicrosecond;
+    std::uint64_t spread_ns = 0; // each connection takes its own way, longer by up to so much
+    std::uint64_t bytes_per_s = 0; // 0: no limit; what the queue before it does not hold is lost
+    std::uint64_t free_at_ns = 0;
     unsigned lose_one_in = 0; // packets; 0: none
     unsigned duplicate_one_in = 0;
 };
@@ -52,7 +56,7 @@ public:
     Link &link(const Node &from, const Node &to) { return links_[{from.index(), to.index()}]; }
     /** All packets between the two vanish, in both directions. */
     void cut(const Node &a, const Node &b, bool cut = true);
-    /** No link is cut, loses or doubles packets any more. */
+    /** No link is cut, loses or doubles packets any more: but for those that a slow link's queue does not hold. */
     void heal_all();
 
     /** Each new connection is reset after about so many bytes (0: never), at a byte that the seed picks. */
@@ -71,7 +75,9 @@ public:
     void drop_net(kapi_net &net);
     void end();
 
-    std::list<TcbRef> tcbs;               // all that can still receive
+    const std::list<TcbRef> &tcbs() const { return tcbs_; } // all that can still receive
+    void add(const TcbRef &tcb);
+    void remove(Tcb &tcb);
     std::list<kapi_listener *> listeners;
     std::uint64_t budget_for_reset();     // of a new connection: bytes until it is reset, or 0
     void count_reset() { resets_done_++; }
@@ -80,13 +86,22 @@ public:
     bool port_taken(const kapi_net *net, const kapi_addr &local) const;
 
 private:
-    void arrive(const PacketRef &packet, unsigned from_index, kapi_net *from_net);
+    bool transmit(Link &link, std::size_t size, std::uint64_t &sent_ns);
+    void arrive(const PacketRef &packet, unsigned from_index, unsigned from_net);
+
+    template <class Condition> void remove_if(Condition condition);
 
     World &world_;
     std::map<std::pair<unsigned, unsigned>, Link> links_;
+    std::list<TcbRef> tcbs_;
+    std::unordered_multimap<std::uint64_t, Tcb *> by_ports_; // of tcbs_: namespace and both ports
+    std::unordered_map<std::uint64_t, unsigned> local_ports_; // how many of them a namespace and port has
     // Packets of one connection arrive in order; those of different ones may overtake each other.
     using Flow = std::tuple<unsigned, unsigned, kapi_u16, kapi_u16>; // nodes, ports
-    std::map<Flow, std::uint64_t> last_arrival_ns_;
+    struct Way {
+        std::uint64_t extra_ns, last_arrival_ns;
+    };
+    std::map<Flow, Way> ways_;
     std::uint64_t reset_after_bytes_ = 0, resets_done_ = 0, connections_made_ = 0;
 };
 

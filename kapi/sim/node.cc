@@ -58,9 +58,7 @@ bool same_ip(const kapi_addr &a, const kapi_addr &b)
 
 Node::Node(World &world, const std::string &name, unsigned index) : world_(world), name_(name), index_(index)
 {
-    nets_.push_back(std::make_unique<kapi_net>(kapi_net{.node = this, .initial = true, .addresses = {}}));
-    initial_net().add(address("127.0.0.1"), 1);
-    initial_net().add(address("::1"), 1);
+    make_net(true);
 }
 
 Node::~Node() = default;
@@ -70,16 +68,24 @@ Node *Node::current()
     return World::current_task()->node;
 }
 
-kapi_net &Node::add_net()
+kapi_net &Node::make_net(bool initial)
 {
-    nets_.push_back(std::make_unique<kapi_net>(kapi_net{.node = this, .initial = false, .addresses = {}}));
+    nets_.push_back(std::make_unique<kapi_net>(
+        kapi_net{.node = this, .initial = initial, .id = world_.next_net(), .addresses = {}}));
     nets_.back()->add(address("127.0.0.1"), 1);
     nets_.back()->add(address("::1"), 1);
     return *nets_.back();
 }
 
+kapi_net &Node::add_net()
+{
+    return make_net(false);
+}
+
 void Node::remove_net(kapi_net &net)
 {
+    if (net.sockets)
+        world_.fail("a namespace goes with %u sockets", net.sockets);
     world_.network().drop_net(net);
     std::erase_if(nets_, [&](const auto &own) { return own.get() == &net; });
 }
@@ -105,10 +111,45 @@ void Node::unload_done(kapi_module &module)
     std::erase_if(modules_, [&](const auto &own) { return own.get() == &module; });
 }
 
+void Node::pause(std::uint64_t duration_ns, bool sleeps)
+{
+    if (is_paused())
+        return;
+    world_.note(sleeps ? "sleeps" : "stands still", index_, duration_ns);
+    asleep_since_ns_ = sleeps ? now_ns() : 0;
+    resumes_at_ns_ = world_.now_ns() + duration_ns;
+    world_.at(resumes_at_ns_, [this, life = generation_] {
+        if (life == generation_)
+            resume();
+    });
+}
+
+void Node::resume()
+{
+    world_.note("goes on", index_);
+    if (asleep_since_ns_)
+        clock_lag_ns_ = world_.now_ns() - asleep_since_ns_;
+    resumes_at_ns_ = asleep_since_ns_ = 0;
+    world_.continue_tasks(std::exchange(held_, {}));
+}
+
+std::uint64_t Node::now_ns() const
+{
+    return asleep_since_ns_ ? asleep_since_ns_ : world_.now_ns() - clock_lag_ns_;
+}
+
+std::uint64_t Node::world_time(std::uint64_t local_ns) const
+{
+    std::uint64_t from = asleep_since_ns_ ? resumes_at_ns_ : world_.now_ns();
+    return local_ns > now_ns() ? from + (local_ns - now_ns()) : from;
+}
+
 void Node::crash()
 {
     world_.note("crash", index_);
     generation_++;
+    held_.clear();
+    resumes_at_ns_ = asleep_since_ns_ = 0;
     for (auto &[work, pending] : pending_works)
         world_.cancel(pending.timer);
     pending_works.clear();
@@ -123,6 +164,8 @@ void Node::crash()
     modules_.clear();
     std::fill(std::begin(slots), std::end(slots), nullptr);
     memory_.forget();
+    for (auto &net : nets_)
+        net->sockets = 0;
     live_streams = live_listeners = live_sockets = live_pages = live_queues = 0;
 }
 

@@ -18,6 +18,8 @@
 struct kapi_net {
     sim::Node *node;
     bool initial;
+    unsigned id; // never used twice in a world
+    unsigned sockets = 0; // that hold it
     kapi_u32 addr_generation = 1;
     kapi_u16 port_low = 32768, port_high = 60999;
     struct Address {
@@ -109,6 +111,22 @@ public:
     bool start_unload(kapi_module &module);
     void unload_done(kapi_module &module);
 
+    /**
+     * Stands still for a time: none of its tasks runs, arriving packets wait, timers are late. One that sleeps (a suspend)
+     * does not notice the time by its monotonic clock, and its timers wait as much longer.
+     */
+    void pause(std::uint64_t duration_ns, bool sleeps);
+    bool is_paused() const { return resumes_at_ns_ != 0; }
+    std::uint64_t resumes_at_ns() const { return resumes_at_ns_; }
+    void hold(TaskRef task) { held_.push_back(std::move(task)); } // until it goes on
+    /** Its monotonic clock, and when in the world's time that will show local_ns if nothing happens to it. */
+    std::uint64_t now_ns() const;
+    std::uint64_t world_time(std::uint64_t local_ns) const;
+    /** Its wall clock, which its administrator may set; nanoseconds from the world's. */
+    std::int64_t real_offset_ns = 0;
+    /** How far its processors' clocks for tracing are apart at most. */
+    std::uint64_t local_clock_spread_ns = 0;
+
     /** Stops as if the power failed: tasks, memory and TCP are gone, nobody is told. From outside of its tasks. */
     void crash();
     /** Called by the world at its end: nothing may be left. */
@@ -128,11 +146,13 @@ public:
     unsigned live_streams = 0, live_listeners = 0, live_sockets = 0, live_pages = 0, live_queues = 0;
 
 private:
+    kapi_net &make_net(bool initial);
     struct Dying {
         kapi_rcu *head;
         void (*release)(kapi_rcu *);
         std::vector<std::pair<std::weak_ptr<Task>, std::uint64_t>> readers; // atomic tasks and their quiet_states then
     };
+    void resume();
     void try_release(std::uint64_t key);
     void release_now(std::uint64_t key);
 
@@ -146,6 +166,10 @@ private:
     std::map<std::uint64_t, Dying> dying_;
     std::map<void *, void (*)(void *)> host_objects_;
     std::uint64_t next_dying_ = 1;
+    std::vector<TaskRef> held_;         // that would run were it not paused
+    std::uint64_t resumes_at_ns_ = 0;   // 0: not paused
+    std::uint64_t asleep_since_ns_ = 0; // its own time; 0: its clock goes on
+    std::uint64_t clock_lag_ns_ = 0;    // its monotonic clock behind the world's
     unsigned generation_ = 0; // counts crashes: timers of an earlier life do nothing
     WaitList released_;
 };

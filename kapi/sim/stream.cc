@@ -106,7 +106,7 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
     tcb->ops = *ops;
     tcb->context = context;
     tcb->attached = true;
-    network.tcbs.push_back(tcb);
+    network.add(tcb);
     tcb->connect();
     kapi_stream *made = make_stream(tcb);
     enter_any("kapi_stream_connect"); // the peer may answer before the caller knows its stream
@@ -158,9 +158,12 @@ void kapi_listener_close(struct kapi_listener *listener) noexcept
         broken("a listener is closed that was not stopped");
     if (listener->accepting)
         broken("a listener is closed while somebody accepts from it");
-    for (const auto &tcb : w.network().tcbs)
-        if (tcb->listener == listener)
-            tcb->listener = nullptr;
+    for (const auto &tcb : w.network().tcbs()) {
+        if (tcb->listener != listener)
+            continue;
+        tcb->listener = nullptr;
+        tcb->orphan = true; // no call of core will ever end what is still being opened
+    }
     for (const auto &tcb : std::exchange(listener->queue, {})) {
         Locked locked(*tcb);
         let_go(*tcb, true);

@@ -14,6 +14,7 @@ constexpr unsigned kSynRetries = 6;
 constexpr unsigned kRetries = 15; // as net.ipv4.tcp_retries2
 constexpr unsigned kOrphanRetries = 8;
 constexpr std::uint64_t kRetransmitNs = 200 * kMillisecond;
+constexpr std::uint64_t kSlowestTripNs = 3 * kSecond;
 constexpr std::uint64_t kLongestRetransmitNs = 120 * kSecond;
 constexpr std::uint64_t kTimeWaitNs = kSecond;       // shorter than real: simulated hosts make many connections
 constexpr std::uint64_t kOrphanNs = 60 * kSecond;
@@ -28,7 +29,8 @@ kapi_u32 first_sequence_number(Random &random)
 } // namespace
 
 Tcb::Tcb(World &w, kapi_net &n, const kapi_addr &l, const kapi_addr &r)
-    : world(w), net(&n), node(n.node), local(l), remote(r), last_heard_ns(w.now_ns())
+    : world(w), net(&n), node(n.node), local(l), remote(r), retransmit_ns(kRetransmitNs),
+      last_heard_ns(n.node->now_ns())
 {
     static constexpr kapi_u32 kSegmentSizes[] = {536, 1448, 16384, 65536};
     Random &random = w.host_random();
@@ -146,8 +148,13 @@ void Tcb::send_data(kapi_u32 length)
     packet.payload.resize(length);
     copy_out(next, packet.payload.data(), length);
     next += length;
-    if (before(sent_max, next))
+    if (before(sent_max, next)) {
         sent_max = next;
+        if (!timed_since_ns) {
+            timed_seq = next;
+            timed_since_ns = world.now_ns();
+        }
+    }
     send_packet(std::move(packet));
     if (dies)
         network_reset();
@@ -265,13 +272,13 @@ std::uint64_t Tcb::timeout_ns() const
         break;
     }
     if (una != next || next != write_seq + fin_queued)
-        return backed_off(kRetransmitNs); // unacknowledged, or a closed window to probe
+        return backed_off(retransmit_ns); // unacknowledged, or a closed window to probe
     if (orphan)
         return now + kOrphanNs;
     if (!attached || !options.keepalive_idle_s)
         return 0;
     return probes ? now + options.keepalive_interval_s * kSecond
-                  : std::max(now, last_heard_ns + options.keepalive_idle_s * kSecond);
+                  : node->world_time(last_heard_ns + options.keepalive_idle_s * kSecond);
 }
 
 void Tcb::set_timer()
@@ -320,7 +327,7 @@ void Tcb::handle_timeout()
         send_ack(una - 1);
     } else if (orphan) {
         return close(0);
-    } else if (world.now_ns() >= last_heard_ns + options.keepalive_idle_s * kSecond) {
+    } else if (node->now_ns() >= last_heard_ns + options.keepalive_idle_s * kSecond) {
         if (++probes > options.keepalive_count) {
             reset_peer();
             return close(-KAPI_ETIMEDOUT);
@@ -380,7 +387,7 @@ void Tcb::handle_packet(const Packet &packet)
             send_reset(packet.acked);
         return;
     }
-    last_heard_ns = world.now_ns();
+    last_heard_ns = node->now_ns();
     if (state == TcpState::syn_sent)
         return handle_syn_sent(packet);
     if (state == TcpState::syn_received && !handle_syn_received(packet))
@@ -471,6 +478,16 @@ void Tcb::established()
         tell_acked();
 }
 
+/** Too long when something was lost, which is forgotten again. */
+void Tcb::measure_round_trip()
+{
+    if (timed_since_ns && !before(una, timed_seq)) {
+        std::uint64_t trip_ns = world.now_ns() - timed_since_ns;
+        retransmit_ns = std::max({kRetransmitNs, std::min(3 * trip_ns, kSlowestTripNs), retransmit_ns / 8 * 7});
+        timed_since_ns = 0;
+    }
+}
+
 void Tcb::release_acked()
 {
     while (!out.empty() && !before(una, out.front().seq + out.front().length)) {
@@ -496,6 +513,7 @@ void Tcb::handle_ack(const Packet &packet)
         return;
     }
     una = acked;
+    measure_round_trip();
     if (before(next, una))
         next = una;
     backoff = retries = 0;
@@ -651,7 +669,7 @@ void Tcb::close(int why)
     state = TcpState::closed;
     world.cancel(timer);
     auto self = shared_from_this(); // the list may hold the last reference
-    world.network().tcbs.remove(self);
+    world.network().remove(*self);
     tell_pending();
 }
 

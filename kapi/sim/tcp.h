@@ -39,6 +39,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     Tcb(World &world, kapi_net &net, const kapi_addr &local, const kapi_addr &remote);
 
     World &world;
+    std::list<TcbRef>::iterator place; // in the network's list
     kapi_net *net;
     Node *node;
     kapi_addr local, remote;
@@ -78,7 +79,10 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     TimerId timer;
     bool timer_retransmits = false; // or probes a closed window
     unsigned backoff = 0, retries = 0, probes = 0;
-    std::uint64_t last_heard_ns;
+    std::uint64_t retransmit_ns;       // without an acknowledgement; grows with the round trips
+    kapi_u32 timed_seq = 0;            // acknowledged: a round trip is over
+    std::uint64_t timed_since_ns = 0;  // 0: none is measured
+    std::uint64_t last_heard_ns; // on the machine's clock
     kapi_u32 recover = 0; // no second fast retransmission before this is acknowledged
 
     kapi_listener *listener = nullptr; // while it waits to be accepted
@@ -126,6 +130,7 @@ private:
     void handle_data(const Packet &packet);
     void handle_timeout();
     void release_acked();
+    void measure_round_trip();
     void send_packet(Packet packet) const;
     void send_data(kapi_u32 length);
     void send_syn();

@@ -31,13 +31,15 @@ bool touch(const kapi_msg &msg, std::size_t size)
 
 } // namespace
 
-kapi_sk *make_sk()
+kapi_sk *make_sk(kapi_net &net)
 {
     static kapi_u64 inode = 1000;
     Node *node = Node::current();
     node->live_sockets++;
     auto *sk = new kapi_sk{};
     sk->node = node;
+    sk->net = &net;
+    net.sockets++;
     sk->inode = inode++;
     node->adopt(sk, [](void *object) { delete static_cast<kapi_sk *>(object); });
     return sk;
@@ -74,6 +76,7 @@ void kapi_sk_put(struct kapi_sk *sk) noexcept
     if (sk->destructor)
         sk->destructor(sk->core);
     sk->node->live_sockets--;
+    sk->net->sockets--;
     sk->node->disown(sk);
     delete sk;
 }

@@ -39,6 +39,7 @@ struct kapi_optval {
 
 struct kapi_sk {
     sim::Node *node = nullptr;
+    kapi_net *net = nullptr;
     void (*destructor)(void *core) = nullptr;
     void *core = nullptr; // the core's object, given to the destructor
     unsigned references = 1;
@@ -72,7 +73,7 @@ private:
     std::vector<kapi_waiter *> watches_;
 };
 
-/** A socket on the current node, with one reference for its file. */
-kapi_sk *make_sk();
+/** A socket on the current node, with one reference for its file; it holds its namespace. */
+kapi_sk *make_sk(kapi_net &net);
 
 } // namespace sim

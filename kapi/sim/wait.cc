@@ -5,8 +5,9 @@
 
 #include <new>
 
+#include "node.h"
 #include "user.h"
-#include "world.h"
+
 
 namespace sim {
 
@@ -89,7 +90,7 @@ int kapi_waitq_active(struct kapi_waitq *queue) noexcept
 
 void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcept
 {
-    enter_task("kapi_wait_begin");
+    enter_sleep("kapi_wait_begin");
     Queue &list = inside(queue);
     list.first = new (waiter->opaque) Waiter{&list, list.first, World::current_task(), nullptr, false};
     enter_any("kapi_wait_begin");
@@ -115,11 +116,11 @@ int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
         }
         if (task.signal_pending)
             return -KAPI_EINTR;
-        if (w.now_ns() >= deadline_ns)
+        if (task.node->now_ns() >= deadline_ns)
             return -KAPI_ETIMEDOUT;
         if (w.options().spurious_wakeups && w.host_random().one_in(64))
             return 0; // another waiter's condition: the kernel wakes all
-        w.park(deadline_ns);
+        w.park(deadline_ns == KAPI_FOREVER ? KAPI_FOREVER : task.node->world_time(deadline_ns));
     }
 }
 

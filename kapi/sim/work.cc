@@ -58,6 +58,17 @@ void start_some(Node &node, kapi_workqueue &queue)
     }
 }
 
+void start_timer(Node &node, kapi_workqueue &queue, kapi_work *work, kapi_u64 due_ns)
+{
+    node.pending_works[work].timer = node.world().at(node.world_time(due_ns), [&node, &queue, work, due_ns] {
+        if (node.now_ns() < due_ns)
+            return start_timer(node, queue, work, due_ns); // the machine slept meanwhile
+        node.pending_works[work].timer = {};
+        queue.waiting.push_back(work);
+        start_some(node, queue);
+    });
+}
+
 void arm(Node &node, kapi_workqueue &queue, kapi_work *work, kapi_u64 delay_ns)
 {
     PendingWork &pending = node.pending_works[work];
@@ -71,11 +82,7 @@ void arm(Node &node, kapi_workqueue &queue, kapi_work *work, kapi_u64 delay_ns)
     }
     // Timers of the host are late by up to a tick, never early.
     kapi_u64 late_ns = node.world().host_random().below(kMillisecond);
-    pending.timer = node.world().after(delay_ns + late_ns, [&node, &queue, work] {
-        node.pending_works[work].timer = {};
-        queue.waiting.push_back(work);
-        start_some(node, queue);
-    });
+    start_timer(node, queue, work, node.now_ns() + delay_ns + late_ns);
 }
 
 Node &node_of(kapi_work *work)

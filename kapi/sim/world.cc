@@ -115,6 +115,8 @@ void World::run_one_task()
     ready_.pop_back();
     if (task->state != TaskState::ready)
         return; // its machine crashed
+    if (task->node->is_paused())
+        return task->node->hold(std::move(task));
     now_ns_ += schedule_random_.below(1000);
     if (++steps_ > options_.max_steps)
         fail("%llu steps: a livelock", static_cast<unsigned long long>(steps_));
@@ -255,6 +257,11 @@ void World::make_ready(Task &task)
         return;
     task.state = TaskState::ready;
     ready_.push_back(task.shared_from_this());
+}
+
+void World::continue_tasks(const std::vector<TaskRef> &tasks)
+{
+    ready_.insert(ready_.end(), tasks.begin(), tasks.end());
 }
 
 void World::park(std::uint64_t until_ns)

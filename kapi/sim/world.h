@@ -53,6 +53,8 @@ public:
     const std::vector<std::unique_ptr<Node>> &nodes() const { return nodes_; }
     Network &network() { return *network_; }
 
+    unsigned next_net() { return next_net_++; } // a number for a namespace
+
     std::uint64_t seed() const { return seed_; }
     std::uint64_t now_ns() const { return now_ns_; }
     const Options &options() const { return options_; }
@@ -81,6 +83,7 @@ public:
     void sleep(std::uint64_t duration_ns);                    // a pause of a simulated program
     void park(std::uint64_t until_ns);                        // until make_ready or the time
     void make_ready(Task &task);
+    void continue_tasks(const std::vector<TaskRef> &tasks);   // that were ready when their machine was paused
     void signal(Task &task);                                  // a signal for its program
     void forget_tasks(const Node &node);                      // they stop where they are: a crash
 
@@ -110,6 +113,7 @@ private:
     std::uint64_t last_hung_check_ns_ = 0;
     std::uint64_t next_serial_ = 1;
     std::uint32_t next_task_ = 1;
+    unsigned next_net_ = 1;
     std::map<TimerId, std::function<void()>> timers_;
     std::vector<TaskRef> tasks_;  // all that are not done
     std::vector<TaskRef> ready_;

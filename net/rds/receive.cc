@@ -197,8 +197,9 @@ Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
         for (unsigned i = 0; i < trace_count_; i++) {
             u8 position = traces_[i];
             trace.rx_trace_pos[i] = position;
+            u64 from = incoming.trace_ns[position];
             u64 until = position == 2 ? kapi_local_clock_ns() : incoming.trace_ns[position + 1];
-            trace.rx_trace[i] = until - incoming.trace_ns[position];
+            trace.rx_trace[i] = until > from ? until - from : 0; // another processor's clock may be behind
         }
     }
     if (trace.rx_traces)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "inspect.h"
 
+#include <array>
+#include <bit>
 #include <cstdio>
 
 #include "net/rds/connection.h"
@@ -41,9 +43,13 @@ unsigned full_ports(RdsHost &host, const kapi_addr &remote)
 {
     unsigned count = 0;
     for_each_net(host, [&](rds::Net &net) {
-        if (auto map = net.maps.find(rds::Ip::from(remote.ip)))
-            for (unsigned port = 0; port < 65536; port++)
-                count += map->congested(static_cast<hw::u16>(port));
+        auto map = net.maps.find(rds::Ip::from(remote.ip));
+        if (!map)
+            return;
+        std::array<std::byte, rds::map_bytes> bits;
+        map->snapshot(bits.data());
+        for (std::byte byte : bits)
+            count += static_cast<unsigned>(std::popcount(std::to_integer<unsigned>(byte)));
     });
     return count;
 }

@@ -18,9 +18,28 @@ std::uint32_t check_of(const Label &label)
     return static_cast<std::uint32_t>(sum >> 32);
 }
 
-unsigned char pattern(const Label &label, std::size_t at)
+constexpr std::size_t kPatternStarts = 1 << 16, kPatternBytes = kPatternStarts + (1 << 20);
+
+/** What follows a label: a stretch of the same noise, from a place that the label tells. */
+const unsigned char *pattern(const Label &label)
 {
-    return static_cast<unsigned char>(label.check + at * 31 + (at >> 8));
+    static const std::vector<unsigned char> noise = [] {
+        std::vector<unsigned char> bytes(kPatternBytes);
+        sim::Random random(1);
+        for (auto &byte : bytes)
+            byte = static_cast<unsigned char>(random.next());
+        return bytes;
+    }();
+    return noise.data() + label.check % kPatternStarts;
+}
+
+/** Where two stretches differ; they do. */
+std::size_t first_difference(const unsigned char *a, const unsigned char *b)
+{
+    std::size_t i = 0;
+    while (a[i] == b[i])
+        i++;
+    return i;
 }
 
 } // namespace
@@ -33,8 +52,7 @@ std::vector<unsigned char> Ledger::compose(std::uint32_t from, std::uint32_t to_
     label.check = check_of(label);
     std::vector<unsigned char> bytes(size);
     std::memcpy(bytes.data(), &label, sizeof(label));
-    for (std::size_t i = sizeof(label); i < size; i++)
-        bytes[i] = pattern(label, i);
+    std::memcpy(bytes.data() + sizeof(label), pattern(label), size - sizeof(label));
     return bytes;
 }
 
@@ -53,10 +71,10 @@ void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, 
     std::memcpy(&label, bytes, sizeof(label));
     if (label.magic != kMagic || label.check != check_of(label) || label.size != size)
         sim::broken("a message arrived damaged");
-    for (std::size_t i = sizeof(label); i < size; i++)
-        if (bytes[i] != pattern(label, i))
-            sim::broken("message %llu of socket %u arrived with byte %zu of %zu changed",
-                        static_cast<unsigned long long>(label.number), label.from, i, size);
+    if (std::memcmp(bytes + sizeof(label), pattern(label), size - sizeof(label)))
+        sim::broken("message %llu of socket %u arrived with byte %zu of %zu changed",
+                    static_cast<unsigned long long>(label.number), label.from,
+                    sizeof(label) + first_difference(bytes + sizeof(label), pattern(label)), size);
     if (label.to_node != node || label.to_port != port)
         sim::broken("a message for node %u port %u arrived at node %u port %u", label.to_node, label.to_port, node,
                     port);

@@ -31,7 +31,7 @@ constexpr unsigned kFullCampaign = 100; // so many seeds take every transition
 
 /** What the worker processes tell the one that started them. */
 struct Shared {
-    std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads, faults;
+    std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads, net_deletions, faults;
     std::atomic<std::uint64_t> seed_of_job[kMostJobs];
     std::time_t end_time;
     std::atomic<unsigned long> transitions[kMostTransitions];
@@ -105,10 +105,12 @@ int show(std::uint64_t seed)
     std::fflush(stdout);
     Outcome outcome = run_and_replay(seed, true);
     std::printf("kept its promises: %llu messages in %.1f simulated seconds, %llu connections, %llu resets, "
-                "%llu crashes, %llu reloads, %llu allocation failures; trace hash %016llx of %llu events, replayed\n",
+                "%llu crashes, %llu reloads, %llu namespace deletions, %llu allocation failures; trace hash %016llx of "
+                "%llu events, replayed\n",
                 static_cast<unsigned long long>(outcome.messages), outcome.simulated_seconds,
                 static_cast<unsigned long long>(outcome.connections), static_cast<unsigned long long>(outcome.resets),
                 static_cast<unsigned long long>(outcome.crashes), static_cast<unsigned long long>(outcome.reloads),
+                static_cast<unsigned long long>(outcome.net_deletions),
                 static_cast<unsigned long long>(outcome.allocation_faults),
                 static_cast<unsigned long long>(outcome.hash), static_cast<unsigned long long>(outcome.events));
     return 0;
@@ -139,6 +141,7 @@ void work(Shared &shared, unsigned job, const Arguments &arguments)
         shared.connections += outcome.connections;
         shared.crashes += outcome.crashes;
         shared.reloads += outcome.reloads;
+        shared.net_deletions += outcome.net_deletions;
         shared.faults += outcome.allocation_faults;
         add_transitions(shared);
         if (shared.done % kProgressEvery == 0) {
@@ -227,14 +230,16 @@ int main(int argc, char **argv)
     std::time_t began = std::time(nullptr);
     auto failures = run_workers(shared, arguments);
     std::printf("seeds %llu to %llu: %llu kept their promises, %zu failed, in %lld s; %llu messages, %llu events, "
-                "%llu connections, %llu resets, %llu crashes, %llu reloads, %llu allocation failures\n",
+                "%llu connections, %llu resets, %llu crashes, %llu reloads, %llu namespace deletions, "
+                "%llu allocation failures\n",
                 static_cast<unsigned long long>(arguments.first),
                 static_cast<unsigned long long>(shared.next - 1),
                 static_cast<unsigned long long>(shared.done), failures.size(),
                 static_cast<long long>(std::time(nullptr) - began), static_cast<unsigned long long>(shared.messages),
                 static_cast<unsigned long long>(shared.events), static_cast<unsigned long long>(shared.connections),
                 static_cast<unsigned long long>(shared.resets), static_cast<unsigned long long>(shared.crashes),
-                static_cast<unsigned long long>(shared.reloads), static_cast<unsigned long long>(shared.faults));
+                static_cast<unsigned long long>(shared.reloads),
+                static_cast<unsigned long long>(shared.net_deletions), static_cast<unsigned long long>(shared.faults));
     bool all_taken = print_coverage(shared);
     return failures.empty() && (all_taken || shared.done < kFullCampaign) ? 0 : 1;
 }

@@ -102,6 +102,51 @@ bool RdsHost::unload_soon()
     return false;
 }
 
+RdsHost::Net &RdsHost::net(const kapi_net &host)
+{
+    auto found = std::find_if(nets_.begin(), nets_.end(), [&](const Net &net) { return net.host == &host; });
+    if (found == nets_.end())
+        sim::broken("RDS is not in this namespace");
+    return *found;
+}
+
+int RdsHost::add_net(kapi_net &host)
+{
+    Net made{&host, nullptr, nullptr};
+    if (int err = rds_net_create(&host, &made.rds))
+        return err;
+    if (int err = rds_tcp_net_create(&host, &made.tcp)) {
+        rds_net_destroy(made.rds);
+        return err;
+    }
+    nets_.push_back(made);
+    return 0;
+}
+
+/** A socket in its last moments still holds its namespace. */
+bool RdsHost::wait_for_sockets(sim::World &world, const std::vector<kapi_net *> &hosts)
+{
+    auto held = [&] { return std::any_of(hosts.begin(), hosts.end(), [](const kapi_net *h) { return h->sockets; }); };
+    for (int i = 0; i < 100 && held(); i++)
+        world.sleep(10 * sim::kMillisecond);
+    return !held();
+}
+
+bool RdsHost::delete_nets(const std::vector<kapi_net *> &hosts)
+{
+    if (!wait_for_sockets(node_.world(), hosts))
+        return false;
+    for (kapi_net *host : hosts)
+        rds_tcp_net_destroy(std::exchange(net(*host).tcp, nullptr));
+    for (kapi_net *host : hosts) {
+        rds_net_destroy(net(*host).rds);
+        std::erase_if(nets_, [&](const Net &net) { return net.host == host; });
+    }
+    for (kapi_net *host : hosts)
+        node_.remove_net(*host);
+    return true;
+}
+
 void RdsHost::forget()
 {
     rds_ = tcp_ = nullptr;
@@ -147,11 +192,11 @@ kapi_addr address_of(const unsigned char *name, int size)
 
 // ---- sockets
 
-int RdsSocket::open(std::size_t net)
+int RdsSocket::open(kapi_net &net)
 {
     if (!kapi_module_get(&host_.rds_module()))
         return -KAPI_EAFNOSUPPORT;
-    kapi_sk *sk = sim::make_sk();
+    kapi_sk *sk = sim::make_sk(net);
     if (int err = rds_socket_create(host_.net(net).rds, sk, &core_)) {
         kapi_sk_put(sk);
         kapi_module_put(&host_.rds_module());
@@ -235,6 +280,7 @@ long RdsSocket::receive(void *data, std::size_t size, kapi_addr *from, unsigned 
         std::memcpy(&done, control.data.data(), std::min(sizeof(done), control.data.size()));
         cookies->insert(cookies->end(), done.cookies, done.cookies + done.num);
     }
+    control_ = std::move(msg.control);
     if (from)
         *from = address_of(call.name, call.name_length);
     if (flags_out)

@@ -33,10 +33,19 @@ public:
         rds_net *rds;
         rds_tcp_net *tcp;
     };
-    Net &net(std::size_t index = 0) { return nets_[index]; }
+    Net &net(const kapi_net &host);
+    Net &net() { return net(node_.initial_net()); }
+    /** RDS in a namespace that was just made. 0, or an error; then nothing of RDS is left in it. */
+    int add_net(kapi_net &host);
+    /**
+     * Namespaces that no program is in any more end together, as in the kernel: first each loses RDS over TCP, then RDS,
+     * then the rest. False when a socket holds one for long; then all remain.
+     */
+    bool delete_nets(const std::vector<kapi_net *> &hosts);
     kapi_module &rds_module() { return *rds_; }
 
 private:
+    static bool wait_for_sockets(sim::World &world, const std::vector<kapi_net *> &hosts);
     int load_rds();
     int load_tcp();
     void unload_tcp_nets();
@@ -55,7 +64,8 @@ public:
     RdsSocket(const RdsSocket &) = delete;
     RdsSocket &operator=(const RdsSocket &) = delete;
 
-    int open(std::size_t net = 0);
+    int open(kapi_net &net);
+    int open() { return open(host_.node().initial_net()); }
     int bind(const kapi_addr &addr);
     int connect(const kapi_addr &addr);
     long send(const void *data, std::size_t size, const kapi_addr &to, unsigned flags = 0);
@@ -69,6 +79,8 @@ public:
         std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
         std::uint64_t stall_ns = 0;
     } trouble;
+    /** What else the last receive() told. */
+    const std::vector<kapi_msg::Control> &control() const { return control_; }
     unsigned poll();
     int set_option(int name, const void *value, int size);
     int get_option(int name, void *value, int *size);
@@ -85,6 +97,7 @@ private:
     RdsHost &host_;
     kapi_sk *sk_ = nullptr;
     rds_socket *core_ = nullptr;
+    std::vector<kapi_msg::Control> control_;
 };
 
 /** A socket address as programs write it. */

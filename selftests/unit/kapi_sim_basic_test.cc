@@ -287,6 +287,66 @@ TEST_F(Sim, crash__takes_everything_along)
     world.run_for(sim::kSecond);
 }
 
+/** A work that notes when it ran. */
+struct LateWork {
+    kapi_work work{}; // first, so that the work tells the object
+    std::uint64_t ran_world_ns = 0, ran_local_ns = 0;
+
+    static void run(kapi_work *work)
+    {
+        auto &self = *reinterpret_cast<LateWork *>(work);
+        self.ran_world_ns = sim::world().now_ns();
+        self.ran_local_ns = kapi_now_ns();
+    }
+};
+
+/** Runs a work that is due in a second on a machine that is paused for ten. */
+LateWork run_late(sim::World &world, sim::Node &node, bool sleeps)
+{
+    static LateWork late;
+    late = {};
+    kapi_workqueue *queue = nullptr;
+    world.spawn(node, "setup", [&] {
+        queue = kapi_workqueue_create("q");
+        kapi_work_init(&late.work, &LateWork::run);
+        kapi_work_queue(queue, &late.work, sim::kSecond);
+    });
+    world.run_for(500 * sim::kMillisecond);
+    node.pause(10 * sim::kSecond, sleeps);
+    world.run_for(9 * sim::kSecond);
+    EXPECT_EQ(late.ran_world_ns, 0u);
+    world.run_for(3 * sim::kSecond);
+    world.spawn(node, "end", [&] { kapi_workqueue_destroy(queue); });
+    world.run_for(sim::kMillisecond);
+    return late;
+}
+
+TEST_F(Sim, pause__makes_timers_late)
+{
+    std::uint64_t began = world.now_ns();
+    LateWork late = run_late(world, a, false);
+    EXPECT_NEAR(static_cast<double>(late.ran_world_ns - began), 10.5e9, 1e7);
+    EXPECT_EQ(late.ran_local_ns, late.ran_world_ns);
+}
+
+TEST_F(Sim, pause__asleep_is_no_time)
+{
+    std::uint64_t began = world.now_ns();
+    LateWork late = run_late(world, a, true);
+    EXPECT_NEAR(static_cast<double>(late.ran_world_ns - began), 11e9, 1e7);
+    EXPECT_NEAR(static_cast<double>(late.ran_local_ns - began), 1e9, 1e7);
+}
+
+TEST_F(Sim, clock__real_one_jumps_and_monotonic_one_does_not)
+{
+    run(a, [&] {
+        kapi_u64 real = kapi_real_ns(), now = kapi_now_ns();
+        a.real_offset_ns = -static_cast<std::int64_t>(1000 * sim::kSecond);
+        EXPECT_NEAR(static_cast<double>(real) - static_cast<double>(kapi_real_ns()), 1e12, 1e6);
+        EXPECT_GE(kapi_now_ns(), now);
+    });
+}
+
 TEST_F(Sim, module__unloads_only_unreferenced)
 {
     kapi_module &module = a.load_module("m");

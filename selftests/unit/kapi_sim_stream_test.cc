@@ -140,6 +140,32 @@ TEST_P(Stream, bytes__arrive_in_order_over_a_lossy_link)
     close_all();
 }
 
+TEST_P(Stream, bytes__take_their_time_over_a_slow_link)
+{
+    sim::Link &link = world.network().link(a, b);
+    link.bytes_per_s = 50'000;
+    link.delay_ns = 300 * sim::kMillisecond;
+    connect();
+    std::uint64_t began = world.now_ns();
+    std::string there = text(100'000);
+    run(a, [&] { send(a, client, there); }, 600 * sim::kSecond);
+    EXPECT_TRUE(world.run_until([&] { return server.received == there; }, 600 * sim::kSecond));
+    EXPECT_GE(world.now_ns() - began, 2 * sim::kSecond);
+    EXPECT_LE(world.now_ns() - began, 20 * sim::kSecond); // no flood of what was sent again
+    close_all();
+}
+
+TEST_P(Stream, pause__lets_bytes_wait)
+{
+    connect();
+    b.pause(10 * sim::kSecond, false);
+    run(a, [&] { send(a, client, "hello"); });
+    world.run_for(9 * sim::kSecond);
+    EXPECT_EQ(server.received, "");
+    EXPECT_TRUE(world.run_until([&] { return server.received == "hello"; }, 2 * sim::kSecond));
+    close_all();
+}
+
 TEST_P(Stream, window__closes_when_rx_declines_and_opens_after_resume)
 {
     kapi_stream_options options{};

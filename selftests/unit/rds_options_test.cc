@@ -320,4 +320,26 @@ TEST_F(Options, info__messages_of_both_families)
     });
 }
 
+TEST_F(Options, rx_trace__is_never_negative)
+{
+    a.local_clock_spread_ns = sim::kMillisecond; // one processor delivers, another one receives
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 7)), 0);
+        rds_abi_rx_trace_so traces{1, {RDS_ABI_RX_DGRAM_DELIVERED, 0, 0}};
+        ASSERT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
+        for (int i = 0; i < 20; i++) {
+            EXPECT_EQ(send(socket, "x", "10.0.0.1", 7), 1);
+            char byte;
+            std::vector<std::uint32_t> cookies; // makes room for control messages
+            EXPECT_EQ(socket.receive(&byte, 1, nullptr, 0, nullptr, &cookies), 1);
+            ASSERT_EQ(socket.control().size(), 1u);
+            rds_abi_cmsg_rx_trace trace;
+            std::memcpy(&trace, socket.control()[0].data.data(), sizeof(trace));
+            EXPECT_LT(trace.rx_trace[0], sim::kSecond);
+        }
+    });
+}
+
 } // namespace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a seed makes of a run, and what the run was like.
+#pragma once
+
+#include <kapi/sim/sim.h>
+
+#include <cstdint>
+#include <string>
+
+struct Profile {
+    explicit Profile(sim::Random &random);
+
+    unsigned nodes, sockets;       // sockets in each namespace
+    bool cluster;                  // more machines than that each program could talk to all
+    unsigned namespaces;           // of each node, the initial one included
+    unsigned messages;             // each program sends so many while there are faults
+    std::size_t largest;           // bytes of a message
+    kapi_u32 sndbuf, rcvbuf;       // of sockets
+    bool slow_receivers, nonblocking;
+    std::uint64_t fault_time_ns;   // faults happen for so long
+    unsigned faults;               // so many
+    bool crashes, reloads, buffers, cuts, resets, net_deletions;
+    bool pauses, clock_jumps;      // a machine stands still or sleeps; its wall clock is set
+    std::uint64_t reset_after;     // bytes of a connection
+    unsigned lose_one_in;
+    std::uint64_t fail_one_in;     // allocations
+    bool zerocopy, bad_memory;     // programs send from their own pages; their memory faults and stalls
+    bool reopens;                  // sockets close and open again under traffic
+    bool famines;                  // for moments there is next to no memory, the first when everything begins
+    bool hot;                      // everybody sends to one socket, whose program is slow
+    bool uneven;                   // links differ by orders of magnitude, and so do the ways of connections
+    /** That all programs together send while there are faults, about. */
+    std::uint64_t bytes() const;
+    std::string describe() const;
+
+private:
+    void choose_faults(sim::Random &random);
+    void choose_extremes(sim::Random &random);
+    void choose_size(sim::Random &random);
+};
+
+struct Outcome {
+    std::uint64_t hash, messages, events, resets, connections, crashes, reloads, net_deletions, allocation_faults;
+    double simulated_seconds;
+};

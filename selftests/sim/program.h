@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+// A program with one socket: one thread sends, one receives.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "rds_host.h"
+
+struct Course;
+struct Site;
+
+class Program {
+public:
+    Program(Course &course, Site &site, unsigned index);
+
+    kapi_u16 port() const { return port_; }
+    unsigned rounds_done() const { return rounds_done_; }
+    std::uint32_t identity() const { return identity_; }
+
+    /** Opens and binds the socket. From a task of the machine, as all but crashed(). */
+    void open();
+    void start();
+    /** Ends its threads and closes the socket. */
+    void stop();
+    /** The machine is gone, and the program with it. */
+    void crashed();
+
+private:
+    void send_loop();
+    bool send_to(const Site &to, std::size_t index);
+    bool say_one_more_round(unsigned round);
+    bool knows(const Site &to) const;
+    bool may_be(long error) const;
+    long try_to_send(const kapi_addr &to);
+    std::size_t message_size();
+    void make_trouble(std::size_t size);
+    void receive_loop();
+    long receive();
+    void set_clocks();
+    void check_latency();
+    void take_back(const std::vector<std::uint32_t> &cookies);
+    void abandon_memory();
+
+    Course &course_;
+    Site &site_;
+    const kapi_u16 port_;
+    std::uint32_t identity_ = 0; // in the ledger
+    RdsSocket socket_;
+    bool stopping_ = false;
+    std::set<unsigned> sent_to_; // sites
+    unsigned rounds_done_ = 0;
+    sim::TaskRef sender_, receiver_;
+    // Not on the threads' stacks, which a crash abandons.
+    std::vector<unsigned char> incoming_;
+    kapi_addr incoming_from_{};
+    std::shared_ptr<std::vector<unsigned char>> outgoing_;
+    std::uint32_t next_cookie_ = 1;
+    std::map<std::uint32_t, std::shared_ptr<std::vector<unsigned char>>> pinned_; // until their cookies come back
+};

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+// A network namespace that ends while its peers send, and comes again.
+#include "rds_test.h"
+
+#include <kapi/errno.h>
+
+namespace {
+
+constexpr const char *kAddress = "10.0.0.9";
+constexpr kapi_u16 kPort = 4000;
+
+class Namespace : public RdsTest {
+protected:
+    void SetUp() override
+    {
+        run(b, [&] {
+            ASSERT_EQ(sender.open(), 0);
+            ASSERT_EQ(sender.bind(sim::address("10.0.0.2", kPort)), 0);
+            sender.sk().sndtimeo_ns = 10 * sim::kSecond;
+        });
+    }
+    void TearDown() override
+    {
+        run(b, [&] { sender.close(); });
+    }
+    kapi_net &make_net()
+    {
+        kapi_net &net = a.add_net();
+        net.add(sim::address(kAddress));
+        EXPECT_EQ(host_a.add_net(net), 0);
+        return net;
+    }
+    void open(RdsSocket &socket, kapi_net &net)
+    {
+        ASSERT_EQ(socket.open(net), 0);
+        ASSERT_EQ(socket.bind(sim::address(kAddress, kPort)), 0);
+        socket.sk().rcvtimeo_ns = 10 * sim::kSecond;
+    }
+
+    RdsSocket sender{host_b};
+};
+
+TEST_F(Namespace, deletion__frees_what_it_held_and_disturbs_nobody)
+{
+    std::size_t before = a.memory().bytes();
+    run(a, [&] {
+        kapi_net &net = make_net();
+        RdsSocket socket(host_a);
+        open(socket, net);
+        world.spawn(b, "sender", [&] {
+            for (int i = 0; i < 5; i++) // the last of them have nobody to go to
+                EXPECT_EQ(send(sender, "hello", kAddress, kPort), 5);
+        });
+        EXPECT_EQ(receive(socket), "hello");
+        EXPECT_EQ(send(socket, "back", "10.0.0.2", kPort), 4); // not acknowledged yet
+        socket.close();
+        ASSERT_TRUE(host_a.delete_nets({&net}));
+        a.rcu_barrier();
+    });
+    EXPECT_EQ(a.memory().bytes(), before);
+    run(a, [&] {
+        RdsSocket other(host_a);
+        ASSERT_EQ(other.open(), 0);
+        ASSERT_EQ(other.bind(sim::address("10.0.0.1", kPort)), 0);
+        EXPECT_EQ(send(other, "still here", "10.0.0.2", kPort), 10);
+    });
+}
+
+TEST_F(Namespace, deletion__of_several_at_once)
+{
+    run(a, [&] {
+        kapi_net &first = make_net(), &second = a.add_net();
+        ASSERT_EQ(host_a.add_net(second), 0);
+        EXPECT_TRUE(host_a.delete_nets({&first, &second}));
+    });
+    EXPECT_EQ(a.nets().size(), 1u);
+}
+
+TEST_F(Namespace, socket__keeps_it)
+{
+    run(a, [&] {
+        kapi_net &net = make_net();
+        RdsSocket socket(host_a);
+        open(socket, net);
+        EXPECT_FALSE(host_a.delete_nets({&net}));
+        socket.close();
+        EXPECT_TRUE(host_a.delete_nets({&net}));
+    });
+}
+
+TEST_F(Namespace, address__comes_again)
+{
+    for (int life = 0; life < 3; life++) {
+        std::string text = "life " + std::to_string(life);
+        run(a, [&] {
+            kapi_net &net = make_net();
+            RdsSocket socket(host_a);
+            open(socket, net);
+            auto task = world.spawn(b, "sender", [&] { EXPECT_GT(send(sender, text, kAddress, kPort), 0); });
+            EXPECT_EQ(receive(socket), text);
+            socket.close();
+            ASSERT_TRUE(host_a.delete_nets({&net}));
+        });
+        world.run_for(sim::kSecond); // what the peer sends before it knows of the end is given up
+    }
+}
+
+} // namespace
