@@ -42,7 +42,7 @@ def add_machine_options(add):
     add("--no-kvm", action="store_true", help="emulate even where KVM works")
     add("--time-scale", type=float, default=float(os.environ.get("LAB_TIME_SCALE", "1")),
         help="stretches every time bound (default 1, or $LAB_TIME_SCALE)")
-    add("--seed", type=int, default=1, help="of the links' faults (default 1)")
+    add("--seed", type=int, default=1, help="of the links' faults, and $SEED of the scenes (default 1)")
 
 
 def parse_arguments(words):

@@ -177,7 +177,7 @@ class Boot:
         """The payload that starts a shell script: environment, then the words of the command."""
         kernel, suite = self.specs[name]
         words = {"HOST": name, "HOSTS": " ".join(self.specs), "KVER": kernel.name, "SUITE": suite,
-                 "TIME_SCALE": f"{max(1, self.options.time_scale):g}"}
+                 "TIME_SCALE": f"{max(1, self.options.time_scale):g}", "SEED": f"{self.options.seed}"}
         for index, (other, (other_kernel, other_suite)) in enumerate(self.specs.items(), 1):
             words |= {f"KVER_{other}": other_kernel.name, f"SUITE_{other}": other_suite,
                       f"IP_{other}": f"10.0.0.{index}", f"IP6_{other}": f"fd00::{index}",

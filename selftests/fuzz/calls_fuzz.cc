@@ -36,6 +36,71 @@ kapi_addr any_address(Input &input)
     return sim::address(kAddresses[input.byte() % std::size(kAddresses)], static_cast<kapi_u16>(input.byte() % 6));
 }
 
+// A control message of a kind that there is, mostly of its size. What it points to is there: ranges of any memory.
+void add_control(Input &input, std::vector<std::uint8_t> &controls)
+{
+    static std::uint8_t ranges[1024 * sizeof(rds_abi_iovec)];
+    static const std::size_t sizes[] = {0, sizeof(rds_abi_rdma_args), sizeof(std::uint64_t), sizeof(rds_abi_get_mr_args)};
+    unsigned type = input.byte() % 14;
+    std::size_t size = type < std::size(sizes) ? sizes[type] : type == RDS_ABI_CMSG_ZCOPY_COOKIE ? 4 : sizeof(rds_abi_atomic_args);
+    std::uint8_t payload[2 * sizeof(rds_abi_atomic_args)] = {};
+    std::generate_n(payload, 16, [&] { return static_cast<std::uint8_t>(input.byte()); });
+    if (type == RDS_ABI_CMSG_RDMA_ARGS) {
+        auto &args = *reinterpret_cast<rds_abi_rdma_args *>(payload);
+        std::generate_n(ranges, 2 * sizeof(rds_abi_iovec), [&] { return static_cast<std::uint8_t>(input.byte()); });
+        args.remote_vec.bytes = input.byte() << 13;
+        args.local_vec_addr = reinterpret_cast<std::uintptr_t>(ranges);
+        args.nr_local = input.byte() * 5;
+    }
+    size = input.byte() % 8 ? size : input.byte() % sizeof(payload);
+    rds_abi_cmsghdr header{sizeof(header) + size, RDS_ABI_SOL_RDS, static_cast<int>(type)};
+    auto *bytes = reinterpret_cast<const std::uint8_t *>(&header);
+    controls.insert(controls.end(), bytes, bytes + sizeof(header));
+    controls.insert(controls.end(), payload, payload + size);
+    controls.resize(RDS_ABI_CMSG_ALIGN(controls.size()));
+}
+
+void any_send(Input &input, RdsSocket &socket, kapi_msg &msg, std::vector<std::uint8_t> controls)
+{
+    SocketName name(any_address(input));
+    rds_send call{&msg, msg.size, name.bytes, 0, controls.data(), controls.size(), 0};
+    call.name_length = input.byte() % 3 ? name.size : 0;
+    call.flags = input.byte() % 0x80;
+    unsigned more = input.byte();
+    call.flags |= (more % 4 ? RDS_ABI_MSG_DONTWAIT : 0) | (more & 0x40 ? RDS_ABI_MSG_ZEROCOPY : 0);
+    (void)rds_socket_sendmsg(socket.core(), &call);
+}
+
+void open(RdsSocket &socket)
+{
+    socket.open();
+    socket.sk().rcvtimeo_ns = socket.sk().sndtimeo_ns = sim::kMillisecond;
+}
+
+void other_call(Input &input, RdsSocket &socket, kapi_msg &msg)
+{
+    std::uint8_t argument = static_cast<std::uint8_t>(msg.size);
+    kapi_optval optval{&argument, argument % 8 ? sizeof(argument) : 0};
+    std::vector<std::uint8_t> controls;
+    switch (input.byte() % 8) {
+    case 0:
+        (void)rds_socket_ioctl(socket.core(), RDS_ABI_SIOCRDSSETTOS + input.byte() % 3, &optval);
+        return;
+    case 1:
+        socket.close();
+        return open(socket);
+    case 2:
+    case 3:
+        for (unsigned count = 1 + input.byte() % 3; count; count--)
+            add_control(input, controls);
+        return any_send(input, socket, msg, controls);
+    default:
+        (void)socket.poll();
+        socket.sk().rcvbuf = socket.sk().sndbuf = 100u << (input.byte() % 16);
+        socket.sk().zerocopy = input.byte() % 2;
+    }
+}
+
 void one_call(Input &input, RdsSocket &socket)
 {
     static std::uint8_t memory[70'000];
@@ -56,14 +121,9 @@ void one_call(Input &input, RdsSocket &socket)
         return;
     case 2:
     case 3: {
-        std::uint8_t control[64];
-        std::size_t length = input.byte() % sizeof(control);
-        std::generate_n(control, length, [&] { return static_cast<std::uint8_t>(input.byte()); });
-        SocketName name(any_address(input));
-        rds_send call{&msg, size, name.bytes, input.byte() % 3 ? name.size : 0, control, length, input.byte() % 0x80};
-        call.flags |= input.byte() % 4 ? RDS_ABI_MSG_DONTWAIT : 0;
-        (void)rds_socket_sendmsg(socket.core(), &call);
-        return;
+        std::vector<std::uint8_t> control(input.byte() % 64);
+        std::generate(control.begin(), control.end(), [&] { return static_cast<std::uint8_t>(input.byte()); });
+        return any_send(input, socket, msg, control);
     }
     case 4: {
         rds_receive call{};
@@ -83,10 +143,7 @@ void one_call(Input &input, RdsSocket &socket)
         return;
     }
     default:
-        (void)socket.poll();
-        socket.sk().rcvbuf = socket.sk().sndbuf = 100u << (input.byte() % 16);
-        socket.sk().zerocopy = input.byte() % 2;
-        return;
+        return other_call(input, socket, msg);
     }
 }
 
@@ -106,8 +163,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         std::vector<std::unique_ptr<RdsSocket>> sockets(3);
         for (auto &socket : sockets) {
             socket = std::make_unique<RdsSocket>(host);
-            socket->open();
-            socket->sk().rcvtimeo_ns = socket->sk().sndtimeo_ns = sim::kMillisecond;
+            open(*socket);
         }
         for (int calls = 0; calls < 60 && !input.empty(); calls++)
             one_call(input, *sockets[input.byte() % sockets.size()]);

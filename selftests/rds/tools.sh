@@ -10,22 +10,7 @@
 # lab: hosts=2 time=150
 # files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq
 
-# Programs fail here on purpose; verdict() judges.
-set +e
-
-count=0
-failed=0
-
-verdict() { # status name
-	count=$((count + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $count $2"
-		return
-	fi
-	failed=$((failed + 1))
-	echo "not ok $count $2"
-	sed 's/^/# /' out err
-}
+. verdicts
 
 # Runs a program with its output in files; its exit status in $status.
 run() {
@@ -158,5 +143,4 @@ local=$IP6_a peer=$IP6_b
 stress "IPv6" '.remote_address | test(":")' -t 2 -d 2 -v -q 5000
 connections -a $peer
 
-echo "1..$count"
-exit $((failed > 0))
+end_of_verdicts

@@ -6,22 +6,7 @@
 # lab: hosts=2 time=150
 # files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq
 
-# Programs fail here on purpose; verdict() judges.
-set +e
-
-count=0
-failed=0
-
-verdict() { # status name
-	count=$((count + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $count $2"
-		return
-	fi
-	failed=$((failed + 1))
-	echo "not ok $count $2"
-	sed 's/^/# /' out err
-}
+. verdicts
 
 # The same run from either side.
 stress() { # expression-of-jq options-of-a...
@@ -60,5 +45,4 @@ stress "$both" -D 8K -d 2 --rdma-use-once 1 -t 2
 stress "$both" -D 8K -d 2 --rdma-cache-mrs 1
 stress "$both" -D 8K -d 2 --rdma-alignment 12
 
-echo "1..$count"
-exit $((failed > 0))
+end_of_verdicts

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: GPL-2.0
+// A peer and a program, step by step: streams on any path, handshakes, messages, maps, resets, pauses, calls on sockets,
+// links and memory that fail. Each step is eight bytes: what, and seven that say how; the first eight say which address
+// is the larger one, and the seed. In the end the peer behaves, and
+// then a message must arrive in each direction, and the modules must unload without leaving a byte.
+#include <kapi/sim/sim.h>
+#include <kapi/stream.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/rds/uapi.h"
+#include "net/rds/wire.h"
+#include "selftests/sim/rds_host.h"
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t *data, std::size_t size, std::size_t max_size);
+
+namespace {
+
+using Step = std::array<std::uint8_t, 8>;
+constexpr std::size_t kMaxSteps = 64;
+constexpr unsigned kStreams = 8, kSockets = 3;
+constexpr kapi_u16 kRdsPort = 16385, kPeersPort = 500, kLastPort = 777;
+
+/** One stream of the peer. It hears headers, and reads only when it likes. */
+class Wire {
+public:
+    explicit Wire(sim::Node &node) : node_(node) {}
+    ~Wire() { close(true); }
+    Wire(const Wire &) = delete;
+    Wire &operator=(const Wire &) = delete;
+
+    void connect(const kapi_addr &from, const kapi_addr &to)
+    {
+        close(true);
+        sim::NodeScope scope(node_);
+        kapi_stream_options options{};
+        if (kapi_stream_connect(&node_.initial_net(), &from, &to, &options, &kOps, this, &stream_) != 0)
+            stream_ = nullptr;
+    }
+    void adopt(kapi_stream *stream)
+    {
+        close(true);
+        sim::NodeScope scope(node_);
+        stream_ = stream;
+        kapi_stream_options options{};
+        kapi_stream_attach(stream_, &options, &kOps, this);
+    }
+    void close(bool abort)
+    {
+        sim::NodeScope scope(node_);
+        if (stream_)
+            kapi_stream_close(std::exchange(stream_, nullptr), abort);
+        bytes_.clear();
+        probes_ = answers_ = texts_ = 0;
+        is_gone_ = is_deaf_ = false;
+    }
+    bool usable() const { return stream_ && !is_gone_; }
+    void read(bool on)
+    {
+        is_deaf_ = !on;
+        sim::NodeScope scope(node_);
+        if (on && stream_)
+            kapi_stream_resume(stream_);
+    }
+    /** As much as the stream takes; a message may so be cut anywhere. */
+    void send(const void *bytes, std::size_t size)
+    {
+        kapi_segment segment{static_cast<const unsigned char *>(bytes), nullptr, 0, static_cast<kapi_u32>(size)};
+        kapi_u32 end;
+        sim::NodeScope scope(node_);
+        if (usable() && kapi_stream_send(stream_, &segment, 1, 0, &end) < 0)
+            is_gone_ = true;
+    }
+    void send(const rds::Header &header, const std::string &payload)
+    {
+        std::string all(reinterpret_cast<const char *>(&header), sizeof(header));
+        all += payload;
+        send(all.data(), all.size());
+    }
+
+    // What was heard since it was connected, and not taken.
+    unsigned take_probes() { return std::exchange(probes_, 0); }
+    unsigned answers() const { return answers_; }
+    unsigned texts() const { return texts_; }
+
+private:
+    static const kapi_stream_ops kOps;
+    void parse()
+    {
+        rds::Header header;
+        while (bytes_.size() >= sizeof(header)) {
+            std::memcpy(&header, bytes_.data(), sizeof(header));
+            if (bytes_.size() < sizeof(header) + header.length)
+                return;
+            auto kind = rds::classify(header);
+            if (!kind)
+                sim::world().fail("heard what no peer sends");
+            probes_ += *kind == rds::MessageKind::probe;
+            answers_ += *kind == rds::MessageKind::probe_reply;
+            texts_ += kapi_u16{header.dport} == kLastPort;
+            bytes_.erase(0, sizeof(header) + header.length);
+        }
+    }
+
+    sim::Node &node_;
+    kapi_stream *stream_ = nullptr;
+    bool is_gone_ = false, is_deaf_ = false;
+    unsigned probes_ = 0, answers_ = 0, texts_ = 0;
+    std::string bytes_; // received, not parsed yet
+};
+
+const kapi_stream_ops Wire::kOps{
+    .rx =
+        [](void *context, kapi_rx *rx, kapi_size length) -> kapi_size {
+            Wire &self = *static_cast<Wire *>(context);
+            if (self.is_deaf_)
+                return 0;
+            std::size_t before = self.bytes_.size();
+            self.bytes_.resize(before + length);
+            kapi_rx_copy(rx, 0, self.bytes_.data() + before, length);
+            self.parse();
+            return length;
+        },
+    .acked = [](void *, kapi_u32) {},
+    .event =
+        [](void *context, kapi_stream_event event, int) {
+            static_cast<Wire *>(context)->is_gone_ |= event != KAPI_STREAM_ESTABLISHED;
+        },
+};
+
+/** Both machines, and what a step does to them. */
+class Course {
+public:
+    Course(sim::World &world, bool victim_is_larger)
+        : world_(world), peer_(world.add_node("peer")), node_(world.add_node("victim")), host_(node_),
+          peers_(sim::address(victim_is_larger ? "10.0.0.1" : "10.0.0.3")), own_(sim::address("10.0.0.2")),
+          peer_opens_(victim_is_larger)
+    {
+        peer_.initial_net().add(peers_);
+        node_.initial_net().add(own_);
+    }
+
+    sim::Node &node() { return node_; }
+    void run(const std::vector<Step> &steps);
+
+private:
+    kapi_addr at(const kapi_addr &addr, kapi_u16 port) const
+    {
+        kapi_addr result = addr;
+        result.port = port;
+        return result;
+    }
+    void listen(bool on);
+    void accept_all();
+    void step_of_peer(const Step &step);
+    void step_of_program(const Step &step);
+    void step_of_world(const Step &step);
+    void call(RdsSocket &socket, const Step &step);
+    void reload();
+    void open(RdsSocket &socket, kapi_u16 port);
+    void behave();
+    void shake_hands(Wire &wire, unsigned path);
+    bool heard(RdsSocket &socket);
+
+    sim::World &world_;
+    sim::Node &peer_, &node_;
+    RdsHost host_;
+    const kapi_addr peers_, own_;
+    const bool peer_opens_;
+    kapi_listener *listener_ = nullptr;
+    std::vector<std::unique_ptr<Wire>> wires_;
+    std::vector<std::unique_ptr<RdsSocket>> sockets_;
+    std::array<kapi_u64, kStreams> sequence_{};
+    kapi_u16 next_port_ = 30000; // a multiple of 8
+    std::vector<unsigned char> memory_ = std::vector<unsigned char>(1 << 20);
+};
+
+// ---- the peer
+
+void Course::listen(bool on)
+{
+    sim::NodeScope scope(peer_);
+    kapi_addr any = at(peers_, kRdsPort);
+    if (on) {
+        if (kapi_listen(&peer_.initial_net(), &any, 64, [](void *) {}, nullptr, &listener_) != 0)
+            world_.fail("the peer cannot listen");
+        return;
+    }
+    kapi_listener_stop(listener_);
+    kapi_listener_close(listener_);
+}
+
+void Course::accept_all()
+{
+    sim::NodeScope scope(peer_);
+    kapi_stream *stream;
+    while (kapi_accept(listener_, &stream) == 0) {
+        kapi_addr local, remote;
+        kapi_stream_addrs(stream, &local, &remote);
+        wires_[remote.port % kStreams]->adopt(stream);
+    }
+}
+
+rds::Header header_of(const Step &step, kapi_u64 sequence, kapi_u32 length)
+{
+    rds::Header header{};
+    header.sequence = sequence;
+    header.length = length;
+    header.sport = static_cast<kapi_u16>(step[3] % 4 ? kPeersPort : step[3] % 3);
+    header.dport = static_cast<kapi_u16>(step[4] % 8 > 2 ? 1000 + step[4] % kSockets : step[4] % 3);
+    header.flags = step[5] % 4 ? 0 : static_cast<kapi_u8>(step[6]);
+    return header;
+}
+
+void Course::step_of_peer(const Step &step)
+{
+    Wire &wire = *wires_[step[1] % kStreams];
+    kapi_u64 &sequence = sequence_[step[1] % kStreams];
+    kapi_u16 port = next_port_ = static_cast<kapi_u16>(next_port_ + 8);
+    accept_all();
+    switch (step[0] / 4 % 10) {
+    case 0:
+        wire.connect(at(peers_, static_cast<kapi_u16>(port + step[2] % 8)), at(own_, kRdsPort));
+        sequence = step[3] % 4 ? 0 : sequence;
+        return;
+    case 1:
+        return wire.close(step[2] % 2);
+    case 2: { // a handshake of one of ours, with any names
+        rds::Header header{};
+        bool is_reply = step[2] % 2;
+        header.sport = is_reply ? 0 : rds::probe_port;
+        header.dport = is_reply ? rds::probe_port : 0;
+        rds::write_handshake(header, step[3] % 4, static_cast<kapi_u8>(step[4] % 10), step[5] % 4);
+        return wire.send(header, "");
+    }
+    case 3: { // of another's, numbered, with any extension headers
+        rds::Header header{};
+        bool is_reply = step[2] % 2;
+        header.sequence = ++sequence;
+        header.sport = is_reply ? 0 : rds::probe_port;
+        header.dport = is_reply ? rds::probe_port : 0;
+        header.extensions[0] = 5;
+        header.extensions[2] = step[3] % 12;
+        std::copy(step.begin() + 4, step.end(), header.extensions + 3);
+        return wire.send(header, "");
+    }
+    case 4: { // a small message, new or old, whole or not
+        kapi_u32 length = step[2];
+        sequence += step[7] % 4 ? 1 : static_cast<kapi_u64>(static_cast<signed char>(step[7]));
+        rds::Header header = header_of(step, sequence, length);
+        return wire.send(header, std::string(step[6] % 8 ? length : length / 2, 'x'));
+    }
+    case 5: { // a large one
+        kapi_u32 length = 4096u * step[2];
+        return wire.send(header_of(step, ++sequence, length), std::string(length, 'x'));
+    }
+    case 6: { // a congestion map, right or not
+        rds::Header header{};
+        header.length = step[2] % 8 ? rds::map_bytes : step[2];
+        header.flags = rds::flag_congestion_map;
+        return wire.send(header, std::string(header.length, static_cast<char>(step[3])));
+    }
+    case 7:
+        return wire.send(step.data() + 2, 1 + step[1] % 6);
+    case 8: { // any header
+        rds::Header header = header_of(step, sequence, step[7] % 4 ? 0 : step[2] << 16 | step[3] << 8);
+        header.flags = step[5];
+        std::fill_n(header.extensions, sizeof(header.extensions), step[6]);
+        return wire.send(header, "");
+    }
+    default:
+        return wire.read(step[2] % 2);
+    }
+}
+
+// ---- the program
+
+void Course::open(RdsSocket &socket, kapi_u16 port)
+{
+    if (socket.open() != 0)
+        return;
+    socket.bind(at(own_, port));
+    socket.sk().rcvtimeo_ns = socket.sk().sndtimeo_ns = 20 * sim::kMillisecond;
+}
+
+void Course::call(RdsSocket &socket, const Step &step)
+{
+    unsigned flags = step[2] % 2 ? RDS_ABI_MSG_DONTWAIT : 0;
+    std::size_t size = step[3] % 4 ? step[4] : 4096u * step[4];
+    kapi_addr to = at(step[5] % 8 ? peers_ : own_, step[5] % 16 == 1 ? 0 : static_cast<kapi_u16>(kPeersPort + step[5] % 3));
+    SocketName name(to);
+    switch (step[0] / 4 % 8) {
+    case 0:
+    case 1:
+        if (step[6] % 8 == 0)
+            socket.trouble.fault_at = size / 2;
+        socket.send(memory_.data(), size, to, flags);
+        return;
+    case 2: {
+        socket.sk().zerocopy = true;
+        socket.send_pinned(memory_.data(), size, to, step[6], flags);
+        return;
+    }
+    case 3: {
+        std::vector<std::uint32_t> cookies;
+        if (step[6] % 8 == 0)
+            socket.trouble.fault_at = 0;
+        socket.receive(memory_.data(), size, nullptr, step[6] % 2 ? flags : step[7], nullptr, &cookies);
+        return;
+    }
+    case 4:
+        socket.close();
+        return open(socket, static_cast<kapi_u16>(1000 + step[1] % kSockets));
+    case 5:
+        socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, name.size);
+        return;
+    case 6: {
+        int value = step[2] % 2, length = 1 << (step[4] % 16);
+        socket.set_option(RDS_ABI_CONG_MONITOR, &value, sizeof(value));
+        socket.poll();
+        (void)socket.get_option(RDS_ABI_INFO_FIRST + step[3] % 18, memory_.data(), &length);
+        return;
+    }
+    default:
+        socket.sk().rcvbuf = 256u << (step[2] % 14);
+        socket.sk().sndbuf = 256u << (step[3] % 14);
+    }
+}
+
+void Course::step_of_program(const Step &step)
+{
+    RdsSocket &socket = *sockets_[step[1] % kSockets];
+    if (!socket.is_open())
+        open(socket, static_cast<kapi_u16>(1000 + step[1] % kSockets));
+    if (socket.is_open())
+        call(socket, step);
+}
+
+// ---- everything else
+
+void Course::reload()
+{
+    for (auto &socket : sockets_)
+        socket->close();
+    if (!host_.unload_soon())
+        world_.fail("the modules do not unload");
+    std::uint64_t before = std::exchange(node_.faults().one_in, 0);
+    if (host_.load() != 0)
+        world_.fail("the modules do not load again");
+    node_.faults().one_in = before;
+}
+
+void Course::step_of_world(const Step &step)
+{
+    sim::Network &network = world_.network();
+    switch (step[0] / 4 % 8) {
+    case 0:
+        return network.cut(peer_, node_, step[1] % 2);
+    case 1:
+        network.reset(peer_, node_, static_cast<sim::Sees>(step[1] % 3));
+        return;
+    case 2:
+        node_.faults().one_in = step[1] % 4 ? 0 : 1 + step[2] % 8;
+        return;
+    case 3: // the address moves away, or comes back
+        return step[1] % 2 ? node_.initial_net().remove(own_) : node_.initial_net().add(own_);
+    case 4: {
+        rds_sysctl &sysctl = *rds_net_sysctl(host_.net().rds);
+        sysctl.congestion_refresh_ms = 10u << (step[1] % 8);
+        sysctl.receive_limit_factor = 2 + step[2] % 8;
+        sysctl.ping_enable = step[3] % 2;
+        return;
+    }
+    case 5: {
+        rds_tcp_sysctl &sysctl = *rds_tcp_net_sysctl(host_.net().tcp);
+        sysctl.rds_tcp_sndbuf = static_cast<int>(4608u << (step[1] % 6));
+        sysctl.rds_tcp_rcvbuf = static_cast<int>(2304u << (step[2] % 6));
+        return rds_tcp_net_sysctl_changed(host_.net().tcp);
+    }
+    case 6:
+        return step[1] % 4 ? void() : reload();
+    default:
+        return world_.sleep((std::uint64_t{1} << (step[1] % 14)) * 100 * sim::kMicrosecond);
+    }
+}
+
+// ---- the end
+
+/** What one of ours does on each stream: says who it is, answers, and tells which ports are full. */
+void Course::shake_hands(Wire &wire, unsigned path)
+{
+    constexpr kapi_u32 generation = 4711, memory = 4712;
+    for (unsigned probes = wire.take_probes(); probes; probes--) {
+        for (bool is_reply : {false, true}) {
+            rds::Header header{};
+            header.sport = is_reply ? 0 : rds::probe_port;
+            header.dport = is_reply ? rds::probe_port : 0;
+            rds::write_handshake(header, generation, static_cast<kapi_u8>(path), memory);
+            wire.send(header, "");
+        }
+        rds::Header map{}; // no port is full
+        map.length = rds::map_bytes;
+        map.flags = rds::flag_congestion_map;
+        wire.send(map, std::string(rds::map_bytes, '\0'));
+    }
+}
+
+bool Course::heard(RdsSocket &socket)
+{
+    char text[32];
+    return socket.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT) == 4 && !std::memcmp(text, "last", 4);
+}
+
+/** Whatever was before: who behaves is heard, and hears. */
+void Course::behave()
+{
+    world_.network().heal_all();
+    node_.faults().one_in = 0;
+    node_.initial_net().remove(own_);
+    node_.initial_net().add(own_);
+    for (auto &socket : sockets_)
+        socket->close();
+    for (auto &wire : wires_)
+        wire->close(true);
+    RdsSocket socket(host_);
+    socket.open();
+    if (socket.bind(at(own_, kLastPort)) != 0)
+        world_.fail("the last socket is not bound");
+    std::array<bool, kStreams> sent{};
+    bool received = false, texts = false, written = false;
+    for (int tries = 0; tries < 6000 && !(received && texts); tries++) {
+        accept_all();
+        for (unsigned path = 0; path < kStreams; path++) {
+            Wire &wire = *wires_[path];
+            if (!wire.usable() && peer_opens_ && tries % 50 == 0) {
+                next_port_ = static_cast<kapi_u16>(next_port_ + 8);
+                wire.connect(at(peers_, static_cast<kapi_u16>(next_port_ + path)), at(own_, kRdsPort));
+                sent[path] = false;
+            }
+        }
+        // The port of whoever opened it says which path a stream is.
+        for (unsigned i = 0; i < kStreams; i++)
+            shake_hands(*wires_[i], i);
+        world_.sleep(10 * sim::kMillisecond);
+        for (unsigned i = 0; i < kStreams; i++) {
+            texts = texts || wires_[i]->texts() != 0;
+            if (!sent[i] && wires_[i]->usable() && wires_[i]->answers()) {
+                rds::Header header{};
+                header.sequence = 1;
+                header.length = 4;
+                header.sport = kLastPort;
+                header.dport = kLastPort;
+                wires_[i]->send(header, "last");
+                sent[i] = true;
+            }
+        }
+        if (!written)
+            written = socket.send("last", 4, at(peers_, kLastPort), RDS_ABI_MSG_DONTWAIT) == 4;
+        received = received || heard(socket);
+    }
+    if (!received || !texts)
+        world_.fail("a peer that behaves is not heard (%d) or hears nothing (%d)", !received, !texts);
+}
+
+void Course::run(const std::vector<Step> &steps)
+{
+    if (host_.load())
+        world_.fail("the modules do not load");
+    listen(true);
+    for (unsigned i = 0; i < kStreams; i++)
+        wires_.push_back(std::make_unique<Wire>(peer_));
+    for (unsigned i = 0; i < kSockets; i++)
+        sockets_.push_back(std::make_unique<RdsSocket>(host_));
+    for (const Step &step : steps) {
+        switch (step[0] % 4) {
+        case 0:
+        case 1:
+            step_of_peer(step);
+            break;
+        case 2:
+            step_of_program(step);
+            break;
+        default:
+            step_of_world(step);
+        }
+        world_.sleep(step[0] % 8 ? 0 : 2 * sim::kMillisecond);
+    }
+    behave();
+    wires_.clear();
+    listen(false);
+    if (!host_.unload_soon())
+        world_.fail("the modules do not unload");
+}
+
+std::vector<Step> steps_of(const std::uint8_t *data, std::size_t size)
+{
+    std::vector<Step> steps(std::min(size / sizeof(Step), kMaxSteps));
+    if (!steps.empty())
+        std::memcpy(steps.data(), data, steps.size() * sizeof(Step));
+    return steps;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
+{
+    std::vector<Step> steps = steps_of(data, size);
+    if (steps.empty())
+        return 0;
+    Step first = steps.front();
+    steps.erase(steps.begin());
+    sim::World world(first[1]);
+    Course course(world, first[0] % 2);
+    auto task = world.spawn(course.node(), "course", [&] { course.run(steps); });
+    if (!world.run_until([&] { return task->is_done(); }, 1200 * sim::kSecond))
+        world.fail("stuck");
+    world.run_for(sim::kSecond); // the last packets arrive
+    return 0;
+}
+
+/** Whole steps are added, doubled, moved and removed; only then bytes in one of them are changed. */
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t *data, std::size_t size, std::size_t max_size, unsigned int seed)
+{
+    sim::Random random(seed);
+    std::vector<Step> steps = steps_of(data, size);
+    auto any = [&] { return steps.begin() + static_cast<std::ptrdiff_t>(random.below(steps.size())); };
+    std::size_t limit = std::min(max_size / sizeof(Step), kMaxSteps);
+    if (limit == 0)
+        return 0;
+    switch (steps.empty() ? 0 : random.below(5)) {
+    case 0:
+        steps.insert(steps.empty() ? steps.end() : any(), Step{static_cast<std::uint8_t>(random.below(256))});
+        break;
+    case 1: {
+        Step step = *any();
+        steps.insert(any(), step);
+        break;
+    }
+    case 2:
+        std::iter_swap(any(), any());
+        break;
+    case 3:
+        steps.erase(any());
+        break;
+    default:
+        break;
+    }
+    if (steps.empty())
+        steps.push_back({});
+    steps.resize(std::min(steps.size(), limit));
+    LLVMFuzzerMutate(any()->data(), sizeof(Step), sizeof(Step));
+    std::memcpy(data, steps.data(), steps.size() * sizeof(Step));
+    return steps.size() * sizeof(Step);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What was called, and what came of it. */
+#include "fuzz.h"
+
+static const struct {
+	const char *name;
+	enum expectation expected;
+} kinds[] = {
+#define FUZZ_ROW(id, text, expectation) { text, expectation },
+	FUZZ_KINDS(FUZZ_ROW)
+#undef FUZZ_ROW
+};
+
+const char *kind_name(enum kind kind)
+{
+	return kinds[kind].name;
+}
+
+void begin(struct caller *c, enum kind kind)
+{
+	__atomic_store_n(&c->doing, kind, __ATOMIC_RELAXED);
+	errno = 0;
+}
+
+void ended(struct caller *c, long result)
+{
+	int error = errno;
+
+	__atomic_store_n(&c->calls, c->calls + 1, __ATOMIC_RELAXED);
+	if (result >= 0)
+		c->ok[c->doing]++;
+	else if (error > 0 && error < ERRNOS)
+		c->failed[c->doing][error]++;
+	else if (!c->leaked++)
+		note("%s failed with errno %d", kind_name(c->doing), error);
+	errno = error;
+}
+
+void seen(struct caller *c, enum kind kind)
+{
+	c->ok[kind]++;
+}
+
+void wrong(struct caller *c, const char *what, long long got, long long limit)
+{
+	if (!c->wrong++)
+		note("%s: %s: %lld, expected %lld", kind_name(c->doing), what, got, limit);
+}
+
+size_t any_size(struct caller *c, size_t limit)
+{
+	size_t size = pick(c, 1UL << pick(c, 21));
+
+	return size > limit ? limit : size;
+}
+
+uint64_t any_number(struct caller *c)
+{
+	static const uint64_t likely[] = { 0,	 1,	     2,		   3,	       8,	   16,
+					   28,	 64,	     4095,	   4096,       65535,	   65536,
+					   1U << 20, (1U << 20) + 1, 0x7fffffff, 0x80000000, 0xffffffff, 1ULL << 32,
+					   1ULL << 63, ~0ULL };
+
+	return chance(c, 3) ? random_next(&c->random) : ANY_OF(c, likely);
+}
+
+socklen_t odd_length(struct caller *c, socklen_t right)
+{
+	switch (pick(c, 24)) {
+	case 0:
+		return pick(c, 40);
+	case 1:
+		return right + pick(c, 200);
+	case 2:
+		return any_number(c);
+	default:
+		return right;
+	}
+}
+
+static void append(char *line, size_t size, const char *fmt, const char *name, unsigned int count)
+{
+	size_t at = strlen(line);
+
+	snprintf(line + at, size - at, fmt, name, count);
+}
+
+/* One line a kind: how often it worked, how often it failed and why. */
+static void print_kind(enum kind k, unsigned int ok, const unsigned int *failed)
+{
+	char line[700] = "";
+
+	for (int e = 0; e < ERRNOS; e++) {
+		const char *name = strerrorname_np(e);
+
+		if (failed[e])
+			append(line, sizeof(line), " %s %u", name ? name : "?", failed[e]);
+	}
+	note("%-28s %7u ok%s%s", kind_name(k), ok, *line ? "," : "", line);
+}
+
+void tally_print(struct caller *callers, int count)
+{
+	for (enum kind k = 0; k < KINDS; k++) {
+		unsigned int failed[ERRNOS] = { 0 }, ok = janitor_tally.ok[k], refused = 0;
+
+		for (int e = 0; e < ERRNOS; e++) {
+			failed[e] = janitor_tally.failed[k][e];
+			for (int i = 0; i < count; i++)
+				failed[e] += callers[i].failed[k][e];
+			refused += failed[e];
+		}
+		for (int i = 0; i < count; i++)
+			ok += callers[i].ok[k];
+		print_kind(k, ok, failed);
+		if (kinds[k].expected == NEVER)
+			check(!ok && refused, "%s: always refused", kind_name(k));
+		else if (kinds[k].expected == MUST)
+			check(ok, "%s: worked", kind_name(k));
+	}
+}

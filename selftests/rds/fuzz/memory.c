@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory that can be told apart again wherever it arrives, and memory that nobody can rely on. */
+#include "fuzz.h"
+
+#include <sys/mman.h>
+
+#define PAGE 4096
+#define PAGES 64 /* of what comes and goes, each for source and sink */
+#define MAGIC 0x5244532d00000000ULL
+
+static uint64_t *words;
+static const size_t word_count = LARGEST / 8;
+static char *unreliable[2];
+static int file;
+
+static char *map(void *where, size_t size, int protection, int flags, int fd)
+{
+	void *p = mmap(where, size, protection, flags | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+
+	NEED(p != MAP_FAILED);
+	return p;
+}
+
+void memory_open(void)
+{
+	words = (uint64_t *)map(NULL, LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE, -1);
+	for (size_t i = 0; i < word_count; i++)
+		words[i] = MAGIC | i;
+	NEED(mprotect(words, LARGEST, PROT_READ) == 0);
+	for (int i = 0; i < 2; i++)
+		unreliable[i] = map(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, -1);
+	/* A file shorter than what is mapped of it: touching the rest is a fault of another kind. */
+	file = memfd_create("fuzz", MFD_CLOEXEC);
+	NEED(file >= 0 && ftruncate(file, 2 * PAGE) == 0);
+}
+
+const char *content(struct caller *c, size_t *size)
+{
+	size_t first = pick(c, word_count);
+
+	if (*size > (word_count - first) * 8)
+		*size = (word_count - first) * 8;
+	return (char *)(words + first);
+}
+
+bool content_holds(const char *data, size_t size)
+{
+	uint64_t first;
+	size_t at;
+
+	if (size < sizeof(first))
+		return true;
+	memcpy(&first, data, sizeof(first));
+	at = first & 0xffffffff;
+	if ((first & ~0xffffffffULL) != MAGIC || at >= word_count)
+		return true;
+	return size <= (word_count - at) * 8 && !memcmp(data, words + at, size);
+}
+
+static char *somewhere(struct caller *c, char *memory, size_t *size)
+{
+	size_t at = pick(c, PAGES * PAGE);
+
+	/* Beyond the end as well, now and then. */
+	if (*size > PAGES * PAGE - at && !chance(c, 8))
+		*size = PAGES * PAGE - at;
+	return memory + at;
+}
+
+char *source(struct caller *c, size_t *size)
+{
+	return somewhere(c, unreliable[0], size);
+}
+
+char *sink(struct caller *c, size_t *size)
+{
+	return somewhere(c, unreliable[1], size);
+}
+
+/* A hole in the address space would soon be something else's, so a page without any access stands for it. */
+static void vandalise(struct random *r)
+{
+	static const int protections[] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE };
+	size_t first = random_below(r, PAGES), count = 1 + random_below(r, PAGES - first);
+	char *where = unreliable[random_below(r, 2)] + first * PAGE;
+	int protection = protections[random_below(r, ARRAY_SIZE(protections))];
+
+	switch (random_below(r, 4)) {
+	case 0:
+		NEED(mprotect(where, count * PAGE, protection) == 0);
+		break;
+	case 1:
+		map(where, count * PAGE, protection, MAP_PRIVATE | MAP_FIXED, -1);
+		break;
+	case 2:
+		map(where, count * PAGE, protection, MAP_SHARED | MAP_FIXED, file);
+		break;
+	default:
+		NEED(madvise(where, count * PAGE, MADV_DONTNEED) == 0);
+	}
+}
+
+void *vandal(void *arg)
+{
+	struct random r = { *(uint64_t *)arg };
+
+	while (!over()) {
+		vandalise(&r);
+		nap_us(random_below(&r, 3000));
+	}
+	return NULL;
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0
+/* sendto, sendmsg, sendmmsg and what else writes to a socket. */
+#include "fuzz.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/uio.h>
+
+#define VECTORS 8
+
+/* A message under construction. */
+struct outgoing {
+	struct msghdr msg;
+	struct iovec vectors[VECTORS];
+	struct addr to;
+	struct control control;
+};
+
+/* Cuts @size bytes into pieces, some of them empty. */
+static void cut(struct caller *c, struct outgoing *o, const char *data, size_t size)
+{
+	size_t count = chance(c, 2) ? 1 : 1 + pick(c, VECTORS), i;
+
+	for (i = 0; i + 1 < count; i++) {
+		size_t piece = pick(c, size + 1);
+
+		o->vectors[i] = (struct iovec){ (void *)data, piece };
+		data += piece;
+		size -= piece;
+	}
+	o->vectors[i] = (struct iovec){ (void *)data, size };
+	o->msg.msg_iov = o->vectors;
+	o->msg.msg_iovlen = count;
+}
+
+/* A good message of content to somebody. */
+static void compose(struct caller *c, struct outgoing *o, struct shared s, size_t limit)
+{
+	size_t size = any_size(c, limit);
+	const char *data = content(c, &size);
+
+	memset(o, 0, sizeof(*o));
+	cut(c, o, data, size);
+	if (!chance(c, 4)) {
+		o->to = some_target(c, s);
+		o->msg.msg_name = &o->to;
+		o->msg.msg_namelen = o->to.len;
+	}
+}
+
+static int waiting_or_not(struct caller *c)
+{
+	return chance(c, 6) ? 0 : MSG_DONTWAIT;
+}
+
+static void attach(struct outgoing *o)
+{
+	o->msg.msg_control = o->control.data;
+	o->msg.msg_controllen = o->control.len;
+}
+
+static void plain(struct caller *c, struct shared s)
+{
+	struct outgoing o;
+	int flags = waiting_or_not(c);
+	bool is_to;
+
+	compose(c, &o, s, MAX_MESSAGE);
+	is_to = o.msg.msg_iovlen == 1 && o.msg.msg_name;
+	if (!flags)
+		CALL(c, K_SEND_WAITING, sendmsg(s.fd, &o.msg, flags));
+	else if (chance(c, 4)) /* until the receiver, the network or we are full */
+		for (int i = pick(c, 200); i > 0 && CALL(c, K_SENDMSG, sendmsg(s.fd, &o.msg, flags)) >= 0; i--)
+			;
+	else if (is_to)
+		CALL(c, K_SENDTO, sendto(s.fd, o.vectors[0].iov_base, o.vectors[0].iov_len, flags, &o.to.sa, o.to.len));
+	else
+		CALL(c, K_SENDMSG, sendmsg(s.fd, &o.msg, flags));
+}
+
+static void several(struct caller *c, struct shared s)
+{
+	struct outgoing o[6];
+	struct mmsghdr all[ARRAY_SIZE(o)];
+	int count = 1 + pick(c, ARRAY_SIZE(o));
+
+	memset(all, 0, sizeof(all));
+	for (int i = 0; i < count; i++) {
+		compose(c, &o[i], s, 20000);
+		all[i].msg_hdr = o[i].msg;
+	}
+	CALL(c, K_SENDMMSG, sendmmsg(s.fd, all, count, waiting_or_not(c)));
+}
+
+static void zerocopy(struct caller *c, struct shared s)
+{
+	struct outgoing o;
+	uint32_t cookie = random_next(&c->random);
+
+	compose(c, &o, s, 200000);
+	if (chance(c, 4)) { /* pages that go while the network has them */
+		size_t size = any_size(c, 100000);
+
+		cut(c, &o, source(c, &size), size);
+	}
+	if (!chance(c, 16))
+		control_add(&o.control, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &cookie, sizeof(cookie));
+	attach(&o);
+	CALL(c, K_SEND_ZEROCOPY, sendmsg(s.fd, &o.msg, MSG_ZEROCOPY | waiting_or_not(c)));
+}
+
+static void ping(struct caller *c, struct shared s)
+{
+	struct addr to = some_target(c, s);
+
+	addr_set_port(&to, 0);
+	CALL(c, K_SEND_PING, sendto(s.fd, NULL, 0, MSG_DONTWAIT, &to.sa, to.len));
+}
+
+/* To itself, which on loopback addresses nothing but the hard limit of the receive queue ends. */
+static void flood(struct caller *c, struct shared s)
+{
+	size_t size = 65536;
+	const char *data = content(c, &size);
+	struct addr self = { .len = sizeof(self.in6) };
+
+	if (getsockname(s.fd, &self.sa, &self.len) != 0)
+		return;
+	set_int(s.fd, SOL_SOCKET, SO_SNDBUFFORCE, 4 * size);
+	for (int i = 0; i < 80; i++)
+		if (CALL(c, K_SEND_FLOOD, sendto(s.fd, data, size, MSG_DONTWAIT, &self.sa, self.len)) < 0)
+			return;
+}
+
+/* ---- control data */
+
+static struct rds_iovec any_range(struct caller *c)
+{
+	size_t size = chance(c, 2) ? 4096 : any_number(c);
+	uint64_t at = chance(c, 2) ? (uintptr_t)c->scratch : chance(c, 2) ? (uintptr_t)source(c, &size) : any_number(c);
+
+	return (struct rds_iovec){ at, size };
+}
+
+static struct rds_rdma_args any_transfer(struct caller *c)
+{
+	static struct rds_iovec vectors[4];
+	struct rds_rdma_args args = {
+		.cookie = any_number(c),
+		.remote_vec = any_range(c),
+		.local_vec_addr = chance(c, 4) ? any_number(c) : (uintptr_t)vectors,
+		.nr_local = chance(c, 8) ? any_number(c) : pick(c, 6),
+		.flags = pick(c, 256),
+		.user_token = any_number(c),
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(vectors); i++)
+		vectors[i] = any_range(c);
+	return args;
+}
+
+static struct rds_atomic_args any_atomic(struct caller *c)
+{
+	struct rds_atomic_args args = {
+		.cookie = any_number(c),
+		.local_addr = any_range(c).addr,
+		.remote_addr = any_range(c).addr,
+		.m_cswp = { any_number(c), any_number(c), any_number(c), any_number(c) },
+		.flags = pick(c, 256),
+		.user_token = any_number(c),
+	};
+
+	return args;
+}
+
+/* One message of RDMA at the end of the control data, mostly of the right size. */
+static void add_rdma(struct caller *c, struct control *control)
+{
+	union {
+		struct rds_rdma_args transfer;
+		struct rds_atomic_args atomic;
+		struct rds_get_mr_args map;
+		uint64_t cookie;
+		char bytes[200];
+	} u = { .bytes = "" };
+	int type = 1 + pick(c, 9);
+	size_t size = sizeof(u.atomic);
+
+	switch (type) {
+	case RDS_CMSG_RDMA_ARGS:
+		u.transfer = any_transfer(c);
+		size = sizeof(u.transfer);
+		break;
+	case RDS_CMSG_RDMA_DEST:
+		u.cookie = any_number(c);
+		size = sizeof(u.cookie);
+		break;
+	case RDS_CMSG_RDMA_MAP:
+		u.map = (struct rds_get_mr_args){ any_range(c), any_range(c).addr, pick(c, 256) };
+		size = sizeof(u.map);
+		break;
+	default:
+		u.atomic = any_atomic(c);
+	}
+	if (chance(c, 6))
+		size = pick(c, sizeof(u));
+	control_add(control, SOL_RDS, type, &u, size);
+}
+
+static void rdma(struct caller *c, struct shared s)
+{
+	struct outgoing o;
+
+	compose(c, &o, s, 5000);
+	for (int i = pick(c, 3); i >= 0; i--)
+		add_rdma(c, &o.control);
+	attach(&o);
+	CALL(c, K_SEND_RDMA, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
+}
+
+/* Control messages of every level and type, right or wrong, several at once, cut off somewhere. */
+static void control(struct caller *c, struct shared s)
+{
+	struct outgoing o;
+
+	compose(c, &o, s, 5000);
+	for (int i = pick(c, 4); i >= 0; i--) {
+		uint32_t cookie = any_number(c);
+		void *data;
+
+		if (chance(c, 4)) {
+			add_rdma(c, &o.control);
+			continue;
+		}
+		data = control_add(&o.control, chance(c, 3) ? SOL_RDS : SOL_IP + (int)pick(c, 300),
+				   chance(c, 4) ? (int)any_number(c) : RDS_CMSG_ZCOPY_COOKIE, &cookie, pick(c, 5));
+		if (chance(c, 8))
+			((struct cmsghdr *)((char *)data - CMSG_LEN(0)))->cmsg_len = any_number(c);
+	}
+	attach(&o);
+	if (chance(c, 8))
+		o.msg.msg_controllen = odd_length(c, o.msg.msg_controllen);
+	if (chance(c, 16))
+		o.msg.msg_control = source(c, &(size_t){ 100 });
+	CALL(c, K_SEND_CONTROL, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
+}
+
+/* ---- what is wrong otherwise */
+
+static void any_flags(struct caller *c, struct shared s)
+{
+	/* Of those that there are, mostly few at once. */
+	int flags = MSG_DONTWAIT | 1 << pick(c, 32) | (chance(c, 2) ? 0 : 1 << pick(c, 32));
+	struct outgoing o;
+
+	compose(c, &o, s, 20000);
+	CALL(c, K_SEND_FLAGS, sendmsg(s.fd, &o.msg, flags));
+}
+
+static void from_source(struct caller *c, struct shared s)
+{
+	size_t size = any_size(c, 200000);
+	struct outgoing o;
+	char *data;
+
+	compose(c, &o, s, 0);
+	data = source(c, &size);
+	cut(c, &o, data, size);
+	if (chance(c, 6))
+		o.vectors[0].iov_base = chance(c, 2) ? kernel_pointer() : bad_pointer();
+	CALL(c, K_SEND_SOURCE, sendmsg(s.fd, &o.msg, waiting_or_not(c)));
+}
+
+/* More than a message may have, up to more than there is memory for. */
+static void huge(struct caller *c, struct shared s)
+{
+	static const size_t sizes[] = { MAX_MESSAGE + 1, INT_MAX, 1UL << 32, SSIZE_MAX, (size_t)-1 };
+	struct outgoing o;
+
+	compose(c, &o, s, 0);
+	o.vectors[0] = (struct iovec){ c->scratch, ANY_OF(c, sizes) };
+	o.msg.msg_iovlen = 1;
+	CALL(c, K_SEND_HUGE, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
+}
+
+static void bad_header(struct caller *c, struct shared s)
+{
+	struct outgoing o;
+	struct msghdr *msg = &o.msg;
+
+	compose(c, &o, s, 100);
+	switch (pick(c, 5)) {
+	case 0:
+		msg = chance(c, 2) ? bad_pointer() : kernel_pointer();
+		break;
+	case 1:
+		o.msg.msg_iov = bad_pointer();
+		break;
+	case 2:
+		o.msg.msg_iovlen = 1025 + any_number(c) / 2;
+		break;
+	case 3:
+		o.msg.msg_name = bad_pointer();
+		o.msg.msg_namelen = 28;
+		break;
+	default:
+		o.msg.msg_name = &o.to;
+		o.msg.msg_namelen = chance(c, 2) ? 1 + pick(c, 15) : -1 - pick(c, 1000);
+	}
+	CALL(c, K_SEND_HEADER, sendmsg(s.fd, msg, MSG_DONTWAIT));
+}
+
+static void odd_destination(struct caller *c, struct shared s)
+{
+	struct addr to = odd_place(c);
+	size_t size = any_size(c, 1000);
+	const char *data = content(c, &size);
+
+	CALL(c, K_SEND_ODD, sendto(s.fd, data, size, MSG_DONTWAIT, &to.sa, to.len));
+}
+
+/* ---- other doors to the same thing */
+
+static void write_some(struct caller *c, struct shared s)
+{
+	struct outgoing o;
+
+	compose(c, &o, s, 20000);
+	if (chance(c, 2))
+		CALL(c, K_WRITE, writev(s.fd, o.msg.msg_iov, o.msg.msg_iovlen));
+	else
+		CALL(c, K_WRITE, write(s.fd, o.vectors[0].iov_base, o.vectors[0].iov_len));
+}
+
+/* Pages of a pipe: content of our own, or given to it. */
+static void splice_to(struct caller *c, struct shared s)
+{
+	size_t size = 1 + any_size(c, 30000);
+	struct iovec io = { (void *)content(c, &size), 0 };
+	int ends[2];
+
+	io.iov_len = size;
+	if (pipe2(ends, O_NONBLOCK) != 0)
+		return;
+	if (chance(c, 2))
+		vmsplice(ends[1], &io, 1, 0);
+	else if (write(ends[1], io.iov_base, size) < 0)
+		errno = 0;
+	CALL(c, K_SPLICE_TO, splice(ends[0], NULL, s.fd, NULL, size, chance(c, 2) ? SPLICE_F_MORE : 0));
+	close(ends[0]);
+	close(ends[1]);
+}
+
+void call_send(struct caller *c)
+{
+	struct shared s = some_socket(c);
+
+	switch (pick(c, 24)) {
+	case 0:
+	case 1:
+		return several(c, s);
+	case 2:
+	case 3:
+	case 4:
+		return zerocopy(c, s);
+	case 5:
+		return ping(c, s);
+	case 6:
+		return rdma(c, s);
+	case 7:
+		return control(c, s);
+	case 8:
+		return any_flags(c, s);
+	case 9:
+	case 10:
+		return from_source(c, s);
+	case 11:
+		return huge(c, s);
+	case 12:
+		return bad_header(c, s);
+	case 13:
+		return odd_destination(c, s);
+	case 14:
+		return write_some(c, s);
+	case 15:
+		return splice_to(c, s);
+	case 16:
+		return chance(c, 8) ? flood(c, s) : plain(c, s);
+	default:
+		return plain(c, s);
+	}
+}
