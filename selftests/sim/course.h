@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "adversary.h"
 #include "ledger.h"
 #include "machine.h"
 #include "profile.h"
@@ -23,7 +24,9 @@ struct Course {
     std::vector<std::shared_ptr<std::vector<unsigned char>>> abandoned; // pinned memory of programs that ended
     std::vector<std::unique_ptr<Machine>> machines;
     std::vector<Site *> sites; // of all machines, by number
+    std::unique_ptr<Adversary> adversary; // null in most runs
     unsigned calm_rounds = 0;  // that programs may begin
     bool calm = false;         // no fault begins any more
+    bool over = false;         // all is shut down
     Outcome outcome{};
 };

@@ -62,8 +62,8 @@ void Ledger::sent(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_po
     total_sent_++;
 }
 
-void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, const unsigned char *bytes,
-                      std::size_t size)
+void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, std::uint32_t from_node,
+                      const unsigned char *bytes, std::size_t size)
 {
     Label label;
     if (size < sizeof(label))
@@ -78,6 +78,8 @@ void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, 
     if (label.to_node != node || label.to_port != port)
         sim::broken("a message for node %u port %u arrived at node %u port %u", label.to_node, label.to_port, node,
                     port);
+    if (node_of_[label.from] != from_node)
+        sim::broken("a message of node %u arrived as one of node %u", node_of_[label.from], from_node);
     State &state = flows_[{label.from, node, port}];
     auto number = static_cast<unsigned long long>(label.number);
     if (state.seen.size() <= label.number)
@@ -101,6 +103,7 @@ std::uint32_t Ledger::opened(std::uint32_t node, std::uint32_t port)
     listening_[{node, port}] = identity;
     first_life_.try_emplace({node, port}, identity);
     open_[identity] = {node, port};
+    node_of_[identity] = node;
     return identity;
 }
 

@@ -31,9 +31,9 @@ public:
                                        std::size_t size);
     /** The call that sent it succeeded. */
     void sent(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_port);
-    /** A socket received these bytes; fails the run when that breaks the promise. */
-    void received(std::uint32_t by, std::uint32_t node, std::uint32_t port, const unsigned char *bytes,
-                  std::size_t size);
+    /** A socket received these bytes from a place; fails the run when that breaks the promise. */
+    void received(std::uint32_t by, std::uint32_t node, std::uint32_t port, std::uint32_t from_node,
+                  const unsigned char *bytes, std::size_t size);
 
     /** A new socket listens at this place from now. */
     std::uint32_t opened(std::uint32_t node, std::uint32_t port);
@@ -61,6 +61,7 @@ private:
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> listening_; // (node, port) -> identity
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first_life_; // the first identity of a place
     std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> open_;
+    std::map<std::uint32_t, std::uint32_t> node_of_; // of each identity there ever was
     std::uint32_t next_identity_ = 1;
     std::uint64_t total_received_ = 0, total_sent_ = 0;
 };

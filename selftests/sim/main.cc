@@ -31,7 +31,7 @@ constexpr unsigned kFullCampaign = 100; // so many seeds take every transition
 
 /** What the worker processes tell the one that started them. */
 struct Shared {
-    std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads, net_deletions, faults;
+    std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads, net_deletions, faults, hostile;
     std::atomic<std::uint64_t> seed_of_job[kMostJobs];
     std::time_t end_time;
     std::atomic<unsigned long> transitions[kMostTransitions];
@@ -105,13 +105,15 @@ int show(std::uint64_t seed)
     std::fflush(stdout);
     Outcome outcome = run_and_replay(seed, true);
     std::printf("kept its promises: %llu messages in %.1f simulated seconds, %llu connections, %llu resets, "
-                "%llu crashes, %llu reloads, %llu namespace deletions, %llu allocation failures; trace hash %016llx of "
-                "%llu events, replayed\n",
+                "%llu crashes, %llu reloads, %llu namespace deletions, %llu allocation failures, %llu hostile acts and "
+                "%llu messages; trace hash %016llx of %llu events, replayed\n",
                 static_cast<unsigned long long>(outcome.messages), outcome.simulated_seconds,
                 static_cast<unsigned long long>(outcome.connections), static_cast<unsigned long long>(outcome.resets),
                 static_cast<unsigned long long>(outcome.crashes), static_cast<unsigned long long>(outcome.reloads),
                 static_cast<unsigned long long>(outcome.net_deletions),
                 static_cast<unsigned long long>(outcome.allocation_faults),
+                static_cast<unsigned long long>(outcome.hostile_acts),
+                static_cast<unsigned long long>(outcome.hostile_messages),
                 static_cast<unsigned long long>(outcome.hash), static_cast<unsigned long long>(outcome.events));
     return 0;
 }
@@ -142,6 +144,7 @@ void work(Shared &shared, unsigned job, const Arguments &arguments)
         shared.crashes += outcome.crashes;
         shared.reloads += outcome.reloads;
         shared.net_deletions += outcome.net_deletions;
+        shared.hostile += outcome.hostile_acts;
         shared.faults += outcome.allocation_faults;
         add_transitions(shared);
         if (shared.done % kProgressEvery == 0) {
@@ -231,7 +234,7 @@ int main(int argc, char **argv)
     auto failures = run_workers(shared, arguments);
     std::printf("seeds %llu to %llu: %llu kept their promises, %zu failed, in %lld s; %llu messages, %llu events, "
                 "%llu connections, %llu resets, %llu crashes, %llu reloads, %llu namespace deletions, "
-                "%llu allocation failures\n",
+                "%llu allocation failures, %llu hostile acts\n",
                 static_cast<unsigned long long>(arguments.first),
                 static_cast<unsigned long long>(shared.next - 1),
                 static_cast<unsigned long long>(shared.done), failures.size(),
@@ -239,7 +242,8 @@ int main(int argc, char **argv)
                 static_cast<unsigned long long>(shared.events), static_cast<unsigned long long>(shared.connections),
                 static_cast<unsigned long long>(shared.resets), static_cast<unsigned long long>(shared.crashes),
                 static_cast<unsigned long long>(shared.reloads),
-                static_cast<unsigned long long>(shared.net_deletions), static_cast<unsigned long long>(shared.faults));
+                static_cast<unsigned long long>(shared.net_deletions), static_cast<unsigned long long>(shared.faults),
+                static_cast<unsigned long long>(shared.hostile));
     bool all_taken = print_coverage(shared);
     return failures.empty() && (all_taken || shared.done < kFullCampaign) ? 0 : 1;
 }

@@ -69,7 +69,12 @@ void Profile::choose_extremes(Random &random)
         fault_time_ns = std::min<std::uint64_t>(fault_time_ns, 2 * kSecond);
     }
     uneven = random.one_in(8);
-    hot = !cluster && random.one_in(8);
+    adversary = !cluster && random.one_in(10);
+    if (adversary) { // so that the bounds of memory are tight
+        sockets = 1;
+        rcvbuf = static_cast<kapi_u32>(4096 + random.below(100'000));
+    }
+    hot = !cluster && !adversary && random.one_in(8);
     if (cluster) {
         largest = std::min<std::size_t>(largest, 5000);
         messages = static_cast<unsigned>(random.between(2, 10));
@@ -104,7 +109,7 @@ std::string Profile::describe() const
                  {buffers, "buffer changes"}, {net_deletions, "namespace deletions"},
                  {slow_receivers, "slow receivers"}, {nonblocking, "non-blocking"}, {zerocopy, "zerocopy"},
                  {bad_memory, "bad memory"}, {reopens, "reopens"}, {uneven, "uneven links"},
-                 {pauses, "pauses"}, {clock_jumps, "clock jumps"}, {famines, "famines"}, {hot, "one hot socket"}};
+                 {pauses, "pauses"}, {clock_jumps, "clock jumps"}, {famines, "famines"}, {hot, "one hot socket"}, {adversary, "an adversary"}};
     for (const auto &flag : flags)
         if (flag.on)
             text += std::string(" ") + flag.name;

@@ -28,6 +28,7 @@ struct Profile {
     bool reopens;                  // sockets close and open again under traffic
     bool famines;                  // for moments there is next to no memory, the first when everything begins
     bool hot;                      // everybody sends to one socket, whose program is slow
+    bool adversary;                // one more peer wishes everybody ill
     bool uneven;                   // links differ by orders of magnitude, and so do the ways of connections
     /** That all programs together send while there are faults, about. */
     std::uint64_t bytes() const;
@@ -41,5 +42,6 @@ private:
 
 struct Outcome {
     std::uint64_t hash, messages, events, resets, connections, crashes, reloads, net_deletions, allocation_faults;
+    std::uint64_t hostile_acts, hostile_messages; // of these so many were delivered
     double simulated_seconds;
 };

@@ -13,7 +13,6 @@
 using namespace sim;
 
 namespace {
-constexpr kapi_u16 kFirstPort = 4000;
 constexpr std::size_t kLargestMessage = 1 << 20;
 } // namespace
 
@@ -254,6 +253,19 @@ void Program::check_latency()
     }
 }
 
+/** Whose message it is, and whether it should have come. */
+void Program::account(std::size_t size)
+{
+    if (course_.adversary && course_.adversary->is_at(incoming_from_)) {
+        course_.outcome.hostile_messages++;
+        return;
+    }
+    for (const Site *from : course_.sites)
+        if (same_ip(from->address(), incoming_from_))
+            return course_.ledger.received(identity_, site_.number, port_, from->number, incoming_.data(), size);
+    course_.world.fail("a message came from an address that nobody has");
+}
+
 void Program::receive_loop()
 {
     World &world = course_.world;
@@ -264,7 +276,7 @@ void Program::receive_loop()
         if (size >= 0) {
             check_latency();
             world.note("program received", identity_, static_cast<std::uint64_t>(size));
-            course_.ledger.received(identity_, site_.number, port_, incoming_.data(), static_cast<std::size_t>(size));
+            account(static_cast<std::size_t>(size));
             if (profile.slow_receivers && world.random().one_in(profile.hot ? 2 : 4))
                 world.sleep(world.random().below(100 * kMillisecond));
             continue;

@@ -14,6 +14,8 @@ struct Site;
 
 class Program {
 public:
+    static constexpr kapi_u16 kFirstPort = 4000;
+
     Program(Course &course, Site &site, unsigned index);
 
     kapi_u16 port() const { return port_; }
@@ -41,6 +43,7 @@ private:
     long receive();
     void set_clocks();
     void check_latency();
+    void account(std::size_t size);
     void take_back(const std::vector<std::uint32_t> &cookies);
     void abandon_memory();
 

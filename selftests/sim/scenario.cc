@@ -14,6 +14,10 @@ constexpr std::uint64_t kExcuseNs = 30 * kSecond;  // within it a sender learns 
 constexpr std::uint64_t kConvergeNs = 5 * kSecond; // for the news that a port is free
 constexpr std::uint64_t kSettleNs = 120 * kSecond; // after the last fault everything arrives within this time
 
+constexpr std::uint64_t kWatchNs = 20 * kMillisecond;
+constexpr std::size_t kBaseBytes = 2 << 20;
+constexpr std::size_t kSocketBytes = 9 << 18; // 2.25 MiB
+constexpr std::size_t kPeerBytes = 1 << 18;
 constexpr std::uint64_t kSlowest = 100'000;        // bytes a second over a link
 constexpr std::uint64_t kDelays[] = {kMicrosecond, 50 * kMicrosecond, kMillisecond, 20 * kMillisecond,
                                      150 * kMillisecond};
@@ -47,6 +51,8 @@ Scenario::Scenario(std::uint64_t seed) : course_(seed), faults_(course_)
         for (auto &machine : course_.machines)
             machine->add_site();
     lay_links();
+    if (profile.adversary)
+        course_.adversary = std::make_unique<Adversary>(course_, world.add_node("adversary"));
     world.network().reset_after_about(profile.reset_after);
 }
 
@@ -69,6 +75,23 @@ void Scenario::lay_links()
                 link.bytes_per_s = std::max(profile.bytes() / course_.machines.size() >> random.below(5), kSlowest);
         }
     }
+}
+
+/** Whatever anybody does to a machine, what it takes is bounded by its sockets' limits and its peers' number. */
+void Scenario::watch_memory()
+{
+    const Profile &profile = course_.profile;
+    std::size_t sockets = std::size_t{profile.sockets} * profile.namespaces;
+    std::size_t socket_bytes = std::max(kSocketBytes, 4 * std::size_t{profile.rcvbuf}); // the receive queue's hard limit
+    std::size_t bound = kBaseBytes + 2 * sockets * socket_bytes + course_.sites.size() * kPeerBytes * profile.namespaces;
+    for (const auto &machine : course_.machines) {
+        std::size_t taken = machine->node.memory().bytes();
+        if (taken > bound)
+            course_.fail(machine->node.name() + " has " + std::to_string(taken) + " bytes, more than " +
+                         std::to_string(bound));
+    }
+    if (!course_.over)
+        course_.world.after(kWatchNs, [this] { watch_memory(); });
 }
 
 void Scenario::set_up()
@@ -130,12 +153,20 @@ Outcome Scenario::run()
     World &world = course_.world;
     set_up();
     faults_.plan();
+    if (course_.adversary)
+        course_.adversary->start();
+    watch_memory();
     world.run_for(course_.profile.fault_time_ns);
     faults_.end();
     calm_round(outcome.crashes || outcome.reloads || outcome.net_deletions);
     calm_round(false);
     expect_no_congestion();
     shut_down();
+    if (course_.adversary) {
+        course_.adversary->end();
+        outcome.hostile_acts = course_.adversary->acts();
+    }
+    course_.over = true;
     outcome.hash = world.trace().hash();
     outcome.events = world.trace().count();
     outcome.messages = course_.ledger.total_received();

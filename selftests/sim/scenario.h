@@ -16,6 +16,7 @@ public:
 
 private:
     void lay_links();
+    void watch_memory();
     void set_up();
     void calm_round(bool excused);
     void expect_no_congestion();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "wire_peer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -8,6 +9,8 @@ const kapi_stream_ops WireStream::kOps{
     .rx =
         [](void *context, kapi_rx *rx, kapi_size length) {
             WireStream &self = *static_cast<WireStream *>(context);
+            if (self.deaf)
+                return kapi_size{0};
             std::size_t before = self.bytes_.size();
             self.bytes_.resize(before + length);
             kapi_rx_copy(rx, 0, self.bytes_.data() + before, length);
@@ -39,17 +42,33 @@ void WireStream::parse()
     }
 }
 
-bool WireStream::connect(const kapi_addr &from, const kapi_addr &to)
+void WireStream::begin()
 {
     close(true);
     up_ = gone_ = false;
     bytes_.clear();
     heard_.clear();
     maps_ = 0;
+}
+
+bool WireStream::accept(kapi_listener *listener)
+{
+    begin();
+    if (kapi_accept(listener, &stream_))
+        return false;
+    up_ = true;
+    kapi_stream_options options{};
+    kapi_stream_attach(stream_, &options, &kOps, this);
+    return true;
+}
+
+bool WireStream::connect(const kapi_addr &from, const kapi_addr &to, std::uint64_t wait_ns)
+{
+    begin();
     kapi_stream_options options{};
     if (kapi_stream_connect(&node_.initial_net(), &from, &to, &options, &kOps, this, &stream_))
         return false;
-    return wait([this] { return up_ || gone_; }) && up_;
+    return wait([this] { return up_ || gone_; }, wait_ns) && up_;
 }
 
 void WireStream::close(bool abort)
@@ -59,11 +78,12 @@ void WireStream::close(bool abort)
 
 bool WireStream::wait(const std::function<bool()> &condition, std::uint64_t wait_ns)
 {
-    std::uint64_t end_ns = sim::world().now_ns() + wait_ns;
+    std::uint64_t end_ns = sim::world().now_ns() + wait_ns, look_ns = 100 * sim::kMicrosecond;
     while (!condition()) {
         if (sim::world().now_ns() >= end_ns)
             return false;
-        sim::world().sleep(100 * sim::kMicrosecond);
+        sim::world().sleep(look_ns);
+        look_ns = std::min(look_ns + look_ns / 4, 5 * sim::kMillisecond);
     }
     return true;
 }
@@ -71,7 +91,8 @@ bool WireStream::wait(const std::function<bool()> &condition, std::uint64_t wait
 bool WireStream::send(const void *bytes, std::size_t size)
 {
     std::size_t at = 0;
-    while (at < size && stream_ && !gone_) {
+    std::uint64_t began_ns = sim::world().now_ns();
+    while (at < size && stream_ && !gone_ && sim::world().now_ns() - began_ns < patience_ns) {
         kapi_segment segment{static_cast<const unsigned char *>(bytes) + at, nullptr, 0,
                              static_cast<kapi_u32>(size - at)};
         kapi_u32 end;

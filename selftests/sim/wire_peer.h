@@ -26,12 +26,17 @@ public:
     WireStream &operator=(const WireStream &) = delete;
 
     /** Connects from a port, which tells hawser the path (port modulo 8). False when that fails. */
-    bool connect(const kapi_addr &from, const kapi_addr &to);
+    bool connect(const kapi_addr &from, const kapi_addr &to, std::uint64_t wait_ns = 5 * sim::kSecond);
+    /** Takes a stream that somebody opened to us. False when there is none. */
+    bool accept(kapi_listener *listener);
     void close(bool abort);
     bool is_up() const { return stream_ && up_ && !gone_; }
     bool is_gone() const { return gone_; }
 
-    /** Sends bytes; false when the stream ends before they are all taken. */
+    bool deaf = false;                       // reads nothing: its window closes
+    std::uint64_t patience_ns = KAPI_FOREVER; // how long send() waits for a peer that does not read
+
+    /** Sends bytes; false when the stream ends, or patience, before they are all taken. */
     bool send(const void *bytes, std::size_t size);
     bool message(kapi_u64 sequence, kapi_u16 sport, kapi_u16 dport, const std::string &payload, unsigned flags = 0);
     /** What one of ours says at the beginning of a stream, and answers. */
@@ -47,6 +52,7 @@ public:
 
 private:
     static const kapi_stream_ops kOps;
+    void begin();
     void parse();
 
     sim::Node &node_;
