@@ -114,8 +114,10 @@ struct shared {
 struct shared some_socket(struct caller *c);
 /** some_target - where a message of @s may go: mostly to another socket of the pool */
 struct addr some_target(struct caller *c, struct shared s);
-/** pool_evict - close all sockets that are in @home */
-void pool_evict(int home);
+/** cookie_of - what the kernel calls the namespace of a socket */
+uint64_t cookie_of(int fd);
+/** pool_evict - close all sockets of a namespace */
+void pool_evict(uint64_t cookie);
 void call_socket(struct caller *c);
 void call_names(struct caller *c);
 
