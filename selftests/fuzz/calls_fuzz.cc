@@ -42,7 +42,8 @@ void add_control(Input &input, std::vector<std::uint8_t> &controls)
     static std::uint8_t ranges[1024 * sizeof(rds_abi_iovec)];
     static const std::size_t sizes[] = {0, sizeof(rds_abi_rdma_args), sizeof(std::uint64_t), sizeof(rds_abi_get_mr_args)};
     unsigned type = input.byte() % 14;
-    std::size_t size = type < std::size(sizes) ? sizes[type] : type == RDS_ABI_CMSG_ZCOPY_COOKIE ? 4 : sizeof(rds_abi_atomic_args);
+    std::size_t other = type == RDS_ABI_CMSG_ZCOPY_COOKIE ? 4 : sizeof(rds_abi_atomic_args);
+    std::size_t size = type < std::size(sizes) ? sizes[type] : other;
     std::uint8_t payload[2 * sizeof(rds_abi_atomic_args)] = {};
     std::generate_n(payload, 16, [&] { return static_cast<std::uint8_t>(input.byte()); });
     if (type == RDS_ABI_CMSG_RDMA_ARGS) {
