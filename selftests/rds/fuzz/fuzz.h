@@ -33,7 +33,7 @@ struct caller {
 	bool is_child;
 };
 
-extern int64_t end_ms;
+/** over - the time is over, and the world was changed in each way, which a slow machine gets more time for */
 bool over(void);
 
 /* kinds.c: what was called, and what came of it */
@@ -97,8 +97,9 @@ struct addr far_place(struct caller *c, int home, bool six);
 bool reachable(int home, int other);
 /** odd_place - an address that is hardly anybody's */
 struct addr odd_place(struct caller *c);
-/** janitor - the thread that changes the world */
+/** janitor - the thread that changes the world; world_was_changed - in each way once */
 void *janitor(void *arg);
+bool world_was_changed(void);
 /** all_is_well - does everything work with fresh sockets, in all places? */
 bool all_is_well(void);
 extern struct caller janitor_tally;
