@@ -25,6 +25,7 @@ namespace {
 using Step = std::array<std::uint8_t, 8>;
 constexpr std::size_t kMaxSteps = 64;
 constexpr unsigned kStreams = 8, kSockets = 3;
+constexpr std::size_t kMostWaiting = 8 << 20;
 constexpr kapi_u16 kRdsPort = 16385, kPeersPort = 500, kLastPort = 777;
 
 /** One stream of the peer. It hears headers, and reads only when it likes. */
@@ -57,6 +58,7 @@ public:
         if (stream_)
             kapi_stream_close(std::exchange(stream_, nullptr), abort);
         bytes_.clear();
+        out_.clear();
         probes_ = answers_ = texts_ = 0;
         is_gone_ = is_deaf_ = false;
     }
@@ -68,14 +70,26 @@ public:
         if (on && stream_)
             kapi_stream_resume(stream_);
     }
-    /** As much as the stream takes; a message may so be cut anywhere. */
     void send(const void *bytes, std::size_t size)
     {
-        kapi_segment segment{static_cast<const unsigned char *>(bytes), nullptr, 0, static_cast<kapi_u32>(size)};
+        if (usable() && out_.size() < kMostWaiting)
+            out_.append(static_cast<const char *>(bytes), size);
+        flush();
+    }
+    bool has_more() const { return usable() && !out_.empty(); }
+    /** Gives the stream what it takes now. */
+    void flush()
+    {
+        kapi_segment segment{out_.data(), nullptr, 0, static_cast<kapi_u32>(out_.size())};
         kapi_u32 end;
+        if (!usable() || out_.empty())
+            return;
         sim::NodeScope scope(node_);
-        if (usable() && kapi_stream_send(stream_, &segment, 1, 0, &end) < 0)
+        kapi_s64 taken = kapi_stream_send(stream_, &segment, 1, 0, &end);
+        if (taken < 0)
             is_gone_ = true;
+        else
+            out_.erase(0, static_cast<std::size_t>(taken));
     }
     void send(const rds::Header &header, const std::string &payload)
     {
@@ -113,6 +127,7 @@ private:
     bool is_gone_ = false, is_deaf_ = false;
     unsigned probes_ = 0, answers_ = 0, texts_ = 0;
     std::string bytes_; // received, not parsed yet
+    std::string out_;   // to be sent when there is room
 };
 
 const kapi_stream_ops Wire::kOps{
@@ -161,6 +176,7 @@ private:
     void step_of_peer(const Step &step);
     void step_of_program(const Step &step);
     void step_of_world(const Step &step);
+    void pause(std::uint64_t length_ns);
     void call(RdsSocket &socket, const Step &step);
     void reload();
     void open(RdsSocket &socket, kapi_u16 port);
@@ -386,8 +402,21 @@ void Course::step_of_world(const Step &step)
     case 6:
         return step[1] % 4 ? void() : reload();
     default:
-        return world_.sleep((std::uint64_t{1} << (step[1] % 14)) * 100 * sim::kMicrosecond);
+        return pause((std::uint64_t{1} << (step[1] % 14)) * 100 * sim::kMicrosecond);
     }
+}
+
+/** Time passes, in which the peer's streams take what is left to be sent. */
+void Course::pause(std::uint64_t length_ns)
+{
+    auto wait = [](const auto &wire) { return wire->has_more(); };
+    unsigned slices = std::any_of(wires_.begin(), wires_.end(), wait) ? 16 : 1;
+    for (unsigned i = 0; i < slices; i++) {
+        world_.sleep(length_ns / slices);
+        for (auto &wire : wires_)
+            wire->flush();
+    }
+    accept_all();
 }
 
 // ---- the end
@@ -435,7 +464,6 @@ void Course::behave()
     std::array<bool, kStreams> sent{};
     bool received = false, texts = false, written = false;
     for (int tries = 0; tries < 6000 && !(received && texts); tries++) {
-        accept_all();
         for (unsigned path = 0; path < kStreams; path++) {
             Wire &wire = *wires_[path];
             if (!wire.usable() && peer_opens_ && tries % 50 == 0) {
@@ -447,7 +475,7 @@ void Course::behave()
         // The port of whoever opened it says which path a stream is.
         for (unsigned i = 0; i < kStreams; i++)
             shake_hands(*wires_[i], i);
-        world_.sleep(10 * sim::kMillisecond);
+        pause(10 * sim::kMillisecond);
         for (unsigned i = 0; i < kStreams; i++) {
             texts = texts || wires_[i]->texts() != 0;
             if (!sent[i] && wires_[i]->usable() && wires_[i]->answers()) {
@@ -489,7 +517,8 @@ void Course::run(const std::vector<Step> &steps)
         default:
             step_of_world(step);
         }
-        world_.sleep(step[0] % 8 ? 0 : 2 * sim::kMillisecond);
+        if (step[0] % 8 == 0)
+            pause(2 * sim::kMillisecond);
     }
     behave();
     wires_.clear();

@@ -33,7 +33,7 @@ struct caller {
 	bool is_child;
 };
 
-extern int64_t end_ms;
+/** over - the time is over, and the world was changed in each way, which a slow machine gets more time for */
 bool over(void);
 
 /* kinds.c: what was called, and what came of it */
@@ -97,8 +97,9 @@ struct addr far_place(struct caller *c, int home, bool six);
 bool reachable(int home, int other);
 /** odd_place - an address that is hardly anybody's */
 struct addr odd_place(struct caller *c);
-/** janitor - the thread that changes the world */
+/** janitor - the thread that changes the world; world_was_changed - in each way once */
 void *janitor(void *arg);
+bool world_was_changed(void);
 /** all_is_well - does everything work with fresh sockets, in all places? */
 bool all_is_well(void);
 extern struct caller janitor_tally;
@@ -114,8 +115,10 @@ struct shared {
 struct shared some_socket(struct caller *c);
 /** some_target - where a message of @s may go: mostly to another socket of the pool */
 struct addr some_target(struct caller *c, struct shared s);
-/** pool_evict - close all sockets that are in @home */
-void pool_evict(int home);
+/** cookie_of - what the kernel calls the namespace of a socket */
+uint64_t cookie_of(int fd);
+/** pool_evict - close all sockets of a namespace */
+void pool_evict(uint64_t cookie);
 void call_socket(struct caller *c);
 void call_names(struct caller *c);
 

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-int64_t end_ms;
+static int64_t end_ms, late_ms;
 
 static struct caller callers[CALLERS];
 static pthread_t threads[CALLERS];
@@ -18,7 +18,9 @@ static int running;
 
 bool over(void)
 {
-	return now_ms() >= end_ms;
+	int64_t now = now_ms();
+
+	return now >= end_ms && (world_was_changed() || now >= late_ms);
 }
 
 void any_call(struct caller *c)
@@ -191,6 +193,7 @@ int main(int argc, char **argv)
 	read_only_page();
 	world_open(seed);
 	end_ms = now_ms() + stretched(seconds * 1000);
+	late_ms = end_ms + stretched(seconds * 1000);
 	if (!storm(seed)) {
 		fflush(stdout);
 		_exit(1);

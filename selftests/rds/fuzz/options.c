@@ -146,7 +146,8 @@ void call_option(struct caller *c)
 	case 1:
 		return get(c, K_GET_TRANSPORT, s.fd, SOL_RDS, SO_RDS_TRANSPORT);
 	case 2:
-		return get(c, K_GET_OTHER, s.fd, SOL_RDS, chance(c, 2) ? 9 + (int)pick(c, 1000) : 10018 + (int)pick(c, 1 << 20));
+		return get(c, K_GET_OTHER, s.fd, SOL_RDS,
+			   chance(c, 2) ? 9 + (int)pick(c, 1000) : 10018 + (int)pick(c, 1 << 20));
 	default:
 		return get(c, K_GET_SOCKET, s.fd, SOL_SOCKET, 1 + (int)pick(c, 84));
 	}

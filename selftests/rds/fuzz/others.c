@@ -53,9 +53,9 @@ static void controls(struct caller *c, int fd)
 		CALL(c, K_IOCTL_GETTOS, ioctl(fd, SIOCRDSGETTOS, where));
 		return;
 	default:
-		/* Of sockets in general, and of the range that is a protocol's own. */
+		/* Of sockets in general, and of the range that is a protocol's own; devices' wait for others than us. */
 		memset(c->scratch, 0, 8);
-		CALL(c, K_IOCTL_OTHER, ioctl(fd, chance(c, 2) ? ANY_OF(c, some) : 0x89e2 + (unsigned int)pick(c, 30), where));
+		CALL(c, K_IOCTL_OTHER, ioctl(fd, chance(c, 2) ? ANY_OF(c, some) : 0x89e2 + (unsigned int)pick(c, 14), where));
 	}
 }
 

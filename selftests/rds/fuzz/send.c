@@ -117,19 +117,31 @@ static void ping(struct caller *c, struct shared s)
 	CALL(c, K_SEND_PING, sendto(s.fd, NULL, 0, MSG_DONTWAIT, &to.sa, to.len));
 }
 
-/* To itself, which on loopback addresses nothing but the hard limit of the receive queue ends. */
-static void flood(struct caller *c, struct shared s)
+static void fill(struct caller *c, int fd)
 {
 	size_t size = 65536;
 	const char *data = content(c, &size);
 	struct addr self = { .len = sizeof(self.in6) };
 
-	if (getsockname(s.fd, &self.sa, &self.len) != 0)
+	if (getsockname(fd, &self.sa, &self.len) != 0)
 		return;
-	set_int(s.fd, SOL_SOCKET, SO_SNDBUFFORCE, 4 * size);
+	set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, 4 * size);
 	for (int i = 0; i < 80; i++)
-		if (CALL(c, K_SEND_FLOOD, sendto(s.fd, data, size, MSG_DONTWAIT, &self.sa, self.len)) < 0)
+		if (CALL(c, K_SEND_FLOOD, sendto(fd, data, size, MSG_DONTWAIT, &self.sa, self.len)) < 0)
 			return;
+}
+
+/* To itself, which on loopback addresses nothing but the hard limit of the receive queue ends. */
+static void flood(struct caller *c, struct shared s)
+{
+	int fd;
+
+	if (chance(c, 2))
+		return fill(c, s.fd);
+	/* Nobody else reads from this one, and it is closed with all that. */
+	fd = rds_bound(HERE, chance(c, 2) ? "127.0.0.1" : "::1", 0);
+	fill(c, fd);
+	close(fd);
 }
 
 /* ---- control data */

@@ -44,7 +44,9 @@ struct diag_request {
 static struct diag_request diag_request(int type, int flags, int family)
 {
 	return (struct diag_request){
-		.header = { .nlmsg_len = sizeof(struct diag_request), .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | flags },
+		.header = { .nlmsg_len = sizeof(struct diag_request),
+			    .nlmsg_type = type,
+			    .nlmsg_flags = NLM_F_REQUEST | flags },
 		/* Not those that listen: a host without them is deaf for good. */
 		.body = { .sdiag_family = family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~(1u << TCP_LISTEN) },
 	};

@@ -130,7 +130,7 @@ struct addr odd_place(struct caller *c)
 
 /* ---- the janitor */
 
-static void one_setting(struct caller *c)
+static void one_setting(struct caller *c, bool is_bad)
 {
 	/* Bounds are such that a host comes back within moments; bad values are everybody's. */
 	static const struct {
@@ -156,7 +156,7 @@ static void one_setting(struct caller *c)
 		 values[which].min + (unsigned int)pick(c, values[which].max - values[which].min + 1));
 	if (home_ns(pick(c, AT_DOOMED)) != HERE)
 		netns_enter(chance(c, 2) ? pair.a : pair.b);
-	if (chance(c, 4))
+	if (is_bad)
 		CALL(c, K_SYSCTL_BAD, write_file(values[which].path, ANY_OF(c, bad)));
 	else
 		CALL(c, K_SYSCTL, write_file(values[which].path, text));
@@ -167,8 +167,9 @@ static void one_setting(struct caller *c)
 
 static void settings(struct caller *c)
 {
-	for (int i = 0; i < 5; i++)
-		one_setting(c);
+	one_setting(c, true);
+	for (int i = 0; i < 4; i++)
+		one_setting(c, false);
 }
 
 static void addresses(struct caller *c)
@@ -202,23 +203,62 @@ static void links(struct caller *c)
 	ended(c, 0);
 }
 
-/* A host begins, is used for a while, and ends with whatever goes on there. */
-static void hosts(struct caller *c)
+static int begin_host(uint64_t *cookie)
 {
-	int ns = netns_new();
+	int ns = netns_new(), fd = rds_socket(ns);
 
-	begin(c, K_NAMESPACE);
+	*cookie = cookie_of(fd);
+	close(fd);
 	net_veth(pair.a, "doomed", ns, "doomed");
 	net_address(pair.a, "doomed", DOOMED_A4 "/24", true);
 	net_address(pair.a, "doomed", DOOMED_A6 "/64", true);
 	net_address(ns, "doomed", DOOMED_4 "/24", true);
 	net_address(ns, "doomed", DOOMED_6 "/64", true);
+	return ns;
+}
+
+/* A host begins, is used for a while, and ends with whatever goes on there. */
+static void hosts(struct caller *c)
+{
+	uint64_t cookie;
+	int ns = begin_host(&cookie);
+	bool gone;
+
+	begin(c, K_NAMESPACE);
 	__atomic_store_n(&namespaces[AT_DOOMED], ns, __ATOMIC_RELAXED);
 	nap_us(pick(c, 700000));
 	__atomic_store_n(&namespaces[AT_DOOMED], -1, __ATOMIC_RELAXED);
 	close(ns);
 	/* A socket may still be on its way into the pool, and a child may have some for a moment. */
-	ended(c, WAIT_UNTIL(SOON_MS, (pool_evict(AT_DOOMED), net_index(pair.a, "doomed") == 0)) - 1);
+	gone = WAIT_UNTIL(SOON_MS, (pool_evict(cookie), net_index(pair.a, "doomed") == 0));
+	ended(c, gone - 1);
+	if (!gone)
+		note("a namespace whose sockets are closed does not go");
+	NEED(gone);
+}
+
+static void one_change(struct caller *c, unsigned int which)
+{
+	switch (which) {
+	case 0:
+		return links(c);
+	case 1:
+		return addresses(c);
+	case 2:
+	case 3:
+		return hosts(c);
+	case 4:
+		return destroy_connections(c, chance(c, 2) ? pair.a : pair.b);
+	default:
+		return settings(c);
+	}
+}
+
+static int rounds;
+
+bool world_was_changed(void)
+{
+	return __atomic_load_n(&rounds, __ATOMIC_RELAXED);
 }
 
 void *janitor(void *arg)
@@ -228,24 +268,11 @@ void *janitor(void *arg)
 	(void)arg;
 	/* Its few calls count as much as the many of all others. */
 	NEED(setpriority(PRIO_PROCESS, gettid(), -10) == 0);
+	for (int which = 0; which < 8; which++)
+		one_change(c, which);
+	__atomic_store_n(&rounds, 1, __ATOMIC_RELAXED);
 	while (!over()) {
-		switch (pick(c, 8)) {
-		case 0:
-			links(c);
-			break;
-		case 1:
-			addresses(c);
-			break;
-		case 2:
-		case 3:
-			hosts(c);
-			break;
-		case 4:
-			destroy_connections(c, chance(c, 2) ? pair.a : pair.b);
-			break;
-		default:
-			settings(c);
-		}
+		one_change(c, pick(c, 8));
 		nap_us(pick(c, 30000));
 	}
 	return NULL;
