@@ -36,10 +36,18 @@ COMPLAINTS = re.compile("|".join((
 # (static keys), so now and then one runs into the breakpoint of a patch that was long complete, and panics.
 EMULATION = re.compile(r"\bint3: 0000 \[#1\]")
 MODULE_CODE = re.compile(r"\bRIP: .*\[\w+\]")
+# And now and then a guest's flags are overwritten with something like an address. No program can do that: the processor
+# keeps the reserved bits as they must be, whatever is loaded (Intel SDM, volume 1, 3.4.3).
+FLAGS = re.compile(r"\bEFLAGS: ([0-9a-f]{8})\b")
+FLAGS_ZERO, FLAGS_ONE = 0xffc08028, 0x2
 
 
 def emulation_broke(lines):
-    """True if this end of a console tells of a breakpoint in the kernel's own code, which nobody has set."""
+    """True if this end of a console tells of what only a broken emulator can do: a breakpoint in the kernel's own code,
+    which nobody has set, or flags that no processor can have."""
+    flags = [int(found[1], 16) for found in map(FLAGS.search, lines) if found]
+    if any(value & FLAGS_ZERO or not value & FLAGS_ONE for value in flags):
+        return True
     place = next((line for line in lines if "RIP: " in line), "")
     return any(EMULATION.search(line) for line in lines) and bool(place) and not MODULE_CODE.search(place)
 

@@ -34,6 +34,12 @@ class EmulationTest(unittest.TestCase):
     def test_a_breakpoint_in_the_kernel_is_the_emulators(self):
         self.assertTrue(kernlog.emulation_broke([self.OOPS, "[    4.0] RIP: 0010:sched_clock_tick+0x5/0xb0"]))
 
+    def test_flags_that_cannot_be_are_the_emulators(self):
+        self.assertTrue(kernlog.emulation_broke(["[   96.7] RSP: 0018:ffffc90000003ea0 EFLAGS: 1f987483"]))
+        self.assertTrue(kernlog.emulation_broke(["[   96.7] RSP: 0018:ffffc90000003ea0 EFLAGS: 00000000"]))
+        self.assertFalse(kernlog.emulation_broke(["[   96.7] RSP: 0018:ffffc90000003ea0 EFLAGS: 00010246"]))
+        self.assertFalse(kernlog.emulation_broke(["[   96.7] RSP: 002b:00007ffe6f935518 EFLAGS: 00000202 ORIG_RAX: 2c"]))
+
     def test_what_may_be_ours_is_not(self):
         self.assertFalse(kernlog.emulation_broke([self.OOPS, "[    4.0] RIP: 0010:rds_sendmsg+0x5/0xb0 [rds]"]))
         self.assertFalse(kernlog.emulation_broke([self.OOPS]))
