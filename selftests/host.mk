@@ -3,6 +3,7 @@
 #
 #   make -f selftests/host.mk unit            unit tests with both compilers
 #   make -f selftests/host.mk unit HOST=g++   with one
+#   make -f selftests/host.mk refused         what the analysis of locks must not let pass
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
 #   make -f selftests/host.mk campaign SEEDS=20000  many more: without sanitizers, so what they would see is not
 #   make -f selftests/host.mk bites           plants known bugs and shows that the simulator finds them
@@ -34,7 +35,7 @@ core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
 flags_g++ :=
 flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never
 
-.PHONY: host unit sim campaign bites fuzz tidy
+.PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
 
 define compiler_rules
@@ -57,6 +58,15 @@ unit-$(1): $(out)/$(1)/unit
 unit: unit-$(1)
 endef
 $(foreach compiler,$(HOST),$(eval $(call compiler_rules,$(compiler))))
+
+# Code that Clang's thread-safety analysis must refuse, and for no other reason.
+refused := $(wildcard $(top)/selftests/unit/refused/*.cc)
+analyse := clang++-19 -std=c++23 -fsyntax-only $(warnings) $(includes)
+refused:
+	@set -e; for file in $(refused); do \
+		$(analyse) $$file; \
+		if $(analyse) $(flags_clang++-19) $$file 2>/dev/null; then echo "not refused: $$file"; exit 1; fi; \
+	done; set -- $(refused); echo "$$# passed, 0 failed"
 
 # The fuzzers: core and simulator once more, with coverage feedback.
 fuzz_cc := clang++-19
