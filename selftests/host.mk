@@ -6,6 +6,7 @@
 #   make -f selftests/host.mk refused         what the analysis of locks must not let pass
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
 #   make -f selftests/host.mk campaign SEEDS=20000  many more: without sanitizers, so what they would see is not
+#   make -f selftests/host.mk campaign FRESH=45  for so many seconds, seeds that nobody saw before
 #   make -f selftests/host.mk bites           plants known bugs and shows that the simulator finds them
 #   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for so long
 #   make -f selftests/host.mk tidy            clang-tidy over the core
@@ -109,7 +110,7 @@ sim: $(simulator)
 ifdef SEED
 	$(simulator) --seed $(SEED)
 else
-	$(simulator) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(MINUTES:%=--minutes %)
+	$(simulator) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 endif
 
 fast_flags := $(filter-out -fsanitize% -fno-sanitize% -O1,$(common)) -O2 -fno-strict-aliasing
@@ -123,7 +124,7 @@ $(out)/fast/%.o: $(top)/%.cc
 $(out)/fast/sim: $(fast)
 	$(firstword $(HOST)) -pthread $^ -o $@
 campaign: $(out)/fast/sim
-	$< --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(MINUTES:%=--minutes %)
+	$< --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 
 # Known bugs, planted: the simulator must find each.
 fast_compile := $(firstword $(HOST)) $(filter-out -MMD -MP,$(fast_flags)) $(core_flags)
