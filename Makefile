@@ -75,8 +75,8 @@ check:
 # The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with all that is to be known about it.
 sim:
 	@scripts/setup.sh host
-	@$(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk sim HOST=g++ $(SEEDS:%=SEEDS=%) $(MINUTES:%=MINUTES=%) \
-		$(SEED:%=SEED=%)
+	@$(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk sim HOST=g++ $(SEEDS:%=SEEDS=%) \
+		$(if $(MINUTES),FRESH=$$(($(MINUTES) * 60))) $(SEED:%=SEED=%)
 
 # The tests in virtual machines once more, on a kernel with every check that the kernel knows.
 DEBUG_KERNEL ?= 6.1-debug

@@ -3,8 +3,10 @@
 #
 #   make -f selftests/host.mk unit            unit tests with both compilers
 #   make -f selftests/host.mk unit HOST=g++   with one
+#   make -f selftests/host.mk refused         what the analysis of locks must not let pass
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
 #   make -f selftests/host.mk campaign SEEDS=20000  many more: without sanitizers, so what they would see is not
+#   make -f selftests/host.mk campaign FRESH=45  for so many seconds, seeds that nobody saw before
 #   make -f selftests/host.mk bites           plants known bugs and shows that the simulator finds them
 #   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for so long
 #   make -f selftests/host.mk tidy            clang-tidy over the core
@@ -34,7 +36,7 @@ core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
 flags_g++ :=
 flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never
 
-.PHONY: host unit sim campaign bites fuzz tidy
+.PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
 
 define compiler_rules
@@ -57,6 +59,15 @@ unit-$(1): $(out)/$(1)/unit
 unit: unit-$(1)
 endef
 $(foreach compiler,$(HOST),$(eval $(call compiler_rules,$(compiler))))
+
+# Code that Clang's thread-safety analysis must refuse, and for no other reason.
+refused := $(wildcard $(top)/selftests/unit/refused/*.cc)
+analyse := clang++-19 -std=c++23 -fsyntax-only $(warnings) $(includes)
+refused:
+	@set -e; for file in $(refused); do \
+		$(analyse) $$file; \
+		if $(analyse) $(flags_clang++-19) $$file 2>/dev/null; then echo "not refused: $$file"; exit 1; fi; \
+	done; set -- $(refused); echo "$$# passed, 0 failed"
 
 # The fuzzers: core and simulator once more, with coverage feedback.
 fuzz_cc := clang++-19
@@ -99,7 +110,7 @@ sim: $(simulator)
 ifdef SEED
 	$(simulator) --seed $(SEED)
 else
-	$(simulator) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(MINUTES:%=--minutes %)
+	$(simulator) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 endif
 
 fast_flags := $(filter-out -fsanitize% -fno-sanitize% -O1,$(common)) -O2 -fno-strict-aliasing
@@ -113,7 +124,7 @@ $(out)/fast/%.o: $(top)/%.cc
 $(out)/fast/sim: $(fast)
 	$(firstword $(HOST)) -pthread $^ -o $@
 campaign: $(out)/fast/sim
-	$< --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(MINUTES:%=--minutes %)
+	$< --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 
 # Known bugs, planted: the simulator must find each.
 fast_compile := $(firstword $(HOST)) $(filter-out -MMD -MP,$(fast_flags)) $(core_flags)

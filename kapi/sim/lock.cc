@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "world.h"
+#include "node.h"
 
 namespace sim {
 
@@ -56,6 +56,8 @@ void kapi_spin_lock(kapi_spin *lock) noexcept
     }
     spin.holder = &task;
     task.locks.push_back(&spin);
+    if (task.node)
+        task.node->held_locks.push_back(&spin);
 }
 
 void kapi_spin_unlock(kapi_spin *lock) noexcept
@@ -65,6 +67,8 @@ void kapi_spin_unlock(kapi_spin *lock) noexcept
     if (spin.holder != &task)
         broken("lock %s is unlocked by a task that does not hold it", lock_name(spin));
     std::erase(task.locks, &spin);
+    if (task.node)
+        std::erase(task.node->held_locks, &spin);
     spin.holder = nullptr;
     if (WaitList *waiters = spin.waiters) {
         spin.waiters = nullptr;

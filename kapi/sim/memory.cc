@@ -70,7 +70,7 @@ void Memory::release(void *memory)
         if (work != node->pending_works.end() &&
             reinterpret_cast<std::uintptr_t>(work->first) < reinterpret_cast<std::uintptr_t>(memory) + size)
             broken("memory is freed with a pending work in it");
-        for (const auto *lock : World::current_task()->locks) {
+        for (const auto *lock : node->held_locks) {
             auto place = reinterpret_cast<std::uintptr_t>(lock);
             if (place >= block->first && place < block->first + size)
                 broken("memory is freed with a held lock in it");

@@ -155,6 +155,7 @@ void Node::crash()
     pending_works.clear();
     running_works.clear();
     work_done.clear();
+    held_locks.clear();
     dying_.clear();
     released_.clear();
     world_.forget_tasks(*this);

@@ -142,6 +142,7 @@ public:
     void *slots[KAPI_SLOTS] = {}; // roots of the modules' state
     std::map<kapi_work *, PendingWork> pending_works;
     std::map<kapi_work *, TaskRef> running_works;
+    std::vector<const Spin *> held_locks; // by any of its tasks
     WaitList work_done; // woken whenever a work ends
     unsigned live_streams = 0, live_listeners = 0, live_sockets = 0, live_pages = 0, live_queues = 0;
 

@@ -266,6 +266,7 @@ void World::continue_tasks(const std::vector<TaskRef> &tasks)
 
 void World::park(std::uint64_t until_ns)
 {
+    expect_sleepable("a pause");
     TimerId timer;
     if (until_ns != KAPI_FOREVER)
         timer = at(until_ns, [this, weak = running_task->weak_from_this()] {
@@ -384,6 +385,8 @@ AtomicScope::~AtomicScope()
 
 void HostMutex::lock(const char *why)
 {
+    if (running_task->is_atomic())
+        broken("%s is waited for where nothing may sleep", why);
     while (owner_)
         world().wait(waiters_, why);
     owner_ = running_task;
@@ -402,13 +405,20 @@ void enter_any(const char *call)
         current_world->point(call);
 }
 
-void enter_sleep(const char *call)
+void expect_sleepable(const char *call)
 {
     const Task &task = *running_task;
     if (!task.locks.empty())
         broken("%s may sleep, but lock %s is held", call, lock_name(*task.locks.back()));
     if (task.atomic_depth)
         broken("%s may sleep, but is called from a callback", call);
+    if (task.kind == TaskKind::softirq)
+        broken("%s may sleep, but is called from a softirq", call);
+}
+
+void enter_sleep(const char *call)
+{
+    expect_sleepable(call);
     enter_any(call);
 }
 

@@ -162,6 +162,8 @@ private:
     WaitList waiters_;
 };
 
+/** Fails the run when the running task may not sleep. */
+void expect_sleepable(const char *call);
 // What the tags of kapi mean; each fails the run when its rule is broken, and is a switching point.
 void enter_any(const char *call);
 void enter_sleep(const char *call);

@@ -2,7 +2,7 @@
 // The campaign: many seeds, or one.
 //
 //     sim --first 1 --seeds 300 [--jobs 2]    each seed once, every tenth twice to see that it replays exactly
-//     sim --minutes 10                        seeds that nobody saw before, for so long
+//     sim --seconds 600                       seeds that nobody saw before, for so long
 //     sim --seed 17                           one, with what it is made of
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -31,7 +31,8 @@ constexpr unsigned kFullCampaign = 100; // so many seeds take every transition
 
 /** What the worker processes tell the one that started them. */
 struct Shared {
-    std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads, net_deletions, faults, hostile;
+    std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads;
+    std::atomic<std::uint64_t> net_deletions, faults, hostile;
     std::atomic<std::uint64_t> seed_of_job[kMostJobs];
     std::time_t end_time;
     std::atomic<unsigned long> transitions[kMostTransitions];
@@ -39,7 +40,7 @@ struct Shared {
 
 struct Arguments {
     std::uint64_t first = 1, seeds = 100, seed = 0;
-    unsigned jobs = 2, minutes = 0, most_failures = 20;
+    unsigned jobs = 2, seconds = 0, most_failures = 20;
 };
 
 Arguments parse(int argc, char **argv)
@@ -53,16 +54,17 @@ Arguments parse(int argc, char **argv)
             arguments.seeds = value;
         else if (!std::strcmp(argv[i], "--seed"))
             arguments.seed = value;
-        else if (!std::strcmp(argv[i], "--minutes"))
-            arguments.minutes = static_cast<unsigned>(value);
+        else if (!std::strcmp(argv[i], "--seconds"))
+            arguments.seconds = static_cast<unsigned>(value);
         else if (!std::strcmp(argv[i], "--most-failures"))
             arguments.most_failures = static_cast<unsigned>(value);
         else if (!std::strcmp(argv[i], "--jobs"))
             arguments.jobs = static_cast<unsigned>(std::min<std::uint64_t>(value ? value : 1, kMostJobs));
     }
-    if (arguments.minutes) { // the time says which, and no two runs begin near each other
+    if (arguments.seconds) { // the time says which, and no two runs begin near each other
         arguments.first = sim::Random(static_cast<std::uint64_t>(std::time(nullptr))).next() % 1'000'000'000'000;
         arguments.seeds = ~std::uint64_t{0} / 2;
+        std::printf("seeds that nobody saw before, from %llu\n", static_cast<unsigned long long>(arguments.first));
     }
     return arguments;
 }
@@ -129,7 +131,7 @@ void add_transitions(Shared &shared)
 void work(Shared &shared, unsigned job, const Arguments &arguments)
 {
     for (;;) {
-        if (arguments.minutes && std::time(nullptr) >= shared.end_time)
+        if (arguments.seconds && std::time(nullptr) >= shared.end_time)
             std::_Exit(0);
         std::uint64_t seed = shared.next++;
         if (seed >= arguments.first + arguments.seeds)
@@ -229,7 +231,7 @@ int main(int argc, char **argv)
         return 1;
     Shared &shared = *static_cast<Shared *>(memory);
     shared.next = arguments.first;
-    shared.end_time = std::time(nullptr) + 60 * static_cast<std::time_t>(arguments.minutes);
+    shared.end_time = std::time(nullptr) + static_cast<std::time_t>(arguments.seconds);
     std::time_t began = std::time(nullptr);
     auto failures = run_workers(shared, arguments);
     std::printf("seeds %llu to %llu: %llu kept their promises, %zu failed, in %lld s; %llu messages, %llu events, "

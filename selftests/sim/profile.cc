@@ -109,7 +109,8 @@ std::string Profile::describe() const
                  {buffers, "buffer changes"}, {net_deletions, "namespace deletions"},
                  {slow_receivers, "slow receivers"}, {nonblocking, "non-blocking"}, {zerocopy, "zerocopy"},
                  {bad_memory, "bad memory"}, {reopens, "reopens"}, {uneven, "uneven links"},
-                 {pauses, "pauses"}, {clock_jumps, "clock jumps"}, {famines, "famines"}, {hot, "one hot socket"}, {adversary, "an adversary"}};
+                 {pauses, "pauses"}, {clock_jumps, "clock jumps"},
+                 {famines, "famines"}, {hot, "one hot socket"}, {adversary, "an adversary"}};
     for (const auto &flag : flags)
         if (flag.on)
             text += std::string(" ") + flag.name;

@@ -100,6 +100,92 @@ TEST_F(SimDeath, lock__order_is_checked)
     EXPECT_DEATH(kapi_spin_unlock(&inner), "does not hold");
 }
 
+TEST_F(SimDeath, lock__held_by_another_task)
+{
+    EXPECT_DEATH(
+        {
+            static kapi_spin lock;
+            kapi_spin_init(&lock, &outer_class);
+            world.spawn(a, "holder", [&] {
+                kapi_spin_lock(&lock);
+                for (;;)
+                    kapi_sim_point();
+            });
+            world.spawn(a, "other", [&] { kapi_spin_unlock(&lock); });
+            world.run_for(sim::kMillisecond);
+        },
+        "unlocked by a task that does not hold it");
+}
+
+TEST_F(SimDeath, lock__freed_while_somebody_holds_it)
+{
+    EXPECT_DEATH(
+        {
+            static kapi_spin *lock;
+            world.spawn(a, "holder", [&] {
+                lock = static_cast<kapi_spin *>(kapi_zalloc(sizeof(kapi_spin), KAPI_SLEEP));
+                kapi_spin_init(lock, &outer_class);
+                kapi_spin_lock(lock);
+                for (;;)
+                    kapi_sim_point();
+            });
+            world.run_for(10 * sim::kMicrosecond);
+            world.spawn(a, "other", [&] { kapi_free(lock); });
+            world.run_for(sim::kMillisecond);
+        },
+        "freed with a held lock in it");
+}
+
+TEST_F(SimDeath, lock__kept_by_a_task_that_ends)
+{
+    EXPECT_DEATH(
+        {
+            static kapi_spin lock;
+            kapi_spin_init(&lock, &outer_class);
+            world.spawn(a, "t", [&] { kapi_spin_lock(&lock); });
+            world.run_for(sim::kMillisecond);
+        },
+        "ends with a lock held");
+}
+
+/** Dies of what body does as a task of this kind. */
+void run_as(sim::World &world, sim::Node &node, sim::TaskKind kind, std::function<void()> body)
+{
+    world.spawn(node, "t", std::move(body), kind);
+    world.run_for(sim::kMillisecond);
+}
+
+TEST_F(SimDeath, context__says_what_may_be_called)
+{
+    static kapi_spin lock;
+    static kapi_waitq queue;
+    static kapi_waiter waiter;
+    static char byte;
+    kapi_spin_init(&lock, &outer_class);
+    kapi_waitq_init(&queue);
+    auto copy = [] {
+        kapi_msg msg{};
+        static_cast<void>(kapi_msg_copy_in(&msg, &byte, 1));
+    };
+    EXPECT_DEATH(run_as(world, a, sim::TaskKind::softirq, [] { kapi_alloc(8, KAPI_SLEEP); }), "from a softirq");
+    EXPECT_DEATH(run_as(world, a, sim::TaskKind::process, [] {
+                     sim::AtomicScope callback;
+                     kapi_alloc(8, KAPI_SLEEP);
+                 }),
+                 "from a callback");
+    EXPECT_DEATH(run_as(world, a, sim::TaskKind::process, [] {
+                     kapi_spin_lock(&lock);
+                     kapi_wait_begin(&queue, &waiter);
+                 }),
+                 "may sleep, but lock outer is held");
+    EXPECT_DEATH(run_as(world, a, sim::TaskKind::process, [this] {
+                     kapi_spin_lock(&lock);
+                     world.sleep(1);
+                 }),
+                 "may sleep, but lock outer is held");
+    EXPECT_DEATH(run_as(world, a, sim::TaskKind::work, copy), "belongs to a system call");
+}
+
 TEST_F(Sim, lock__excludes)
 {
     static kapi_spin lock;
