@@ -24,6 +24,23 @@ Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode)
     return Ref<Message>::adopt(message);
 }
 
+NoticeBox::NoticeBox(Socket& socket)
+{
+    socket_.with([&](Socket*& s) { s = &socket; });
+}
+
+void NoticeBox::close()
+{
+    socket_.with([](Socket*& s) { s = nullptr; });
+}
+
+void NoticeBox::put(Ref<ZerocopyBatch> batch)
+{
+    auto socket = socket_.with([](Socket*& s) { return s ? Ref<Socket>::share(*s) : Ref<Socket>(); });
+    if (socket)
+        socket->zerocopy_done(std::move(batch));
+}
+
 Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
 {
     bool inlined = length <= inline_max;
@@ -40,7 +57,7 @@ Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
     return message;
 }
 
-Result<Ref<Message>> Message::from_user_pages(kapi_msg* msg, u32 length, u32 cookie)
+Result<Ref<Message>> Message::from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices)
 {
     Ref<Message> message = TRY(create(length, 0, Alloc::sleep));
     // The notice is allocated now, so that completing cannot fail.
@@ -54,20 +71,9 @@ Result<Ref<Message>> Message::from_user_pages(kapi_msg* msg, u32 length, u32 coo
         TRY(check(kapi_pages_pin_msg(msg, length, &pages)));
         message->pages_.reset(pages);
     }
+    message->notices_ = std::move(notices);
     message->zerocopy_ = std::move(notice);
     return message;
-}
-
-void Message::promise_notice(Socket& socket)
-{
-    HW_ASSERT(zerocopy_ && !zerocopy_socket_);
-    zerocopy_socket_ = Ref<Socket>::share(socket).leak();
-}
-
-void Message::withdraw_notice()
-{
-    if (Socket* socket = std::exchange(zerocopy_socket_, nullptr))
-        socket->unref();
 }
 
 Result<Ref<Message>> Message::internal(u32 length)
@@ -79,9 +85,8 @@ void Message::destroy(Message* message)
 {
     HW_ASSERT(!message->has_owner());
     message->pages_.reset(); // the user's pages are free before the user is told
-    auto socket = message->zerocopy_socket_ ? Ref<Socket>::adopt(message->zerocopy_socket_) : Ref<Socket>();
-    if (socket)
-        socket->zerocopy_done(std::move(message->zerocopy_));
+    if (message->noticed_)
+        message->notices_->put(std::move(message->zerocopy_));
     dispose(message);
 }
 

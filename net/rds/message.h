@@ -8,6 +8,7 @@
 #include "wire.h"
 
 #include <hawser/list.h>
+#include <hawser/lock.h>
 #include <hawser/user.h>
 
 #include <span>
@@ -25,6 +26,21 @@ struct ZerocopyBatch : RefCounted<ZerocopyBatch>, ListNode<ZerocopyBatch> {
     u32 cookies[max_cookies] = {};
 };
 
+struct NoticeLock { static constexpr const char* name = "rds notices"; static constexpr unsigned rank = 39; };
+
+// Where notices of finished zerocopy sends go, as long as the socket is open. A stream may have a part of a message long
+// after the socket was closed: that must not hold the socket, and with it the module and the namespace.
+class NoticeBox : public RefCounted<NoticeBox> {
+public:
+    static void destroy(NoticeBox* box) { dispose(box); }
+    explicit NoticeBox(Socket& socket);
+    void close(); // by the socket, which is still alive
+    void put(Ref<ZerocopyBatch> batch); // any context
+
+private:
+    Guarded<Socket*, NoticeLock> socket_; // null: closed
+};
+
 struct PathQueue;   // list tag: the queues of a path
 struct SocketQueue; // list tag: the queues of a socket
 
@@ -33,11 +49,11 @@ public:
     // A message with the user's next length bytes. Sleeps. Fails with ENOMEM, EFAULT.
     static Result<Ref<Message>> from_user(kapi_msg* msg, u32 length);
     // As above, but with the user's own pages. ENOBUFS: memlock.
-    static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie);
-    // From when it is sent on: the cookie comes back to socket when the pages are free again. Of a call that failed the
-    // user knows that itself.
-    void promise_notice(Socket& socket);
-    void withdraw_notice();
+    static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices);
+    // From when it is sent on: the cookie goes to the box when the pages are free again. Of a call that failed the user
+    // knows that itself.
+    void promise_notice() { noticed_ = true; }
+    void withdraw_notice() { noticed_ = false; }
     // A message without a user: a handshake, an answer, a congestion map, whose payload the caller fills. Any context.
     static Result<Ref<Message>> internal(u32 length = 0);
     std::byte* internal_payload() { return inline_payload(); }
@@ -82,7 +98,8 @@ private:
     usize true_size_ = 0;
     Pages pages_;
     Atomic<Socket*> owner_{nullptr}; // holds a reference
-    Socket* zerocopy_socket_ = nullptr; // holds a reference
+    bool noticed_ = false;
+    Ref<NoticeBox> notices_;
     Ref<ZerocopyBatch> zerocopy_;
 };
 

@@ -88,13 +88,35 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const Target& target)
     auto cookie = zerocopy ? controls.zerocopy_cookie : std::nullopt;
     if (asked && !cookie)
         return fail(KAPI_EINVAL);
-    Ref<Message> message = cookie ? TRY(Message::from_user_pages(send.msg, size, *cookie))
+    Ref<Message> message = cookie ? TRY(Message::from_user_pages(send.msg, size, *cookie, TRY(notice_box())))
                                   : TRY(Message::from_user(send.msg, size));
     message->header().sport = target.local.port;
     message->header().dport = target.remote.port;
     message->destination = target.remote;
     net.count(Stat::copy_from_user, zerocopy ? 0 : size);
     return message;
+}
+
+// Made with the first message that needs it.
+Result<Ref<NoticeBox>> Socket::notice_box()
+{
+    {
+        Guard guard(lock_);
+        if (notice_box_)
+            return notice_box_;
+        if (closed_)
+            return fail(KAPI_ENOTCONN);
+    }
+    auto* made = make<NoticeBox>(Alloc::sleep, *this);
+    if (!made)
+        return fail(KAPI_ENOMEM);
+    auto box = Ref<NoticeBox>::adopt(made);
+    Guard guard(lock_);
+    if (closed_)
+        return fail(KAPI_ENOTCONN);
+    if (!notice_box_) // no other thread was first
+        notice_box_ = std::move(box);
+    return notice_box_;
 }
 
 // Sees to it that target has a connection, which is that of the last message as long as nothing changed.
@@ -245,7 +267,7 @@ Result<u32> Socket::send(const rds_send& send)
     TRY(waited(reserve(*message, may_wait, deadline), timeout));
     u32 size = message->length();
     if (message->zerocopy())
-        message->promise_notice(*this);
+        message->promise_notice();
     if (!path.enqueue(message)) {
         message->withdraw_notice();
         if (Ref<Socket> owner = message->take_owner())

@@ -25,7 +25,7 @@ Socket::Socket(Net& n, kapi_sk* s) : net(n), sk(s) {}
 
 Socket::~Socket()
 {
-    // Only what came after release() is left: notices of the last zerocopy sends.
+    // Only what came while release() ran is left: notices of zerocopy sends.
     Guard guard(lock_);
     zerocopy_.clear();
     Module::drop_transport(transport_);
@@ -136,8 +136,10 @@ void Socket::release()
         net.binds.remove(*this, bound);
     net.remove_monitor(*this);
     Ref<Connection> connection;
+    Ref<NoticeBox> notices;
     {
         Guard guard(lock_);
+        notices = std::move(notice_box_);
         unread.splice_front(received_);
         for (Incoming* i = unread.front(); i; i = unread.next(*i))
             account_receive(*i, false);
@@ -146,6 +148,8 @@ void Socket::release()
         path_ = nullptr;
     }
     unread.clear();
+    if (notices)
+        notices->close();
     if (was_congested)
         tell_congestion(CongestionChange::cleared);
     cancel_sends(nullptr);

@@ -57,7 +57,7 @@ public:
     void send_done(Message& message);
     // SO_SNDBUF is another. Any context.
     void send_limit_changed();
-    void zerocopy_done(Ref<ZerocopyBatch> batch);
+    void zerocopy_done(Ref<ZerocopyBatch> batch); // through the notice box
     // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now.
     bool deliver(Ref<Incoming> incoming);
     // Path p is not read until there is room; false when there is room already.
@@ -91,6 +91,7 @@ private:
     };
     Result<Target> target(const rds_send& send);
     Result<Ref<Message>> build(const rds_send& send, const Target& target);
+    Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
     Path& choose_path(const Target& target, bool may_wait, u64 deadline_ns);
     Result<> wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns);
@@ -157,6 +158,7 @@ private:
     u64 sending_true_ HW_GUARDED_BY(lock_) = 0;
     bool room_wanted_ HW_GUARDED_BY(lock_) = false; // somebody found no room and is to be woken
     RefList<ZerocopyBatch, ZerocopyBatch> zerocopy_ HW_GUARDED_BY(lock_);
+    Ref<NoticeBox> notice_box_ HW_GUARDED_BY(lock_); // null: nothing was sent with MSG_ZEROCOPY
     ZerocopyBatch* zerocopy_last_ HW_GUARDED_BY(lock_) = nullptr; // the youngest on zerocopy_, or null
 
     bool monitors_ HW_GUARDED_BY(lock_) = false;

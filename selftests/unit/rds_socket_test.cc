@@ -265,4 +265,24 @@ TEST_F(Rds, close__of_a_full_socket_frees_its_peer)
     EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, 10 * sim::kSecond));
 }
 
+// A stream that has the beginning of a message must get the rest, however long the peer takes; whoever sent it is gone.
+TEST_F(Rds, close__a_pinned_message_in_a_stream_does_not_hold_the_socket)
+{
+    static std::string memory(1 << 20, 'x'); // more than a stream takes at once
+    RdsSocket sender(host_a);
+    run(a, [&] {
+        ASSERT_EQ(sender.open(), 0);
+        ASSERT_EQ(sender.bind(sim::address("10.0.0.1", 5)), 0);
+        sender.sk().zerocopy = true;
+        sender.sk().sndbuf = 4 << 20;
+        EXPECT_EQ(send(sender, "x", "10.0.0.2", 9), 1);
+        world.sleep(sim::kSecond); // the path is up
+        world.network().cut(a, b);
+        EXPECT_EQ(sender.send_pinned(memory.data(), memory.size(), sim::address("10.0.0.2", 9), 7), 1 << 20);
+        sender.close();
+        EXPECT_TRUE(host_a.unload_soon());
+    });
+    world.network().cut(a, b, false);
+}
+
 } // namespace

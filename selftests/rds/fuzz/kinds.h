@@ -29,7 +29,7 @@
 	X(SEND_HUGE, "send, huge", NEVER)              \
 	X(SEND_HEADER, "send, bad header", NEVER)      \
 	X(SEND_ODD, "send, odd address", MAY)          \
-	X(WRITE, "write, writev", MUST)                \
+	X(WRITE, "write, writev", NEVER)               \
 	X(SPLICE_TO, "splice to", MUST)                \
 	X(RECVFROM, "recvfrom", MUST)                  \
 	X(RECVMSG, "recvmsg", MUST)                    \

@@ -158,7 +158,7 @@ void call_info(struct caller *c)
 {
 	struct shared s = some_socket(c);
 	int item = pick(c, RDS_INFO_LAST - RDS_INFO_FIRST + 1);
-	socklen_t room = chance(c, 4) ? (socklen_t)any_number(c) : (socklen_t)any_size(c, LARGEST), len;
+	socklen_t room = chance(c, 4) ? any_number(c) : chance(c, 2) ? LARGEST : any_size(c, LARGEST), len;
 	size_t size = room;
 	bool elsewhere = room > LARGEST || chance(c, 8);
 	char *where = elsewhere ? sink(c, &size) : c->inbox;

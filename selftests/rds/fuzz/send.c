@@ -262,7 +262,7 @@ static void control(struct caller *c, struct shared s)
 static void any_flags(struct caller *c, struct shared s)
 {
 	/* Of those that there are, mostly few at once. */
-	int flags = MSG_DONTWAIT | 1 << pick(c, 32) | (chance(c, 2) ? 0 : 1 << pick(c, 32));
+	int flags = MSG_DONTWAIT | (chance(c, 3) ? MSG_BATCH : 1 << pick(c, 32) | (chance(c, 2) ? 0 : 1 << pick(c, 32)));
 	struct outgoing o;
 
 	compose(c, &o, s, 20000);
@@ -333,15 +333,18 @@ static void odd_destination(struct caller *c, struct shared s)
 
 /* ---- other doors to the same thing */
 
-static void write_some(struct caller *c, struct shared s)
+/* The kernel adds MSG_EOR for sockets of this type, which RDS does not take: neither ours nor the kernel's own. */
+static void write_some(struct caller *c, int fd)
 {
+	size_t size = 1 + any_size(c, 20000);
+	const char *data = content(c, &size);
 	struct outgoing o;
 
-	compose(c, &o, s, 20000);
+	cut(c, &o, data, size);
 	if (chance(c, 2))
-		CALL(c, K_WRITE, writev(s.fd, o.msg.msg_iov, o.msg.msg_iovlen));
+		CALL(c, K_WRITE, writev(fd, o.msg.msg_iov, o.msg.msg_iovlen));
 	else
-		CALL(c, K_WRITE, write(s.fd, o.vectors[0].iov_base, o.vectors[0].iov_len));
+		CALL(c, K_WRITE, write(fd, data, size));
 }
 
 /* Pages of a pipe: content of our own, or given to it. */
@@ -393,7 +396,7 @@ void call_send(struct caller *c)
 	case 13:
 		return odd_destination(c, s);
 	case 14:
-		return write_some(c, s);
+		return write_some(c, s.fd);
 	case 15:
 		return splice_to(c, s);
 	case 16:

@@ -230,7 +230,7 @@ static void hosts(struct caller *c)
 	__atomic_store_n(&namespaces[AT_DOOMED], -1, __ATOMIC_RELAXED);
 	close(ns);
 	/* A socket may still be on its way into the pool, and a child may have some for a moment. */
-	gone = WAIT_UNTIL(SOON_MS, (pool_evict(cookie), net_index(pair.a, "doomed") == 0));
+	gone = WAIT_UNTIL(4 * SOON_MS, (pool_evict(cookie), net_index(pair.a, "doomed") == 0));
 	ended(c, gone - 1);
 	if (!gone)
 		note("a namespace whose sockets are closed does not go");
