@@ -22,9 +22,10 @@ known=$(mktemp)
 trap 'rm -f "$known"' EXIT
 awk '{ print $2 }' "$kdir/Module.symvers" "$symvers" | sort -u >"$known"
 
-# A kernel that runs constructors does so for its sanitizers, which put some into every object.
+# A kernel that runs constructors does so for its sanitizers, which put some into every object; KCSAN's compiler does, too,
+# and nobody runs them.
 never=".eh_frame .gcc_except_table"
-grep -q '^CONFIG_CONSTRUCTORS=y' "$kdir/include/config/auto.conf" || never="$never .init_array .ctors .fini_array .dtors"
+grep -qE '^CONFIG_(CONSTRUCTORS|KCSAN)=y' "$kdir/include/config/auto.conf" || never="$never .init_array .ctors .fini_array .dtors"
 
 for module; do
 	sections=$(readelf -SW "$module")
