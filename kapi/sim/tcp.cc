@@ -178,6 +178,8 @@ void Tcb::network_reset()
 bool Tcb::push_one()
 {
     kapi_u32 end = before(peer_right, write_seq) ? peer_right : write_seq;
+    if (before(una + on_the_way, end))
+        end = una + on_the_way;
     if (before(next, end)) {
         kapi_u32 length = std::min(end - next, segment_size);
         if (world.host_random().one_in(16))
@@ -318,6 +320,7 @@ void Tcb::handle_timeout()
         backoff++;
         if (++retries > (orphan ? kOrphanRetries : kRetries))
             return close(-KAPI_ETIMEDOUT);
+        slow_down();
         next = una;
         push_one();
     } else if (next != write_seq + fin_queued) {
@@ -478,6 +481,12 @@ void Tcb::established()
         tell_acked();
 }
 
+/** Half of what was too much for the way. */
+void Tcb::slow_down()
+{
+    on_the_way = std::max((sent_max - una) / 2, 4 * segment_size);
+}
+
 /** Too long when something was lost, which is forgotten again. */
 void Tcb::measure_round_trip()
 {
@@ -508,12 +517,14 @@ void Tcb::handle_ack(const Packet &packet)
         bool duplicate = !packet.length() && !window_moved && una != next;
         if (duplicate && !before(una, recover)) {
             recover = sent_max; // once a window: something was lost on the way
+            slow_down();
             next = una;
         }
         return;
     }
     una = acked;
     measure_round_trip();
+    on_the_way = std::min(on_the_way + segment_size, kNoLimit);
     if (before(next, una))
         next = una;
     backoff = retries = 0;

@@ -61,6 +61,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     kapi_u32 sent_max;     // after the last byte ever sent: `next` goes back when something was lost
     kapi_u32 peer_right;   // right edge of the peer's window
     kapi_u32 segment_size; // largest payload of a packet
+    kapi_u32 on_the_way = kNoLimit; // at most, since something was lost: grows with each acknowledgement
     std::deque<Piece> out;
     bool fin_queued = false, fin_sent = false, fin_acked = false;
     bool wants_room = false;
@@ -117,6 +118,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     }
     kapi_u32 sndbuf() const { return options.sndbuf ? options.sndbuf : kDefaultBuffer; }
 
+    static constexpr kapi_u32 kNoLimit = 1u << 30;
     static constexpr kapi_u32 kDefaultBuffer = 256 * 1024;
     static constexpr kapi_u32 kFirstWindow = 65535; // before anybody said how large the buffer is
 
@@ -131,6 +133,7 @@ private:
     void handle_timeout();
     void release_acked();
     void measure_round_trip();
+    void slow_down();
     void send_packet(Packet packet) const;
     void send_data(kapi_u32 length);
     void send_syn();

@@ -56,7 +56,7 @@ void Profile::choose_faults(Random &random)
     lose_one_in = random.one_in(5) ? static_cast<unsigned>(random.between(20, 200)) : 0;
     fail_one_in = random.one_in(5) ? random.between(50, 2000) : 0;
     reopens = random.one_in(4);
-    famines = random.one_in(6);
+    famines = random.one_in(4);
 }
 
 /** What makes a run of another kind, at the cost of what else it would have been. */

@@ -18,7 +18,7 @@ constexpr std::uint64_t kWatchNs = 20 * kMillisecond;
 constexpr std::size_t kBaseBytes = 2 << 20;
 constexpr std::size_t kSocketBytes = 9 << 18; // 2.25 MiB
 constexpr std::size_t kPeerBytes = 1 << 18;
-constexpr std::uint64_t kSlowest = 100'000;        // bytes a second over a link
+constexpr std::uint64_t kSlowest = 200'000;        // bytes a second over a link
 constexpr std::uint64_t kDelays[] = {kMicrosecond, 50 * kMicrosecond, kMillisecond, 20 * kMillisecond,
                                      150 * kMillisecond};
 
@@ -72,7 +72,7 @@ void Scenario::lay_links()
             link.jitter_ns = random.below(link.delay_ns);
             link.spread_ns = random.one_in(2) ? random.below(100 * kMillisecond) : 0;
             if (random.one_in(2)) // as fast as it takes for its share of the messages to go over it in some seconds
-                link.bytes_per_s = std::max(profile.bytes() / course_.machines.size() >> random.below(5), kSlowest);
+                link.bytes_per_s = std::max(profile.bytes() / course_.machines.size() >> random.below(3), kSlowest);
         }
     }
 }
