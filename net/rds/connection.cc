@@ -138,6 +138,14 @@ void Connection::no_answer()
     path(0).notify(RDS_PATH_SEND);
 }
 
+// Each stream of one of ours begins with a probe, which says so. Another's may begin with its map.
+void Connection::came_without_name()
+{
+    u32 expected = static_cast<u32>(Peer::unknown);
+    if (peer_.compare_exchange(expected, static_cast<u32>(Peer::foreign)))
+        path(0).notify(RDS_PATH_SEND);
+}
+
 // The first path tells how many there are, and whether the peer is there at all. A peer whose ports do not tell the
 // path gives its paths the streams in the order in which they arrive: coming up in order too keeps our paths and its
 // paths paired, on which the numbers of what is retransmitted depend.
@@ -240,6 +248,7 @@ void Connection::map_changed()
 void Connection::map_received(const Incoming& incoming)
 {
     net.count(Stat::cong_update_received);
+    came_without_name();
     remote_map_->replace(incoming.map_payload());
     net.congestion_changed();
 }

@@ -93,6 +93,7 @@ private:
     void publish(); // after it was entered in the table
     friend class ConnectionTable;
     void heard(Path& path, u32 generation);
+    void came_without_name();
     void set_paths(unsigned count);
     void check_congestion();
 

@@ -15,8 +15,9 @@ constexpr u64 tick_ns = 1000 * ms;
 constexpr u64 closing_tick_ns = 50 * ms;
 constexpr u64 stable_ns = 1000 * ms;           // up for so long: the next attempt is not a repetition
 constexpr u32 max_pongs_queued = 1024;
-// As many ticks as a peer of ours has to begin a new stream, which may wait for the old one to drain, and some more.
-constexpr unsigned max_asked = 7;
+// A peer that says nothing of itself for so many ticks, though its TCP takes the questions, is none of ours. Long, because
+// one of ours may stand still for a while, and what is sent to it unasked may be lost or doubled (path.h).
+constexpr unsigned max_asked = 60;
 constexpr u32 batch_bytes = 512 * 1024;        // enough to fill any send buffer in one call
 constexpr unsigned loop_batch = 64;
 constexpr u32 stream_events = RDS_PATH_ESTABLISHED | RDS_PATH_LOST | RDS_PATH_RESUME;
@@ -378,6 +379,8 @@ bool Path::account(Batch& batch, u32 taken, u32 end_seq)
                 break;
             item.message->ack_position = end_seq - left;
             item.message->position_known = true;
+            if (item.message->told == told_probe)
+                probe_end_ = item.message->ack_position;
         }
         for (unsigned i = batch.count; i-- > whole;) {
             auto& item = batch.item(i);
@@ -626,10 +629,17 @@ bool Path::asking() const
     return index_ == 0 && !is_answered() && asked_ < max_asked;
 }
 
+// The peer's TCP has the last question. While it has not, the peer is cut off, slow or dead, and its silence says nothing.
+bool Path::was_asked()
+{
+    Guard guard(lock_);
+    return asked_ == 0 || (una_known_ && static_cast<s32>(una_ - probe_end_) >= 0);
+}
+
 // One of ours answers for certain. Another may lack the memory to, or have been told not to answer pings at all.
 void Path::ask_again()
 {
-    if (!asking())
+    if (!asking() || !was_asked())
         return;
     if (++asked_ < max_asked)
         connection_.send_handshake(*this, false);

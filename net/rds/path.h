@@ -157,6 +157,7 @@ private:
     bool step_up(u32& events);
     bool step_closing();
     bool asking() const;
+    bool was_asked();
     void ask_again();
     void start_connecting();
     void came_up();
@@ -186,6 +187,7 @@ private:
     u64 next_rx_ HW_GUARDED_BY(lock_) = 1;
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
+    u32 probe_end_ HW_GUARDED_BY(lock_) = 0; // of the last probe that a stream took whole
     u32 drops_ HW_GUARDED_BY(lock_) = 0;
     u32 pongs_queued_ HW_GUARDED_BY(lock_) = 0;
     Ref<Socket> stalled_on_ HW_GUARDED_BY(lock_);

@@ -69,12 +69,13 @@ void Profile::choose_extremes(Random &random)
         fault_time_ns = std::min<std::uint64_t>(fault_time_ns, 2 * kSecond);
     }
     uneven = random.one_in(8);
+    buffers = buffers && !uneven; // a small window on a long way takes its time, and is not stuck
     adversary = !cluster && random.one_in(10);
     if (adversary) { // so that the bounds of memory are tight
         sockets = 1;
         rcvbuf = static_cast<kapi_u32>(4096 + random.below(100'000));
     }
-    hot = !cluster && !adversary && random.one_in(8);
+    hot = !cluster && !adversary && !uneven && random.one_in(8);
     if (cluster) {
         largest = std::min<std::size_t>(largest, 5000);
         messages = static_cast<unsigned>(random.between(2, 10));

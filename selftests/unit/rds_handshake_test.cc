@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "net/rds/uapi.h"
 #include "selftests/sim/rds_host.h"
 #include "selftests/sim/wire_peer.h"
 
@@ -124,6 +125,42 @@ TEST_F(Handshake, nothing_with_a_number_goes_before_the_answer)
         EXPECT_TRUE(stream.heard().empty());
         stream.handshake(true, kGeneration, 0, kMemory);
         EXPECT_EQ(stream.next().payload, "hello");
+    });
+}
+
+// Simulator seed 206408: a peer of ours that stood still for some seconds was taken for another's, and got messages with a
+// number before it had said by which memory it would meet them.
+TEST_F(Handshake, one_of_ours_may_stand_still_before_it_answers)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stream(a);
+        ASSERT_TRUE(connect(stream, 0));
+        world.spawn(b, "sender", [&] {
+            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+        world.sleep(20 * sim::kSecond);
+        for (const auto &heard : stream.heard())
+            EXPECT_TRUE(is_probe(heard));
+        stream.handshake(false, kGeneration, 0, kMemory);
+        stream.handshake(true, kGeneration, 0, kMemory);
+        EXPECT_TRUE(stream.wait([&] { return stream.heard().back().payload == "hello"; }));
+    });
+}
+
+// The kernel's own with pings switched off answers no probe, but begins each stream with its map, unlike ours.
+TEST_F(Handshake, another_is_known_by_its_map)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stream(a);
+        ASSERT_TRUE(connect(stream, 0));
+        EXPECT_TRUE(is_probe(stream.next()));
+        ASSERT_TRUE(stream.message(0, 0, 0, std::string(rds::map_bytes, '\0'), rds::flag_congestion_map));
+        world.spawn(b, "sender", [&] {
+            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == "hello"; }));
     });
 }
 

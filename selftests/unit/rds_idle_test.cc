@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr std::uint64_t kSettled = 60 * sim::kSecond; // for what follows a message, up to giving up an answer
+constexpr std::uint64_t kSettled = 90 * sim::kSecond; // for what follows a message, up to giving up an answer
 constexpr std::uint64_t kIdle = 600 * sim::kSecond;
 // What TCP's keepalive costs one end of a stream: a probe each five seconds, of three events with its answer.
 constexpr std::uint64_t kKeepalive = kIdle / (5 * sim::kSecond) * 3;
