@@ -21,8 +21,10 @@ public:
 
     /** Prepares to run entry(argument) on a stack of its own. entry must end with a jump that says `ends`. */
     void start(Entry entry, void *argument);
-    /** Gives the stack back; what was on it is forgotten without being destroyed (a crashed machine). */
+    /** Gives the stack back. */
     void discard();
+    /** What is on the stack is forgotten without being destroyed (a crashed machine). */
+    void abandon();
     /** Leaves `from` and continues `to`. With `ends`, `from` is never continued. */
     static void jump(Fiber &from, Fiber &to, bool ends = false);
 

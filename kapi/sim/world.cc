@@ -301,7 +301,7 @@ void World::forget_tasks(const Node &node)
             continue;
         task->state = TaskState::done;
         task->locks.clear();
-        task->fiber.discard();
+        task->fiber.abandon();
     }
     std::erase_if(ready_, [&](const TaskRef &task) { return task->is_done(); });
     drop_done_tasks();

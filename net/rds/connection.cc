@@ -171,6 +171,9 @@ void Connection::path_coming_up(Path& path)
 
 void Connection::path_came_up(Path& path)
 {
+    // Whoever learns of the peer's kind at this moment sees that the path is up, or it is seen here.
+    if (peer() == Peer::hawser)
+        path.tell(Path::told_probe);
     for (unsigned i = path.index() + 1; i < paths(); i++)
         if (!this->path(i).is_up())
             this->path(i).notify(RDS_PATH_SEND); // it waited for this one
@@ -212,10 +215,23 @@ void Connection::set_paths(unsigned count)
             path(i).notify(events);
 }
 
+// Paths that came up to another kind of peer were not asked, and one of ours gets no message before it has answered.
+void Connection::ask_all()
+{
+    for (unsigned i = 0; i < transport.max_paths; i++) {
+        if (!path(i).is_up() || path(i).is_answered())
+            continue;
+        path(i).tell(Path::told_probe);
+        path(i).notify(RDS_PATH_SEND);
+    }
+}
+
 void Connection::handshake_received(Path& path, const Header& header, bool is_reply)
 {
     Handshake handshake = parse_handshake(header);
-    peer_.store_release(static_cast<u32>(handshake.hawser ? Peer::hawser : Peer::foreign));
+    u32 before = peer_.exchange(static_cast<u32>(handshake.hawser ? Peer::hawser : Peer::foreign));
+    if (handshake.hawser && before == static_cast<u32>(Peer::foreign))
+        ask_all();
     peer_indexes_.store_release(handshake.source_port_index);
     if (handshake.generation && *handshake.generation)
         heard(path, *handshake.generation);

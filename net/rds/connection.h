@@ -94,6 +94,7 @@ private:
     friend class ConnectionTable;
     void heard(Path& path, u32 generation);
     void came_without_name();
+    void ask_all();
     void set_paths(unsigned count);
     void check_congestion();
 

@@ -675,7 +675,7 @@ void Path::came_up()
     next_tick_ns_ = now + tick_ns;
     write_full_.store_relaxed(0);
     connection_.path_coming_up(*this);
-    up_.store_release(1);
+    up_.exchange(1); // seen before path_came_up() looks at the peer's kind
     connection_.path_came_up(*this);
 }
 

@@ -69,7 +69,10 @@ void Profile::choose_extremes(Random &random)
         fault_time_ns = std::min<std::uint64_t>(fault_time_ns, 2 * kSecond);
     }
     uneven = random.one_in(8);
-    buffers = buffers && !uneven; // a small window on a long way takes its time, and is not stuck
+    if (uneven && buffers) { // a small window on a long way takes its time, and is not stuck
+        buffers = false;
+        resets = true;
+    }
     adversary = !cluster && random.one_in(10);
     if (adversary) { // so that the bounds of memory are tight
         sockets = 1;

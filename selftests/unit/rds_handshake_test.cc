@@ -3,6 +3,7 @@
 // about, each built by hand with a peer that says what the test wants.
 #include "kapi_sim_test.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -161,6 +162,30 @@ TEST_F(Handshake, another_is_known_by_its_map)
             socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
         });
         EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == "hello"; }));
+    });
+}
+
+// Found by the fuzzer of sequences: the paths that stood when the peer turned out to be one of ours were never asked.
+TEST_F(Handshake, a_peer_taken_for_another_is_asked_on_all_its_paths)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(first.message(0, 0, 0, std::string(rds::map_bytes, '\0'), rds::flag_congestion_map));
+        world.sleep(100 * sim::kMillisecond);
+        ASSERT_TRUE(connect(second, 1));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(second.heard().empty());
+        first.handshake(false, kGeneration, 0, kMemory);
+        EXPECT_TRUE(is_probe(second.next()));
+        second.handshake(false, kGeneration, 1, kMemory);
+        second.handshake(true, kGeneration, 1, kMemory);
+        first.handshake(true, kGeneration, 0, kMemory);
+        world.spawn(b, "sender", [&] {
+            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
     });
 }
 
