@@ -54,7 +54,18 @@ bool content_holds(const char *data, size_t size)
 	at = first & 0xffffffff;
 	if ((first & ~0xffffffffULL) != MAGIC || at >= word_count)
 		return true;
-	return size <= (word_count - at) * 8 && !memcmp(data, words + at, size);
+	if (size <= (word_count - at) * 8 && !memcmp(data, words + at, size))
+		return true;
+	for (size_t i = 0; i < size; i++)
+		if (i >= (word_count - at) * 8 || data[i] != ((const char *)(words + at))[i]) {
+			uint64_t there = 0;
+
+			memcpy(&there, data + i / 8 * 8, size - i / 8 * 8 < 8 ? size - i / 8 * 8 : 8);
+			note("content of %zu bytes from word %zu on differs from byte %zu on: word %#llx", size, at, i,
+			     (unsigned long long)there);
+			break;
+		}
+	return false;
 }
 
 static char *somewhere(struct caller *c, char *memory, size_t *size)
@@ -93,7 +104,8 @@ static void vandalise(struct random *r)
 		map(where, count * PAGE, protection, MAP_PRIVATE | MAP_FIXED, -1);
 		break;
 	case 2:
-		map(where, count * PAGE, protection, MAP_SHARED | MAP_FIXED, file);
+		/* Private, or what one thread receives would be what another one sends. */
+		map(where, count * PAGE, protection, MAP_PRIVATE | MAP_FIXED, file);
 		break;
 	default:
 		NEED(madvise(where, count * PAGE, MADV_DONTNEED) == 0);
