@@ -23,7 +23,7 @@ core := $(filter-out %/glue/%,$(wildcard $(top)/net/rds/*.cc $(top)/net/rds/tcp/
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.
-coverage := $(addprefix $(top)/selftests/sim/,coverage.cc rds_host.cc wire_peer.cc)
+coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc rds_host.cc wire_peer.cc)
 program := $(wildcard $(top)/selftests/sim/*.cc)
 fuzzers := $(wildcard $(top)/selftests/fuzz/*_fuzz.cc)
 
