@@ -170,6 +170,7 @@ static void drain(struct run *run)
 		if (!told && (all_tasks_are(run, STRESS_TASK_DRAINED) || now_ns() >= deadline)) {
 			stress_control_send(&run->control, "drained");
 			told = true;
+			continue; /* when the other side said so before, what it says next is not for here */
 		}
 		hear(run, TICK_MS);
 	}
