@@ -172,7 +172,14 @@ TEST_F(Handshake, a_peer_taken_for_another_is_asked_on_all_its_paths)
     run(a, [&] {
         WireStream first(a), second(a);
         ASSERT_TRUE(connect(first, 0));
-        ASSERT_TRUE(first.message(0, 0, 0, std::string(rds::map_bytes, '\0'), rds::flag_congestion_map));
+        // As Linux 7.x says it: eight paths, told by the port, and no name of a memory.
+        rds::Header header{};
+        header.sport = rds::probe_port;
+        rds::write_handshake(header, kGeneration, 0, 0);
+        constexpr kapi_u8 kNames = 15;
+        std::fill(std::find(header.extensions + 8, std::end(header.extensions), kNames), std::end(header.extensions), 0);
+        ASSERT_TRUE(rds::parse_handshake(header).source_port_index && !rds::parse_handshake(header).hawser);
+        ASSERT_TRUE(first.send(&header, sizeof(header)));
         world.sleep(100 * sim::kMillisecond);
         ASSERT_TRUE(connect(second, 1));
         world.sleep(100 * sim::kMillisecond);
