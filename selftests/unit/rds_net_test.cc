@@ -21,6 +21,19 @@ protected:
     }
 };
 
+TEST_P(NetEnd, last_connection__may_go_at_the_same_time)
+{
+    run(a, [&] {
+        for (int i = 0; i < 50; i++) {
+            rds::Net &net = make_held();
+            auto holder = world.spawn(a, "holder", [&] { net.connection_gone(); });
+            rds::Net::destroy(&net);
+            while (!holder->is_done())
+                world.sleep(sim::kMicrosecond);
+        }
+    });
+}
+
 TEST_P(NetEnd, signal__does_not_end_the_wait)
 {
     rds::Net *net = nullptr;
