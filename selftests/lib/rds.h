@@ -26,11 +26,6 @@ ssize_t rds_send(int fd, const void *buf, size_t len, const struct addr *to, int
 ssize_t rds_recv(int fd, void *buf, size_t len, struct addr *from, int flags);
 /** rds_recv_soon - rds_recv that waits at most SOON_MS, without any socket time-out being set */
 ssize_t rds_recv_soon(int fd, void *buf, size_t len, struct addr *from);
-/** rds_send_control - a message of @len bytes with @c as it stands */
-ssize_t rds_send_control(int fd, const void *buf, size_t len, const struct addr *to, const struct control *c,
-			 int flags);
-/** rds_recv_control - receive with room for control messages; @msg_flags may be NULL */
-ssize_t rds_recv_control(int fd, void *buf, size_t len, struct control *c, int flags, int *msg_flags);
 /** rds_counter - a counter by name as a socket in @ns sees it; the test ends if there is none */
 uint64_t rds_counter(int ns, const char *name);
 bool rds_has_counter(int ns, const char *name);

@@ -105,6 +105,39 @@ void *control_add(struct control *c, int level, int type, const void *data, size
 	return CMSG_DATA(h);
 }
 
+ssize_t send_control(int fd, const void *buf, size_t len, const struct addr *to, const struct control *c,
+			 int flags)
+{
+	struct iovec io = { (void *)buf, len };
+	struct msghdr msg = {
+		.msg_name = to ? (void *)&to->sa : NULL,
+		.msg_namelen = to ? to->len : 0,
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = (void *)c->data,
+		.msg_controllen = c->len,
+	};
+
+	return sendmsg(fd, &msg, flags);
+}
+
+ssize_t recv_control(int fd, void *buf, size_t len, struct control *c, int flags, int *msg_flags)
+{
+	struct iovec io = { buf, len };
+	struct msghdr msg = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = c->data,
+		.msg_controllen = sizeof(c->data),
+	};
+	ssize_t n = recvmsg(fd, &msg, flags);
+
+	c->len = n < 0 ? 0 : msg.msg_controllen;
+	if (msg_flags)
+		*msg_flags = msg.msg_flags;
+	return n;
+}
+
 void *control_find(struct control *c, int level, int type, size_t len)
 {
 	struct msghdr msg = { .msg_control = c->data, .msg_controllen = c->len };

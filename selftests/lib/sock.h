@@ -41,6 +41,11 @@ struct control {
 
 /** control_add - append one control message; returns its payload for changes */
 void *control_add(struct control *c, int level, int type, const void *data, size_t len);
+/** send_control - a message of @len bytes with @c as it stands */
+ssize_t send_control(int fd, const void *buf, size_t len, const struct addr *to, const struct control *c,
+			 int flags);
+/** recv_control - receive with room for control messages; @msg_flags may be NULL */
+ssize_t recv_control(int fd, void *buf, size_t len, struct control *c, int flags, int *msg_flags);
 /** control_find - the payload of a control message of at least @len bytes, or NULL */
 void *control_find(struct control *c, int level, int type, size_t len);
 
