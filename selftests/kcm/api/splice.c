@@ -121,6 +121,21 @@ static void waiting(void)
 	rig_close(&r);
 }
 
+/*
+ * What is spliced without SPLICE_F_MORE ends its message, as write() does. Kernels from 6.5 on have forgotten that for
+ * SOCK_SEQPACKET: there it is ended here, so that the test can go on.
+ */
+static void ends_message(struct rig *r, const struct type *type, const char *call)
+{
+	bool forgotten = type->value == SOCK_SEQPACKET && !kernel_before(6, 5);
+	bool wrong = forgotten && ktap_suite() == SUITE_KERNEL;
+	bool ended = polled(r->peer, POLLIN, wrong ? 100 : SOON_MS);
+
+	differs_if(forgotten, ended, "splice-end", "%s: the message goes out, %s", call, type->name);
+	if (!ended)
+		NEED(send(r->kcm, NULL, 0, MSG_EOR) == 0);
+}
+
 static void from_pipe(const struct type *type)
 {
 	struct rig r = rig_open(type->value, parser_framed());
@@ -129,7 +144,8 @@ static void from_pipe(const struct type *type)
 	frame_fill(buf, MEDIUM, 1);
 	NEED(write(p.in, buf, MEDIUM) == MEDIUM);
 	EXPECT_EQ(splice(p.out, NULL, r.kcm, NULL, MEDIUM, 0), MEDIUM, "splice: a message from a pipe, %s", type->name);
-	check(peer_takes(r.peer, MEDIUM, 1), "splice: goes out, %s", type->name);
+	ends_message(&r, type, "splice");
+	check(peer_takes(r.peer, MEDIUM, 1), "splice: whole, %s", type->name);
 	frame_fill(buf, MEDIUM, 2);
 	NEED(write(p.in, buf, MEDIUM) == MEDIUM);
 	EXPECT_EQ(splice(p.out, NULL, r.kcm, NULL, MEDIUM, SPLICE_F_MORE), MEDIUM, "splice: SPLICE_F_MORE, %s",
@@ -141,27 +157,29 @@ static void from_pipe(const struct type *type)
 	rig_close(&r);
 }
 
+static size_t send_file(int kcm, size_t len, uint64_t seed)
+{
+	int fd = memfd_create("frame", MFD_CLOEXEC);
+	size_t done = 0;
+	ssize_t n;
+
+	frame_fill(buf, len, seed);
+	NEED(fd >= 0 && write(fd, buf, len) == (ssize_t)len && lseek(fd, 0, SEEK_SET) == 0);
+	while (done < len && (n = sendfile(kcm, fd, NULL, len - done)) > 0)
+		done += n;
+	close(fd);
+	return done;
+}
+
 static void from_file(const struct type *type)
 {
 	static const size_t sizes[] = { MEDIUM, 4096, 20000, 200000 };
 	struct rig r = rig_open(type->value, parser_framed());
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		int fd = memfd_create("frame", MFD_CLOEXEC);
-		size_t done = 0;
-
-		frame_fill(buf, sizes[i], i);
-		NEED(fd >= 0 && write(fd, buf, sizes[i]) == (ssize_t)sizes[i] && lseek(fd, 0, SEEK_SET) == 0);
-		while (done < sizes[i]) {
-			ssize_t n = sendfile(r.kcm, fd, NULL, sizes[i] - done);
-
-			if (n <= 0)
-				break;
-			done += n;
-		}
-		EXPECT_EQ(done, sizes[i], "sendfile: %zu bytes, %s", sizes[i], type->name);
-		check(peer_takes(r.peer, sizes[i], i), "sendfile: they arrive, %s", type->name);
-		close(fd);
+		EXPECT_EQ(send_file(r.kcm, sizes[i], i), sizes[i], "sendfile: %zu bytes, %s", sizes[i], type->name);
+		ends_message(&r, type, "sendfile");
+		check(peer_takes(r.peer, sizes[i], i), "sendfile: whole, %s", type->name);
 	}
 	rig_close(&r);
 }
