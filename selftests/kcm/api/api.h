@@ -48,5 +48,6 @@ void api_close(void);
 void api_crossing(void);
 void api_proc(void);
 void api_namespaces(void);
+void api_new(void);
 
 #endif

@@ -36,5 +36,6 @@ int main(int argc, char **argv)
 	api_crossing();
 	api_proc();
 	api_namespaces();
+	api_new();
 	return ktap_finish();
 }
