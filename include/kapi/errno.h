@@ -8,6 +8,7 @@ enum kapi_errno {
 	KAPI_ENOENT = 2,
 	KAPI_EINTR = 4,
 	KAPI_EIO = 5,
+	KAPI_EBADF = 9,
 	KAPI_EAGAIN = 11,
 	KAPI_ENOMEM = 12,
 	KAPI_EACCES = 13,

@@ -47,6 +47,13 @@ public:
     Entry& entry(unsigned i) { return entries()[i]; }
     unsigned count() const { return count_; }
     u64 unread = 0;           // a bit for each message
+    unsigned unread_count() const
+    {
+        unsigned n = 0;
+        for (u64 bits = unread; bits; bits &= bits - 1)
+            n++;
+        return n;
+    }
     Socket* holder = nullptr; // whose queue it is on; null: the distributor's, or none
 
 private:

@@ -110,7 +110,7 @@ void Distributor::give(Socket& socket, Ref<Bundle> bundle, bool newest)
     ReceiveQueue& q = socket.receiving;
     bundle->holder = &socket;
     q.charged += bundle->true_size();
-    q.messages += static_cast<u32>(__builtin_popcountll(bundle->unread));
+    q.messages += newest ? bundle->count() : bundle->unread_count();
     if (newest)
         q.bundles.push_back(std::move(bundle));
     else
