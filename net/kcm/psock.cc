@@ -218,7 +218,7 @@ void Psock::tell(kcm_abi_connection_stats& stats)
     kapi_addr local, remote;
     kapi_stream_addrs(stream_, &local, &remote);
     u32 state = 0;
-    state |= receives() ? 0 : KCM_ABI_CONN_RX_STOPPED;
+    state |= receives() && !failed() ? 0 : KCM_ABI_CONN_RX_STOPPED;
     state |= failed() ? KCM_ABI_CONN_TX_STOPPED : 0;
     state |= mux->reservations.owner(*this) ? KCM_ABI_CONN_RESERVED : 0;
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
