@@ -9,6 +9,7 @@ namespace kcm {
 namespace {
 
 constexpr unsigned batch_segments = 32;
+constexpr unsigned batch_messages = 256; // bounds how long the queue is locked
 constexpr unsigned rounds_max = 64; // then the socket's work goes on, and the program gets back to its own
 
 } // namespace
@@ -19,6 +20,26 @@ struct Socket::Batch {
     unsigned count = 0;
     u32 bytes = 0;
     bool more = false; // messages follow that may go at once
+
+    // Adds what is left of m. False: not all of it fits.
+    bool add(const Outgoing& m)
+    {
+        auto filled = m.fill(segments + count, batch_segments - count);
+        bytes += filled.bytes;
+        // Small messages lie one behind the other in a page, as they were sent, and TCP gets them as one piece.
+        for (unsigned end = count + filled.segments; filled.segments--;) {
+            const kapi_segment& next = segments[end - filled.segments - 1];
+            if (count && is_continued(segments[count - 1], next))
+                segments[count - 1].length += next.length;
+            else
+                segments[count++] = next;
+        }
+        return filled.bytes == m.left();
+    }
+    static bool is_continued(const kapi_segment& a, const kapi_segment& b)
+    {
+        return a.page == b.page && a.offset + a.length == b.offset;
+    }
 };
 
 void Socket::transmit_later()
@@ -89,21 +110,14 @@ Result<bool> Socket::have_connection(Outgoing& message)
 void Socket::collect(Batch& batch)
 {
     Guard guard(send_lock_);
-    unsigned left = ready_;
-    for (Outgoing* m = queue_.front(); m && left; m = queue_.next(*m), left--) {
+    unsigned seen = 0;
+    for (Outgoing* m = queue_.front(); m && seen < ready_; m = queue_.next(*m), seen++) {
         if (m->wanted && m->wanted.get() != psock_.get())
             return;
-        if (batch.count == batch_segments) {
-            batch.more = true;
+        batch.more = true;
+        if (seen == batch_messages || batch.count == batch_segments || !batch.add(*m))
             return;
-        }
-        auto filled = m->fill(batch.segments + batch.count, batch_segments - batch.count);
-        batch.count += filled.segments;
-        batch.bytes += filled.bytes;
-        if (filled.bytes < m->left()) {
-            batch.more = true;
-            return;
-        }
+        batch.more = false;
     }
 }
 
