@@ -12,6 +12,7 @@ struct Profile {
 
     unsigned nodes, sockets;       // sockets in each namespace
     bool cluster;                  // more machines than that each program could talk to all
+    unsigned port_step;            // from one namespace's ports to the next one's; 0: all have the same
     unsigned namespaces;           // of each node, the initial one included
     unsigned messages;             // each program sends so many while there are faults
     std::size_t largest;           // bytes of a message
