@@ -75,10 +75,6 @@ void Profile::choose_extremes(Random &random)
         messages = std::min(messages, 20u);
     }
     uneven = random.one_in(8);
-    if (uneven && buffers) { // a small window on a long way takes its time, and is not stuck
-        buffers = false;
-        resets = true;
-    }
     adversary = !cluster && random.one_in(10);
     if (adversary) { // so that the bounds of memory are tight, and its messages find somebody
         port_step = 0;
@@ -102,10 +98,21 @@ void Profile::choose_extremes(Random &random)
     }
 }
 
-std::uint64_t Profile::bytes() const
+/** As Program::message_size() makes them. */
+std::uint64_t Profile::average() const
 {
-    std::uint64_t average = std::min<std::size_t>(largest, 2000) / 2 + largest / 6;
-    return std::uint64_t{nodes} * namespaces * sockets * messages * average;
+    return std::min<std::size_t>(largest, 2000) / 2 + largest / 6;
+}
+
+std::uint64_t Profile::bytes_of_a_node() const
+{
+    return std::uint64_t{namespaces} * sockets * messages * average();
+}
+
+std::uint64_t Profile::bytes_of_a_round() const
+{
+    std::uint64_t programs = std::uint64_t{namespaces} * sockets;
+    return programs * programs * nodes * average();
 }
 
 std::string Profile::describe() const

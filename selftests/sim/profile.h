@@ -31,11 +31,13 @@ struct Profile {
     bool hot;                      // everybody sends to one socket, whose program is slow
     bool adversary;                // one more peer wishes everybody ill
     bool uneven;                   // links differ by orders of magnitude, and so do the ways of connections
-    /** That all programs together send while there are faults, about. */
-    std::uint64_t bytes() const;
+    /** That the programs of one machine send while there are faults, and in a round without; about. */
+    std::uint64_t bytes_of_a_node() const;
+    std::uint64_t bytes_of_a_round() const;
     std::string describe() const;
 
 private:
+    std::uint64_t average() const;
     void choose_faults(sim::Random &random);
     void choose_extremes(sim::Random &random);
     void choose_size(sim::Random &random);
