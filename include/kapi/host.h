@@ -10,6 +10,7 @@ KAPI_BEGIN
 kapi_u64 kapi_now_ns(void) KAPI_NOEXCEPT;       /* [any] monotonic */
 kapi_u64 kapi_real_ns(void) KAPI_NOEXCEPT;      /* [any] wall clock, since 1970 */
 kapi_u64 kapi_local_clock_ns(void) KAPI_NOEXCEPT; /* [any] cheap clock for latency traces */
+kapi_u32 kapi_cpu(void) KAPI_NOEXCEPT;          /* [any] the CPU we run on, which may change at once */
 kapi_u32 kapi_random_u32(void) KAPI_NOEXCEPT;   /* [any] unpredictable */
 
 enum kapi_log_level { KAPI_LOG_ERR = 3, KAPI_LOG_WARN = 4, KAPI_LOG_NOTICE = 5, KAPI_LOG_INFO = 6, KAPI_LOG_DEBUG = 7 };

@@ -66,6 +66,41 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAP
 /* [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. */
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
 			const struct kapi_stream_ops *ops, void *context) KAPI_NOEXCEPT;
+/*
+ * [task] Takes over sending and receiving on a program's connected TCP socket; mute until attached. The socket stays
+ * open in the program, and as long as it is taken over nobody else can do the same with it. End it with
+ * kapi_stream_give_back() only. -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket, or one with another
+ * protocol on top (TLS); -EALREADY: taken over already; -ENOMEM.
+ */
+int kapi_stream_adopt(int fd, struct kapi_stream **stream) KAPI_NOEXCEPT;
+/* Bytes that go back to where they came from: those at bytes, or, when that is NULL, all of buffer. */
+struct kapi_piece {
+	struct kapi_piece *next;
+	const void *bytes;
+	struct kapi_rxbuf *buffer;
+	kapi_u32 size;
+};
+/*
+ * [sleep] Ends what kapi_stream_adopt() began: no callback runs during or after, and the program reads first what first
+ * holds, a copy of which is made, then what was never consumed. abort: the connection is reset instead, so is one
+ * whose bytes could not be given back (-ENOMEM).
+ */
+int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
+/* [sleep] Resets the connection; the stream stays taken over, and event() tells its end. */
+void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
+/* Which socket a stream or a descriptor stands for, to compare. [task] -ENOENT: fd is no socket. */
+int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
+kapi_u64 kapi_stream_key(const struct kapi_stream *stream) KAPI_NOEXCEPT; /* [any] */
+/* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll. Also from the stream's callbacks. */
+void kapi_stream_post_error(struct kapi_stream *stream, int error) KAPI_NOEXCEPT;
+/* [any] SO_RCVBUF as the kernel keeps it, and SO_RCVTIMEO in ns (KAPI_FOREVER: unset). */
+kapi_u32 kapi_stream_rcvbuf(const struct kapi_stream *stream) KAPI_NOEXCEPT;
+kapi_u64 kapi_stream_rcvtimeo_ns(const struct kapi_stream *stream) KAPI_NOEXCEPT;
+/* [any] What lies in the socket's queues: buffers to be read and their memory, buffers to be sent, references to it. */
+struct kapi_stream_queues {
+	kapi_u32 recv_q, rmem, send_q, smem;
+};
+void kapi_stream_queues(const struct kapi_stream *stream, struct kapi_stream_queues *queues) KAPI_NOEXCEPT;
 /* [any] Both ends' addresses. */
 void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) KAPI_NOEXCEPT;
 /* [sleep] New buffer sizes for a live stream (0: leave as it is). */

@@ -35,6 +35,12 @@ kapi_u64 kapi_local_clock_ns(void)
 }
 EXPORT_SYMBOL_GPL(kapi_local_clock_ns);
 
+kapi_u32 kapi_cpu(void)
+{
+	return raw_smp_processor_id();
+}
+EXPORT_SYMBOL_GPL(kapi_cpu);
+
 kapi_u32 kapi_random_u32(void)
 {
 	return get_random_u32();

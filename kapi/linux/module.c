@@ -5,6 +5,7 @@
 
 #include <kapi/linux.h>
 
+#include "filter.h"
 #include "pages.h"
 
 const int KAPI_ABI = 1;
@@ -12,11 +13,12 @@ EXPORT_SYMBOL_GPL(KAPI_ABI);
 
 static int __init hawser_init(void)
 {
-	return 0;
+	return kapi_filters_init();
 }
 
 static void __exit hawser_exit(void)
 {
+	kapi_filters_exit();
 	kapi_fresh_pages_free();
 }
 

@@ -69,6 +69,21 @@ int kapi_sk_has_error(struct kapi_sk *kapi_sk)
 }
 EXPORT_SYMBOL_GPL(kapi_sk_has_error);
 
+void kapi_sk_set_error(struct kapi_sk *kapi_sk, int error)
+{
+	struct sock *sk = kapi_sk_to_sock(kapi_sk);
+
+	WRITE_ONCE(sk->sk_err, error);
+	sk_error_report(sk);
+}
+EXPORT_SYMBOL_GPL(kapi_sk_set_error);
+
+int kapi_sk_take_error(struct kapi_sk *sk)
+{
+	return sock_error(kapi_sk_to_sock(sk));
+}
+EXPORT_SYMBOL_GPL(kapi_sk_take_error);
+
 int kapi_sk_zerocopy(struct kapi_sk *sk)
 {
 	return sock_flag(kapi_sk_to_sock(sk), SOCK_ZEROCOPY);

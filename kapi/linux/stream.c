@@ -46,7 +46,7 @@
 
 static struct kapi_stream *stream_of(struct sock *sk)
 {
-	return rcu_dereference_raw(__sk_user_data(sk));
+	return (struct kapi_stream *)((uintptr_t)rcu_dereference_raw(__sk_user_data(sk)) & SK_USER_DATA_PTRMASK);
 }
 
 static void on_data_ready(struct sock *sk)
@@ -97,6 +97,8 @@ static void tell_end(struct kapi_stream *stream)
 		WRITE_ONCE(stream->closed, true);
 		stream->ops->event(stream->context, KAPI_STREAM_CLOSED, -sk->sk_err);
 	}
+	if (stream->adopted)
+		stream->state_change(sk);
 }
 
 static void on_state_change(struct sock *sk)
@@ -153,7 +155,7 @@ static void unmute(struct kapi_stream *stream, const struct kapi_stream_ops *ops
 	stream->data_ready = sk->sk_data_ready;
 	stream->state_change = sk->sk_state_change;
 	stream->write_space = sk->sk_write_space;
-	rcu_assign_sk_user_data(sk, stream);
+	__rcu_assign_sk_user_data_with_flags(sk, stream, SK_USER_DATA_NOCOPY);
 	WRITE_ONCE(sk->sk_data_ready, on_data_ready);
 	WRITE_ONCE(sk->sk_state_change, on_state_change);
 	WRITE_ONCE(sk->sk_write_space, on_write_space);
@@ -162,19 +164,22 @@ static void unmute(struct kapi_stream *stream, const struct kapi_stream_ops *ops
 }
 
 /* Gives the socket its own callbacks back. Its lock is held, so that none of ours is running. */
-static void mute(struct kapi_stream *stream)
+void kapi_stream_mute(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
 
-	if (!stream->ops)
+	if (!stream->ops && !stream->adopted)
 		return;
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_assign_sk_user_data(sk, NULL);
+	if (!stream->ops)
+		goto unlock;
 	WRITE_ONCE(sk->sk_data_ready, stream->data_ready);
 	WRITE_ONCE(sk->sk_state_change, stream->state_change);
 	WRITE_ONCE(sk->sk_write_space, stream->write_space);
-	write_unlock_bh(&sk->sk_callback_lock);
 	stream->ops = NULL;
+unlock:
+	write_unlock_bh(&sk->sk_callback_lock);
 }
 
 /* Making a stream. */
@@ -283,7 +288,7 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
 		return 0;
 	*result = NULL;
 	lock_sock(sock->sk);
-	mute(stream);
+	kapi_stream_mute(stream);
 	release_sock(sock->sk);
 destroy:
 	kfree(stream);
@@ -535,7 +540,7 @@ void kapi_stream_close(struct kapi_stream *stream, int abort)
 
 	might_sleep();
 	lock_sock(sk);
-	mute(stream);
+	kapi_stream_mute(stream);
 	if (!abort && sk->sk_state != TCP_CLOSE && !hold_namespace(sk))
 		abort = true;
 	release_sock(sk);

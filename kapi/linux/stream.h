@@ -26,6 +26,7 @@ struct kapi_stream {
 	u8 paused : 1;    /* rx() declined: nothing is offered until kapi_stream_resume() */
 	u8 blocked : 1;   /* a send took less than it was given: acked() is owed when there is room */
 	u8 established : 1; /* event told */
+	u8 adopted : 1;     /* a program's own socket; constant */
 	bool eof, closed;   /* events told; health() looks at them without the lock */
 	struct delayed_work retry; /* when TCP had no memory and no acknowledgement is due that would tell of room */
 	void (*data_ready)(struct sock *sk); /* what the callbacks were before */
@@ -41,6 +42,9 @@ struct kapi_rx {
 };
 
 struct kapi_stream *kapi_stream_create(struct socket *sock);
+void kapi_stream_mute(struct kapi_stream *stream); /* the socket's lock is held */
+/* Copies size bytes that begin at offset of the piece. */
+void kapi_piece_copy(const struct kapi_piece *piece, unsigned int offset, void *to, unsigned int size);
 void kapi_stream_offer(struct kapi_stream *stream); /* the socket's lock is held */
 
 /* Our address as the kernel's, for a socket of family; returns its length. */

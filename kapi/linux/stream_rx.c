@@ -203,3 +203,11 @@ int kapi_rxbuf_to_msg(const struct kapi_rxbuf *buffer, kapi_size offset, kapi_si
 				      &kapi_msg_to_msghdr(msg)->msg_iter, size);
 }
 EXPORT_SYMBOL_GPL(kapi_rxbuf_to_msg);
+
+void kapi_piece_copy(const struct kapi_piece *piece, unsigned int offset, void *to, unsigned int size)
+{
+	if (piece->bytes)
+		memcpy(to, piece->bytes + offset, size);
+	else
+		kapi_rxbuf_copy(piece->buffer, offset, to, size);
+}

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // A message being received, or waiting in a socket's queue.
 //
-// A small payload is copied once into the object's own buffer; of a large one, pieces of the network's buffers are kept
-// by reference, except for small pieces, which are copied so that a peer cannot make a byte cost a page.
+// A small payload is copied once into the object's own buffer; a large one stays in the network's (ReceivedBytes).
 #pragma once
 
 #include "address.h"
 #include "message.h"
 #include "wire.h"
+
+#include <hawser/received.h>
 
 namespace rds {
 
@@ -19,7 +20,7 @@ public:
     static Result<Ref<Incoming>> create(const Header& header);
     // Loopback: the payload stays where the sender put it.
     static Result<Ref<Incoming>> from_message(Ref<Message> message);
-    static void destroy(Incoming* incoming);
+    static void destroy(Incoming* incoming) { dispose(incoming); }
 
     Header header;
     Endpoint source;
@@ -29,7 +30,7 @@ public:
 
     u32 length() const { return header.length; }
     u32 left() const { return header.length - filled_; }
-    usize true_size() const { return true_size_; }
+    usize true_size() const { return true_size_ + large_.true_size(); }
     // The connection and path it came by, while it is being received.
     Connection* connection = nullptr;
     unsigned path = 0;
@@ -45,23 +46,12 @@ private:
     HW_MADE_BY_CREATE;
     Incoming() = default;
 
-    // A piece of a large payload: either a network buffer, or bytes copied behind it.
-    struct Chunk {
-        Chunk* next = nullptr;
-        RxBuffer network;
-        u32 size = 0;     // payload bytes in it
-        u32 capacity = 0; // of the bytes behind it; 0 with a network buffer
-        u8* bytes() { return reinterpret_cast<u8*>(this + 1); }
-    };
-    Result<> append_chunk(Own<Chunk> chunk, usize cost);
-    Result<> append_copy(kapi_rx* rx, usize offset, u32 size);
     u8* inline_payload() const { return reinterpret_cast<u8*>(const_cast<Incoming*>(this) + 1); }
 
     u32 filled_ = 0;
     bool inlined_ = false;
-    usize true_size_ = 0;
-    Chunk* first_ = nullptr; // owned
-    Chunk* last_ = nullptr;
+    usize true_size_ = 0; // without large_
+    ReceivedBytes large_; // when not inlined
     Ref<Message> looped_;
 };
 

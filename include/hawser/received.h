@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+// The bytes of a received message too large to be copied at once: a chain of pieces. A large piece is a part of a
+// network buffer, kept by reference; small ones are copied together, so that a peer cannot make a byte cost a buffer.
+#pragma once
+
+#include <hawser/result.h>
+#include <hawser/user.h>
+
+namespace hw {
+
+class ReceivedBytes : Pinned {
+public:
+    ReceivedBytes() = default;
+    ~ReceivedBytes()
+    {
+        // Loops instead of recursing: a chain may be a thousand pieces long.
+        while (Chunk* chunk = first_) {
+            first_ = chunk->next();
+            dispose(chunk);
+        }
+    }
+
+    // Takes size bytes at offset of the offer. Any context. ENOMEM: nothing was taken.
+    Result<> append(kapi_rx* rx, usize offset, u32 size)
+    {
+        if (size < keep_min)
+            return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rx_copy(rx, offset + from, to, part); });
+        Own<Chunk> chunk(make<Chunk>(Alloc::atomic));
+        if (!chunk)
+            return fail(KAPI_ENOMEM);
+        chunk->network.reset(kapi_rx_keep(rx, offset, size));
+        if (!chunk->network)
+            return fail(KAPI_ENOMEM);
+        chunk->piece.buffer = chunk->network.get();
+        chunk->piece.size = size;
+        usize cost = kapi_rxbuf_true_size(chunk->network.get()) + kapi_alloc_true_size(sizeof(Chunk));
+        add(chunk.release(), cost);
+        return {};
+    }
+    // Takes a copy of size bytes, fewer than keep_min at a time being the use. Any context. ENOMEM: nothing was taken.
+    Result<> append(const u8* bytes, u32 size)
+    {
+        return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_copy(to, bytes + from, part); });
+    }
+    // Copies size bytes from start on to the user. Sleeps. EFAULT.
+    Result<> copy_to_user(kapi_msg* msg, u32 start, u32 size) const
+    {
+        for (Chunk* chunk = first_; chunk && size; chunk = chunk->next()) {
+            if (start >= chunk->piece.size) {
+                start -= chunk->piece.size;
+                continue;
+            }
+            u32 part = min(size, chunk->piece.size - start);
+            if (chunk->network)
+                TRY(check(kapi_rxbuf_to_msg(chunk->network.get(), start, part, msg)));
+            else
+                TRY(check(kapi_msg_copy_out(msg, chunk->bytes() + start, part)));
+            size -= part;
+            start = 0;
+        }
+        return {};
+    }
+    usize true_size() const { return true_size_; }
+    // The chain, for kapi_stream_give_back(); null when it is empty.
+    const kapi_piece* pieces() const { return first_ ? &first_->piece : nullptr; }
+
+private:
+    static constexpr u32 keep_min = 1024;         // smaller pieces are copied
+    static constexpr u32 copy_chunk_bytes = 3840; // room for them, allocated at a time
+
+    struct Chunk {
+        kapi_piece piece{}; // first: the chain is one of pieces
+        RxBuffer network;
+        u32 capacity = 0; // of the bytes behind it; 0 with a network buffer
+        u8* bytes() { return reinterpret_cast<u8*>(this + 1); }
+        Chunk* next() const { return reinterpret_cast<Chunk*>(piece.next); }
+    };
+
+    void add(Chunk* chunk, usize cost)
+    {
+        if (last_)
+            last_->piece.next = &chunk->piece;
+        else
+            first_ = chunk;
+        last_ = chunk;
+        true_size_ += cost;
+    }
+    // copy(from, to, part) brings bytes. What does not fit behind the last piece gets one of its own.
+    template <class Copy> Result<> append_copy(u32 size, Copy copy)
+    {
+        u32 room = last_ ? last_->capacity - min(last_->capacity, last_->piece.size) : 0;
+        u32 first = min(room, size), rest = size - first;
+        Chunk* previous = last_;
+        if (rest) {
+            u32 capacity = max(rest, copy_chunk_bytes);
+            Own<Chunk> chunk(make_with_tail<Chunk>(Alloc::atomic, capacity));
+            if (!chunk)
+                return fail(KAPI_ENOMEM);
+            chunk->capacity = capacity;
+            chunk->piece.bytes = chunk->bytes();
+            chunk->piece.size = rest;
+            copy(first, chunk->bytes(), rest);
+            add(chunk.release(), kapi_alloc_true_size(sizeof(Chunk) + capacity));
+        }
+        if (first) {
+            copy(0, previous->bytes() + previous->piece.size, first);
+            previous->piece.size += first;
+        }
+        return {};
+    }
+
+    Chunk* first_ = nullptr; // owned
+    Chunk* last_ = nullptr;
+    usize true_size_ = 0;
+};
+
+} // namespace hw

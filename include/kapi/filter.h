@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Programs (BPF) that a user gives by descriptor and that look at bytes to find where a message ends. */
+#ifndef KAPI_FILTER_H
+#define KAPI_FILTER_H
+
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+struct kapi_filter;
+
+/* The most that a program is shown of a message. */
+#define KAPI_FILTER_VIEW 4096
+
+/* [task] A reference to the program (of type SOCKET_FILTER) behind fd. -EBADF: fd is nothing; -EINVAL: something else.
+ */
+int kapi_filter_get(int fd, struct kapi_filter **filter) KAPI_NOEXCEPT;
+void kapi_filter_put(struct kapi_filter *filter) KAPI_NOEXCEPT; /* [any] NULL allowed */
+/*
+ * [any] Runs the program over size bytes, at most KAPI_FILTER_VIEW, which it sees as a packet of that length that
+ * begins at bytes. Returns what the program returned.
+ */
+kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Programs (BPF) that look at bytes.
+ *
+ * A program reads a packet. Each CPU has one for it, into which the bytes are copied: few bytes as a rule, and a
+ * buffer of the network's would have to be changed to begin where the message does.
+ */
+
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/module.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/skbuff.h>
+
+#include <kapi/filter.h>
+#include <kapi/linux.h>
+
+#include "filter.h"
+
+static DEFINE_PER_CPU(struct sk_buff *, filter_packet);
+
+static struct bpf_prog *prog_of(const struct kapi_filter *filter)
+{
+	return (struct bpf_prog *)filter;
+}
+
+int kapi_filters_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct sk_buff *packet = alloc_skb(KAPI_FILTER_VIEW, GFP_KERNEL);
+
+		if (!packet) {
+			kapi_filters_exit();
+			return -ENOMEM;
+		}
+		skb_reset_mac_header(packet);
+		skb_reset_network_header(packet);
+		per_cpu(filter_packet, cpu) = packet;
+	}
+	return 0;
+}
+
+void kapi_filters_exit(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		kfree_skb(per_cpu(filter_packet, cpu));
+		per_cpu(filter_packet, cpu) = NULL;
+	}
+}
+
+int kapi_filter_get(int fd, struct kapi_filter **filter)
+{
+	struct bpf_prog *prog;
+
+	might_sleep();
+	prog = bpf_prog_get_type(fd, BPF_PROG_TYPE_SOCKET_FILTER);
+	if (IS_ERR(prog))
+		return PTR_ERR(prog);
+	*filter = (struct kapi_filter *)prog;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_filter_get);
+
+void kapi_filter_put(struct kapi_filter *filter)
+{
+	if (filter)
+		bpf_prog_put(prog_of(filter));
+}
+EXPORT_SYMBOL_GPL(kapi_filter_put);
+
+kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size)
+{
+	struct sk_buff *packet;
+	s32 result;
+
+	if (WARN_ON_ONCE(size > KAPI_FILTER_VIEW))
+		return -EINVAL;
+	/* Keeps others from this CPU's packet; the program's maps are under RCU. */
+	local_bh_disable();
+	rcu_read_lock();
+	packet = this_cpu_read(filter_packet);
+	skb_put_data(packet, bytes, size);
+	result = bpf_prog_run_clear_cb(prog_of(filter), packet);
+	__skb_trim(packet, 0);
+	rcu_read_unlock();
+	local_bh_enable();
+	return result;
+}
+EXPORT_SYMBOL_GPL(kapi_filter_run);
