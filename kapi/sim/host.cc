@@ -34,6 +34,14 @@ kapi_u64 kapi_local_clock_ns(void) noexcept
     return kapi_now_ns() - (node ? world().host_random().below(node->local_clock_spread_ns) : 0);
 }
 
+kapi_u32 kapi_cpu(void) noexcept
+{
+    int cpu = World::current_task()->cpu;
+    if (cpu >= 0)
+        return static_cast<kapi_u32>(cpu);
+    return World::current() ? static_cast<kapi_u32>(world().host_random().below(kCpus)) : 0;
+}
+
 kapi_u32 kapi_random_u32(void) noexcept
 {
     static Random without_world(1);

@@ -167,7 +167,8 @@ void Node::crash()
     memory_.forget();
     for (auto &net : nets_)
         net->sockets = 0;
-    live_streams = live_listeners = live_sockets = live_pages = live_queues = 0;
+    live_streams = live_listeners = live_sockets = live_pages = live_queues = live_filters = 0;
+    descriptors.forget();
 }
 
 void Node::end()
@@ -180,12 +181,13 @@ void Node::end()
         release_now(dying_.begin()->first);
     const struct {
         const char *what;
-        unsigned left;
+        std::size_t left;
     } counts[] = {{"streams", live_streams}, {"listeners", live_listeners}, {"sockets", live_sockets},
-                  {"page lists", live_pages}, {"work queues", live_queues}};
+                  {"page lists", live_pages}, {"work queues", live_queues}, {"filters", live_filters},
+                  {"descriptors", descriptors.size()}};
     for (const auto &count : counts)
         if (count.left)
-            world_.fail("%s leaks %u %s", name_.c_str(), count.left, count.what);
+            world_.fail("%s leaks %zu %s", name_.c_str(), count.left, count.what);
     memory_.expect_empty(name_.c_str());
 }
 

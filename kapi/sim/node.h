@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "descriptors.h"
 #include "world.h"
 
 struct kapi_net {
@@ -144,6 +145,9 @@ public:
     std::map<kapi_work *, TaskRef> running_works;
     std::vector<const Spin *> held_locks; // by any of its tasks
     WaitList work_done; // woken whenever a work ends
+    Descriptors descriptors;
+    std::uint64_t next_socket_key = 1;
+    unsigned live_filters = 0;
     unsigned live_streams = 0, live_listeners = 0, live_sockets = 0, live_pages = 0, live_queues = 0;
 
 private:

@@ -14,5 +14,6 @@
 
 #include "network.h"
 #include "node.h"
+#include "program_socket.h"
 #include "user.h"
 #include "world.h"

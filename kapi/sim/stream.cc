@@ -7,31 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tcp.h"
+#include "program_socket.h"
+#include "stream.h"
 
 namespace sim {
 
 namespace {
-
-/** Stream calls are made without core locks and never from a stream callback. */
-void enter_stream(const char *call)
-{
-    if (World::current_task()->callback_of)
-        broken("%s is called from a stream callback", call);
-    enter_sleep(call);
-}
-
-/** Holds a stream's lock. */
-class Locked {
-public:
-    explicit Locked(Tcb &tcb) : tcb_(tcb.shared_from_this()) { tcb_->lock.lock("a stream's lock"); }
-    ~Locked() { tcb_->lock.unlock(); }
-    Locked(const Locked &) = delete;
-    Locked &operator=(const Locked &) = delete;
-
-private:
-    TcbRef tcb_;
-};
 
 void destroy_stream(void *stream)
 {
@@ -41,14 +22,6 @@ void destroy_stream(void *stream)
 void destroy_listener(void *listener)
 {
     delete static_cast<kapi_listener *>(listener);
-}
-
-kapi_stream *make_stream(const TcbRef &tcb)
-{
-    auto *stream = new kapi_stream{tcb};
-    tcb->node->live_streams++;
-    tcb->node->adopt(stream, destroy_stream);
-    return stream;
 }
 
 /** A port that no connection of the local address has with this peer; 0 when there is none. */
@@ -63,7 +36,43 @@ kapi_u16 automatic_port(const kapi_net &net, kapi_addr local, const kapi_addr &r
     return 0;
 }
 
-/** Ends TCP's side of what core closes: the rest of its bytes goes out first unless it must be a reset. */
+/** A program has set up its socket already; what core does not ask for stays. */
+void merge(kapi_stream_options &options, const kapi_stream_options &asked)
+{
+    options.sndbuf = asked.sndbuf ? asked.sndbuf : options.sndbuf;
+    options.rcvbuf = asked.rcvbuf ? asked.rcvbuf : options.rcvbuf;
+    if (!asked.keepalive_idle_s)
+        return;
+    options.keepalive_idle_s = asked.keepalive_idle_s;
+    options.keepalive_interval_s = asked.keepalive_interval_s;
+    options.keepalive_count = asked.keepalive_count;
+}
+
+} // namespace
+
+void enter_stream(const char *call)
+{
+    if (World::current_task()->callback_of)
+        broken("%s is called from a stream callback", call);
+    enter_sleep(call);
+}
+
+kapi_stream *make_stream(const TcbRef &tcb, const ProgramSocketRef &socket)
+{
+    auto *stream = new kapi_stream{tcb, socket};
+    tcb->node->live_streams++;
+    tcb->node->adopt(stream, destroy_stream);
+    return stream;
+}
+
+void free_stream(kapi_stream *stream)
+{
+    Node &node = *stream->tcb->node;
+    node.live_streams--;
+    node.disown(stream);
+    delete stream;
+}
+
 void let_go(Tcb &tcb, bool abort)
 {
     tcb.attached = false;
@@ -79,7 +88,6 @@ void let_go(Tcb &tcb, bool abort)
     tcb.set_timer();
 }
 
-} // namespace
 } // namespace sim
 
 using namespace sim;
@@ -196,11 +204,14 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
     Locked locked(tcb);
     if (tcb.attached)
         broken("a stream is attached twice");
-    tcb.options = *options;
+    if (stream->socket)
+        merge(tcb.options, *options);
+    else
+        tcb.options = *options;
     tcb.ops = *ops;
     tcb.context = context;
     tcb.attached = true;
-    tcb.told_established = true; // accepted streams are, no event says so
+    tcb.told_established = true; // these are, no event says so
     tcb.deliver();
     tcb.announce_window();
     tcb.tell_pending();
@@ -233,10 +244,8 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
     Tcb &tcb = *stream->tcb;
     Locked locked(tcb);
     *end_seq = tcb.write_seq;
-    if (tcb.state == TcpState::closed || tcb.state == TcpState::time_wait)
-        return tcb.error ? tcb.error : -KAPI_EPIPE;
-    if (tcb.fin_queued)
-        return -KAPI_EPIPE;
+    if (int err = cannot_send(tcb, stream->socket.get()))
+        return err;
     kapi_size wanted = 0;
     for (unsigned int i = 0; i < count; i++)
         wanted += segments[i].length;
@@ -277,15 +286,14 @@ void kapi_stream_close(struct kapi_stream *stream, int abort) noexcept
     if (!stream)
         return;
     enter_stream("kapi_stream_close");
+    if (stream->socket)
+        broken("a program's socket is closed instead of given back");
     {
         Tcb &tcb = *stream->tcb;
         Locked locked(tcb);
         let_go(tcb, abort);
     }
-    Node &node = *stream->tcb->node;
-    node.live_streams--;
-    node.disown(stream);
-    delete stream;
+    free_stream(stream);
 }
 
 void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *health) noexcept

@@ -345,8 +345,10 @@ void Tcb::handle_timeout()
 void Tcb::post(Input input)
 {
     inbox.push_back(std::move(input));
-    if (!worker)
-        worker = world.spawn(*node, "tcp", [self = shared_from_this()] { self->work(); }, TaskKind::softirq);
+    if (worker)
+        return;
+    worker = world.spawn(*node, "tcp", [self = shared_from_this()] { self->work(); }, TaskKind::softirq);
+    worker->cpu = static_cast<int>(id % kCpus); // the network card's choice
 }
 
 void Tcb::work()
@@ -589,6 +591,19 @@ void Tcb::consume(std::size_t size)
         in.pop_front();
         in_taken = 0;
     }
+}
+
+void Tcb::put_back(std::vector<unsigned char> bytes)
+{
+    if (bytes.empty())
+        return;
+    if (in_taken) {
+        std::vector<unsigned char> &first = in.front();
+        first.erase(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(in_taken));
+        in_taken = 0;
+    }
+    unread += bytes.size();
+    in.push_front(std::move(bytes));
 }
 
 void Tcb::deliver()

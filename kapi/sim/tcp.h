@@ -15,6 +15,7 @@ struct kapi_listener;
 
 namespace sim {
 
+
 /** Bytes accepted from the core: a copy, or a reference to pages that must not change until acknowledged. */
 struct Piece {
     kapi_u32 seq;
@@ -52,7 +53,8 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     kapi_stream_ops ops{};
     void *context = nullptr;
     bool attached = false; // callbacks may run
-    bool orphan = false;   // core closed it; it lives until its bytes are out
+    bool orphan = false;   // its owner closed it; it lives until its bytes are out
+    bool of_program = false; // a program's own: it has buffers although nothing is attached
     bool told_established = false, told_eof = false, told_closed = false;
     int error = 0;         // why it closed, negative
 
@@ -106,13 +108,15 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     void reset_peer();                    // RST
     void queue_fin();
     void deliver();                       // offers unread bytes to rx()
+    void consume(std::size_t size);       // of what lies first
+    void put_back(std::vector<unsigned char> bytes); // before what lies first
     void tell_pending();                  // events that nobody heard because nothing was attached
     void announce_window();               // after reading: the window has opened
     void close(int why);                  // no packet goes in or out any more
     kapi_u32 room() const;
     kapi_u32 rcvbuf() const
     {
-        if (!attached && !orphan)
+        if (!attached && !orphan && !of_program)
             return kFirstWindow;
         return options.rcvbuf ? options.rcvbuf : kDefaultBuffer;
     }
@@ -142,7 +146,6 @@ private:
     bool push_one();
     bool trim(Packet &packet);
     std::uint64_t timeout_ns() const;
-    void consume(std::size_t size);
     void tell(kapi_stream_event event, int why);
     void tell_acked();
     void established();
@@ -158,6 +161,7 @@ private:
 /** What core holds: gone when core closes it, so that a use after close is a use after free. */
 struct kapi_stream {
     sim::TcbRef tcb;
+    sim::ProgramSocketRef socket; // that was adopted; null when the stream is core's own
 };
 
 struct kapi_listener {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "node.h"
 
@@ -104,6 +105,20 @@ kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) noexcept
 int kapi_sk_has_error(struct kapi_sk *sk) noexcept
 {
     return sk->error != 0;
+}
+
+void kapi_sk_set_error(struct kapi_sk *sk, int error) noexcept
+{
+    enter_any("kapi_sk_set_error");
+    if (error <= 0)
+        broken("the error %d is set", error);
+    sk->error = error;
+}
+
+int kapi_sk_take_error(struct kapi_sk *sk) noexcept
+{
+    enter_any("kapi_sk_take_error");
+    return -std::exchange(sk->error, 0);
 }
 
 int kapi_sk_zerocopy(struct kapi_sk *sk) noexcept

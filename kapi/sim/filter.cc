@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+// kapi's calls for programs that look at bytes.
+#include <kapi/errno.h>
+#include <kapi/filter.h>
+
+#include <vector>
+
+#include "program_socket.h"
+
+using namespace sim;
+
+int kapi_filter_get(int fd, struct kapi_filter **filter) noexcept
+{
+    enter_task("kapi_filter_get");
+    const Descriptor *descriptor = Node::current()->descriptors.find(fd);
+    if (!descriptor)
+        return -KAPI_EBADF;
+    if (!descriptor->filter)
+        return -KAPI_EINVAL;
+    *filter = hold(descriptor->filter);
+    return 0;
+}
+
+void kapi_filter_put(struct kapi_filter *filter) noexcept
+{
+    enter_any("kapi_filter_put");
+    if (filter)
+        put(filter);
+}
+
+kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size) noexcept
+{
+    enter_any("kapi_filter_run");
+    if (size > KAPI_FILTER_VIEW)
+        broken("a filter is shown %zu bytes", static_cast<std::size_t>(size));
+    if (!filter->references)
+        broken("a filter runs that nobody holds");
+    const auto *from = static_cast<const unsigned char *>(bytes);
+    const std::vector<unsigned char> shown(from, from + size); // of this size, so that all bytes must be readable
+    return filter->run(shown.data(), shown.size());
+}
