@@ -179,11 +179,11 @@ long kcm_reads(void *worker)
 		if (!polled(w->fd, POLLIN, 100))
 			continue;
 		n = kcm_recv(w->fd, buf, MESSAGE_MAX + 1, &flags);
-		/* KCM_RECV_DISABLE or another thread may have taken it away. */
+		/* It may have moved to another socket. The end of the last connection is told once, and the ledger judges. */
 		if (n >= 0)
 			ledger_enter(w->ledger, w->who, buf, n);
 		else
-			NEED(errno == EAGAIN);
+			NEED(errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
 	}
 	free(buf);
 	return 0;
