@@ -18,13 +18,24 @@ static void count(uint32_t *counter)
 	__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* What stands at the front of something that is no message. */
+static void tell(const void *buf, ssize_t len)
+{
+	const uint8_t *byte = buf;
+	char text[3 * 16 + 1] = "";
+
+	for (ssize_t i = 0; i < 16 && i < len; i++)
+		sprintf(text + 3 * i, " %02x", byte[i]);
+	note("%zd bytes are no message of this traffic:%s", len, text);
+}
+
 bool ledger_enter(struct ledger *l, uint32_t receiver, const void *buf, ssize_t len)
 {
 	uint32_t stream, number, *next;
 
 	if (!message_read(buf, len, l->mixed, &stream, &number) || stream >= l->streams || number >= l->each) {
 		if (l->broken < 5)
-			note("%zd bytes are no message of this traffic", len);
+			tell(buf, len);
 		count(&l->broken);
 		return false;
 	}
