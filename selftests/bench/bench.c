@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
@@ -150,29 +152,6 @@ static void serve(void)
 		if (order.mode == STREAM)
 			send_message(buffer, 1);
 	}
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
-static uint64_t idle_ns(void)
-{
-	FILE *file = fopen("/proc/timer_list", "r");
-	unsigned long long sum = 0, one;
-	char line[256];
-
-	if (!file)
-		die("/proc/timer_list");
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, " .idle_sleeptime : %llu", &one) == 1)
-			sum += one;
-	fclose(file);
-	return sum;
 }
 
 struct packets {
