@@ -65,6 +65,7 @@ modules_install: modules
 programs:
 	@$(static_tools)
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/rds
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
 
 # Everything that can be tested: selftests/plan. ONLY='interop/ api' runs a part of it.

@@ -37,6 +37,7 @@ public:
 
     void push_back(Ref<T> item) { insert_before(head_, item.leak()); }
     void push_front(Ref<T> item) { insert_before(*head_.next_, item.leak()); }
+    void insert_before(T& place, Ref<T> item) { insert_before(node(place), item.leak()); }
     // Takes item, which is on this list, off it, with the list's reference.
     Ref<T> remove(T& item)
     {

@@ -31,7 +31,9 @@ public:
         } while (!count_.compare_exchange(old, old + 1));
         return true;
     }
-    void unref() const
+    // Inlined always: a copy that several objects share is one more function for the tracer, whose table the linker
+    // cannot thin out when it drops the doubles.
+    [[gnu::always_inline]] void unref() const
     {
         u32 old = count_.fetch_sub(1);
         HW_ASSERT(old != 0);

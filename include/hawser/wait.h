@@ -18,6 +18,16 @@ public:
     }
     kapi_waitq* c() { return &queue_; }
 
+    // Sleeps until condition() is true, whatever signals come: see kapi_park_uninterruptible.
+    template <class Condition> void wait_for(Condition&& condition)
+    {
+        kapi_waiter waiter;
+        kapi_wait_begin(&queue_, &waiter);
+        while (!condition())
+            kapi_park_uninterruptible(&waiter, KAPI_FOREVER);
+        kapi_wait_end(&queue_, &waiter);
+    }
+
     // Sleeps until condition() is true. Fails with ETIMEDOUT or EINTR, and only when the last condition() was false: it
     // may take what was waited for.
     template <class Condition> Result<> wait_until(u64 deadline_ns, Condition&& condition)

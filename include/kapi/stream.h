@@ -86,6 +86,8 @@ struct kapi_piece {
  * whose bytes could not be given back (-ENOMEM).
  */
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
+/* [sleep] Resets the connection; the stream stays taken over, and event() tells its end. */
+void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* Which socket a stream or a descriptor stands for, to compare. [task] -ENOENT: fd is no socket. */
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_key(const struct kapi_stream *stream) KAPI_NOEXCEPT; /* [any] */

@@ -41,11 +41,19 @@ struct kapi_poll; /* the poll call in progress */
 void kapi_waitq_init(struct kapi_waitq *queue) KAPI_NOEXCEPT;                              /* [any] */
 void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;               /* [any] wakes all */
 int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] somebody waits; full barrier before */
-void kapi_wait_begin(struct kapi_waitq *queue,
-		     struct kapi_waiter *waiter) KAPI_NOEXCEPT; /* [sleep] waiter on the stack */
+/* [sleep] waiter on the stack; full barrier after, so that a waker's look at the queue sees it or it sees the change */
+void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;
 void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [sleep] */
-/* [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). */
+/*
+ * [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). Who is told of
+ * a signal gives up: it stays pending, so another park would not sleep.
+ */
 int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
+/*
+ * [sleep] The same, but no signal ends it: for a teardown, which cannot give up and waits for nobody but our own threads.
+ * Never where a program or a peer decides how long it takes: after two minutes the kernel reports a hung task.
+ */
+int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
 /* [task] Has the poll in progress woken by this queue too. */
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) KAPI_NOEXCEPT;
 

@@ -217,6 +217,13 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 }
 EXPORT_SYMBOL_GPL(kapi_stream_give_back);
 
+void kapi_stream_reset(struct kapi_stream *stream)
+{
+	might_sleep();
+	tcp_abort(stream->sk, ECONNABORTED);
+}
+EXPORT_SYMBOL_GPL(kapi_stream_reset);
+
 /* What the program has set, and what it is told. */
 
 void kapi_stream_post_error(struct kapi_stream *stream, int error)

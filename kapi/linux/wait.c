@@ -44,6 +44,11 @@ void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter)
 	init_waitqueue_func_entry(entry, woken_wake_function);
 	entry->private = current;
 	add_wait_queue(KAPI_INSIDE(struct wait_queue_head, queue), entry);
+	/*
+	 * Pairs with the one of kapi_waitq_active(). Without it the caller's look at its condition may come before the waiter
+	 * is on the queue for others to see, and a waker finds the queue empty.
+	 */
+	smp_mb();
 }
 EXPORT_SYMBOL_GPL(kapi_wait_begin);
 
@@ -67,7 +72,7 @@ static long jiffies_left(u64 deadline_ns)
 	return min_t(u64, left, MAX_SCHEDULE_TIMEOUT - 1);
 }
 
-int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
+static int park(struct kapi_waiter *waiter, u64 deadline_ns, unsigned int mode)
 {
 	struct wait_queue_entry *entry = KAPI_INSIDE(struct wait_queue_entry, waiter);
 	long left = 0;
@@ -75,16 +80,31 @@ int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
 	might_sleep();
 	/* A wake-up that is already there comes before a signal and before the deadline. */
 	if (!(READ_ONCE(entry->flags) & WQ_FLAG_WOKEN)) {
-		if (signal_pending(current))
+		if (signal_pending_state(mode, current))
 			return -EINTR;
 		left = jiffies_left(deadline_ns);
 		if (!left)
 			return -ETIMEDOUT;
 	}
-	wait_woken(entry, TASK_INTERRUPTIBLE, left);
+	wait_woken(entry, mode, left);
 	return 0;
 }
+
+int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
+{
+	return park(waiter, deadline_ns, TASK_INTERRUPTIBLE);
+}
 EXPORT_SYMBOL_GPL(kapi_park);
+
+/*
+ * Not TASK_IDLE, which the detector of hung tasks leaves alone: what is waited for are our own threads, as with
+ * cancel_work_sync(), and when that takes minutes the administrator shall be told where.
+ */
+int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
+{
+	return park(waiter, deadline_ns, TASK_UNINTERRUPTIBLE);
+}
+EXPORT_SYMBOL_GPL(kapi_park_uninterruptible);
 
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue)
 {

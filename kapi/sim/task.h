@@ -37,6 +37,7 @@ struct Task : std::enable_shared_from_this<Task> {
     const Tcb *callback_of = nullptr;   // the stream whose callback it is in
     std::uint64_t quiet_states = 0;     // times it left its last lock or callback: grace periods wait for that
     bool signal_pending = false;
+    unsigned interrupted_parks = 0;     // that a signal ended
     int cpu = -1;                       // it runs on; -1: the host moves it about
 
     bool is_atomic() const { return !locks.empty() || atomic_depth > 0; }

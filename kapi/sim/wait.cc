@@ -103,9 +103,13 @@ void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcep
     unlink(inside(waiter));
 }
 
-int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
+namespace {
+
+/** Who is told of a signal more often than this goes round and round instead of giving up. */
+constexpr unsigned kMaxInterrupted = 100;
+
+int park(kapi_waiter *waiter, kapi_u64 deadline_ns, bool interruptible)
 {
-    enter_sleep("kapi_park");
     Waiter &self = inside(waiter);
     Task &task = *World::current_task();
     World &w = world();
@@ -114,14 +118,31 @@ int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
             self.woken = false;
             return 0;
         }
-        if (task.signal_pending)
+        if (interruptible && task.signal_pending) {
+            if (++task.interrupted_parks > kMaxInterrupted)
+                broken("task %s spins: a signal is pending, and it parks again and again", task.name.c_str());
             return -KAPI_EINTR;
+        }
         if (task.node->now_ns() >= deadline_ns)
             return -KAPI_ETIMEDOUT;
         if (w.options().spurious_wakeups && w.host_random().one_in(64))
             return 0; // another waiter's condition: the kernel wakes all
         w.park(deadline_ns == KAPI_FOREVER ? KAPI_FOREVER : task.node->world_time(deadline_ns));
     }
+}
+
+} // namespace
+
+int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
+{
+    enter_sleep("kapi_park");
+    return park(waiter, deadline_ns, true);
+}
+
+int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) noexcept
+{
+    enter_sleep("kapi_park_uninterruptible");
+    return park(waiter, deadline_ns, false);
 }
 
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) noexcept

@@ -212,9 +212,7 @@ void Net::destroy(Net* net)
     net->kill_connections(nullptr);
     net->module.remove_net(*net);
     // A worker or a socket in its last moments may hold a connection a little longer.
-    while (net->live_connections_.load_acquire())
-        static_cast<void>(
-            net->idle_.wait_until(kapi_now_ns() + 10'000'000, [&] { return !net->live_connections_.load_acquire(); }));
+    net->idle_.wait_for([&] { return net->live_connections_.with([](u32 count) { return count == 0; }); });
     kapi_counters_destroy(net->counters_);
     dispose(net);
 }

@@ -25,6 +25,7 @@ struct ConnectionTableLock {
     static constexpr unsigned rank = 10;
 };
 struct ModuleLock { static constexpr const char* name = "rds module"; static constexpr unsigned rank = 5; };
+struct LiveLock { static constexpr const char* name = "rds live"; static constexpr unsigned rank = 70; };
 struct MonitorLock { static constexpr const char* name = "rds monitors"; static constexpr unsigned rank = 35; };
 
 // The root of the module's state.
@@ -130,12 +131,18 @@ public:
     void add_monitor(Socket& socket);
     void remove_monitor(Socket& socket);
 
-    // Counts what refers to this namespace's connections, so that it can end.
-    void connection_made() { live_connections_.fetch_add(1); }
+    // Counts connections that are not freed yet, so that the namespace can end after the last of them. Whoever reports that
+    // one touches nothing of the namespace after the lock: it may be gone by then.
+    void connection_made()
+    {
+        live_connections_.with([](u32& count) { count++; });
+    }
     void connection_gone()
     {
-        if (live_connections_.fetch_sub(1) == 1)
-            idle_.wake();
+        live_connections_.with([&](u32& count) {
+            if (--count == 0)
+                idle_.wake();
+        });
     }
 
 private:
@@ -145,7 +152,7 @@ private:
     kapi_counters* counters_ = nullptr;
     Atomic<u32> congestion_generation_{1};
     Guarded<RefList<Socket, Monitors>, MonitorLock> monitors_;
-    Atomic<u32> live_connections_{0};
+    Guarded<u32, LiveLock> live_connections_;
     WaitQueue idle_;
 };
 

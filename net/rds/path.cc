@@ -747,7 +747,7 @@ void Path::kill()
     if (retry_.cancel_sync())
         unref();
     while (!acquire()) // and never release: nobody else touches the transport any more
-        static_cast<void>(idle_.wait_until(kapi_now_ns() + 10 * ms, [&] { return (busy_.load_acquire() & 1) == 0; }));
+        idle_.wait_for([&] { return (busy_.load_acquire() & 1) == 0; });
     up_.store_release(0);
     if (!connection_.loops()) {
         PathState state = snapshot().state;

@@ -227,6 +227,37 @@ bool waits(Bench& bench)
     return true;
 }
 
+bool waits_despite_a_signal(Bench& bench)
+{
+    kapi_waitq queue;
+    kapi_waiter waiter;
+    kapi_waitq_init(&queue);
+    Boxed<Waker> box(kapi_work{}, &queue, false);
+    CHECK(box);
+    Waker& waker = *box;
+    kapi_work_init(&waker.work, wake);
+
+    kapi_test_signal(1);
+    const kapi_u64 deadline = kapi_now_ns() + 30 * millisecond;
+    int parks = 0, error;
+    kapi_wait_begin(&queue, &waiter);
+    const int interrupted = kapi_park(&waiter, deadline);
+    while ((error = kapi_park_uninterruptible(&waiter, deadline)) == 0)
+        parks++;
+    const kapi_u64 ended = kapi_now_ns();
+    kapi_work_queue(bench.queue, &waker.work, 20 * millisecond);
+    int woken = 0;
+    while (!waker.done && (woken = kapi_park_uninterruptible(&waiter, KAPI_FOREVER)) == 0)
+        parks++;
+    kapi_wait_end(&queue, &waiter);
+    kapi_test_signal(0);
+    kapi_work_cancel_sync(&waker.work);
+    CHECK(interrupted == -KAPI_EINTR && error == -KAPI_ETIMEDOUT && ended >= deadline);
+    CHECK(woken == 0 && waker.done);
+    CHECK(parks < 10); // it slept, and did not go round and round
+    return true;
+}
+
 bool messages(Bench&)
 {
     char text[] = "0123456789";

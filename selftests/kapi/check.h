@@ -72,6 +72,7 @@ bool deferred_free(Bench&);
 bool locks(Bench&);
 bool works(Bench&);
 bool waits(Bench&);
+bool waits_despite_a_signal(Bench&);
 bool messages(Bench&);
 bool pages(Bench&);
 bool addresses(Bench&);

@@ -21,6 +21,9 @@ int kapi_test_race(void) KAPI_NOEXCEPT;
 void kapi_test_plan(unsigned long tests) KAPI_NOEXCEPT;
 void kapi_test_report(int ok, int number, const char *name) KAPI_NOEXCEPT;
 
+/* [task] From now until it is called with 0, the calling task looks as if a signal were pending for it. */
+void kapi_test_signal(int pending) KAPI_NOEXCEPT;
+
 /*
  * [task] Calls use() with a message whose memory is the size bytes at memory, to be read (or written to, into
  * != 0).

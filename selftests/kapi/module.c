@@ -2,6 +2,7 @@
 /* kapi_test.ko: exercises kapi from C++ in a kernel. Loading runs the tests; a failed one fails the load. */
 
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/uio.h>
 
 #include "kapi_test.h"
@@ -22,6 +23,16 @@ void kapi_test_plan(unsigned long tests)
 void kapi_test_report(int ok, int number, const char *name)
 {
 	pr_info("kapi_test: %sok %d %s\n", ok ? "" : "not ", number, name);
+}
+
+void kapi_test_signal(int pending)
+{
+	spin_lock_irq(&current->sighand->siglock);
+	if (pending)
+		set_thread_flag(TIF_SIGPENDING);
+	else
+		recalc_sigpending();
+	spin_unlock_irq(&current->sighand->siglock);
 }
 
 int kapi_test_with_msg(void *memory, kapi_size size, int into, int (*use)(struct kapi_msg *msg, void *context),

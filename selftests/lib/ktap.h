@@ -32,7 +32,7 @@ bool kernel_before(int major, int minor);
 bool check(bool ok, const char *name, ...) __attribute__((format(printf, 2, 3)));
 
 /**
- * differs - one result line of the difference @row of Documentation/networking/rds.rst
+ * differs - one result line of the difference @row of the protocol's file in Documentation/networking
  * @right: was the right behaviour seen?
  */
 void differs(bool right, const char *row, const char *name, ...) __attribute__((format(printf, 3, 4)));

@@ -4,12 +4,9 @@
 #define SELFTESTS_LIB_RDS_H
 
 #include <linux/rds.h>
-#include <netinet/in.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/socket.h>
 
 #include "net.h"
+#include "sock.h"
 
 #define RDS_TCP_PORT 16385
 #define MAX_MESSAGE (1 << 20)
@@ -17,23 +14,6 @@
 /* The numbers themselves: what SO_TIMESTAMP means depends on the C library's idea of time. */
 #define STAMP_OLD 29
 #define STAMP_NEW 63
-
-struct addr {
-	union {
-		struct sockaddr sa;
-		struct sockaddr_in in4;
-		struct sockaddr_in6 in6;
-	};
-	socklen_t len;
-};
-
-/** addr - from text: IPv4, IPv6, or IPv6 with a scope as in "fe80::1%2" (an index) */
-struct addr addr(const char *text, uint16_t port);
-uint16_t addr_port(const struct addr *a);
-void addr_set_port(struct addr *a, uint16_t port);
-bool addr_same(const struct addr *a, const struct addr *b);
-/** addr_of - the address that @fd is bound to */
-struct addr addr_of(int fd);
 
 /** rds_socket - a fresh RDS socket in @ns */
 int rds_socket(int ns);
@@ -46,28 +26,6 @@ ssize_t rds_send(int fd, const void *buf, size_t len, const struct addr *to, int
 ssize_t rds_recv(int fd, void *buf, size_t len, struct addr *from, int flags);
 /** rds_recv_soon - rds_recv that waits at most SOON_MS, without any socket time-out being set */
 ssize_t rds_recv_soon(int fd, void *buf, size_t len, struct addr *from);
-/** polled - what poll() tells within @ms, 0 when nothing */
-int polled(int fd, short events, int ms);
-
-int set_int(int fd, int level, int option, int value);
-void set_timeout_ms(int fd, int option, int ms);
-
-/* A message with control data under construction, or just received. */
-struct control {
-	char data[2048] __attribute__((aligned(8)));
-	size_t len;
-};
-
-/** control_add - append one control message; returns its payload for changes */
-void *control_add(struct control *c, int level, int type, const void *data, size_t len);
-/** rds_send_control - a message of @len bytes with @c as it stands */
-ssize_t rds_send_control(int fd, const void *buf, size_t len, const struct addr *to, const struct control *c,
-			 int flags);
-/** rds_recv_control - receive with room for control messages; @msg_flags may be NULL */
-ssize_t rds_recv_control(int fd, void *buf, size_t len, struct control *c, int flags, int *msg_flags);
-/** control_find - the payload of a control message of at least @len bytes, or NULL */
-void *control_find(struct control *c, int level, int type, size_t len);
-
 /** rds_counter - a counter by name as a socket in @ns sees it; the test ends if there is none */
 uint64_t rds_counter(int ns, const char *name);
 bool rds_has_counter(int ns, const char *name);

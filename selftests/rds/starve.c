@@ -65,7 +65,7 @@ static bool send_one(struct way *way)
 	if (!way->zerocopy)
 		return rds_send(way->tx, out, way->len, &way->to, 0) == (ssize_t)way->len;
 	control_add(&c, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &way->number, sizeof(way->number));
-	return rds_send_control(way->tx, out, way->len, &way->to, &c, MSG_ZEROCOPY) == (ssize_t)way->len;
+	return send_control(way->tx, out, way->len, &way->to, &c, MSG_ZEROCOPY) == (ssize_t)way->len;
 }
 
 /* The next message is the one that was said to be sent. */
@@ -86,7 +86,7 @@ static void take_cookies(struct way *way)
 {
 	struct control c;
 
-	while (way->zerocopy && rds_recv_control(way->tx, in, 1, &c, MSG_DONTWAIT, NULL) == 0)
+	while (way->zerocopy && recv_control(way->tx, in, 1, &c, MSG_DONTWAIT, NULL) == 0)
 		;
 }
 
@@ -244,7 +244,7 @@ static long make_peek(int fd)
 	struct control c;
 
 	/* Nothing is there, and still the call may need memory. */
-	return rds_recv_control(fd, in, 1, &c, MSG_DONTWAIT, NULL) < 0 && errno == EAGAIN ? 0 : -1;
+	return recv_control(fd, in, 1, &c, MSG_DONTWAIT, NULL) < 0 && errno == EAGAIN ? 0 : -1;
 }
 
 static const struct call calls[] = {

@@ -103,6 +103,8 @@ void Machine::reload()
     course_.outcome.reloads++;
     spawn("reload", [this] {
         stop_programs();
+        if (course_.world.random().one_in(2)) // rmmod was interrupted, and cannot give up any more
+            course_.world.signal(*World::current_task());
         if (!host.unload_soon())
             course_.world.fail("the modules do not unload although no socket is open");
         node.memory().expect_empty("an unloaded module");

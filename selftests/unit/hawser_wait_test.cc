@@ -60,6 +60,26 @@ TEST_P(Wait, wait_until__ends_by_deadline_or_signal)
     EXPECT_TRUE(task->is_done());
 }
 
+TEST_P(Wait, wait_for__ends_by_its_condition_alone)
+{
+    hw::WaitQueue queue;
+    hw::Atomic<int> ready(0);
+    auto task = world.spawn(a, "teardown", [&] {
+        world.signal(*sim::World::current_task());
+        queue.wait_for([&] { return ready.load_acquire() != 0; });
+    });
+    world.run_for(sim::kSecond);
+    world.signal(*task);
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(task->is_done());
+    run(a, [&] {
+        ready.store_release(1);
+        queue.wake();
+    });
+    world.run_for(sim::kSecond);
+    EXPECT_TRUE(task->is_done());
+}
+
 TEST_P(Wait, wait_until__success_beats_a_late_deadline)
 {
     hw::WaitQueue queue;

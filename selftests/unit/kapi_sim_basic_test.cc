@@ -354,6 +354,54 @@ TEST_F(Sim, park__wakes_times_out_and_is_interrupted)
     EXPECT_TRUE(interrupted->is_done());
 }
 
+TEST_F(Sim, park_uninterruptible__is_not_ended_by_a_signal)
+{
+    static kapi_waitq queue;
+    kapi_waitq_init(&queue);
+    bool flag = false;
+    auto wait = [&](kapi_u64 deadline) {
+        kapi_waiter waiter;
+        kapi_wait_begin(&queue, &waiter);
+        int err = 0;
+        while (!flag && (err = kapi_park_uninterruptible(&waiter, deadline)) == 0)
+            ;
+        kapi_wait_end(&queue, &waiter);
+        return err;
+    };
+    auto waiting = world.spawn(a, "waiter", [&] {
+        world.signal(*sim::World::current_task()); // one before the wait
+        kapi_u64 before = kapi_now_ns();
+        EXPECT_EQ(wait(before + sim::kSecond), -KAPI_ETIMEDOUT);
+        EXPECT_GE(kapi_now_ns(), before + sim::kSecond);
+        EXPECT_EQ(wait(KAPI_FOREVER), 0);
+    });
+    world.run_for(2 * sim::kSecond);
+    world.signal(*waiting); // and one in it
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(waiting->is_done());
+    run(a, [&] {
+        flag = true;
+        kapi_wake(&queue, KAPI_IN);
+    });
+    world.run_for(sim::kMillisecond);
+    EXPECT_TRUE(waiting->is_done());
+}
+
+TEST_F(Sim, park__again_and_again_with_a_signal_pending_fails_the_run)
+{
+    static kapi_waitq queue;
+    EXPECT_DEATH(run(a, [&] {
+        kapi_waiter waiter;
+        kapi_waitq_init(&queue);
+        world.signal(*sim::World::current_task());
+        for (;;) {
+            kapi_wait_begin(&queue, &waiter);
+            (void)kapi_park(&waiter, KAPI_FOREVER);
+            kapi_wait_end(&queue, &waiter);
+        }
+    }), "spins: a signal is pending");
+}
+
 TEST_F(Sim, crash__takes_everything_along)
 {
     static kapi_waitq queue;

@@ -154,26 +154,17 @@ static void cancelling(void)
 	close(six);
 }
 
-static int socket_int(int fd, int option)
-{
-	int value = -1;
-	socklen_t len = sizeof(value);
-
-	NEED(getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0);
-	return value;
-}
-
 static void socket_level(int fd)
 {
-	EXPECT_EQ(socket_int(fd, SO_DOMAIN), AF_RDS, "SO_DOMAIN: AF_RDS");
-	EXPECT_EQ(socket_int(fd, SO_TYPE), SOCK_SEQPACKET, "SO_TYPE: SOCK_SEQPACKET");
-	EXPECT_EQ(socket_int(fd, SO_PROTOCOL), 0, "SO_PROTOCOL: 0");
-	EXPECT_EQ(socket_int(fd, SO_ERROR), 0, "SO_ERROR: none");
-	EXPECT_EQ(socket_int(fd, SO_ACCEPTCONN), 0, "SO_ACCEPTCONN: no");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_DOMAIN), AF_RDS, "SO_DOMAIN: AF_RDS");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_TYPE), SOCK_SEQPACKET, "SO_TYPE: SOCK_SEQPACKET");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_PROTOCOL), 0, "SO_PROTOCOL: 0");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_ERROR), 0, "SO_ERROR: none");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_ACCEPTCONN), 0, "SO_ACCEPTCONN: no");
 	NEED(set_int(fd, SOL_SOCKET, SO_SNDBUF, 30000) == 0 &&
 	     set_int(fd, SOL_SOCKET, SO_RCVBUF, 40000) == 0);
-	EXPECT_EQ(socket_int(fd, SO_SNDBUF), 60000, "SO_SNDBUF: told twice as large, as everywhere");
-	EXPECT_EQ(socket_int(fd, SO_RCVBUF), 80000, "SO_RCVBUF: told twice as large, as everywhere");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_SNDBUF), 60000, "SO_SNDBUF: told twice as large, as everywhere");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_RCVBUF), 80000, "SO_RCVBUF: told twice as large, as everywhere");
 }
 
 void api_options(void)

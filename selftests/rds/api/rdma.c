@@ -21,7 +21,7 @@ static int send_one(int fd, int type, const void *data, size_t len)
 	struct control c = { .len = 0 };
 
 	control_add(&c, SOL_RDS, type, data, len);
-	return rds_send_control(fd, "x", 1, &self, &c, 0);
+	return send_control(fd, "x", 1, &self, &c, 0);
 }
 
 static int send_args(int fd, const struct rds_rdma_args *args)
@@ -91,15 +91,15 @@ static void combinations(int fd, const char *where)
 
 	control_add(&c, SOL_RDS, RDS_CMSG_RDMA_ARGS, &args, sizeof(args));
 	control_add(&c, SOL_RDS, RDS_CMSG_RDMA_DEST, &cookie, sizeof(cookie));
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, &self, &c, 0), EINVAL, "rdma: args and dest, %s", where);
+	EXPECT_ERRNO(send_control(fd, "x", 1, &self, &c, 0), EINVAL, "rdma: args and dest, %s", where);
 	c.len = 0;
 	control_add(&c, SOL_RDS, RDS_CMSG_ATOMIC_FADD, &atomic, sizeof(atomic));
 	control_add(&c, SOL_RDS, RDS_CMSG_RDMA_DEST, &cookie, sizeof(cookie));
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, &self, &c, 0), EINVAL, "rdma: atomic and dest, %s", where);
+	EXPECT_ERRNO(send_control(fd, "x", 1, &self, &c, 0), EINVAL, "rdma: atomic and dest, %s", where);
 	c.len = 0;
 	control_add(&c, SOL_RDS, RDS_CMSG_RDMA_ARGS, &args, sizeof(args));
 	control_add(&c, SOL_RDS, RDS_CMSG_RDMA_ARGS, &args, sizeof(args));
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, &self, &c, 0), EINVAL, "rdma: args twice, %s", where);
+	EXPECT_ERRNO(send_control(fd, "x", 1, &self, &c, 0), EINVAL, "rdma: args twice, %s", where);
 }
 
 static void regions(int fd, const char *where)

@@ -21,7 +21,7 @@ static void lengths(int fd, const struct addr *self, const char *where)
 	int flags;
 
 	NEED(rds_send(fd, "0123456789", 10, self, 0) == 10);
-	EXPECT_EQ(rds_recv_control(fd, text, 4, &c, MSG_PEEK, &flags), 4, "recv: MSG_PEEK, short, %s", where);
+	EXPECT_EQ(recv_control(fd, text, 4, &c, MSG_PEEK, &flags), 4, "recv: MSG_PEEK, short, %s", where);
 	check(flags & MSG_TRUNC, "recv: MSG_PEEK tells that it was short, %s", where);
 	EXPECT_EQ(rds_recv(fd, text, 4, NULL, MSG_PEEK | MSG_TRUNC), 10, "recv: MSG_PEEK | MSG_TRUNC, %s",
 		  where);
@@ -31,7 +31,7 @@ static void lengths(int fd, const struct addr *self, const char *where)
 		  where);
 	EXPECT_ERRNO(rds_recv(fd, text, 4, NULL, MSG_DONTWAIT), EAGAIN, "recv: the rest is gone, %s", where);
 	NEED(rds_send(fd, "0123456789", 10, self, 0) == 10);
-	EXPECT_EQ(rds_recv_control(fd, text, sizeof(text), &c, 0, &flags), 10, "recv: all of it, %s", where);
+	EXPECT_EQ(recv_control(fd, text, sizeof(text), &c, 0, &flags), 10, "recv: all of it, %s", where);
 	check(!(flags & MSG_TRUNC), "recv: all of it is not short, %s", where);
 }
 

@@ -18,7 +18,7 @@ static void kinds(int fd, const struct addr *to)
 		struct control c = { .len = 0 };
 
 		control_add(&c, SOL_RDS, unknown[i], "12345678", 8);
-		EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: type %d cannot be sent",
+		EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: type %d cannot be sent",
 			     unknown[i]);
 	}
 }
@@ -32,7 +32,7 @@ static void levels(int fd, const struct addr *to)
 		struct control c = { .len = 0 };
 
 		control_add(&c, other[i], 99, "12345678", 8);
-		EXPECT_OK(rds_send_control(fd, "x", 1, to, &c, 0), "cmsg: level %d is skipped", other[i]);
+		EXPECT_OK(send_control(fd, "x", 1, to, &c, 0), "cmsg: level %d is skipped", other[i]);
 	}
 }
 
@@ -47,17 +47,17 @@ static void framing(int fd, const struct addr *to)
 
 	control_add(&c, SOL_RDS, RDS_CMSG_RDMA_DEST, "12345678", 8);
 	h->cmsg_len = sizeof(*h) - 1;
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: shorter than its header");
+	EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: shorter than its header");
 	h->cmsg_len = 0;
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: of length zero");
+	EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: of length zero");
 	h->cmsg_len = c.len + 1;
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: longer than the buffer");
+	EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: longer than the buffer");
 	h->cmsg_len = (size_t)-1;
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: of the greatest length");
+	EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: of the greatest length");
 	h->cmsg_level = SOL_SOCKET;
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: malformed of another level");
+	EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL, "cmsg: malformed of another level");
 	c.len = sizeof(*h) - 1;
-	EXPECT_OK(rds_send_control(fd, "x", 1, to, &c, 0), "cmsg: a buffer too short for any is none");
+	EXPECT_OK(send_control(fd, "x", 1, to, &c, 0), "cmsg: a buffer too short for any is none");
 	msg.msg_control = bad_pointer();
 	msg.msg_controllen = 64;
 	EXPECT_ERRNO(sendmsg(fd, &msg, 0), EFAULT, "cmsg: bad pointer");
@@ -73,7 +73,7 @@ static void second(int fd, const struct addr *to)
 
 	control_add(&c, SOL_SOCKET, 99, "1234", 4);
 	control_add(&c, SOL_RDS, 99, "1234", 4);
-	EXPECT_ERRNO(rds_send_control(fd, "x", 1, to, &c, 0), EINVAL,
+	EXPECT_ERRNO(send_control(fd, "x", 1, to, &c, 0), EINVAL,
 		     "cmsg: an unknown one after one skipped");
 }
 
@@ -92,24 +92,24 @@ static void zerocopy(void)
 	struct addr to_loop = addr_of(loop), to_tcp = addr_of(tcp);
 	struct control good = cookie_of(4), small = cookie_of(3), none = { .len = 0 };
 
-	EXPECT_ERRNO(rds_send_control(tcp, "x", 1, &to_tcp, &good, MSG_ZEROCOPY), EINVAL,
+	EXPECT_ERRNO(send_control(tcp, "x", 1, &to_tcp, &good, MSG_ZEROCOPY), EINVAL,
 		     "zerocopy: SO_ZEROCOPY was not set");
 	EXPECT_ERRNO(set_int(tcp, SOL_SOCKET, SO_ZEROCOPY, 2), EINVAL, "SO_ZEROCOPY: 2 is no choice");
 	EXPECT_OK(set_int(tcp, SOL_SOCKET, SO_ZEROCOPY, 1), "SO_ZEROCOPY: is known to RDS");
 	NEED(set_int(loop, SOL_SOCKET, SO_ZEROCOPY, 1) == 0);
-	EXPECT_ERRNO(rds_send_control(loop, "x", 1, &to_loop, &good, MSG_ZEROCOPY), EOPNOTSUPP,
+	EXPECT_ERRNO(send_control(loop, "x", 1, &to_loop, &good, MSG_ZEROCOPY), EOPNOTSUPP,
 		     "zerocopy: not from a loopback address");
-	EXPECT_ERRNO(rds_send_control(tcp, "x", 1, &to_tcp, &none, MSG_ZEROCOPY), EINVAL,
+	EXPECT_ERRNO(send_control(tcp, "x", 1, &to_tcp, &none, MSG_ZEROCOPY), EINVAL,
 		     "zerocopy: without a cookie");
-	EXPECT_ERRNO(rds_send_control(tcp, "x", 1, &to_tcp, &small, MSG_ZEROCOPY), EINVAL,
+	EXPECT_ERRNO(send_control(tcp, "x", 1, &to_tcp, &small, MSG_ZEROCOPY), EINVAL,
 		     "zerocopy: with a short cookie");
-	EXPECT_ERRNO(rds_send_control(tcp, "x", 1, &to_tcp, &good, 0), EINVAL,
+	EXPECT_ERRNO(send_control(tcp, "x", 1, &to_tcp, &good, 0), EINVAL,
 		     "zerocopy: a cookie without it");
-	EXPECT_ERRNO(rds_send_control(tcp, bad_pointer(), 1000, &to_tcp, &good, MSG_ZEROCOPY), EFAULT,
+	EXPECT_ERRNO(send_control(tcp, bad_pointer(), 1000, &to_tcp, &good, MSG_ZEROCOPY), EFAULT,
 		     "zerocopy: bad pointer");
-	EXPECT_ERRNO(rds_send_control(tcp, before_hole(9000), 9001, &to_tcp, &good, MSG_ZEROCOPY), EFAULT,
+	EXPECT_ERRNO(send_control(tcp, before_hole(9000), 9001, &to_tcp, &good, MSG_ZEROCOPY), EFAULT,
 		     "zerocopy: memory that ends one byte early");
-	EXPECT_OK(rds_send_control(tcp, "x", 1, &to_tcp, &good, MSG_ZEROCOPY), "zerocopy: as it should be");
+	EXPECT_OK(send_control(tcp, "x", 1, &to_tcp, &good, MSG_ZEROCOPY), "zerocopy: as it should be");
 	close(loop);
 	close(tcp);
 }

@@ -134,12 +134,12 @@ static void monitored(struct ends *e, const char *lane)
 	/* In one machine the bit may be seen before the map that tells of it has come; then the first one
 	 * counts. */
 	while (polled(e->tx, POLLIN, 100))
-		NEED(rds_recv_control(e->tx, in_buf, 1, &c, MSG_DONTWAIT, NULL) == 0);
+		NEED(recv_control(e->tx, in_buf, 1, &c, MSG_DONTWAIT, NULL) == 0);
 	NEED(rds_send(e->tx, out_buf, 1, &e->rx_addr, MSG_DONTWAIT) < 0 && errno == ENOBUFS);
 	EXPECT_EQ(polled(e->tx, POLLIN, 100), 0, "monitor: nothing to tell yet, %s", lane);
 	drain(e);
 	EXPECT_EQ(polled(e->tx, POLLIN, SOON_MS), POLLIN, "monitor: the end of it is told, %s", lane);
-	EXPECT_EQ(rds_recv_control(e->tx, in_buf, 1, &c, MSG_DONTWAIT, NULL), 0,
+	EXPECT_EQ(recv_control(e->tx, in_buf, 1, &c, MSG_DONTWAIT, NULL), 0,
 		  "monitor: by an empty message, %s", lane);
 	mask = control_find(&c, SOL_RDS, RDS_CMSG_CONG_UPDATE, sizeof(*mask));
 	check(mask && *mask == bit, "monitor: with the port's bit, %s", lane);

@@ -26,7 +26,7 @@ static bool recent(int64_t sec, int64_t usec)
 static bool take(struct ends *e, struct control *c)
 {
 	NEED(rds_send(e->tx, "x", 1, &e->rx_addr, 0) == 1);
-	return WAIT_UNTIL(SOON_MS, rds_recv_control(e->rx, in_buf, 1, c, MSG_DONTWAIT, NULL) == 1);
+	return WAIT_UNTIL(SOON_MS, recv_control(e->rx, in_buf, 1, c, MSG_DONTWAIT, NULL) == 1);
 }
 
 static void times(struct ends *e, const char *lane)

@@ -13,7 +13,7 @@ static bool send_with_cookie(struct ends *e, uint32_t cookie, size_t len)
 
 	pattern_fill(memory, len, cookie);
 	control_add(&c, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &cookie, sizeof(cookie));
-	return rds_send_control(e->tx, memory, len, &e->rx_addr, &c, MSG_ZEROCOPY) == (ssize_t)len;
+	return send_control(e->tx, memory, len, &e->rx_addr, &c, MSG_ZEROCOPY) == (ssize_t)len;
 }
 
 /* Collect what has completed so far; false when a cookie is unknown or came twice. */
@@ -22,7 +22,7 @@ static bool collect(int fd, uint32_t *seen, int *count)
 	struct control c;
 	struct rds_zcopy_cookies *done;
 
-	while (rds_recv_control(fd, in_buf, 1, &c, MSG_DONTWAIT, NULL) == 0) {
+	while (recv_control(fd, in_buf, 1, &c, MSG_DONTWAIT, NULL) == 0) {
 		done = control_find(&c, SOL_RDS, RDS_CMSG_ZCOPY_COMPLETION, sizeof(*done));
 		if (!done || !done->num || done->num > RDS_MAX_ZCOOKIES)
 			return false;

@@ -69,7 +69,7 @@ static void storm(int fd)
 			append_any(&r, &c);
 		if (!random_below(&r, 8))
 			c.len -= random_below(&r, 8);
-		if (rds_send_control(fd, memory, random_below(&r, 5000), &self, &c, flags) >= 0) {
+		if (send_control(fd, memory, random_below(&r, 5000), &self, &c, flags) >= 0) {
 			sent++;
 			while (rds_recv(fd, memory, sizeof(memory), NULL, MSG_DONTWAIT) >= 0)
 				;
@@ -96,7 +96,7 @@ static void very_many(int fd)
 
 	for (int i = 0; i < 25; i++)
 		control_add(&c, SOL_RDS, RDS_CMSG_RDMA_ARGS, &args, sizeof(args));
-	check(rds_send_control(fd, "x", 1, &self, &c, 0) < 0,
+	check(send_control(fd, "x", 1, &self, &c, 0) < 0,
 	      "control: 25 transfers in a message are refused");
 }
 

@@ -54,7 +54,7 @@ static void any_send(struct random *r, int fd, char *memory)
 		flags |= MSG_ZEROCOPY;
 		control_add(&c, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &cookie, sizeof(cookie));
 	}
-	rds_send_control(fd, memory, random_below(r, 1UL << random_below(r, 17)),
+	send_control(fd, memory, random_below(r, 1UL << random_below(r, 17)),
 			 random_below(r, 4) ? &to : NULL, &c, flags);
 }
 
@@ -93,7 +93,7 @@ static void any_call(struct random *r, char *memory)
 	case 8:
 	case 9:
 	case 10:
-		rds_recv_control(fd, memory, random_below(r, 65536), &c,
+		recv_control(fd, memory, random_below(r, 65536), &c,
 				 MSG_DONTWAIT | (random_below(r, 4) ? 0 : MSG_PEEK), NULL);
 		return;
 	default:

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "bundle.h"
+
+namespace kcm {
+
+Result<Ref<Bundle>> Bundle::create(u64 connection, u64 sequence, std::span<const u32> lengths)
+{
+    u32 total = 0;
+    for (u32 length : lengths)
+        total += length;
+    bool inlined = total <= (lengths.size() == 1 ? inline_single : inline_run);
+    usize tail = lengths.size() * sizeof(Entry) + (inlined ? total : 0);
+    unsigned count = static_cast<unsigned>(lengths.size());
+    auto* bundle = make_with_tail<Bundle>(Alloc::atomic, tail, connection, sequence, count);
+    if (!bundle)
+        return fail(KAPI_ENOMEM);
+    u32 start = 0;
+    for (unsigned i = 0; i < count; i++) {
+        bundle->entry(i) = {start, lengths[i]};
+        start += lengths[i];
+    }
+    bundle->total_ = total;
+    bundle->inlined_ = inlined;
+    bundle->unread = count == max_messages ? ~0ull : (1ull << count) - 1;
+    bundle->true_size_ = kapi_alloc_true_size(sizeof(Bundle) + tail);
+    return Ref<Bundle>::adopt(bundle);
+}
+
+Result<> Bundle::append(kapi_rx* rx, usize offset, u32 size)
+{
+    HW_ASSERT(size <= left());
+    if (inlined_)
+        kapi_rx_copy(rx, offset, inline_bytes() + filled_, size);
+    else
+        TRY(large_.append(rx, offset, size));
+    filled_ += size;
+    return {};
+}
+
+Result<> Bundle::append(const u8* bytes, u32 size)
+{
+    HW_ASSERT(size <= left());
+    if (inlined_)
+        kapi_copy(inline_bytes() + filled_, bytes, size);
+    else
+        TRY(large_.append(bytes, size));
+    filled_ += size;
+    return {};
+}
+
+const kapi_piece* Bundle::pieces(kapi_piece& first) const
+{
+    if (!inlined_)
+        return large_.pieces();
+    first = {nullptr, inline_bytes(), nullptr, filled_};
+    return &first;
+}
+
+Result<> Bundle::copy_to_user(kapi_msg* msg, u32 start, u32 size) const
+{
+    if (size == 0)
+        return {};
+    if (inlined_)
+        return check(kapi_msg_copy_out(msg, inline_bytes() + start, size));
+    return large_.copy_to_user(msg, start, size);
+}
+
+} // namespace kcm

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+// Gives received messages to the sockets of a multiplexor, and holds their queues.
+//
+// A connection delivers as long as some socket has room. When none has, it stops reading and is told when one has
+// again. All queues are under one lock, so that a message can move from a socket that closes to another and stay in its
+// place among those of its connection.
+#pragma once
+
+#include "bundle.h"
+
+#include <hawser/lock.h>
+
+namespace kcm {
+
+using namespace hw;
+
+class Mux;
+class Psock;
+class Socket;
+
+struct Receiver; // list tag: sockets that can be given something
+struct Blocked;  // list tag: connections that wait for room
+struct DistributorLock { static constexpr const char* name = "kcm receive"; static constexpr unsigned rank = 30; };
+
+// A socket's part, under the distributor's lock.
+struct ReceiveQueue {
+    RefList<Bundle, Queued> bundles;
+    u64 charged = 0;   // true size of the bundles
+    u32 messages = 0;  // unread in them
+    bool joined = false, disabled = false;
+    u32 cpu = 0;       // that it last received on
+    RefList<Socket, Receiver>* list = nullptr; // that it is on
+};
+
+// A message in the hand of a reader.
+struct Taken {
+    Ref<Bundle> bundle;
+    unsigned index = 0;
+    Bundle::Entry entry{};
+    Ref<Psock> resume; // may go on reading: there is room
+};
+
+// Sockets that were given something, to be woken once, without the lock.
+class Wakes : Pinned {
+public:
+    ~Wakes() { flush(); }
+    void add(Socket& socket);
+    void flush();
+
+private:
+    Ref<Socket> sockets_[4];
+    unsigned count_ = 0;
+};
+
+class Distributor : Pinned {
+public:
+    Distributor() = default;
+    ~Distributor() { HW_ASSERT(held_.empty()); }
+
+    void join(Socket& socket);
+    // The socket receives no more; what it has not read goes to others.
+    void leave(Socket& socket);
+    void set_disabled(Socket& socket, bool disabled);
+    bool disabled(Socket& socket);
+    void set_steering(int steering) { steering_.store_relaxed(steering); }
+    int steering() const { return steering_.load_relaxed(); }
+
+    // Has some socket room? If not, psock waits, and is resumed.
+    bool may_deliver(Psock& psock);
+    // After may_deliver(). Never fails: should the room be gone, the messages are held for who makes some.
+    void deliver(Ref<Bundle> bundle, Wakes& wakes);
+    // The connection no longer waits.
+    void unblock(Psock& psock);
+    // Resumes a connection that waits, if there is room.
+    void resume_next();
+    unsigned receivers() const { return receivers_.load_relaxed(); }
+
+    // The first unread message. Null bundle: there is none. With peek it stays unread.
+    Taken take(Socket& socket, bool peek);
+    // Makes rest, the whole or a part of what was taken, unread again, in its place.
+    void put_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
+    bool readable(Socket& socket);
+
+    struct Load { u32 messages; u64 charged; bool ready; };
+    Load load(Socket& socket);
+    // The last socket has left: what nobody read is lost.
+    void clear();
+
+private:
+    Socket* pick() HW_REQUIRES(lock_);
+    Socket* pick_idle_or_roomy() HW_REQUIRES(lock_);
+    void place(Socket& socket) HW_REQUIRES(lock_);
+    void insert(RefList<Bundle, Queued>& list, Ref<Bundle> bundle) HW_REQUIRES(lock_);
+    void give(Socket& socket, Ref<Bundle> bundle, bool newest) HW_REQUIRES(lock_);
+    void move_all(Socket& socket, Wakes& wakes) HW_REQUIRES(lock_);
+    void give_held(Wakes& wakes) HW_REQUIRES(lock_);
+    Ref<Psock> next_blocked() HW_REQUIRES(lock_);
+    void update_open() HW_REQUIRES(lock_);
+
+    Spin<DistributorLock> lock_;
+    RefList<Socket, Receiver> idle_ HW_GUARDED_BY(lock_);  // nothing to read
+    RefList<Socket, Receiver> roomy_ HW_GUARDED_BY(lock_); // something, and room for more
+    RefList<Bundle, Queued> held_ HW_GUARDED_BY(lock_);    // nobody had room
+    RefList<Psock, Blocked> blocked_ HW_GUARDED_BY(lock_);
+    Atomic<u32> open_{0};      // somebody has room and nothing is held
+    Atomic<u32> receivers_{0}; // sockets that may receive
+    Atomic<s32> steering_{0};
+};
+
+} // namespace kcm

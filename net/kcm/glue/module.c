@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * kcm.ko: loading and unloading.
+ *
+ * There is no MODULE_ALIAS_NETPROTO(PF_KCM): with it socket(AF_KCM) by any user would load this module.
+ * Loading it is the administrator's choice (modprobe, modules-load.d).
+ */
+#include <linux/module.h>
+
+#include "glue.h"
+#include "kcm_core.h"
+
+static int __init kcm_module_init(void)
+{
+	int err;
+
+	err = kcm_core_init();
+	if (err)
+		return err;
+	err = kcm_glue_net_register();
+	if (err)
+		goto out_core;
+	err = kcm_glue_family_register();
+	if (err)
+		goto out_net;
+	return 0;
+
+out_net:
+	kcm_glue_net_unregister();
+out_core:
+	kcm_core_exit();
+	return err;
+}
+
+static void __exit kcm_module_exit(void)
+{
+	kcm_glue_family_unregister();
+	kcm_glue_net_unregister();
+	kcm_core_exit();
+}
+
+module_init(kcm_module_init);
+module_exit(kcm_module_exit);
+
+MODULE_DESCRIPTION("KCM: message sockets over TCP connections");
+MODULE_AUTHOR("hawser");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "parser.h"
+
+#include "psock.h"
+#include "socket.h"
+
+namespace kcm {
+
+namespace {
+
+// Shown first, from the stack: enough for most headers.
+constexpr usize first_view = 64;
+constexpr s32 max_errno = 4095;
+
+} // namespace
+
+Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
+{
+    usize used = 0;
+    Outcome step;
+    while (used < length && step.stop == Stop::none) {
+        if (partial_)
+            step = fill(rx, used, length, owner);
+        else if (head_size_)
+            step = grow_head(rx, used, length, owner);
+        else
+            step = deliver_run(rx, used, length, owner);
+        used += step.used;
+    }
+    step.used = used;
+    return step;
+}
+
+// What the program said, shown that many bytes: the length, 0 for "more", or an error.
+Result<u32> Parser::judge(s32 said, usize shown, u32 limit)
+{
+    if (said < 0)
+        return fail(said < -max_errno ? KAPI_EPROTO : -said);
+    if (said == 0 && shown == KAPI_FILTER_VIEW)
+        return fail(KAPI_EMSGSIZE);
+    if (static_cast<u32>(said) > limit)
+        return fail(KAPI_EMSGSIZE);
+    return static_cast<u32>(said);
+}
+
+Result<> Parser::need_view()
+{
+    if (!view_)
+        view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC)));
+    if (!view_)
+        return fail(KAPI_ENOMEM);
+    return {};
+}
+
+Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
+{
+    HW_UNINITIALIZED u8 first[first_view];
+    usize shown = min(available, first_view);
+    kapi_rx_copy(rx, at, first, shown);
+    s32 said = kapi_filter_run(filter_.get(), first, shown);
+    if (said == 0 && available > shown) {
+        TRY(need_view());
+        shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
+        kapi_rx_copy(rx, at, view_.get(), shown);
+        said = kapi_filter_run(filter_.get(), view_.get(), shown);
+    }
+    return judge(said, shown, limit);
+}
+
+// The messages that are whole, as many as go to one socket at once.
+void Parser::find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& run)
+{
+    u32 limit = owner.message_limit();
+    unsigned max = owner.run_limit();
+    run.end = at;
+    while (run.count < max && run.end < length) {
+        auto measured = measure(rx, run.end, length - run.end, limit);
+        if (!measured) {
+            run.error = measured.error().code();
+            return;
+        }
+        if (*measured == 0 || *measured > length - run.end) {
+            run.next = *measured;
+            return;
+        }
+        run.lengths[run.count++] = *measured;
+        run.end += *measured;
+    }
+}
+
+Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& owner)
+{
+    HW_UNINITIALIZED Run run;
+    run.count = 0;
+    run.next = 0;
+    run.error = 0;
+    if (!owner.may_deliver())
+        return {0, Stop::blocked};
+    find_run(rx, at, length, owner, run);
+    if (!run.count) {
+        if (run.error == KAPI_ENOMEM)
+            return {0, Stop::memory};
+        if (run.error)
+            return {0, Stop::error, run.error};
+        return begin(rx, at, length, run.next, owner);
+    }
+    auto made = Bundle::create(owner.id, sequence_, {run.lengths, run.count});
+    if (!made || !(*made)->append(rx, at, static_cast<u32>(run.end - at)))
+        return {0, Stop::memory};
+    sequence_ += run.count;
+    owner.deliver(std::move(*made));
+    return {run.end - at, Stop::none}; // what is behind is looked at again
+}
+
+// Takes what is there of a message that is not whole.
+Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Psock& owner)
+{
+    if (total) {
+        auto made = Bundle::create(owner.id, sequence_, {&total, 1});
+        if (!made)
+            return {0, Stop::memory};
+        partial_ = std::move(*made);
+        return fill(rx, at, length, owner);
+    }
+    needed_more_.store_relaxed(needed_more_.load_relaxed() + 1);
+    if (!need_view())
+        return {0, Stop::memory};
+    head_size_ = static_cast<u32>(length - at); // less than the whole view: judge() saw to it
+    kapi_rx_copy(rx, at, view_.get(), head_size_);
+    return {head_size_, Stop::none};
+}
+
+// Shows the program what was kept with what has come since. Only what the message has of it is taken.
+Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& owner)
+{
+    u32 more = static_cast<u32>(min(length - at, static_cast<usize>(KAPI_FILTER_VIEW) - head_size_));
+    kapi_rx_copy(rx, at, view_.get() + head_size_, more);
+    u32 shown = head_size_ + more;
+    auto measured = judge(kapi_filter_run(filter_.get(), view_.get(), shown), shown, owner.message_limit());
+    if (measured && *measured && *measured < head_size_)
+        measured = fail(KAPI_EPROTO);
+    if (!measured)
+        return {0, Stop::error, measured.error().code()};
+    if (*measured == 0) {
+        needed_more_.store_relaxed(needed_more_.load_relaxed() + 1);
+        head_size_ = shown;
+        return {more, Stop::none};
+    }
+    auto made = Bundle::create(owner.id, sequence_, {&*measured, 1});
+    if (!made || !(*made)->append(view_.get(), head_size_))
+        return {0, Stop::memory};
+    partial_ = std::move(*made);
+    head_size_ = 0;
+    return fill(rx, at, length, owner);
+}
+
+Parser::Outcome Parser::fill(kapi_rx* rx, usize at, usize length, Psock& owner)
+{
+    u32 part = static_cast<u32>(min(length - at, static_cast<usize>(partial_->left())));
+    bool last = part == partial_->left();
+    if (last && !owner.may_deliver())
+        return {0, Stop::blocked};
+    if (!partial_->append(rx, at, part))
+        return {0, Stop::memory};
+    if (last) {
+        sequence_++;
+        owner.deliver(std::move(partial_));
+    }
+    return {part, Stop::none};
+}
+
+const kapi_piece* Parser::pieces(kapi_piece& first) const
+{
+    if (partial_)
+        return partial_->pieces(first);
+    if (!head_size_)
+        return nullptr;
+    first = {nullptr, view_.get(), nullptr, head_size_};
+    return &first;
+}
+
+} // namespace kcm

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "psock.h"
+
+#include "mux.h"
+#include "socket.h"
+#include "net.h"
+
+namespace kcm {
+
+namespace {
+
+constexpr u64 memory_retry_ns = 10'000'000;
+
+} // namespace
+
+const kapi_stream_ops Psock::stream_ops = {.rx = rx, .acked = acked, .event = event};
+
+Psock::Psock(Mux& of, u64 number, Filter filter, u32 max_message)
+    : mux(Ref<Mux>::share(of)), id(number), parser_(std::move(filter)), max_message_(max_message), resume_work_(*this),
+      assembly_work_(*this)
+{
+}
+
+Psock::~Psock()
+{
+    HW_ASSERT(!stream_);
+}
+
+void Psock::destroy(Psock* psock)
+{
+    dispose(psock);
+}
+
+Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
+{
+    u64 key;
+    kapi_filter* program;
+    TRY(check(kapi_stream_key_of_fd(fd, &key)));
+    TRY(check(kapi_filter_get(bpf_fd, &program)));
+    auto* made = make<Psock>(Alloc::sleep, mux, mux.next_id(), Filter(program), max_message);
+    if (!made) {
+        kapi_filter_put(program);
+        return hw::fail(KAPI_ENOMEM);
+    }
+    auto psock = Ref<Psock>::adopt(made);
+    TRY(check(kapi_stream_adopt(fd, &psock->stream_)));
+    return psock;
+}
+
+void Psock::start()
+{
+    static constexpr kapi_stream_options unchanged{};
+    starting_ = true;
+    kapi_stream_attach(stream_, &unchanged, &stream_ops, this);
+    starting_ = false;
+}
+
+void Psock::detach(bool reset)
+{
+    // Whoever is in rx() has left when a call on the stream returns, and nobody enters any more.
+    stopped_.store_release(1);
+    kapi_stream_resume(stream_);
+    mux->distributor.unblock(*this);
+    // Works that are queued from here on find that nothing is received.
+    if (resume_work_.cancel_sync())
+        unref();
+    if (assembly_work_.cancel_sync())
+        unref();
+    kapi_piece first;
+    const kapi_piece* unread = parser_.pieces(first);
+    kapi_stream_give_back(stream_, unread, reset || was_cut());
+    stream_ = nullptr;
+}
+
+void Psock::fail(int error, bool unreadable)
+{
+    int none = 0;
+    if (unreadable)
+        stopped_.store_release(1);
+    if (!error_.compare_exchange(none, error))
+        return;
+    count_error(error);
+    kapi_stream_post_error(stream_, error);
+    mux->connection_failed(*this, error);
+}
+
+void Psock::count_error(int error)
+{
+    rx_aborts.add(1);
+    if (error == KAPI_EMSGSIZE)
+        rx_too_big.add(1);
+    else if (error == KAPI_ETIMEDOUT)
+        rx_timeouts.add(1);
+    else if (error == KAPI_EPROTO)
+        rx_bad_length.add(1);
+}
+
+// ---- receiving
+
+unsigned Psock::run_limit() const
+{
+    // Several workers share what came at once.
+    unsigned receivers = max(mux->distributor.receivers(), 1u);
+    return max(Bundle::max_messages / receivers, 4u);
+}
+
+bool Psock::may_deliver()
+{
+    return mux->distributor.may_deliver(*this);
+}
+
+void Psock::deliver(Ref<Bundle> bundle)
+{
+    rx_msgs.add(bundle->count());
+    rx_bytes.add(bundle->total());
+    mux->distributor.deliver(std::move(bundle), *wakes_);
+}
+
+kapi_size Psock::rx(void* context, kapi_rx* offer, kapi_size length)
+{
+    return static_cast<Psock*>(context)->receive(offer, length);
+}
+
+usize Psock::receive(kapi_rx* offer, usize length)
+{
+    if (stopped_.load_acquire())
+        return 0;
+    Parser::Outcome outcome;
+    {
+        Wakes wakes;
+        wakes_ = &wakes;
+        outcome = parser_.feed(offer, length, *this);
+        wakes_ = nullptr;
+    }
+    paused_.store_relaxed(outcome.stop != Parser::Stop::none);
+    watch_assembly();
+    if (outcome.stop == Parser::Stop::error) {
+        fail(outcome.error, true);
+    } else if (outcome.stop == Parser::Stop::memory) {
+        rx_no_memory.add(1);
+        resume_later(memory_retry_ns);
+    }
+    return outcome.used;
+}
+
+void Psock::resume_later(u64 delay_ns)
+{
+    ref();
+    if (!resume_work_.queue(mux->workqueue(), delay_ns))
+        unref();
+}
+
+void Psock::resume()
+{
+    if (receives()) {
+        kapi_stream_resume(stream_);
+        // There may be room left, which others wait for.
+        mux->distributor.resume_next();
+    }
+    unref();
+}
+
+// A message has to be whole within SO_RCVTIMEO of its first byte.
+void Psock::watch_assembly()
+{
+    u32 partial = parser_.partial();
+    partial_bytes_.store_relaxed(partial);
+    needed_bytes_.store_relaxed(parser_.needed());
+    if (!partial) {
+        assembly_since_ns_.store_relaxed(0);
+        return;
+    }
+    u64 timeout = kapi_stream_rcvtimeo_ns(stream_);
+    if (assembly_since_ns_.load_relaxed() == 0)
+        assembly_since_ns_.store_relaxed(kapi_now_ns());
+    if (timeout == KAPI_FOREVER)
+        return;
+    ref();
+    if (!assembly_work_.queue(mux->workqueue(), timeout))
+        unref();
+}
+
+void Psock::check_assembly()
+{
+    u64 since = assembly_since_ns_.load_relaxed(), now = kapi_now_ns();
+    u64 timeout = receives() ? kapi_stream_rcvtimeo_ns(stream_) : KAPI_FOREVER;
+    if (since && timeout != KAPI_FOREVER) {
+        if (now - since >= timeout) {
+            fail(KAPI_ETIMEDOUT, true);
+        } else {
+            ref();
+            if (!assembly_work_.queue(mux->workqueue(), since + timeout - now))
+                unref();
+        }
+    }
+    unref();
+}
+
+void Psock::add_totals(kcm_totals& totals) const
+{
+    totals.connections.rx_msgs += rx_msgs;
+    totals.connections.rx_bytes += rx_bytes;
+    totals.connections.tx_msgs += tx_msgs;
+    totals.connections.tx_bytes += tx_bytes;
+    totals.reserved += reserved;
+    totals.unreserved += unreserved;
+    totals.tx_aborts += tx_aborts;
+    totals.rx_aborts += rx_aborts;
+    totals.rx_no_memory += rx_no_memory;
+    totals.rx_need_more += parser_.needed_more();
+    totals.rx_bad_length += rx_bad_length;
+    totals.rx_too_big += rx_too_big;
+    totals.rx_timeouts += rx_timeouts;
+}
+
+void Psock::tell(kcm_abi_connection_stats& stats)
+{
+    kapi_addr local, remote;
+    kapi_stream_addrs(stream_, &local, &remote);
+    u32 state = 0;
+    state |= receives() ? 0 : KCM_ABI_CONN_RX_STOPPED;
+    state |= failed() ? KCM_ABI_CONN_TX_STOPPED : 0;
+    state |= mux->reservations.owner(*this) ? KCM_ABI_CONN_RESERVED : 0;
+    state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
+    stats = {.id = id, .rx_msgs = rx_msgs, .rx_bytes = rx_bytes, .tx_msgs = tx_msgs, .tx_bytes = tx_bytes,
+             .tx_reserved = reserved, .rx_partial = partial(), .state = state, .error = error(),
+             .local_port = local.port, .remote_port = remote.port};
+    kapi_copy(stats.local_addr, local.ip, sizeof(local.ip));
+    kapi_copy(stats.remote_addr, remote.ip, sizeof(remote.ip));
+}
+
+// ---- the rest of the stream's life
+
+void Psock::acked(void* context, u32)
+{
+    auto& psock = *static_cast<Psock*>(context);
+    if (!psock.expects_room())
+        return;
+    if (Ref<Socket> owner = psock.mux->reservations.owner(psock))
+        owner->transmit_later();
+}
+
+void Psock::event(void* context, kapi_stream_event event, int error)
+{
+    auto& psock = *static_cast<Psock*>(context);
+    if (event == KAPI_STREAM_ESTABLISHED)
+        return;
+    // A peer that had closed its side before the program attached may still listen.
+    if (event == KAPI_STREAM_EOF && psock.starting_) {
+        psock.stopped_.store_release(1);
+        return;
+    }
+    psock.fail(error ? -error : KAPI_EPIPE);
+}
+
+} // namespace kcm

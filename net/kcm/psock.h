@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+// A connection of a multiplexor: a program's TCP socket, taken over, with the parser that cuts what it receives.
+//
+// It ends for its users at the first error or when the peer closes, and stays attached until somebody detaches it.
+#pragma once
+
+#include "counter.h"
+#include "distributor.h"
+#include "glue/kcm_core.h"
+#include "parser.h"
+#include "reservations.h"
+#include "uapi.h"
+
+#include <hawser/work.h>
+#include <kapi/stream.h>
+
+namespace kcm {
+
+struct Members; // list tag: sockets and connections of a multiplexor
+
+class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<Available>, public ListNode<Blocked> {
+public:
+    // Takes the TCP socket fd over. max_message 0: as much as its SO_RCVBUF. Sleeps. As kapi_stream_adopt() and
+    // kapi_filter_get(), in the order in which the kernel's own finds faults.
+    static Result<Ref<Psock>> create(Mux& mux, int fd, int bpf_fd, u32 max_message);
+    static void destroy(Psock* psock);
+
+    const Ref<Mux> mux;
+    const u64 id;
+    unsigned index = 0; // in the multiplexor's list, under its lock
+    Lane lane;          // under the reservations' lock
+
+    // Callbacks begin; what is there already is received at once. Sleeps.
+    void start();
+    // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered, or
+    // resets the connection. Sleeps.
+    void detach(bool reset);
+    // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
+    // cannot be. Any context.
+    void fail(int error, bool unreadable = false);
+    bool failed() const { return error_.load_acquire() != 0; }
+    int error() const { return error_.load_acquire(); }
+    bool receives() const { return !stopped_.load_acquire(); }
+    // What fail() left undone because it may not sleep: a message that was cut short resets the connection.
+    void cut() { reset_.store_release(1); }
+    bool was_cut() const { return reset_.load_acquire() != 0; }
+    kapi_stream* stream() const { return stream_; }
+
+    // Goes on reading, in work of its own. Any context.
+    void resume_later(u64 delay_ns = 0);
+
+    // Of the transmitter that owns it: somebody waits for room in TCP.
+    void expect_room(bool expected) { room_expected_.store_release(expected); }
+    bool expects_room() const { return room_expected_.load_acquire() != 0; }
+
+    // Of the parser.
+    u32 message_limit() const { return max_message_ ? max_message_ : kapi_stream_rcvbuf(stream_); }
+    unsigned run_limit() const;
+    bool may_deliver();
+    void deliver(Ref<Bundle> bundle);
+
+    void add_totals(kcm_totals& totals) const;
+    void tell(kcm_abi_connection_stats& stats);
+
+    u32 partial() const { return partial_bytes_.load_relaxed(); }
+    u32 needed() const { return needed_bytes_.load_relaxed(); }
+    bool paused() const { return paused_.load_relaxed() != 0; }
+    u64 needed_more() const { return parser_.needed_more(); }
+
+    // Receiving counts in rx(), sending and reservations by the owner or under the reservations' lock.
+    Counter rx_msgs, rx_bytes, tx_msgs, tx_bytes, reserved, unreserved, tx_aborts;
+    Counter rx_aborts, rx_no_memory, rx_bad_length, rx_too_big, rx_timeouts;
+
+private:
+    HW_MADE_BY_CREATE;
+    Psock(Mux& mux, u64 id, Filter filter, u32 max_message);
+    ~Psock();
+
+    static kapi_size rx(void* context, kapi_rx* offer, kapi_size length);
+    static void acked(void* context, u32 una);
+    static void event(void* context, kapi_stream_event event, int error);
+    usize receive(kapi_rx* offer, usize length);
+    void count_error(int error);
+    void watch_assembly();
+    void resume();
+    void check_assembly();
+    static const kapi_stream_ops stream_ops;
+
+    kapi_stream* stream_ = nullptr; // until detach()
+    Parser parser_;                 // in rx()
+    const u32 max_message_;
+    Wakes* wakes_ = nullptr;        // in rx(): to be woken at its end
+    bool starting_ = false;         // in start()
+    Atomic<int> error_{0};          // that ended it
+    Atomic<u32> stopped_{0};        // receives no more
+    Atomic<u32> reset_{0};
+    Atomic<u32> room_expected_{0};
+    Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
+    Atomic<u64> assembly_since_ns_{0}; // a message is not whole since; 0: none is
+    Work<Psock, &Psock::resume> resume_work_;
+    Work<Psock, &Psock::check_assembly> assembly_work_;
+};
+
+} // namespace kcm

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+// From the socket's receive queue to recvmsg; poll.
+#include "net.h"
+#include "socket.h"
+
+namespace kcm {
+
+Result<> Socket::wait_for_message(bool may_wait)
+{
+    TRY(check(kapi_sk_take_error(sk)));
+    if (!may_wait)
+        return fail(KAPI_EAGAIN);
+    u64 timeout = kapi_sk_rcvtimeo_ns(sk);
+    u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
+    auto waited = waiters.wait_until(deadline,
+                                     [&] { return mux->distributor.readable(*this) || kapi_sk_has_error(sk); });
+    if (waited)
+        return {};
+    int error = waited.error().code();
+    if (error == KAPI_ETIMEDOUT)
+        return fail(KAPI_EAGAIN);
+    return fail(error == KAPI_EINTR && timeout == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
+}
+
+Result<> Socket::put_connection(const Bundle& bundle, kcm_receive& receive)
+{
+    if (!tell_connection_.load_relaxed())
+        return {};
+    kcm_abi_connection connection{bundle.connection};
+    return check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, &connection, sizeof(connection)));
+}
+
+// Copies the message. What is not read of it stays, unless it is a datagram's rest.
+Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
+{
+    Bundle::Entry whole = taken.entry;
+    u32 size = static_cast<u32>(min(receive.size, static_cast<usize>(whole.length)));
+    bool peek = (receive.flags & KCM_ABI_MSG_PEEK) != 0;
+    Result<> copied = taken.bundle->copy_to_user(receive.msg, whole.start, size);
+    if (copied)
+        copied = put_connection(*taken.bundle, receive);
+    bool keeps = receive.spliced || !datagram;
+    bool rest = size < whole.length;
+    if (!peek && (!copied || (rest && keeps))) {
+        Wakes wakes;
+        u32 read = copied ? size : 0;
+        mux->distributor.put_back(*this, taken, {whole.start + read, whole.length - read}, wakes);
+    }
+    TRY(std::move(copied));
+    if (!rest || !keeps)
+        receive.out_flags |= KCM_ABI_MSG_EOR;
+    if (rest && !keeps)
+        receive.out_flags |= KCM_ABI_MSG_TRUNC;
+    if (!peek) {
+        rx_bytes.add(size);
+        if (!rest || !keeps)
+            rx_msgs.add(1);
+    }
+    return size;
+}
+
+Result<u32> Socket::receive(kcm_receive& receive)
+{
+    bool peek = (receive.flags & KCM_ABI_MSG_PEEK) != 0;
+    for (;;) {
+        Taken taken = mux->distributor.take(*this, peek);
+        if (taken.bundle) {
+            auto got = hand_over(taken, receive);
+            if (taken.resume)
+                taken.resume->resume_later();
+            return got;
+        }
+        TRY(wait_for_message(!(receive.flags & KCM_ABI_MSG_DONTWAIT)));
+    }
+}
+
+unsigned Socket::poll(kapi_poll* poll)
+{
+    kapi_poll_wait(poll, waiters.c());
+    unsigned events = 0;
+    if (kapi_sk_has_error(sk))
+        events |= KAPI_ERR;
+    if (mux->distributor.readable(*this))
+        events |= KAPI_IN | KAPI_RDNORM;
+    Guard guard(send_lock_);
+    if (has_room())
+        events |= KAPI_OUT | KAPI_WRNORM;
+    return events;
+}
+
+} // namespace kcm

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "reservations.h"
+
+#include "psock.h"
+#include "socket.h"
+
+namespace kcm {
+
+void Reservations::own(Socket& socket, Psock& psock)
+{
+    psock.lane.owner = Ref<Socket>::share(socket);
+    psock.reserved.add(1);
+    socket.turn.sends_on = static_cast<int>(psock.index);
+}
+
+// Takes socket out of the line.
+Ref<Socket> Reservations::stop_waiting(Socket& socket)
+{
+    if (!socket.turn.waiting)
+        return nullptr;
+    socket.turn.waiting = false;
+    waiting_count_.fetch_sub(1);
+    return waiting_.remove(socket);
+}
+
+// psock has no owner: the first in line who can use it gets it.
+void Reservations::make_available(Psock& psock, Ref<Socket>& kick)
+{
+    if (!psock.lane.up)
+        return;
+    for (Socket* s = waiting_.front(); s; s = waiting_.next(*s)) {
+        if (s->turn.wanted && s->turn.wanted.get() != &psock)
+            continue;
+        kick = stop_waiting(*s);
+        kick->turn.wanted = nullptr;
+        kick->turn.granted = Ref<Psock>::share(psock);
+        own(*kick, psock);
+        return;
+    }
+    available_.push_back(Ref<Psock>::share(psock));
+}
+
+void Reservations::add(Psock& psock)
+{
+    Ref<Socket> kick;
+    {
+        Guard guard(lock_);
+        psock.lane.up = true;
+        if (!psock.lane.owner)
+            make_available(psock, kick);
+    }
+    if (kick)
+        kick->transmit_later();
+}
+
+// Takes somebody out of the line who wants psock and no other.
+Ref<Socket> Reservations::next_disappointed(Psock& psock)
+{
+    for (Socket* s = waiting_.front(); s; s = waiting_.next(*s))
+        if (s->turn.wanted.get() == &psock)
+            return stop_waiting(*s);
+    return nullptr;
+}
+
+void Reservations::remove(Psock& psock)
+{
+    Ref<Psock> dropped;
+    Ref<Socket> kick;
+    {
+        Guard guard(lock_);
+        psock.lane.up = false;
+        if (static_cast<ListNode<Available>&>(psock).linked())
+            dropped = available_.remove(psock);
+        kick = psock.lane.owner;
+    }
+    while (kick) {
+        kick->transmit_later();
+        Guard guard(lock_);
+        kick = next_disappointed(psock);
+    }
+}
+
+Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
+{
+    Ref<Socket> waited;
+    Ref<Psock> before;
+    Guard guard(lock_);
+    if (Ref<Psock> granted = std::move(socket.turn.granted))
+        return granted;
+    if (wanted && !wanted->lane.up)
+        return fail(KAPI_ENOTCONN);
+    Psock* free = wanted ? wanted : available_.front();
+    if (free && !free->lane.owner) {
+        waited = stop_waiting(socket); // for another one
+        Ref<Psock> taken = available_.remove(*free);
+        own(socket, *taken);
+        return taken;
+    }
+    if (!socket.turn.waiting) {
+        socket.turn.waiting = true;
+        waiting_count_.fetch_add(1);
+        waiting_.push_back(Ref<Socket>::share(socket));
+    }
+    before = std::exchange(socket.turn.wanted, wanted ? Ref<Psock>::share(*wanted) : Ref<Psock>());
+    return Ref<Psock>();
+}
+
+void Reservations::give_back(Psock& psock)
+{
+    Ref<Socket> owner, kick;
+    {
+        Guard guard(lock_);
+        owner = std::move(psock.lane.owner);
+        owner->turn.sends_on = -1;
+        psock.unreserved.add(1);
+        make_available(psock, kick);
+    }
+    psock.lane.given_back.wake();
+    if (kick)
+        kick->transmit_later();
+}
+
+void Reservations::forget(Socket& socket)
+{
+    Ref<Psock> granted, wanted;
+    Ref<Socket> dropped;
+    {
+        Guard guard(lock_);
+        dropped = stop_waiting(socket);
+        wanted = std::move(socket.turn.wanted);
+        granted = std::move(socket.turn.granted);
+    }
+    if (granted)
+        give_back(*granted);
+}
+
+bool Reservations::usable(Psock& psock)
+{
+    Guard guard(lock_);
+    return psock.lane.up;
+}
+
+Result<> Reservations::wait_idle(Psock& psock, u64 deadline_ns)
+{
+    return psock.lane.given_back.wait_until(deadline_ns, [&] { return !owner(psock); });
+}
+
+Ref<Socket> Reservations::owner(Psock& psock)
+{
+    Guard guard(lock_);
+    return psock.lane.owner;
+}
+
+Reservations::Look Reservations::look(Socket& socket)
+{
+    Guard guard(lock_);
+    return {socket.turn.waiting, socket.turn.sends_on};
+}
+
+} // namespace kcm

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+// Who may send on which connection: a connection belongs to one socket for whole messages. Sockets that find none free
+// wait in line, and the next free one is theirs.
+#pragma once
+
+#include <hawser/list.h>
+#include <hawser/lock.h>
+#include <hawser/wait.h>
+
+namespace kcm {
+
+using namespace hw;
+
+class Psock;
+class Socket;
+
+struct Available;   // list tag: connections that nobody sends on
+struct WantsToSend; // list tag: sockets that wait for one
+struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
+
+// A connection's part, under the lock of the reservations.
+struct Lane {
+    Ref<Socket> owner;
+    bool up = false;      // may be given to somebody
+    WaitQueue given_back;
+};
+
+// A socket's part, under the same lock.
+struct Turn {
+    Ref<Psock> granted; // waited for, not picked up yet
+    Ref<Psock> wanted;  // waits for this one; null: for any
+    bool waiting = false;
+    int sends_on = -1;  // index of its connection
+};
+
+class Reservations : Pinned {
+public:
+    // psock can be sent on from now on.
+    void add(Psock& psock);
+    // psock is given to nobody any more; its owner, if any, is told to look.
+    void remove(Psock& psock);
+    // A connection for socket: wanted, or any when that is null. Null: it waits and its transmit work will run.
+    // ENOTCONN: wanted cannot be sent on any more.
+    Result<Ref<Psock>> take(Socket& socket, Psock* wanted);
+    // The socket is done with psock, at the border of a message.
+    void give_back(Psock& psock);
+    // The socket wants nothing any more.
+    void forget(Socket& socket);
+    // Does somebody else wait for what psock's owner has?
+    bool contended() const { return waiting_count_.load_relaxed() != 0; }
+    bool usable(Psock& psock);
+    // Waits until nobody sends on psock, which was removed. ETIMEDOUT, EINTR.
+    Result<> wait_idle(Psock& psock, u64 deadline_ns);
+    Ref<Socket> owner(Psock& psock);
+    struct Look { bool waits; int sends_on; };
+    Look look(Socket& socket);
+
+private:
+    void make_available(Psock& psock, Ref<Socket>& kick) HW_REQUIRES(lock_);
+    void own(Socket& socket, Psock& psock) HW_REQUIRES(lock_);
+    Ref<Socket> stop_waiting(Socket& socket) HW_REQUIRES(lock_);
+    Ref<Socket> next_disappointed(Psock& psock) HW_REQUIRES(lock_);
+
+    Spin<ReservationsLock> lock_;
+    RefList<Psock, Available> available_ HW_GUARDED_BY(lock_);
+    RefList<Socket, WantsToSend> waiting_ HW_GUARDED_BY(lock_);
+    Atomic<u32> waiting_count_{0};
+};
+
+} // namespace kcm

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+// From the send queue to TCP. One context does it at a time for a socket: whoever sends when nobody else does, or the
+// socket's work.
+#include "net.h"
+#include "socket.h"
+
+namespace kcm {
+
+namespace {
+
+constexpr unsigned batch_segments = 32;
+constexpr unsigned rounds_max = 64; // then the socket's work goes on, and the program gets back to its own
+
+} // namespace
+
+// What goes to TCP in one call.
+struct Socket::Batch {
+    kapi_segment segments[batch_segments];
+    unsigned count = 0;
+    u32 bytes = 0;
+    bool more = false; // messages follow that may go at once
+};
+
+void Socket::transmit_later()
+{
+    ref();
+    if (!transmit_work_.queue(mux->workqueue()))
+        unref();
+}
+
+void Socket::transmit_in_work()
+{
+    transmit();
+    unref();
+}
+
+void Socket::transmit()
+{
+    if (transmitters_.fetch_add(1) != 0)
+        return; // whoever is at it looks again before he leaves
+    u32 seen = 1;
+    unsigned rounds = 0;
+    do {
+        transmit_all();
+        if (++rounds == rounds_max) {
+            transmitters_.exchange(0);
+            transmit_later();
+            return;
+        }
+    } while (!transmitters_.compare_exchange(seen, 0));
+}
+
+void Socket::transmit_all()
+{
+    while (transmit_batch())
+        ;
+    bool done;
+    {
+        Guard guard(send_lock_);
+        done = closed_ && queue_.empty();
+    }
+    if (done)
+        finish();
+}
+
+Ref<Outgoing> Socket::head()
+{
+    Guard guard(send_lock_);
+    return ready_ ? Ref<Outgoing>::share(*queue_.front()) : Ref<Outgoing>();
+}
+
+// Sees to it that psock_ is one that message may take. False: none is free now, or it is busy.
+Result<bool> Socket::have_connection(Outgoing& message)
+{
+    if (psock_ && message.wanted && message.wanted.get() != psock_.get() && message.sent == 0)
+        let_go();
+    if (psock_)
+        return true;
+    Ref<Psock> taken = TRY(mux->reservations.take(*this, message.wanted.get()));
+    if (taken && message.wanted && taken.get() != message.wanted.get()) {
+        mux->reservations.give_back(*taken); // was granted for a message that is gone
+        return have_connection(message);
+    }
+    psock_ = std::move(taken);
+    return static_cast<bool>(psock_);
+}
+
+// The messages from the first on that may take this connection, as far as they fit.
+void Socket::collect(Batch& batch)
+{
+    Guard guard(send_lock_);
+    unsigned left = ready_;
+    for (Outgoing* m = queue_.front(); m && left; m = queue_.next(*m), left--) {
+        if (m->wanted && m->wanted.get() != psock_.get())
+            return;
+        if (batch.count == batch_segments) {
+            batch.more = true;
+            return;
+        }
+        auto filled = m->fill(batch.segments + batch.count, batch_segments - batch.count);
+        batch.count += filled.segments;
+        batch.bytes += filled.bytes;
+        if (filled.bytes < m->left()) {
+            batch.more = true;
+            return;
+        }
+    }
+}
+
+// TCP took so many more bytes.
+void Socket::account(u32 bytes)
+{
+    RefList<Outgoing, ToSend> done;
+    bool room;
+    {
+        Guard guard(send_lock_);
+        queued_bytes_ -= bytes;
+        tx_bytes.add(bytes);
+        psock_->tx_bytes.add(bytes);
+        while (bytes) {
+            Outgoing* m = queue_.front();
+            u32 part = min(bytes, m->left());
+            m->sent += part;
+            bytes -= part;
+            if (m->left())
+                break;
+            done.push_back(queue_.pop_front());
+            queued_--;
+            ready_--;
+            tx_msgs.add(1);
+            psock_->tx_msgs.add(1);
+        }
+        room = has_room();
+    }
+    done.clear();
+    if (room)
+        waiters.wake(KAPI_OUT | KAPI_WRNORM);
+}
+
+void Socket::let_go()
+{
+    Ref<Psock> psock = std::move(psock_);
+    if (!psock)
+        return;
+    psock->expect_room(false);
+    mux->reservations.give_back(*psock);
+}
+
+// The connection ended. A message of which TCP has a part goes again, as a whole, over another: this one's peer can
+// never have received it whole. It must not take what it has for a message either, so the connection is reset.
+void Socket::connection_lost()
+{
+    bool cut = false;
+    {
+        Guard guard(send_lock_);
+        Outgoing* m = queue_.front();
+        if (m && m->sent) {
+            queued_bytes_ += m->sent;
+            m->sent = 0;
+            cut = true;
+        }
+    }
+    psock_->tx_aborts.add(1);
+    if (cut) {
+        psock_->cut();
+        mux->count_retry();
+        kapi_stream_reset(psock_->stream());
+    }
+    let_go();
+}
+
+// The first message cannot be sent at all.
+void Socket::drop_head()
+{
+    Ref<Outgoing> dropped;
+    {
+        Guard guard(send_lock_);
+        dropped = queue_.pop_front();
+        queued_--;
+        ready_--;
+        queued_bytes_ -= dropped->left();
+    }
+    waiters.wake(KAPI_OUT | KAPI_WRNORM);
+}
+
+// Sends what one call to TCP can take. False: there is nothing more to do now.
+bool Socket::transmit_batch()
+{
+    Ref<Outgoing> first = head();
+    if (!first) {
+        let_go();
+        return false;
+    }
+    if (given_up_.load_acquire() && first->sent == 0) {
+        let_go();
+        drop_head();
+        return true;
+    }
+    auto connected = have_connection(*first);
+    if (!connected) {
+        drop_head();
+        report(connected.error().code());
+        return true;
+    }
+    if (!*connected)
+        return false;
+    Psock& psock = *psock_;
+    if (psock.failed()) {
+        connection_lost();
+        return true;
+    }
+    if (given_up_.load_acquire()) {
+        psock.fail(KAPI_ECONNABORTED);
+        return true;
+    }
+    HW_UNINITIALIZED Batch batch;
+    batch.count = batch.bytes = 0;
+    batch.more = false;
+    collect(batch);
+    u32 end;
+    s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more, &end);
+    if (taken < 0) {
+        psock.fail(static_cast<int>(-taken));
+        return true;
+    }
+    account(static_cast<u32>(taken));
+    if (taken < batch.bytes) {
+        // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
+        if (psock.expects_room() && taken == 0)
+            return false;
+        psock.expect_room(true);
+        return true;
+    }
+    psock.expect_room(false);
+    if (mux->reservations.contended() || !mux->reservations.usable(psock))
+        let_go();
+    return true;
+}
+
+} // namespace kcm

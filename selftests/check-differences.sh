@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-differences.sh PROTOCOL    the table of differences in Documentation/networking/PROTOCOL.rst and the rows that
+#                                  the tests in selftests/PROTOCOL print are the same set.
+
+set -eu
+protocol=$1
+cd "$(dirname "$0")/.."
+documented=$(sed -n 's/^   \* - ``\([a-z0-9-]*\)``$/\1/p' "Documentation/networking/$protocol.rst" | sort)
+tested=$({
+	# The row is the last argument before the text, on the line of the call or the next ones.
+	find "selftests/$protocol" -name '*.c' -exec cat {} + | tr '\n\t' '  ' |
+		grep -oE '(differs|differs_if|may_differ|dangerous)\([^;]*;' |
+		grep -oE '"[a-z0-9]+(-[a-z0-9]+)*", *"|dangerous\("[a-z-]+"' |
+		grep -oE '"[a-z0-9-]+"' | tr -d '"'
+	grep -ohE -- '--[a-z]+-row [a-z-]+' "selftests/$protocol"/*.sh | cut -d' ' -f2
+} | sort -u)
+if [ "$documented" = "$tested" ]; then
+	echo "ok 1 differences of $protocol: $(echo "$tested" | wc -l) rows, each documented once and tested"
+else
+	echo "$documented" >/tmp/documented.$$
+	echo "$tested" >/tmp/tested.$$
+	diff /tmp/documented.$$ /tmp/tested.$$ | sed -n 's/^</# without a test:/p; s/^>/# not documented:/p'
+	rm -f /tmp/documented.$$ /tmp/tested.$$
+	echo "not ok 1 differences of $protocol: the table and the tests differ"
+	exit 1
+fi

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What every call does, one file a subject, in the order of a connection's life. */
+#ifndef SELFTESTS_KCM_API_H
+#define SELFTESTS_KCM_API_H
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kcm.h"
+#include "ktap.h"
+#include "task.h"
+#include "util.h"
+
+/* A frame of medium size; most messages of these tests are such. */
+#define MEDIUM 104
+
+/* Both types, for what must not differ between them. */
+struct type {
+	int value;
+	const char *name;
+};
+
+#define TYPES 2
+extern const struct type types[TYPES];
+
+/* For everybody. */
+extern char buf[FRAME_MAX + 1];
+
+void api_before_loading(void);
+void api_socket(void);
+void api_options(void);
+void api_attach(void);
+void api_unattach(void);
+void api_clone(void);
+void api_receive(void);
+void api_send(void);
+void api_vectors(void);
+void api_seqpacket(void);
+void api_splice(void);
+void api_poll(void);
+void api_direct(void);
+void api_limits(void);
+void api_peers(void);
+void api_parser(void);
+void api_disable(void);
+void api_close(void);
+void api_crossing(void);
+void api_proc(void);
+void api_namespaces(void);
+void api_new(void);
+
+#endif

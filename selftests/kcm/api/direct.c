@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a program does with the TCP socket itself while it is attached. */
+#include "api.h"
+
+#include <netinet/tcp.h>
+
+static void reading_and_writing(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	peer_send_frame(r.peer, MEDIUM, 1);
+	NEED(polled(r.kcm, POLLIN, SOON_MS));
+	EXPECT_ERRNO(recv(r.tcp, buf, 10, MSG_DONTWAIT), EAGAIN, "TCP: recv() finds nothing that KCM took");
+	check(kcm_takes(r.kcm, MEDIUM, 1), "TCP: the message is KCM's");
+	EXPECT_EQ(send(r.tcp, "direct", 6, 0), 6, "TCP: send() works");
+	check(peer_reads(r.peer, buf, 6) == 6 && !memcmp(buf, "direct", 6), "TCP: and goes out");
+	check(kcm_sends(r.kcm, MEDIUM, 2) && peer_takes(r.peer, MEDIUM, 2), "TCP: KCM sends as before");
+	rig_close(&r);
+}
+
+static void shutting_down(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	check(kcm_sends(r.kcm, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1), "TCP: a message before shutdown()");
+	EXPECT_OK(shutdown(r.tcp, SHUT_WR), "TCP: shutdown() of the own direction");
+	EXPECT_EQ(recv(r.peer, buf, 10, 0), 0, "TCP: the peer sees the end");
+	peer_send_frame(r.peer, MEDIUM, 2);
+	check(kcm_takes(r.kcm, MEDIUM, 2), "TCP: the other direction delivers");
+	rig_close(&r);
+}
+
+static void options(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	EXPECT_OK(set_int(r.tcp, IPPROTO_TCP, TCP_NODELAY, 0), "TCP: an option is set");
+	EXPECT_EQ(get_int(r.tcp, IPPROTO_TCP, TCP_NODELAY), 0, "TCP: and read");
+	check(kcm_sends(r.kcm, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1), "TCP: KCM sends with it");
+	rig_close(&r);
+}
+
+void api_direct(void)
+{
+	reading_and_writing();
+	shutting_down();
+	options();
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * kcm_api                      everything
+ * kcm_api --before-loading     what can be seen only while the module is not loaded
+ */
+#include "api.h"
+
+const struct type types[TYPES] = { { SOCK_DGRAM, "SOCK_DGRAM" }, { SOCK_SEQPACKET, "SOCK_SEQPACKET" } };
+char buf[FRAME_MAX + 1];
+
+int main(int argc, char **argv)
+{
+	argc = ktap_start("kcm api", argc, argv);
+	net_set_up(HERE, "lo", true);
+	if (argc > 1 && !strcmp(argv[1], "--before-loading")) {
+		api_before_loading();
+		return ktap_finish();
+	}
+	api_socket();
+	api_options();
+	api_attach();
+	api_unattach();
+	api_clone();
+	api_receive();
+	api_send();
+	api_vectors();
+	api_seqpacket();
+	api_splice();
+	api_poll();
+	api_direct();
+	api_limits();
+	api_peers();
+	api_parser();
+	api_disable();
+	api_close();
+	api_crossing();
+	api_proc();
+	api_namespaces();
+	api_new();
+	return ktap_finish();
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What becomes of a multiplexor when the other end of a connection closes it, in peace or not. */
+#include "api.h"
+
+/* poll() without POLLHUP, which has no meaning here, and SO_ERROR as @error, once. */
+static bool told(int kcm, int error)
+{
+	int events = polled(kcm, 0, SOON_MS), first, second;
+
+	if (events != POLLERR)
+		note("poll() tells %#x", events);
+	first = sock_error(kcm);
+	second = sock_error(kcm);
+	if (first != error || second)
+		note("SO_ERROR is %d, and then %d", first, second);
+	return events == POLLERR && first == error && !second;
+}
+
+/* The kernel's own never tells, and nothing is worth waiting for. */
+static bool last_is_told(int kcm, int error)
+{
+	if (ktap_suite() == SUITE_KERNEL && !polled(kcm, 0, 100))
+		return false;
+	return told(kcm, error);
+}
+
+static void end_of_stream(const char *how, bool message)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	int clone = kcm_clone(r.kcm);
+
+	NEED(kcm_disable(clone, 1) == 0);
+	if (message)
+		peer_send_frame(r.peer, MEDIUM, 1);
+	NEED(shutdown(r.peer, SHUT_WR) == 0);
+	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "end: %s, an error of TCP's", how);
+	EXPECT_EQ(polled(r.tcp, POLLIN | POLLOUT | POLLRDHUP, 0), POLLIN | POLLOUT | POLLRDHUP | POLLERR,
+		  "end: %s, poll() of TCP tells all", how);
+	EXPECT_EQ(sock_error(r.tcp), EPIPE, "end: %s, EPIPE", how);
+	if (message)
+		check(polled(r.kcm, POLLIN, SOON_MS) & POLLIN, "end: %s, the last message is there", how);
+	differs(last_is_told(r.kcm, EPIPE), "error-hidden", "end: %s, KCM is told that the last connection is over", how);
+	differs(last_is_told(clone, EPIPE), "error-hidden", "end: %s, and so is its clone", how);
+	if (message)
+		check(kcm_takes(r.kcm, MEDIUM, 1), "end: %s, the last message is delivered", how);
+	close(clone);
+	rig_close(&r);
+}
+
+static void cut_message(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	char frame[MEDIUM];
+
+	frame_fill(frame, MEDIUM, 1);
+	peer_send(r.peer, frame, 50);
+	NEED(shutdown(r.peer, SHUT_WR) == 0);
+	EXPECT_EQ(sock_error_soon(r.tcp), EPIPE, "end: in the middle of a message, EPIPE");
+	check(stays_quiet(r.kcm), "end: a part of a message is not delivered");
+	rig_close(&r);
+}
+
+static void reset_of_all(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	tcp_reset(r.peer);
+	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "reset: an error of TCP's");
+	differs(last_is_told(r.kcm, ECONNRESET), "error-hidden", "reset: KCM is told that the last connection is over");
+	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "reset: it can be unattached");
+	r.peer = -1;
+	rig_close(&r);
+}
+
+static void reset_of_one(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct link other = rig_link(&r, parser_framed());
+	int arrived = 0;
+
+	tcp_reset(r.peer);
+	NEED(polled(r.tcp, 0, SOON_MS) & POLLERR);
+	for (int i = 0; i < 5; i++)
+		arrived += kcm_sends(r.kcm, MEDIUM, i) && peer_takes(other.far, MEDIUM, i);
+	EXPECT_EQ(arrived, 5, "reset: of one of two, messages go over the other");
+	peer_send_frame(other.far, MEDIUM, 7);
+	check(kcm_takes(r.kcm, MEDIUM, 7), "reset: of one of two, the other one delivers");
+	EXPECT_EQ(polled(r.kcm, POLLIN | POLLOUT, 0), POLLOUT, "reset: of one of two is no error of KCM's");
+	EXPECT_EQ(sock_error(r.kcm), 0, "reset: of one of two, SO_ERROR is 0");
+	/* A new connection in the place of the dead one. */
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	tcp_link_close(&other);
+	other = rig_link(&r, parser_framed());
+	peer_send_frame(other.far, MEDIUM, 8);
+	check(kcm_takes(r.kcm, MEDIUM, 8), "reset: a connection that is attached later delivers");
+	tcp_link_close(&other);
+	r.peer = -1;
+	rig_close(&r);
+}
+
+void api_peers(void)
+{
+	end_of_stream("after a message", true);
+	end_of_stream("with nothing sent", false);
+	cut_message();
+	reset_of_all();
+	reset_of_one();
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "api.h"
+
+static void refused(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct link never = tcp_link(HERE, AF_INET);
+	int other = kcm_socket(HERE, SOCK_DGRAM), pipes[2];
+
+	NEED(pipe(pipes) == 0);
+	EXPECT_ERRNO(kcm_unattach(r.kcm, -1), ENOENT, "unattach: descriptor -1");
+	EXPECT_ERRNO(kcm_unattach(r.kcm, 999), ENOENT, "unattach: descriptor 999");
+	EXPECT_ERRNO(kcm_unattach(r.kcm, pipes[0]), ENOENT, "unattach: a pipe");
+	EXPECT_ERRNO(kcm_unattach(r.kcm, r.kcm), ENOENT, "unattach: a KCM socket");
+	EXPECT_ERRNO(kcm_unattach(r.kcm, never.near), ENOENT, "unattach: never attached");
+	EXPECT_ERRNO(kcm_unattach(other, r.tcp), ENOENT, "unattach: attached elsewhere");
+	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "unattach: what is attached");
+	EXPECT_ERRNO(kcm_unattach(r.kcm, r.tcp), ENOENT, "unattach: a second time");
+	close(pipes[0]);
+	close(pipes[1]);
+	close(other);
+	tcp_link_close(&never);
+	rig_close(&r);
+}
+
+static void again(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	int clone = kcm_clone(r.kcm);
+
+	EXPECT_OK(kcm_unattach(clone, r.tcp), "unattach: by a clone");
+	close(clone);
+	peer_send(r.peer, "plain", 5);
+	check(peer_reads(r.tcp, buf, 5) == 5 && !memcmp(buf, "plain", 5), "unattach: TCP reads again");
+	check(send(r.tcp, "back", 4, 0) == 4 && peer_reads(r.peer, buf, 4) == 4, "unattach: and writes");
+	EXPECT_OK(kcm_attach(r.kcm, r.tcp, parser_framed()), "unattach: attached again");
+	peer_send_frame(r.peer, MEDIUM, 1);
+	check(kcm_takes(r.kcm, MEDIUM, 1), "unattach: and receiving");
+	check(kcm_sends(r.kcm, MEDIUM, 2) && peer_takes(r.peer, MEDIUM, 2), "unattach: and sending");
+	rig_close(&r);
+}
+
+static void delivered_stays(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	peer_send_frame(r.peer, MEDIUM, 1);
+	NEED(polled(r.kcm, POLLIN, SOON_MS));
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	check(kcm_takes(r.kcm, MEDIUM, 1), "unattach: what a KCM socket has received stays there");
+	rig_close(&r);
+}
+
+/* A message of which only @part bytes came: nobody has seen it, so it belongs to the TCP socket. */
+static void partial(size_t part)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	char frame[MEDIUM];
+
+	frame_fill(frame, MEDIUM, 7);
+	peer_send(r.peer, frame, part);
+	NEED(stays_quiet(r.kcm));
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	peer_send(r.peer, frame + part, MEDIUM - part);
+	peer_send(r.peer, "end", 3);
+	memset(buf, 0, MEDIUM);
+	NEED(WAIT_UNTIL(SOON_MS, recv(r.tcp, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT) >= (ssize_t)(MEDIUM - part + 3)));
+	differs(peer_reads(r.tcp, buf, MEDIUM) == MEDIUM && !memcmp(buf, frame, MEDIUM), "unattach-loses",
+		"unattach: gives %zu bytes of a message back to TCP", part);
+	rig_close(&r);
+}
+
+/* Whole messages that no KCM socket had room for, and the start of one more. */
+static void undelivered(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	bool whole = true;
+	char frame[MEDIUM];
+
+	NEED(kcm_disable(r.kcm, 1) == 0);
+	for (int i = 0; i < 3; i++)
+		peer_send_frame(r.peer, MEDIUM, i);
+	frame_fill(frame, MEDIUM, 3);
+	peer_send(r.peer, frame, 50);
+	NEED(stays_quiet(r.kcm));
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	peer_send(r.peer, frame + 50, MEDIUM - 50);
+	for (int i = 0; i <= 3; i++)
+		whole = whole && peer_takes(r.tcp, MEDIUM, i);
+	differs(whole, "unattach-loses", "unattach: gives messages that nobody received back to TCP, in order");
+	rig_close(&r);
+}
+
+/* A half-sent message needs its connection: unattaching waits for the rest, or a second message would follow a torso. */
+static void sending(void)
+{
+	struct rig r = rig_open(SOCK_SEQPACKET, parser_framed());
+	char frame[MEDIUM];
+
+	frame_fill(frame, MEDIUM, 9);
+	NEED(send(r.kcm, frame, 40, 0) == 40);
+	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "unattach: with a message begun that nothing of was sent");
+	check(stays_quiet(r.peer), "unattach: nothing of it goes out");
+	NEED(kcm_attach(r.kcm, r.tcp, parser_framed()) == 0);
+	EXPECT_EQ(send(r.kcm, frame + 40, MEDIUM - 40, MSG_EOR), MEDIUM - 40, "unattach: its rest is taken");
+	check(peer_takes(r.peer, MEDIUM, 9), "unattach: it is sent where the socket is attached then");
+	rig_close(&r);
+}
+
+void api_unattach(void)
+{
+	refused();
+	again();
+	delivered_stays();
+	partial(2);
+	partial(30);
+	undelivered();
+	sending();
+}
