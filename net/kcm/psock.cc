@@ -224,7 +224,7 @@ void Psock::tell(kcm_abi_connection_stats& stats)
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
     stats = {.id = id, .rx_msgs = rx_msgs, .rx_bytes = rx_bytes, .tx_msgs = tx_msgs, .tx_bytes = tx_bytes,
              .tx_reserved = reserved, .rx_partial = partial(), .state = state, .error = error(),
-             .local_port = local.port, .remote_port = remote.port};
+             .local_port = local.port, .remote_port = remote.port, .local_addr = {}, .remote_addr = {}};
     kapi_copy(stats.local_addr, local.ip, sizeof(local.ip));
     kapi_copy(stats.remote_addr, remote.ip, sizeof(remote.ip));
 }
