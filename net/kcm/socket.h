@@ -66,7 +66,9 @@ private:
     static Result<Addressed> parse_control(const kcm_send& send);
     Result<> wait_for_room(bool may_wait, u64 deadline_ns);
     bool has_room() HW_REQUIRES(send_lock_) { return queued_bytes_ < kapi_sk_sndbuf(sk); }
-    Result<> add(Ref<Outgoing> part, bool ends);
+    bool may_add();
+    Result<bool> add(Ref<Outgoing>& part, bool ends, bool goes);
+    Result<> add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send);
     void complete() HW_REQUIRES(send_lock_);
     void go();
     // transmit.cc
@@ -77,7 +79,7 @@ private:
     Result<bool> have_connection(Outgoing& message);
     struct Batch;
     void collect(Batch& batch);
-    void account(u32 bytes);
+    bool account(u32 bytes);
     void drop_head();
     void connection_lost();
     void let_go();

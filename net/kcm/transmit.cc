@@ -38,7 +38,7 @@ struct Socket::Batch {
     }
     static bool is_continued(const kapi_segment& a, const kapi_segment& b)
     {
-        return a.page == b.page && a.offset + a.length == b.offset;
+        return a.page && a.page == b.page && a.offset + a.length == b.offset;
     }
 };
 
@@ -121,11 +121,11 @@ void Socket::collect(Batch& batch)
     }
 }
 
-// TCP took so many more bytes.
-void Socket::account(u32 bytes)
+// TCP took so many more bytes. False: nothing else may go.
+bool Socket::account(u32 bytes)
 {
     RefList<Outgoing, ToSend> done;
-    bool room;
+    bool room, more;
     {
         Guard guard(send_lock_);
         queued_bytes_ -= bytes;
@@ -145,10 +145,12 @@ void Socket::account(u32 bytes)
             psock_->tx_msgs.add(1);
         }
         room = has_room();
+        more = ready_ != 0;
     }
     done.clear();
     if (room)
         waiters.wake(KAPI_OUT | KAPI_WRNORM);
+    return more;
 }
 
 void Socket::let_go()
@@ -237,7 +239,7 @@ bool Socket::transmit_batch()
         psock.fail(static_cast<int>(-taken));
         return true;
     }
-    account(static_cast<u32>(taken));
+    bool more = account(static_cast<u32>(taken));
     if (taken < batch.bytes) {
         // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
         if (psock.expects_room() && taken == 0)
@@ -246,9 +248,9 @@ bool Socket::transmit_batch()
         return true;
     }
     psock.expect_room(false);
-    if (mux->reservations.contended() || !mux->reservations.usable(psock))
+    if (!more || mux->reservations.contended() || !mux->reservations.usable(psock))
         let_go();
-    return true;
+    return more;
 }
 
 } // namespace kcm
