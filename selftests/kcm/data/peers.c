@@ -116,12 +116,12 @@ static void come_and_go(struct rig *r, bool mixed, uint32_t stream, struct rando
 	struct link l = rig_link(r, message_parser(mixed));
 	uint32_t count = random_below(rnd, 10);
 	char *buf = malloc(11 * MESSAGE_MAX);
-	size_t len = 0;
+	size_t len = 0, last = 0;
 
 	NEED(buf);
-	for (uint32_t i = 0; i <= count; i++)
-		len += message_write(buf + len, mixed, stream, i);
-	len -= random_below(rnd, 60);
+	for (uint32_t i = 0; i <= count; i++, len += last)
+		last = message_write(buf + len, mixed, stream, i);
+	len -= random_below(rnd, last);
 	/* Nobody may be reading, so what does not fit is not sent. */
 	send(l.far, buf, len, MSG_DONTWAIT);
 	nap_us(random_below(rnd, 5000));
