@@ -12,7 +12,6 @@ namespace sim {
 namespace {
 
 constexpr std::size_t kPacketHeaders = 66;
-constexpr std::uint64_t kQueueNs = kSecond; // what waits before a slow link is sent within this
 
 std::uint64_t key(const kapi_net *net, kapi_u16 local, kapi_u16 remote = 0)
 {

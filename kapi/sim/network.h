@@ -50,6 +50,8 @@ enum class Sees { both, first, second };
 
 class Network {
 public:
+    static constexpr std::uint64_t kQueueNs = kSecond; // what waits before a slow link is sent within this
+
     explicit Network(World &world) : world_(world) {}
     ~Network();
 

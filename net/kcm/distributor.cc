@@ -46,7 +46,7 @@ void Distributor::place(Socket& socket)
     bool was_full = !q.list;
     RefList<Socket, Receiver>* list = nullptr;
     if (q.joined && !q.disabled) {
-        if (q.bundles.empty())
+        if (!q.readable())
             list = &idle_;
         else if (q.charged < (was_full ? limit / 2 : limit))
             list = &roomy_;
@@ -176,11 +176,13 @@ void Distributor::join(Socket& socket)
 void Distributor::leave(Socket& socket)
 {
     Wakes wakes;
+    Taken lost; // who began to read it has closed
     Guard guard(lock_);
     ReceiveQueue& q = socket.receiving;
     if (q.joined && !q.disabled)
         receivers_.fetch_sub(1);
     q.joined = false;
+    lost = std::move(q.begun);
     move_all(socket, wakes);
 }
 
@@ -269,6 +271,14 @@ Taken Distributor::take(Socket& socket, bool peek)
     Guard guard(lock_);
     ReceiveQueue& q = socket.receiving;
     q.cpu = kapi_cpu();
+    if (q.begun.bundle) {
+        if (peek)
+            return q.begun;
+        taken = std::move(q.begun);
+        place(socket);
+        taken.resume = next_blocked();
+        return taken;
+    }
     Bundle* first = q.bundles.front();
     if (!first)
         return taken;
@@ -292,12 +302,12 @@ Taken Distributor::take(Socket& socket, bool peek)
     return taken;
 }
 
-void Distributor::put_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes)
+// Makes a message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now.
+void Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
 {
-    Guard guard(lock_);
     Bundle& bundle = *taken.bundle;
-    bundle.entry(taken.index) = rest;
-    bool queued = bundle.unread != 0; // with its other messages, maybe no longer on this socket
+    bundle.entry(taken.index) = taken.entry;
+    bool queued = bundle.unread != 0;
     bundle.unread |= 1ull << taken.index;
     if (queued) {
         if (bundle.holder) {
@@ -306,7 +316,6 @@ void Distributor::put_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wak
         }
         return;
     }
-    // It is the first again of its connection; nothing before it is unread.
     ReceiveQueue& q = socket.receiving;
     if (!q.joined || q.disabled) {
         insert(held_, taken.bundle);
@@ -316,7 +325,30 @@ void Distributor::put_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wak
     bundle.holder = &socket;
     q.charged += bundle.true_size();
     q.messages++;
-    q.bundles.push_front(taken.bundle);
+    q.bundles.push_front(taken.bundle); // the first of its connection: those before it were read
+    place(socket);
+    wakes.add(socket);
+}
+
+void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
+{
+    Guard guard(lock_);
+    relink(socket, taken, wakes);
+}
+
+void Distributor::put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes)
+{
+    Guard guard(lock_);
+    ReceiveQueue& q = socket.receiving;
+    taken.entry = rest;
+    if (q.begun.bundle) { // another thread reads parts too
+        relink(socket, taken, wakes);
+        return;
+    }
+    q.begun.bundle = taken.bundle;
+    q.begun.index = taken.index;
+    q.begun.entry = rest;
+    q.begun.begun = true;
     place(socket);
     wakes.add(socket);
 }
@@ -324,14 +356,14 @@ void Distributor::put_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wak
 bool Distributor::readable(Socket& socket)
 {
     Guard guard(lock_);
-    return !socket.receiving.bundles.empty();
+    return socket.receiving.readable();
 }
 
 Distributor::Load Distributor::load(Socket& socket)
 {
     Guard guard(lock_);
     const ReceiveQueue& q = socket.receiving;
-    return {q.messages, q.charged, q.list == &idle_};
+    return {q.messages + (q.begun.bundle ? 1 : 0), q.charged, q.list == &idle_};
 }
 
 void Distributor::clear()

@@ -22,22 +22,25 @@ struct Receiver; // list tag: sockets that can be given something
 struct Blocked;  // list tag: connections that wait for room
 struct DistributorLock { static constexpr const char* name = "kcm receive"; static constexpr unsigned rank = 30; };
 
-// A socket's part, under the distributor's lock.
-struct ReceiveQueue {
-    RefList<Bundle, Queued> bundles;
-    u64 charged = 0;   // true size of the bundles
-    u32 messages = 0;  // unread in them
-    bool joined = false, disabled = false;
-    u32 cpu = 0;       // that it last received on
-    RefList<Socket, Receiver>* list = nullptr; // that it is on
-};
-
 // A message in the hand of a reader.
 struct Taken {
     Ref<Bundle> bundle;
     unsigned index = 0;
     Bundle::Entry entry{};
+    bool begun = false; // a part of it was read before
     Ref<Psock> resume; // may go on reading: there is room
+};
+
+// A socket's part, under the distributor's lock.
+struct ReceiveQueue {
+    RefList<Bundle, Queued> bundles;
+    Taken begun;       // the rest of a message that was read in part: the next one, and nobody else's
+    u64 charged = 0;   // true size of the bundles
+    u32 messages = 0;  // unread in them
+    bool joined = false, disabled = false;
+    u32 cpu = 0;       // that it last received on
+    RefList<Socket, Receiver>* list = nullptr; // that it is on
+    bool readable() const { return begun.bundle || !bundles.empty(); }
 };
 
 // Sockets that were given something, to be woken once, without the lock.
@@ -77,8 +80,10 @@ public:
 
     // The first unread message. Null bundle: there is none. With peek it stays unread.
     Taken take(Socket& socket, bool peek);
-    // Makes rest, the whole or a part of what was taken, unread again, in its place.
-    void put_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
+    // Makes what was taken unread again, in its place.
+    void put_back(Socket& socket, Taken& taken, Wakes& wakes);
+    // What is left of what was taken is what socket reads next.
+    void put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
     bool readable(Socket& socket);
 
     struct Load { u32 messages; u64 charged; bool ready; };
@@ -96,6 +101,7 @@ private:
     void give_held(Wakes& wakes) HW_REQUIRES(lock_);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);
+    void relink(Socket& socket, Taken& taken, Wakes& wakes) HW_REQUIRES(lock_);
 
     Spin<DistributorLock> lock_;
     RefList<Socket, Receiver> idle_ HW_GUARDED_BY(lock_);  // nothing to read

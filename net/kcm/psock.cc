@@ -70,6 +70,7 @@ void Psock::detach(bool reset)
     const kapi_piece* unread = parser_.pieces(first);
     kapi_stream_give_back(stream_, unread, reset || was_cut());
     stream_ = nullptr;
+    mux->distributor.resume_next(); // which may have been our turn
 }
 
 void Psock::fail(int error, bool unreadable)
@@ -152,11 +153,10 @@ void Psock::resume_later(u64 delay_ns)
 
 void Psock::resume()
 {
-    if (receives()) {
+    if (receives())
         kapi_stream_resume(stream_);
-        // There may be room left, which others wait for.
-        mux->distributor.resume_next();
-    }
+    // There may be room left, which others wait for.
+    mux->distributor.resume_next();
     unref();
 }
 
@@ -219,7 +219,7 @@ void Psock::tell(kcm_abi_connection_stats& stats)
     kapi_addr local, remote;
     kapi_stream_addrs(stream_, &local, &remote);
     u32 state = 0;
-    state |= receives() ? 0 : KCM_ABI_CONN_RX_STOPPED;
+    state |= receives() && !failed() ? 0 : KCM_ABI_CONN_RX_STOPPED;
     state |= failed() ? KCM_ABI_CONN_TX_STOPPED : 0;
     state |= mux->reservations.owner(*this) ? KCM_ABI_CONN_RESERVED : 0;
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;

@@ -44,7 +44,10 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
     if (!peek && (!copied || (rest && keeps))) {
         Wakes wakes;
         u32 read = copied ? size : 0;
-        mux->distributor.put_back(*this, taken, {whole.start + read, whole.length - read}, wakes);
+        if (read || taken.begun)
+            mux->distributor.put_rest_back(*this, taken, {whole.start + read, whole.length - read}, wakes);
+        else
+            mux->distributor.put_back(*this, taken, wakes);
     }
     TRY(std::move(copied));
     if (!rest || !keeps)

@@ -230,7 +230,7 @@ bool kcm_sends(int kcm, size_t len, uint64_t seed)
 
 bool stays_quiet(int fd)
 {
-	return !polled(fd, POLLIN, 50);
+	return !(polled(fd, POLLIN, 50) & POLLIN);
 }
 
 int sock_error(int fd)

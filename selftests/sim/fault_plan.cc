@@ -5,11 +5,20 @@
 
 using namespace sim;
 
+namespace {
+constexpr unsigned kTries = 10;
+} // namespace
+
+/** One that the machine has connections to, unless it takes too long to find: in a cluster most have none. */
 Machine &FaultPlan::other_than(const Machine &machine)
 {
     auto &machines = course_.machines;
-    std::size_t step = 1 + course_.world.random().below(machines.size() - 1);
-    return *machines[(machine.index + step) % machines.size()];
+    for (unsigned tries = 0;; tries++) {
+        std::size_t step = 1 + course_.world.random().below(machines.size() - 1);
+        Machine &other = *machines[(machine.index + step) % machines.size()];
+        if (!course_.profile.cluster || tries == kTries || course_.world.network().connections(machine.node, other.node))
+            return other;
+    }
 }
 
 void FaultPlan::cut(Machine &a)
@@ -25,6 +34,15 @@ void FaultPlan::cut(Machine &a)
                         [&network, &a, &b] { network.cut(a.node, b.node, false); });
 }
 
+/** Memory runs out, mostly when all paths to a machine come up anew: whatever is lost then, no later traffic may mend. */
+void FaultPlan::famine(Machine &machine)
+{
+    Random &random = course_.world.random();
+    machine.famine();
+    if (!random.one_in(4))
+        course_.world.network().reset(machine.node, other_than(machine).node, static_cast<Sees>(random.below(3)));
+}
+
 /** One of those that happen in this run, to one machine. */
 void FaultPlan::one()
 {
@@ -38,7 +56,7 @@ void FaultPlan::one()
         {profile.crashes, true, [](FaultPlan &, Machine &machine) { machine.crash(); }},
         {profile.reloads, true, [](FaultPlan &, Machine &machine) { machine.reload(); }},
         {profile.reopens, true, [](FaultPlan &, Machine &machine) { machine.reopen(); }},
-        {profile.famines, true, [](FaultPlan &, Machine &machine) { machine.famine(); }},
+        {profile.famines, true, [](FaultPlan &self, Machine &machine) { self.famine(machine); }},
         {profile.buffers, true, [](FaultPlan &, Machine &machine) { machine.change_buffers(); }},
         {profile.pauses, false, [](FaultPlan &, Machine &machine) { machine.pause(); }},
         {profile.clock_jumps, false, [](FaultPlan &, Machine &machine) { machine.set_clock(); }},

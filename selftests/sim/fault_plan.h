@@ -21,6 +21,7 @@ private:
     };
     void one();
     void cut(Machine &machine);
+    void famine(Machine &machine);
     Machine &other_than(const Machine &machine);
 
     Course &course_;

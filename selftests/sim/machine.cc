@@ -239,8 +239,8 @@ void Machine::change_buffers()
             return;
         rds_tcp_net *net = host.net(*site.net).tcp;
         rds_tcp_sysctl *values = rds_tcp_net_sysctl(net);
-        values->rds_tcp_sndbuf = static_cast<int>(random.between(5000, 500'000));
-        values->rds_tcp_rcvbuf = static_cast<int>(random.between(5000, 500'000));
+        values->rds_tcp_sndbuf = static_cast<int>(random.between(kSmallestBuffer, 500'000));
+        values->rds_tcp_rcvbuf = static_cast<int>(random.between(kSmallestBuffer, 500'000));
         rds_tcp_net_sysctl_changed(net);
     });
 }

@@ -25,6 +25,8 @@ struct Site {
 
 class Machine {
 public:
+    static constexpr int kSmallestBuffer = 5000; // of TCP, in bytes
+
     Machine(Course &course, sim::Node &node, unsigned index) : node(node), index(index), host(node), course_(course) {}
 
     /** One more namespace; the first is the initial one. */

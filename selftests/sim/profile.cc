@@ -31,6 +31,7 @@ void Profile::choose_size(Random &random)
     nodes = random.one_in(3) ? 3 : 2;
     sockets = static_cast<unsigned>(random.between(1, 3));
     namespaces = random.one_in(8) ? static_cast<unsigned>(random.between(2, 3)) : 1;
+    port_step = random.one_in(2) ? 3 : 0; // with ports of its own each direction between two sockets has its own path
     if (random.one_in(20))
         nodes = static_cast<unsigned>(random.between(4, kFewNodes));
     else if (random.one_in(150))
@@ -68,20 +69,23 @@ void Profile::choose_extremes(Random &random)
         messages = 500;
         fault_time_ns = std::min<std::uint64_t>(fault_time_ns, 2 * kSecond);
     }
-    uneven = random.one_in(8);
-    if (uneven && buffers) { // a small window on a long way takes its time, and is not stuck
-        buffers = false;
-        resets = true;
+    if (famines && !reopens && nodes <= 3) { // many paths, of which any may be the one that does not come up
+        sockets = 3;
+        port_step = 3;
+        messages = std::min(messages, 20u);
     }
+    uneven = random.one_in(8);
     adversary = !cluster && random.one_in(10);
-    if (adversary) { // so that the bounds of memory are tight
+    if (adversary) { // so that the bounds of memory are tight, and its messages find somebody
+        port_step = 0;
         sockets = 1;
         rcvbuf = static_cast<kapi_u32>(4096 + random.below(100'000));
     }
     hot = !cluster && !adversary && !uneven && random.one_in(8);
     if (cluster) {
         largest = std::min<std::size_t>(largest, 5000);
-        messages = static_cast<unsigned>(random.between(2, 10));
+        messages = static_cast<unsigned>(random.between(50, 200));
+        faults *= 3;
         reopens = false;
         reset_after = 0;
     }
@@ -94,10 +98,21 @@ void Profile::choose_extremes(Random &random)
     }
 }
 
-std::uint64_t Profile::bytes() const
+/** As Program::message_size() makes them. */
+std::uint64_t Profile::average() const
 {
-    std::uint64_t average = std::min<std::size_t>(largest, 2000) / 2 + largest / 6;
-    return std::uint64_t{nodes} * namespaces * sockets * messages * average;
+    return std::min<std::size_t>(largest, 2000) / 2 + largest / 6;
+}
+
+std::uint64_t Profile::bytes_of_a_node() const
+{
+    return std::uint64_t{namespaces} * sockets * messages * average();
+}
+
+std::uint64_t Profile::bytes_of_a_round() const
+{
+    std::uint64_t programs = std::uint64_t{namespaces} * sockets;
+    return programs * programs * nodes * average();
 }
 
 std::string Profile::describe() const

@@ -12,6 +12,7 @@ struct Profile {
 
     unsigned nodes, sockets;       // sockets in each namespace
     bool cluster;                  // more machines than that each program could talk to all
+    unsigned port_step;            // from one namespace's ports to the next one's; 0: all have the same
     unsigned namespaces;           // of each node, the initial one included
     unsigned messages;             // each program sends so many while there are faults
     std::size_t largest;           // bytes of a message
@@ -30,11 +31,13 @@ struct Profile {
     bool hot;                      // everybody sends to one socket, whose program is slow
     bool adversary;                // one more peer wishes everybody ill
     bool uneven;                   // links differ by orders of magnitude, and so do the ways of connections
-    /** That all programs together send while there are faults, about. */
-    std::uint64_t bytes() const;
+    /** That the programs of one machine send while there are faults, and in a round without; about. */
+    std::uint64_t bytes_of_a_node() const;
+    std::uint64_t bytes_of_a_round() const;
     std::string describe() const;
 
 private:
+    std::uint64_t average() const;
     void choose_faults(sim::Random &random);
     void choose_extremes(sim::Random &random);
     void choose_size(sim::Random &random);

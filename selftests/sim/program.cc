@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "course.h"
@@ -14,10 +15,12 @@ using namespace sim;
 
 namespace {
 constexpr std::size_t kLargestMessage = 1 << 20;
+constexpr std::size_t kAcquaintances = 5; // of a program in a cluster
 } // namespace
 
 Program::Program(Course &course, Site &site, unsigned index)
-    : course_(course), site_(site), port_(static_cast<kapi_u16>(kFirstPort + index)), socket_(site.machine.host)
+    : course_(course), site_(site), port_(static_cast<kapi_u16>(kFirstPort + site.number * course.profile.port_step + index)),
+      socket_(site.machine.host)
 {
 }
 
@@ -175,6 +178,19 @@ bool Program::send_to(const Site &to, std::size_t index)
     return false;
 }
 
+/** Whom the next message is for: anybody, but in a cluster one of the few that the program happened to begin with. */
+const Site &Program::partner()
+{
+    Random &random = course_.world.random();
+    if (course_.profile.hot)
+        return *course_.sites.front();
+    if (course_.profile.cluster && sent_to_.size() >= kAcquaintances) {
+        auto known = std::next(sent_to_.begin(), static_cast<std::ptrdiff_t>(random.below(sent_to_.size())));
+        return *course_.sites[*known];
+    }
+    return *course_.sites[random.below(course_.sites.size())];
+}
+
 /** In a cluster a program talks to few, and to the next one. */
 bool Program::knows(const Site &to) const
 {
@@ -201,7 +217,7 @@ void Program::send_loop()
     const Profile &profile = course_.profile;
     Random &random = world.random();
     for (unsigned i = 0; i < profile.messages; i++) {
-        const Site &to = *course_.sites[profile.hot ? 0 : random.below(course_.sites.size())];
+        const Site &to = partner();
         std::size_t index = profile.hot ? 0 : random.below(profile.sockets);
         if (to.programs.size() == profile.sockets && !send_to(to, index))
             return;

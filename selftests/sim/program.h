@@ -34,6 +34,7 @@ private:
     void send_loop();
     bool send_to(const Site &to, std::size_t index);
     bool say_one_more_round(unsigned round);
+    const Site &partner();
     bool knows(const Site &to) const;
     bool may_be(long error) const;
     long try_to_send(const kapi_addr &to);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "inspect.h"
+#include "kapi/sim/tcp.h"
 
 using namespace sim;
 
@@ -12,13 +13,15 @@ namespace {
 
 constexpr std::uint64_t kExcuseNs = 30 * kSecond;  // within it a sender learns that a machine started over
 constexpr std::uint64_t kConvergeNs = 5 * kSecond; // for the news that a port is free
-constexpr std::uint64_t kSettleNs = 120 * kSecond; // after the last fault everything arrives within this time
+constexpr std::uint64_t kSettleNs = 120 * kSecond; // without what the links take; see settle_ns()
 
 constexpr std::uint64_t kWatchNs = 20 * kMillisecond;
 constexpr std::size_t kBaseBytes = 2 << 20;
 constexpr std::size_t kSocketBytes = 9 << 18; // 2.25 MiB
 constexpr std::size_t kPeerBytes = 1 << 18;
 constexpr std::uint64_t kSlowest = 200'000;        // bytes a second over a link
+constexpr std::uint64_t kLossFactor = 4;
+constexpr std::uint64_t kMapBytes = 8192;          // of a message that tells the full ports
 constexpr std::uint64_t kDelays[] = {kMicrosecond, 50 * kMicrosecond, kMillisecond, 20 * kMillisecond,
                                      150 * kMillisecond};
 
@@ -71,10 +74,32 @@ void Scenario::lay_links()
             link.delay_ns = kDelays[random.below(std::size(kDelays))];
             link.jitter_ns = random.below(link.delay_ns);
             link.spread_ns = random.one_in(2) ? random.below(100 * kMillisecond) : 0;
+            trip_ns_ = std::max(trip_ns_, 2 * (link.delay_ns + link.jitter_ns + link.spread_ns));
             if (random.one_in(2)) // as fast as it takes for its share of the messages to go over it in some seconds
-                link.bytes_per_s = std::max(profile.bytes() / course_.machines.size() >> random.below(3), kSlowest);
+                link.bytes_per_s = std::max(profile.bytes_of_a_node() >> random.below(3), kSlowest);
         }
     }
+}
+
+/**
+ * After the last fault everything arrives within this time. The worst that can be: all that a machine still has to send goes
+ * to one other, on one path, over the slowest link, and a window that is as small as the buffers may be goes round again and
+ * again; and since packets are lost before a slow link, it all takes several times as long.
+ */
+std::uint64_t Scenario::settle_ns() const
+{
+    const Profile &profile = course_.profile;
+    return kSettleNs + transfer_ns(profile.bytes_of_a_node() + 2 * profile.bytes_of_a_round());
+}
+
+/** Within this time so many bytes are over the worst of the links; nothing when no link is worth to be talked about. */
+std::uint64_t Scenario::transfer_ns(std::uint64_t bytes) const
+{
+    if (!course_.profile.uneven)
+        return 0;
+    std::uint64_t window = course_.profile.buffers ? Machine::kSmallestBuffer : Tcb::kFirstWindow;
+    std::uint64_t trips_ns = (bytes / window + 1) * (trip_ns_ + Network::kQueueNs);
+    return kLossFactor * (trips_ns + bytes * kSecond / kSlowest);
 }
 
 /** Whatever anybody does to a machine, what it takes is bounded by its sockets' limits and its peers' number. */
@@ -113,9 +138,9 @@ void Scenario::calm_round(bool excused)
                     return false;
         return true;
     };
-    if (!world.run_until(all_sent, kSettleNs))
+    if (!world.run_until(all_sent, settle_ns()))
         course_.fail("stuck: senders do not end; missing:" + ledger.missing());
-    bool delivered = world.run_until([&] { return ledger.all_delivered(); }, excused ? kExcuseNs : kSettleNs);
+    bool delivered = world.run_until([&] { return ledger.all_delivered(); }, excused ? kExcuseNs : settle_ns());
     if (!delivered && !excused)
         course_.fail("stuck: not delivered:" + ledger.missing());
 }
@@ -130,7 +155,7 @@ void Scenario::expect_no_congestion()
                     return false;
         return true;
     };
-    if (!course_.world.run_until(agreed, kConvergeNs))
+    if (!course_.world.run_until(agreed, kConvergeNs + transfer_ns(kMapBytes)))
         course_.fail("a machine takes another's port for congested, and nothing tells it better");
 }
 

@@ -21,7 +21,10 @@ private:
     void calm_round(bool excused);
     void expect_no_congestion();
     void shut_down();
+    std::uint64_t settle_ns() const;
+    std::uint64_t transfer_ns(std::uint64_t bytes) const;
 
     Course course_;
     FaultPlan faults_;
+    std::uint64_t trip_ns_ = 0; // the longest to another machine and back
 };

@@ -56,7 +56,7 @@ static void show_connection(void *context, const struct kcm_connection_row *row)
 	if (row->reserved >= 0)
 		seq_printf(seq, "Rsvd-%d ", row->reserved);
 	if (row->rx_paused)
-		seq_puts(seq, "RxPause ");
+		seq_puts(seq, "RxPause RdyRx ");
 	else if (row->rx_need)
 		seq_printf(seq, "RxWait=%u ", row->rx_need);
 	else if (row->recv_q)
