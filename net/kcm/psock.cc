@@ -134,7 +134,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
         wakes_ = nullptr;
     }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
-    watch_assembly();
+    watch_assembly(outcome.stop == Parser::Stop::blocked);
     if (outcome.stop == Parser::Stop::error) {
         fail(outcome.error, true);
     } else if (outcome.stop == Parser::Stop::memory) {
@@ -160,18 +160,19 @@ void Psock::resume()
     unref();
 }
 
-// A message has to be whole within SO_RCVTIMEO of its first byte.
-void Psock::watch_assembly()
+// A message has to be whole within SO_RCVTIMEO of its first byte, unless it is we who do not read the rest.
+void Psock::watch_assembly(bool blocked)
 {
     u32 partial = parser_.partial();
     partial_bytes_.store_relaxed(partial);
     needed_bytes_.store_relaxed(parser_.needed());
-    if (!partial) {
+    if (!partial || blocked) {
         assembly_since_ns_.store_relaxed(0);
         return;
     }
     u64 timeout = kapi_stream_rcvtimeo_ns(stream_);
-    if (assembly_since_ns_.load_relaxed() == 0)
+    bool another = std::exchange(assembled_, parser_.sequence()) != parser_.sequence();
+    if (another || assembly_since_ns_.load_relaxed() == 0)
         assembly_since_ns_.store_relaxed(kapi_now_ns());
     if (timeout == KAPI_FOREVER)
         return;
