@@ -121,7 +121,9 @@ Result<u32> Socket::send(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
     bool ends = by_more ? !(send.flags & KCM_ABI_MSG_MORE) : (send.flags & KCM_ABI_MSG_EOR) != 0;
-    auto addressed = TRY(parse_control(send));
+    Addressed addressed;
+    if (send.control_length)
+        addressed = TRY(parse_control(send));
     Ref<Psock> wanted;
     if (addressed.given) {
         wanted = mux->find(addressed.id);
