@@ -246,11 +246,9 @@ void Psock::event(void* context, kapi_stream_event event, int error)
     auto& psock = *static_cast<Psock*>(context);
     if (event == KAPI_STREAM_ESTABLISHED)
         return;
-    // A peer that had closed its side before the program attached may still listen.
-    if (event == KAPI_STREAM_EOF && psock.starting_) {
-        psock.stopped_.store_release(1);
+    // A peer that had closed its side before the program attached may still listen. What it sent is read as there is room.
+    if (event == KAPI_STREAM_EOF && psock.starting_)
         return;
-    }
     psock.fail(error ? -error : KAPI_EPIPE);
 }
 

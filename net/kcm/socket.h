@@ -81,7 +81,8 @@ private:
     Step prepare(Batch& batch);
     void collect(Batch& batch) HW_REQUIRES(send_lock_);
     bool send_batch(Batch& batch);
-    bool account(u32 bytes);
+    struct Left { bool any, cut; }; // messages that may go; the first of them is partly with TCP
+    Left account(u32 bytes);
     void drop_head();
     void connection_lost();
     void let_go();

@@ -84,11 +84,12 @@ void Socket::transmit_all()
         finish();
 }
 
-// The messages from the first on that may take this connection, as far as they fit.
+// The messages from the first on that may take this connection, as far as they fit. Only the first when others wait for
+// the connection: with a slow peer this one would never be through.
 void Socket::collect(Batch& batch)
 {
-    unsigned seen = 0;
-    for (Outgoing* m = queue_.front(); m && seen < ready_; m = queue_.next(*m), seen++) {
+    unsigned seen = 0, most = mux->reservations.contended() ? 1 : ready_;
+    for (Outgoing* m = queue_.front(); m && seen < most; m = queue_.next(*m), seen++) {
         if (m->wanted && m->wanted.get() != psock_.get())
             return;
         batch.more = true;
@@ -122,11 +123,12 @@ Socket::Step Socket::prepare(Batch& batch)
     return Step::send;
 }
 
-// TCP took so many more bytes. False: nothing else may go.
-bool Socket::account(u32 bytes)
+// TCP took so many more bytes.
+Socket::Left Socket::account(u32 bytes)
 {
     RefList<Outgoing, ToSend> done;
-    bool room, more;
+    bool room;
+    Left left;
     {
         Guard guard(send_lock_);
         queued_bytes_ -= bytes;
@@ -146,12 +148,13 @@ bool Socket::account(u32 bytes)
             psock_->tx_msgs.add(1);
         }
         room = has_room();
-        more = ready_ != 0;
+        left.any = ready_ != 0;
+        left.cut = left.any && queue_.front()->sent != 0;
     }
     done.clear();
     if (room)
         waiters.wake(KAPI_OUT | KAPI_WRNORM);
-    return more;
+    return left;
 }
 
 void Socket::let_go()
@@ -247,7 +250,7 @@ bool Socket::send_batch(Batch& batch)
         psock.fail(static_cast<int>(-taken));
         return true;
     }
-    bool more = account(static_cast<u32>(taken));
+    Left left = account(static_cast<u32>(taken));
     if (taken < batch.bytes) {
         // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
         if (psock.expects_room() && taken == 0)
@@ -256,9 +259,10 @@ bool Socket::send_batch(Batch& batch)
         return true;
     }
     psock.expect_room(false);
-    if (!more || mux->reservations.contended() || !mux->reservations.usable(psock))
+    bool wanted = mux->reservations.contended() || !mux->reservations.usable(psock);
+    if (!left.any || (wanted && !left.cut))
         let_go();
-    return more;
+    return left.any;
 }
 
 } // namespace kcm

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+// The life of a connection: attaching, errors, what is sent again over another one, giving back; closing sockets.
+#include "kcm_test.h"
+
+namespace {
+
+constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
+
+class KcmConnection : public KcmTest, public ::testing::WithParamInterface<int> {
+protected:
+    KcmConnection() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
+
+    void attach(KcmSocket &socket, const Ends &ends)
+    {
+        run(a, [&] {
+            int err = socket.is_open() ? 0 : socket.open();
+            ASSERT_EQ(err, 0);
+            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+        });
+    }
+    kcm_totals totals()
+    {
+        kcm_totals totals{};
+        run(a, [&] { kcm_net_totals(host.net(a.initial_net()), &totals); });
+        return totals;
+    }
+    int peer_error(const Ends &ends)
+    {
+        int error = 0;
+        run(b, [&] { error = -sim::program_error(ends.there); });
+        return error;
+    }
+    unsigned events(KcmSocket &socket)
+    {
+        unsigned events = 0;
+        run(a, [&] { events = socket.poll(); });
+        return events;
+    }
+};
+
+TEST_P(KcmConnection, attach__refuses_what_does_not_fit)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = connect();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(other.open(), 0);
+        int pipe = sim::program_pipe(), udp = sim::program_other_socket();
+        EXPECT_EQ(socket.attach(-1, by_length), -KAPI_ENOENT);
+        EXPECT_EQ(socket.attach(pipe, by_length), -KAPI_ENOENT);
+        EXPECT_EQ(socket.attach(udp, by_length), -KAPI_EOPNOTSUPP);
+        EXPECT_EQ(socket.attach(ends.here, -1), -KAPI_EBADF);
+        EXPECT_EQ(socket.attach(ends.here, pipe), -KAPI_EINVAL);
+        EXPECT_EQ(socket.attach(ends.here, by_length), 0);
+        EXPECT_EQ(socket.attach(ends.here, by_length), -KAPI_EALREADY);
+        EXPECT_EQ(other.attach(ends.here, by_length), -KAPI_EALREADY);
+        EXPECT_EQ(socket.unattach(pipe), -KAPI_ENOENT);
+        EXPECT_EQ(socket.unattach(udp), -KAPI_ENOENT);
+        EXPECT_EQ(other.unattach(ends.here), -KAPI_ENOENT);
+        EXPECT_EQ(socket.unattach(ends.here), 0);
+        EXPECT_EQ(socket.unattach(ends.here), -KAPI_ENOENT);
+        EXPECT_EQ(other.attach(ends.here, by_length), 0);
+        kapi_optval bad{nullptr, 0};
+        for (unsigned command : {KCM_ABI_ATTACH, KCM_ABI_UNATTACH})
+            EXPECT_EQ(kcm_socket_ioctl(socket.core(), command, &bad, 0), -KAPI_EFAULT);
+        EXPECT_EQ(kcm_socket_ioctl(socket.core(), KCM_ABI_CLONE + 1, &bad, 0), -KAPI_ENOIOCTLCMD);
+        sim::program_close(pipe);
+        sim::program_close(udp);
+    });
+    world.network().reset(a, b, sim::Sees::both);
+    settle();
+    run(a, [&] {
+        EXPECT_EQ(other.unattach(ends.here), 0);
+        EXPECT_EQ(other.attach(ends.here, by_length), -KAPI_EOPNOTSUPP);
+    });
+}
+
+TEST_P(KcmConnection, end_of_the_peer__is_told_after_its_last_message)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    peer_writes(ends, framed("last"));
+    run(b, [&] { sim::program_shutdown_write(ends.there); });
+    settle();
+    EXPECT_EQ(error_of(ends), KAPI_EPIPE);
+    EXPECT_TRUE(events(socket) & KAPI_ERR);
+    EXPECT_EQ(receive(socket), framed("last"));
+    EXPECT_EQ(receive(socket), "error 32");
+    EXPECT_EQ(receive(socket), kNothing);
+    EXPECT_FALSE(events(socket) & KAPI_ERR);
+}
+
+TEST_P(KcmConnection, end_of_one__is_not_told_unless_asked_for)
+{
+    KcmSocket &socket = new_socket(), &asks = new_socket();
+    Ends first = open_with_one(socket), second = connect();
+    attach(socket, second);
+    run(a, [&] {
+        ASSERT_EQ(asks.open_as_clone(socket), 0);
+        ASSERT_EQ(asks.set_option(KCM_ABI_ERRORS, 1), 0);
+    });
+    run(b, [&] { close(first.there); });
+    settle();
+    EXPECT_FALSE(events(socket) & KAPI_ERR);
+    EXPECT_EQ(receive(asks), "error 32");
+    EXPECT_EQ(send(socket, "to the other"), 12);
+    EXPECT_EQ(peer_reads(second, 12), "to the other");
+    run(b, [&] { close(second.there); });
+    settle();
+    EXPECT_EQ(receive(socket), "error 32"); // that was the last
+    EXPECT_EQ(receive(asks), "error 32");
+}
+
+TEST_P(KcmConnection, reset__sends_the_message_it_cut_over_another_from_its_start)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = connect_narrow(), second = connect();
+    attach(socket, first);
+    std::string message = framed(text(30'000));
+    EXPECT_EQ(send(socket, message), 30'004);
+    settle();
+    attach(socket, second);
+    EXPECT_FALSE(peer_has_unread(second));
+    run(a, [&] { sim::program_socket_of(first.here).tcb->post({sim::Tcb::Input::lost, nullptr, -KAPI_ECONNRESET}); });
+    EXPECT_EQ(peer_reads(second, message.size()), message);
+    EXPECT_EQ(error_of(first), KAPI_ECONNRESET);
+    EXPECT_EQ(totals().tx_retries, 1u);
+    EXPECT_EQ(totals().tx_aborts, 1u);
+}
+
+TEST_P(KcmConnection, receive_error__does_not_leave_the_peer_with_a_cut_message)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = connect_narrow(), second = connect();
+    attach(socket, first);
+    std::string message = framed(text(30'000));
+    EXPECT_EQ(send(socket, message), 30'004);
+    settle();
+    attach(socket, second);
+    peer_writes(first, std::string("\x80\0\0\0", 4)); // a negative length
+    settle();
+    EXPECT_EQ(peer_reads(second, message.size()), message);
+    EXPECT_EQ(peer_error(first), KAPI_ECONNRESET);
+}
+
+TEST_P(KcmConnection, unattach__gives_back_what_was_not_delivered)
+{
+    for (std::size_t seen : {2u, 4u, 50u, 9000u}) {
+        SCOPED_TRACE(std::to_string(seen) + " bytes were there");
+        KcmSocket &socket = new_socket();
+        Ends ends = open_with_one(socket);
+        std::string message = framed(text(10'000));
+        peer_writes(ends, framed("whole") + message.substr(0, seen));
+        settle();
+        run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+        peer_writes(ends, message.substr(seen));
+        EXPECT_EQ(receive(socket), framed("whole"));
+        run(a, [&] { EXPECT_EQ(read(ends.here, message.size()), message); });
+        run(a, [&] { EXPECT_EQ(socket.attach(ends.here, by_length), 0); });
+        peer_writes(ends, framed("again"));
+        settle();
+        EXPECT_EQ(receive(socket), framed("again"));
+    }
+}
+
+TEST_P(KcmConnection, unattach__gives_back_what_nobody_had_room_for)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    std::string stream = framed(text(100)) + framed(text(9000)) + framed("x");
+    peer_writes(ends, stream);
+    settle();
+    run(a, [&] {
+        EXPECT_EQ(socket.unattach(ends.here), 0);
+        EXPECT_EQ(read(ends.here, stream.size()), stream);
+    });
+}
+
+TEST_P(KcmConnection, unattach__waits_for_the_end_of_a_message)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    std::string first = framed(text(30'000)), second = framed(text(100));
+    EXPECT_EQ(send(socket, first), 30'004);
+    EXPECT_EQ(send(socket, second), 104);
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here, true), -KAPI_EAGAIN); });
+    run(a, [&] { EXPECT_EQ(socket.attach(ends.here, by_length), -KAPI_EALREADY); });
+    int result = -1;
+    auto task = world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); });
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(task->is_done());
+    EXPECT_EQ(peer_reads(ends, first.size()), first);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, sim::kSecond));
+    EXPECT_EQ(result, 0);
+    run(a, [&] { EXPECT_EQ(sim::program_write(ends.here, "mine", 4), 4); });
+    std::string rest = peer_reads(ends, 4);
+    if (rest == second.substr(0, 4)) // it went with the first one
+        EXPECT_EQ(rest + peer_reads(ends, 104), second + "mine");
+    else
+        EXPECT_EQ(rest, "mine");
+}
+
+TEST_P(KcmConnection, unattach__of_one_that_has_room_next_lets_another_have_it)
+{
+    // Room was made, and it is the turn of a connection that goes at this very moment.
+    KcmSocket &socket = new_socket();
+    Ends first = open_with_one(socket), second = connect();
+    attach(socket, second);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    peer_writes(first, framed(text(3000)));
+    settle();
+    peer_writes(first, framed("one"));
+    settle();
+    peer_writes(second, framed("two"));
+    settle();
+    run(a, [&] {
+        std::string bytes(4000, '\0');
+        EXPECT_EQ(socket.receive(bytes.data(), bytes.size(), kNow), 3004);
+        EXPECT_EQ(socket.unattach(first.here), 0);
+    });
+    settle();
+    std::string got = receive(socket);
+    if (got == framed("one")) // it was quicker
+        got = receive(socket);
+    EXPECT_EQ(got, framed("two"));
+}
+
+TEST_P(KcmConnection, peer_that_had_closed__is_read_to_its_end)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect();
+    std::string stream;
+    for (unsigned i = 0; i < 50; i++)
+        stream += framed(text(500, i));
+    peer_writes(ends, stream);
+    run(b, [&] { sim::program_shutdown_write(ends.there); });
+    settle();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        socket.sk().rcvbuf = 3000;
+        ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+    });
+    for (unsigned i = 0; i < 50; i++) {
+        settle();
+        ASSERT_EQ(receive(socket), framed(text(500, i))) << i;
+    }
+    EXPECT_EQ(send(socket, "answer"), 6);
+    EXPECT_EQ(peer_reads(ends, 6), "answer");
+}
+
+TEST_P(KcmConnection, closed_descriptor__changes_nothing)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { close(ends.here); });
+    peer_writes(ends, framed("in"));
+    settle();
+    EXPECT_EQ(receive(socket), framed("in"));
+    EXPECT_EQ(send(socket, "out"), 3);
+    EXPECT_EQ(peer_reads(ends, 3), "out");
+}
+
+TEST_P(KcmConnection, close__of_the_last_socket_gives_the_connection_back)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    std::string partial = framed(text(500)).substr(0, 300);
+    peer_writes(ends, partial);
+    settle();
+    run(a, [&] {
+        socket.close();
+        EXPECT_EQ(read(ends.here, partial.size()), partial);
+        EXPECT_EQ(sim::program_write(ends.here, "mine", 4), 4);
+    });
+    EXPECT_EQ(peer_reads(ends, 4), "mine");
+}
+
+TEST_P(KcmConnection, close__sends_what_was_sent_before)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    run(a, [&] { socket.sk().sndbuf = 1 << 24; });
+    std::string all;
+    for (unsigned i = 0; i < 47; i++) {
+        std::string message = framed(text(60'000, i));
+        ASSERT_EQ(send(socket, message), 60'004);
+        all += message;
+    }
+    EXPECT_EQ(send(socket, "unfinished", KCM_ABI_MSG_MORE), 10);
+    run(a, [&] {
+        socket.close();
+        close(ends.here);
+        EXPECT_FALSE(host.unload());
+    });
+    EXPECT_EQ(peer_reads(ends, all.size() + 1), all);
+    EXPECT_EQ(peer_error(ends), 0);
+}
+
+TEST_P(KcmConnection, close__gives_up_a_peer_that_does_not_read)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_EQ(send(socket, framed(text(60'000))), 60'004);
+    run(a, [&] { socket.close(); });
+    world.run_for(59 * sim::kSecond);
+    run(a, [&] { EXPECT_FALSE(host.unload()); });
+    EXPECT_EQ(peer_error(ends), 0);
+    world.run_for(3 * sim::kSecond);
+    EXPECT_EQ(peer_error(ends), KAPI_ECONNRESET); // and no cut message
+    run(a, [&] {
+        EXPECT_TRUE(host.unload());
+        ASSERT_EQ(host.load(), 0);
+    });
+}
+
+TEST_P(KcmConnection, close__without_a_connection_does_not_wait_for_one)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    EXPECT_EQ(send(socket, "to nobody"), 9);
+    run(a, [&] {
+        socket.close();
+        EXPECT_TRUE(host.unload_soon());
+        ASSERT_EQ(host.load(), 0);
+    });
+}
+
+TEST_P(KcmConnection, close__ends_soon_when_the_last_connection_does)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_EQ(send(socket, framed(text(60'000))), 60'004);
+    run(a, [&] { socket.close(); });
+    world.run_for(sim::kSecond);
+    run(b, [&] { close(ends.there); }); // with unread bytes: a reset
+    world.run_for(sim::kSecond);
+    run(a, [&] {
+        EXPECT_TRUE(host.unload_soon());
+        ASSERT_EQ(host.load(), 0);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmConnection, ::testing::Range(1, 9));
+
+} // namespace

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+// From sendmsg to TCP: messages of several calls, batches, messages for one connection, full buffers, faults.
+#include "kcm_test.h"
+
+namespace {
+
+constexpr unsigned kMore = KCM_ABI_MSG_MORE, kBatch = KCM_ABI_MSG_BATCH, kEor = KCM_ABI_MSG_EOR;
+constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
+
+class KcmSend : public KcmTest {
+protected:
+    Ends open_narrow(KcmSocket &socket)
+    {
+        Ends ends = connect_narrow();
+        run(a, [&] {
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+        });
+        return ends;
+    }
+    /** Sends until neither the socket nor TCP takes more. How many. */
+    unsigned fill(KcmSocket &socket, const std::string &message)
+    {
+        unsigned sent = 0;
+        for (bool more = true; more; settle())
+            for (more = false; send(socket, message, kNow) == static_cast<long>(message.size()); more = true)
+                sent++;
+        return sent;
+    }
+    std::vector<std::string> peer_reads_messages(const Ends &ends, std::size_t count)
+    {
+        std::vector<std::string> messages;
+        auto reader = world.spawn(b, "reader", [&] {
+            while (messages.size() < count) {
+                std::string head = read(ends.there, 4);
+                if (head.size() < 4)
+                    break;
+                std::size_t size = 0;
+                for (char byte : head)
+                    size = size << 8 | static_cast<unsigned char>(byte);
+                if (size > 10'000'000)
+                    break; // not where a message begins
+                messages.push_back(head + read(ends.there, size));
+            }
+        });
+        if (!world.run_until([&] { return reader->is_done(); }, 300 * sim::kSecond))
+            world.fail("the peer got %zu messages of %zu", messages.size(), count);
+        return messages;
+    }
+};
+
+TEST_F(KcmSend, message__is_sent_as_it_is)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, "xyz"), 3);
+    EXPECT_EQ(send(socket, ""), 0);
+    EXPECT_EQ(peer_reads(ends, 3), "xyz");
+    EXPECT_EQ(send(socket, text(900'000), kNow), 900'000); // whatever the send buffer
+    EXPECT_EQ(peer_reads(ends, 900'000), text(900'000));
+    EXPECT_FALSE(peer_has_unread(ends));
+}
+
+TEST_F(KcmSend, datagram__goes_on_with_more)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, "one ", kMore), 4);
+    settle();
+    EXPECT_FALSE(peer_has_unread(ends));
+    EXPECT_EQ(send(socket, "message", 0), 7);
+    EXPECT_EQ(peer_reads(ends, 11), "one message");
+}
+
+TEST_F(KcmSend, seqpacket__goes_on_until_end_of_record)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    EXPECT_EQ(send(socket, "one "), 4);
+    EXPECT_EQ(send(socket, "long "), 5);
+    settle();
+    EXPECT_FALSE(peer_has_unread(ends));
+    EXPECT_EQ(send(socket, "message", kEor), 7);
+    EXPECT_EQ(peer_reads(ends, 16), "one long message");
+    EXPECT_EQ(send(socket, "x"), 1);
+    EXPECT_EQ(send(socket, "", kEor), 0);
+    EXPECT_EQ(peer_reads(ends, 1), "x");
+    socket.spliced = true;
+    EXPECT_EQ(send(socket, "y", kMore), 1);
+    EXPECT_EQ(send(socket, "z"), 1); // the end of a file
+    EXPECT_EQ(peer_reads(ends, 2), "yz");
+}
+
+TEST_F(KcmSend, batch__waits_for_its_last_message)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    for (const char *message : {"a", "b", "c"})
+        EXPECT_EQ(send(socket, message, kBatch), 1);
+    settle();
+    EXPECT_FALSE(peer_has_unread(ends));
+    EXPECT_EQ(send(socket, "d"), 1);
+    EXPECT_EQ(peer_reads(ends, 4), "abcd");
+    EXPECT_EQ(send(socket, "e", kBatch), 1);
+    EXPECT_EQ(send(socket, ""), 0);
+    EXPECT_EQ(peer_reads(ends, 1), "e");
+}
+
+TEST_F(KcmSend, batch__that_fills_the_buffer_goes)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { socket.sk().sndbuf = 5000; });
+    std::string all;
+    for (unsigned i = 0; i < 20; i++) {
+        std::string message = framed(text(1000, i));
+        ASSERT_EQ(send(socket, message, kBatch), static_cast<long>(message.size()));
+        all += message;
+    }
+    EXPECT_EQ(send(socket, ""), 0);
+    EXPECT_EQ(peer_reads(ends, all.size()), all);
+}
+
+TEST_F(KcmSend, connection__that_is_named_is_taken)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = open_with_one(socket), second = connect();
+    run(a, [&] { ASSERT_EQ(socket.attach(second.here, by_length), 0); });
+    std::uint64_t ids[2] = {}, from = 0;
+    run(a, [&] {
+        auto rows = socket.connections();
+        ASSERT_EQ(rows.size(), 2u);
+        ids[0] = rows[0].id;
+        ids[1] = rows[1].id;
+        ASSERT_EQ(socket.set_option(KCM_ABI_RECV_CONNECTION, 1), 0);
+    });
+    EXPECT_NE(ids[0], ids[1]);
+    for (unsigned i = 0; i < 10; i++) {
+        EXPECT_EQ(send(socket, "1", 0, ids[0]), 1);
+        EXPECT_EQ(send(socket, "2", 0, ids[1]), 1);
+    }
+    EXPECT_EQ(peer_reads(first, 10), "1111111111");
+    EXPECT_EQ(peer_reads(second, 10), "2222222222");
+    peer_writes(second, framed("whose?"));
+    settle();
+    EXPECT_EQ(receive(socket, 100, kNow, nullptr, &from), framed("whose?"));
+    EXPECT_EQ(from, ids[1]);
+    EXPECT_EQ(send(socket, "x", 0, 777), -KAPI_ENOTCONN);
+    run(a, [&] { EXPECT_EQ(socket.unattach(second.here), 0); });
+    EXPECT_EQ(send(socket, "x", 0, ids[1]), -KAPI_ENOTCONN);
+    EXPECT_EQ(send(socket, "3", 0, ids[0]), 1);
+    EXPECT_EQ(peer_reads(first, 1), "3");
+}
+
+TEST_F(KcmSend, control_data__that_is_damaged_is_refused)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    run(a, [&] {
+        auto with = [&](kapi_u64 length, int level, int type, std::size_t given) {
+            struct {
+                kcm_abi_cmsghdr head;
+                kapi_u64 id;
+            } control{{length, level, type}, 1};
+            unsigned char byte = 'x';
+            kapi_msg msg = sim::make_msg(&byte, 1, {});
+            kcm_send call{&msg, 1, &control, given, 0, 0};
+            return kcm_socket_sendmsg(socket.core(), &call);
+        };
+        EXPECT_EQ(with(24, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), 1);
+        EXPECT_EQ(with(24, 1, 2, 24), 1); // somebody else's
+        EXPECT_EQ(with(15, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
+        EXPECT_EQ(with(25, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
+        EXPECT_EQ(with(20, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
+        EXPECT_EQ(with(24, KCM_ABI_SOL_KCM, 7, 24), -KAPI_EINVAL);
+        EXPECT_EQ(with(~0ull, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
+        EXPECT_EQ(with(24, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 15), 1); // less than a head is nothing
+    });
+}
+
+TEST_F(KcmSend, fault__leaves_nothing_behind)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, "begun ", kMore), 6);
+    socket.trouble.fault_at = 50'000;
+    EXPECT_EQ(send(socket, text(100'000), kMore), -KAPI_EFAULT);
+    EXPECT_EQ(send(socket, "and ended"), 9);
+    EXPECT_EQ(peer_reads(ends, 15), "begun and ended");
+}
+
+TEST_F(KcmSend, slow_memory__delays_nobody_else)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    socket.trouble.stall_at = 10;
+    socket.trouble.stall_ns = 10 * sim::kSecond;
+    std::string late = text(20);
+    auto stalled = world.spawn(a, "stalled", [&] { EXPECT_EQ(socket.send(late.data(), late.size()), 20); });
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(send(other, "in time"), 7);
+    EXPECT_EQ(peer_reads(ends, 7), "in time");
+    EXPECT_FALSE(stalled->is_done());
+    EXPECT_EQ(peer_reads(ends, 20), late);
+    EXPECT_TRUE(world.run_until([&] { return stalled->is_done(); }, sim::kSecond));
+}
+
+TEST_F(KcmSend, no_connection__lets_messages_wait_for_one)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    EXPECT_EQ(send(socket, "early"), 5);
+    Ends ends = connect();
+    run(a, [&] { ASSERT_EQ(socket.attach(ends.here, by_length), 0); });
+    EXPECT_EQ(peer_reads(ends, 5), "early");
+}
+
+TEST_F(KcmSend, full_buffer__blocks_until_there_is_room)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.sk().sndbuf = 20'000; });
+    std::string message = framed(text(9996));
+    unsigned sent = fill(socket, message);
+    EXPECT_GE(sent, 2u);
+    EXPECT_LE(sent, 5u);
+    EXPECT_EQ(send(socket, message, kNow), -KAPI_EAGAIN);
+    run(a, [&] { EXPECT_FALSE(socket.poll() & KAPI_OUT); });
+    socket.sk().sndtimeo_ns = sim::kSecond;
+    EXPECT_EQ(send(socket, message), -KAPI_EAGAIN);
+    socket.sk().sndtimeo_ns = KAPI_FOREVER;
+    auto writer = world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send(message.data(), 10'000), 10'000); });
+    world.run_for(30 * sim::kSecond);
+    EXPECT_FALSE(writer->is_done());
+    for (const std::string &got : peer_reads_messages(ends, sent + 1))
+        EXPECT_EQ(got, message);
+    EXPECT_TRUE(writer->is_done());
+    run(a, [&] { EXPECT_TRUE(socket.poll() & KAPI_OUT); });
+}
+
+TEST_F(KcmSend, larger_buffer__lets_a_blocked_writer_go_on)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.sk().sndbuf = 5000; });
+    std::string message = framed(text(9996));
+    unsigned sent = fill(socket, message);
+    auto writer = world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send(message.data(), 10'000), 10'000); });
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(writer->is_done());
+    run(a, [&] { socket.set_sndbuf(500'000); });
+    EXPECT_TRUE(world.run_until([&] { return writer->is_done(); }, sim::kSecond));
+    EXPECT_EQ(peer_reads_messages(ends, sent + 1).size(), sent + 1);
+}
+
+TEST_F(KcmSend, signal__ends_the_wait_for_room)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.sk().sndbuf = 5000; });
+    std::string message = framed(text(9996));
+    unsigned sent = fill(socket, message);
+    auto writer = world.spawn(a, "writer", [&] {
+        EXPECT_EQ(socket.send(message.data(), 10'000), -KAPI_ERESTARTSYS);
+    });
+    world.run_for(sim::kSecond);
+    world.signal(*writer);
+    EXPECT_TRUE(world.run_until([&] { return writer->is_done(); }, sim::kSecond));
+    EXPECT_EQ(peer_reads_messages(ends, sent).size(), sent);
+}
+
+TEST_F(KcmSend, message_of_many_parts__is_not_interrupted)
+{
+    // Whoever waits for the connection gets it between messages only, however many calls to TCP a message takes.
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    std::string first = framed(text(20'000)), second = framed(text(20'000, 5)), third = framed("third");
+    EXPECT_EQ(send(socket, first), 20'004); // keeps the connection busy
+    for (std::size_t at = 0; at < second.size(); at += 100)
+        send(socket, second.substr(at, 100), at + 100 < second.size() ? kMore : 0);
+    EXPECT_EQ(send(other, third), 9);
+    run(a, [&] { sim::program_set_buffers(ends.here, 1 << 20, 0); });
+    run(b, [&] { sim::program_set_buffers(ends.there, 0, 1 << 20); });
+    auto got = peer_reads_messages(ends, 3);
+    std::sort(got.begin(), got.end());
+    std::vector<std::string> sent{first, second, third};
+    std::sort(sent.begin(), sent.end());
+    EXPECT_EQ(got, sent);
+}
+
+TEST_F(KcmSend, waiting_sockets__take_turns)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    for (unsigned i = 0; i < 20; i++) {
+        EXPECT_EQ(send(socket, framed(text(3000, 1))), 3004);
+        EXPECT_EQ(send(other, framed(text(3000, 2))), 3004);
+    }
+    auto messages = peer_reads_messages(ends, 40);
+    ASSERT_EQ(messages.size(), 40u);
+    unsigned changes = 0;
+    for (std::size_t i = 1; i < messages.size(); i++)
+        changes += messages[i] != messages[i - 1];
+    EXPECT_GE(changes, 10u);
+}
+
+} // namespace
