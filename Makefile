@@ -122,10 +122,17 @@ coverage:
 	@scripts/setup.sh host
 	@$(MAKE) $(jobs) --no-print-directory -f selftests/coverage.mk
 
-# Ours against the kernel's own RDS and raw TCP: what a message costs. Tables and JSON in build/bench.
-bench: modules-all
+# Ours against the kernel's own modules and raw TCP: what a message costs. Tables and JSON in build/bench.
+bench: bench-rds bench-kcm
+
+bench-programs: modules-all
 	@$(MAKE) --no-print-directory -C selftests/bench
+
+bench-rds: bench-programs
 	@scripts/bench/bench $(BENCH)
+
+bench-kcm: bench-programs
+	@scripts/bench/kcm $(BENCH_KCM)
 
 clean:
 	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
@@ -146,5 +153,5 @@ help:
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run lab lab-ready check check-debug sim fuzz coverage bench
+.PHONY: run lab lab-ready check check-debug sim fuzz coverage bench bench-programs bench-rds bench-kcm
 .DEFAULT_GOAL := all

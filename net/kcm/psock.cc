@@ -70,6 +70,7 @@ void Psock::detach(bool reset)
     const kapi_piece* unread = parser_.pieces(first);
     kapi_stream_give_back(stream_, unread, reset || was_cut());
     stream_ = nullptr;
+    mux->distributor.resume_next(); // which may have been our turn
 }
 
 void Psock::fail(int error, bool unreadable)
@@ -152,11 +153,10 @@ void Psock::resume_later(u64 delay_ns)
 
 void Psock::resume()
 {
-    if (receives()) {
+    if (receives())
         kapi_stream_resume(stream_);
-        // There may be room left, which others wait for.
-        mux->distributor.resume_next();
-    }
+    // There may be room left, which others wait for.
+    mux->distributor.resume_next();
     unref();
 }
 
@@ -224,7 +224,7 @@ void Psock::tell(kcm_abi_connection_stats& stats)
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
     stats = {.id = id, .rx_msgs = rx_msgs, .rx_bytes = rx_bytes, .tx_msgs = tx_msgs, .tx_bytes = tx_bytes,
              .tx_reserved = reserved, .rx_partial = partial(), .state = state, .error = error(),
-             .local_port = local.port, .remote_port = remote.port};
+             .local_port = local.port, .remote_port = remote.port, .local_addr = {}, .remote_addr = {}};
     kapi_copy(stats.local_addr, local.ip, sizeof(local.ip));
     kapi_copy(stats.remote_addr, remote.ip, sizeof(remote.ip));
 }

@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
@@ -152,29 +154,6 @@ static void serve(void)
 	}
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
-static uint64_t idle_ns(void)
-{
-	FILE *file = fopen("/proc/timer_list", "r");
-	unsigned long long sum = 0, one;
-	char line[256];
-
-	if (!file)
-		die("/proc/timer_list");
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, " .idle_sleeptime : %llu", &one) == 1)
-			sum += one;
-	fclose(file);
-	return sum;
-}
-
 struct packets {
 	unsigned long long sent, received;
 };
@@ -208,10 +187,6 @@ static void stuck(int signal)
 		_exit(1);
 	_exit(EXIT_STUCK);
 }
-
-// For scripts/bench/plugin.c: no-ops that it recognises.
-#define MARK_BEGIN() asm volatile("nopl 0x01484157(%%rax)" ::: "memory")
-#define MARK_END() asm volatile("nopl 0x02484157(%%rax)" ::: "memory")
 
 static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 {

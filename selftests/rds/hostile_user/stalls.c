@@ -5,59 +5,10 @@
  */
 #include "hostile.h"
 
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define PAGE 4096
-#define PAGES 3
-
-/* Three pages: the first and the last are there, the one in the middle stalls whoever touches it. */
-struct trap {
-	int fd;
-	char *memory;
-};
-
-static struct trap trap_new(void)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct trap t = { .fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK) };
-
-	NEED(t.fd >= 0 && ioctl(t.fd, UFFDIO_API, &api) == 0);
-	t.memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(t.memory != MAP_FAILED);
-	memset(t.memory, 1, PAGE);
-	memset(t.memory + 2 * PAGE, 3, PAGE);
-	reg.range = (struct uffdio_range){ (uintptr_t)t.memory + PAGE, PAGE };
-	NEED(ioctl(t.fd, UFFDIO_REGISTER, &reg) == 0);
-	return t;
-}
-
-/* Has somebody stepped in? */
-static bool trap_sprung(struct trap *t)
-{
-	struct uffd_msg msg;
-
-	return WAIT_UNTIL(SOON_MS, read(t->fd, &msg, sizeof(msg)) == sizeof(msg));
-}
-
-static void trap_release(struct trap *t)
-{
-	struct uffdio_zeropage zero = { .range = { (uintptr_t)t->memory + PAGE, PAGE } };
-
-	NEED(ioctl(t->fd, UFFDIO_ZEROPAGE, &zero) == 0);
-}
-
-static void trap_delete(struct trap *t)
-{
-	munmap(t->memory, PAGES * PAGE);
-	close(t->fd);
-}
+#include "trap.h"
 
 struct call {
 	int fd;
@@ -69,17 +20,17 @@ static long send_call(void *arg)
 {
 	struct call *c = arg;
 
-	return rds_send(c->fd, c->memory, PAGES * PAGE, &c->to, 0);
+	return rds_send(c->fd, c->memory, TRAP_SIZE, &c->to, 0);
 }
 
 static long receive_call(void *arg)
 {
 	struct call *c = arg;
 
-	return rds_recv(c->fd, c->memory, PAGES * PAGE, NULL, 0);
+	return rds_recv(c->fd, c->memory, TRAP_SIZE, NULL, 0);
 }
 
-static char buf[PAGES * PAGE];
+static char buf[TRAP_SIZE];
 
 static void sending(const char *where)
 {
@@ -95,9 +46,9 @@ static void sending(const char *where)
 	EXPECT_EQ(rds_recv_soon(fd, buf, sizeof(buf), NULL), 5, "stall: %s, and is received", where);
 	check(!task_finished(&t, 50), "stall: %s, the first one is still stalled", where);
 	trap_release(&trap);
-	check(task_finished(&t, SOON_MS) && task_join(&t) == PAGES * PAGE, "stall: %s, it goes on", where);
-	EXPECT_EQ(rds_recv_soon(fd, buf, sizeof(buf), NULL), PAGES * PAGE, "stall: %s, and arrives", where);
-	check(buf[PAGE - 1] == 1 && buf[PAGE] == 0 && buf[2 * PAGE] == 3, "stall: %s, with its content",
+	check(task_finished(&t, SOON_MS) && task_join(&t) == TRAP_SIZE, "stall: %s, it goes on", where);
+	EXPECT_EQ(rds_recv_soon(fd, buf, sizeof(buf), NULL), TRAP_SIZE, "stall: %s, and arrives", where);
+	check(buf[TRAP_PAGE - 1] == 1 && buf[TRAP_PAGE] == 0 && buf[2 * TRAP_PAGE] == 3, "stall: %s, with its content",
 	      where);
 	close(fd);
 	trap_delete(&trap);
@@ -113,17 +64,17 @@ static void receiving(const char *where)
 	struct task t;
 	int seen = 0;
 
-	NEED(rds_send(fd, buf, PAGES * PAGE, &self, 0) == PAGES * PAGE);
+	NEED(rds_send(fd, buf, TRAP_SIZE, &self, 0) == TRAP_SIZE);
 	task_start(&t, receive_call, &call);
 	NEED(trap_sprung(&trap));
 	NEED(rds_send(fd, "second", 6, &self, 0) == 6);
 	/* The other receiver gets the first message or the second, according to who had it. */
 	seen += rds_recv_soon(fd, buf, sizeof(buf), NULL);
-	check(seen == 6 || seen == PAGES * PAGE, "stall: %s, another receiver is not stalled", where);
+	check(seen == 6 || seen == TRAP_SIZE, "stall: %s, another receiver is not stalled", where);
 	trap_release(&trap);
 	check(task_finished(&t, SOON_MS), "stall: %s, the receiver goes on", where);
 	seen += task_join(&t);
-	EXPECT_EQ(seen, PAGES * PAGE + 6, "stall: %s, each message is received once", where);
+	EXPECT_EQ(seen, TRAP_SIZE + 6, "stall: %s, each message is received once", where);
 	EXPECT_ERRNO(rds_recv(fd, buf, 1, NULL, MSG_DONTWAIT), EAGAIN, "stall: %s, none is left", where);
 	close(fd);
 	trap_delete(&trap);
@@ -134,7 +85,7 @@ static long transport_call(void *arg)
 	struct call *c = arg;
 
 	/* The value lies half on the page before the trap. */
-	return setsockopt(c->fd, SOL_RDS, SO_RDS_TRANSPORT, c->memory + PAGE - 2, 4);
+	return setsockopt(c->fd, SOL_RDS, SO_RDS_TRANSPORT, c->memory + TRAP_PAGE - 2, 4);
 }
 
 static long connect_call(void *arg)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Messages in numbers. A stream is what one sender sends: a peer over its connection, or a KCM socket. Messages are
+ * numbered within it, and length and content follow from stream and number, so that a message tells what it should be.
+ *
+ * In mixed traffic lengths differ from message to message. The kernel's own cannot receive that (row message-start of
+ * the differences), so there all messages have one length and the parser program gives it without looking.
+ */
+#ifndef SELFTESTS_KCM_DATA_H
+#define SELFTESTS_KCM_DATA_H
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kcm.h"
+#include "ktap.h"
+#include "task.h"
+#include "util.h"
+
+#define MESSAGE_MAX 65000
+
+extern uint64_t data_seed;
+
+/** message_write - message @number of @stream; its length */
+size_t message_write(void *buf, bool mixed, uint32_t stream, uint32_t number);
+/** message_read - is it whole and what it should be? */
+bool message_read(const void *buf, ssize_t len, bool mixed, uint32_t *stream, uint32_t *number);
+/** message_parser - the program for such messages; never closed */
+int message_parser(bool mixed);
+
+/* What was received by whom; any number of threads may enter messages. */
+struct ledger {
+	bool mixed;
+	uint32_t streams, each, receivers;
+	uint8_t *seen; /* for each stream and number */
+	uint32_t *next; /* for each receiver and stream, the number after the last one */
+	uint32_t total, broken, doubled, misordered;
+	bool stop; /* nobody need wait for what is missing */
+};
+
+/** ledger_new - for @streams of @each messages and this many receivers */
+struct ledger *ledger_new(bool mixed, uint32_t streams, uint32_t each, uint32_t receivers);
+/** ledger_enter - a message as it was received; false when it is no message */
+bool ledger_enter(struct ledger *l, uint32_t receiver, const void *buf, ssize_t len);
+/** ledger_over - has everything come, or did somebody say stop, or is it late? */
+bool ledger_over(struct ledger *l);
+/** ledger_whole - has all of @stream come? */
+bool ledger_whole(struct ledger *l, uint32_t stream);
+/** ledger_sound - nothing broken, nothing doubled; notes what was */
+bool ledger_sound(struct ledger *l);
+/** ledger_complete - all messages have come, each once; notes what is missing */
+bool ledger_complete(struct ledger *l);
+void ledger_delete(struct ledger *l);
+
+/* The work of one thread: a task's argument. @who is a stream for writers and a receiver for readers. */
+struct worker {
+	int fd;
+	struct ledger *ledger;
+	uint32_t who;
+	struct task task;
+};
+
+/** peer_writes - a stream into a TCP connection, in writes that know no message's bounds */
+long peer_writes(void *worker);
+/** peer_gets - messages out of a TCP connection until the ledger is over or the connection is */
+long peer_gets(void *worker);
+/** kcm_writes - a stream through a KCM socket, by all ways that there are to send */
+long kcm_writes(void *worker);
+/** kcm_reads - messages from a KCM socket until the ledger is over */
+long kcm_reads(void *worker);
+
+/** workers_start - one task for each */
+void workers_start(struct worker *w, size_t count, long (*work)(void *worker));
+void workers_join(struct worker *w, size_t count);
+
+void data_crossing(bool mixed);
+void data_churn(bool mixed);
+void data_peers(bool mixed);
+void data_programs(void);
+void data_memory(void);
+
+#endif

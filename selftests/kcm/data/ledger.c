@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "data.h"
+
+struct ledger *ledger_new(bool mixed, uint32_t streams, uint32_t each, uint32_t receivers)
+{
+	struct ledger *l = calloc(1, sizeof(*l));
+
+	NEED(l);
+	*l = (struct ledger){ .mixed = mixed, .streams = streams, .each = each, .receivers = receivers };
+	l->seen = calloc(streams, each);
+	l->next = calloc((size_t)receivers * streams, sizeof(*l->next));
+	NEED(l->seen && l->next);
+	return l;
+}
+
+static void count(uint32_t *counter)
+{
+	__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* What stands at the front of something that is no message. */
+static void tell(const void *buf, ssize_t len)
+{
+	const uint8_t *byte = buf;
+	char text[3 * 16 + 1] = "";
+
+	for (ssize_t i = 0; i < 16 && i < len; i++)
+		sprintf(text + 3 * i, " %02x", byte[i]);
+	note("%zd bytes are no message of this traffic:%s", len, text);
+}
+
+bool ledger_enter(struct ledger *l, uint32_t receiver, const void *buf, ssize_t len)
+{
+	uint32_t stream, number, *next;
+
+	if (!message_read(buf, len, l->mixed, &stream, &number) || stream >= l->streams || number >= l->each) {
+		if (l->broken < 5)
+			tell(buf, len);
+		count(&l->broken);
+		return false;
+	}
+	if (__atomic_exchange_n(&l->seen[stream * l->each + number], 1, __ATOMIC_RELAXED))
+		count(&l->doubled);
+	next = &l->next[receiver * l->streams + stream];
+	if (number < *next)
+		count(&l->misordered);
+	*next = number + 1;
+	count(&l->total);
+	return true;
+}
+
+bool ledger_over(struct ledger *l)
+{
+	return __atomic_load_n(&l->total, __ATOMIC_RELAXED) >= l->streams * l->each ||
+	       __atomic_load_n(&l->stop, __ATOMIC_RELAXED);
+}
+
+bool ledger_whole(struct ledger *l, uint32_t stream)
+{
+	return !memchr(l->seen + stream * l->each, 0, l->each);
+}
+
+bool ledger_sound(struct ledger *l)
+{
+	if (l->broken || l->doubled)
+		note("%u broken, %u doubled", l->broken, l->doubled);
+	return !l->broken && !l->doubled;
+}
+
+bool ledger_complete(struct ledger *l)
+{
+	bool whole = ledger_sound(l);
+
+	for (uint32_t stream = 0; stream < l->streams; stream++) {
+		if (!ledger_whole(l, stream)) {
+			uint8_t *seen = l->seen + stream * l->each, *hole = memchr(seen, 0, l->each);
+
+			note("stream %u: the first message that is missing is %zu of %u", stream, (size_t)(hole - seen),
+			     l->each);
+			whole = false;
+		}
+	}
+	return whole;
+}
+
+void ledger_delete(struct ledger *l)
+{
+	free(l->seen);
+	free(l->next);
+	free(l);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Any value that a parser program can return: messages, silence, or an error of TCP's, and TCP is usable afterwards. */
+#include "data.h"
+
+#include <limits.h>
+
+#define BYTES 1000
+
+static char pattern[BYTES];
+
+/* Messages of @len bytes, one after the other, as many as there are in what was sent. */
+static bool splits(int kcm, size_t len)
+{
+	char buf[BYTES];
+
+	for (size_t at = 0; at + len <= BYTES; at += len)
+		if (kcm_recv_soon(kcm, buf, sizeof(buf), NULL) != (ssize_t)len || memcmp(buf, pattern + at, len))
+			return false;
+	return true;
+}
+
+static void returns(int value)
+{
+	int program = parser_constant(value);
+	struct rig r = rig_open(SOCK_DGRAM, program);
+	int limit = get_int(r.tcp, SOL_SOCKET, SO_RCVBUF);
+
+	close(program);
+	peer_send(r.peer, pattern, BYTES);
+	if (value > 0 && value <= limit)
+		check(splits(r.kcm, value) && !sock_error(r.tcp), "programs: %d gives messages of that length", value);
+	else if (value == 0)
+		check(stays_quiet(r.kcm) && !sock_error(r.tcp), "programs: 0 waits");
+	else
+		check(sock_error_soon(r.tcp) && stays_quiet(r.kcm), "programs: %d is an error", value);
+	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "programs: after %d it can be unattached", value);
+	check(send(r.tcp, "plain", 5, MSG_NOSIGNAL) == 5 && peer_reads(r.peer, (char[5]){ 0 }, 5) == 5,
+	      "programs: after %d TCP is usable", value);
+	rig_close(&r);
+}
+
+void data_programs(void)
+{
+	static const int values[] = { 0,    1,	   2,	   7,	  999,	  1000,	       1001,	  65536,       100000000,
+				      -1,   -2,	   -11,	   -22,	  -110,	  -133,	       -4095,	  -4096,       -100000,
+				      1 << 24, 1 << 30, INT_MAX, INT_MIN, INT_MIN + 1, INT_MAX - 3 };
+
+	pattern_fill(pattern, BYTES, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+		returns(values[i]);
+}

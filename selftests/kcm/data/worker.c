@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Threads that send and receive the messages of a ledger. */
+#include "data.h"
+
+#include <arpa/inet.h>
+#include <sys/uio.h>
+
+#define ROOM (4 * MESSAGE_MAX)
+#define BATCH 16
+
+static char *memory(size_t len)
+{
+	char *buf = malloc(len);
+
+	NEED(buf);
+	return buf;
+}
+
+static struct random random_of(const struct worker *w)
+{
+	return (struct random){ data_seed * 1000003 + w->who };
+}
+
+/* False when the connection is over. */
+static bool put(int fd, const char *buf, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = send(fd, buf + done, len - done, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return false;
+		done += n;
+	}
+	return true;
+}
+
+long peer_writes(void *worker)
+{
+	struct worker *w = worker;
+	struct random r = random_of(w);
+	char *buf = memory(ROOM);
+	size_t have = 0, part = 0;
+
+	for (uint32_t number = 0; number < w->ledger->each || have;) {
+		while (number < w->ledger->each && have + MESSAGE_MAX <= ROOM && random_below(&r, 30))
+			have += message_write(buf + have, w->ledger->mixed, w->who, number++);
+		part = number < w->ledger->each ? random_below(&r, have + 1) : have;
+		if (!put(w->fd, buf, part))
+			break;
+		memmove(buf, buf + part, have - part);
+		have -= part;
+	}
+	free(buf);
+	return 0;
+}
+
+/* Enter the whole messages at the front of @buf and give how many bytes they were; -1 when it is out of frame. */
+static ssize_t enter_whole(struct worker *w, const char *buf, size_t have)
+{
+	size_t done = 0;
+
+	while (have - done >= FRAME_HEADER) {
+		uint32_t header;
+		size_t len;
+
+		memcpy(&header, buf + done, FRAME_HEADER);
+		len = (size_t)ntohl(header) + FRAME_HEADER;
+		if (len > MESSAGE_MAX) {
+			note("the peer's stream is out of frame");
+			return -1;
+		}
+		if (have - done < len)
+			break;
+		if (!ledger_enter(w->ledger, w->who, buf + done, len))
+			return -1;
+		done += len;
+	}
+	return done;
+}
+
+long peer_gets(void *worker)
+{
+	struct worker *w = worker;
+	char *buf = memory(ROOM);
+	size_t have = 0;
+
+	while (!ledger_over(w->ledger)) {
+		ssize_t n, done;
+
+		if (!polled(w->fd, POLLIN, 100))
+			continue;
+		n = recv(w->fd, buf + have, ROOM - have, MSG_DONTWAIT);
+		if (n <= 0)
+			break;
+		have += n;
+		done = enter_whole(w, buf, have);
+		if (done < 0) {
+			__atomic_add_fetch(&w->ledger->broken, 1, __ATOMIC_RELAXED);
+			break;
+		}
+		memmove(buf, buf + done, have - done);
+		have -= done;
+	}
+	free(buf);
+	return have;
+}
+
+/* A batch of messages by sendmmsg(); how many were taken. */
+static uint32_t send_batch(struct worker *w, char *buf, uint32_t number, uint32_t batch)
+{
+	struct mmsghdr m[BATCH] = { 0 };
+	struct iovec io[BATCH];
+	int sent;
+
+	for (uint32_t i = 0; i < batch; i++) {
+		size_t len = message_write(buf, w->ledger->mixed, w->who, number + i);
+
+		io[i] = (struct iovec){ buf, len };
+		m[i].msg_hdr.msg_iov = &io[i];
+		m[i].msg_hdr.msg_iovlen = 1;
+		buf += len;
+	}
+	sent = sendmmsg(w->fd, m, batch, MSG_EOR);
+	return sent < 0 ? 0 : sent;
+}
+
+/* One message: at once, from two buffers, or in two calls. */
+static bool send_one(struct worker *w, char *buf, uint32_t number, struct random *r)
+{
+	size_t len = message_write(buf, w->ledger->mixed, w->who, number), part = 1 + random_below(r, len - 1);
+	struct iovec io[2] = { { buf, part }, { buf + part, len - part } };
+
+	switch (random_below(r, 3)) {
+	case 0:
+		return send(w->fd, buf, len, MSG_EOR) == (ssize_t)len;
+	case 1:
+		return writev(w->fd, io, 2) == (ssize_t)len;
+	default:
+		return send(w->fd, buf, part, MSG_MORE) == (ssize_t)part &&
+		       send(w->fd, buf + part, len - part, MSG_EOR) == (ssize_t)(len - part);
+	}
+}
+
+long kcm_writes(void *worker)
+{
+	struct worker *w = worker;
+	struct random r = random_of(w);
+	char *buf = memory((size_t)BATCH * MESSAGE_MAX);
+	uint32_t number = 0;
+
+	while (number < w->ledger->each && !ledger_over(w->ledger)) {
+		uint32_t batch = 1 + random_below(&r, BATCH);
+
+		uint32_t sent;
+
+		if (batch > w->ledger->each - number || random_below(&r, 2))
+			sent = send_one(w, buf, number, &r);
+		else
+			sent = send_batch(w, buf, number, batch);
+		if (!sent) {
+			note("stream %u: message %u cannot be sent (%s)", w->who, number, strerror(errno));
+			break;
+		}
+		number += sent;
+	}
+	free(buf);
+	return 0;
+}
+
+long kcm_reads(void *worker)
+{
+	struct worker *w = worker;
+	char *buf = memory(MESSAGE_MAX + 1);
+
+	while (!ledger_over(w->ledger)) {
+		int flags = MSG_DONTWAIT;
+		ssize_t n;
+
+		if (!polled(w->fd, POLLIN, 100))
+			continue;
+		n = kcm_recv(w->fd, buf, MESSAGE_MAX + 1, &flags);
+		/* It may have moved to another socket. The end of the last connection is told once, and the ledger judges. */
+		if (n >= 0)
+			ledger_enter(w->ledger, w->who, buf, n);
+		else
+			NEED(errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
+	}
+	free(buf);
+	return 0;
+}
+
+void workers_start(struct worker *w, size_t count, long (*work)(void *worker))
+{
+	for (size_t i = 0; i < count; i++)
+		task_start(&w[i].task, work, &w[i]);
+}
+
+void workers_join(struct worker *w, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		task_join(&w[i].task);
+}

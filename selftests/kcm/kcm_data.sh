@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=1 time=180 mem=768
+# files: build/selftests/kcm_data
+#
+# Thousands of messages of many sockets over many connections: nothing lost, doubled, cut or reordered, whatever sockets,
+# connections, peers and programs do meanwhile.
+
+load_suite kcm
+kcm_data --seed "$SEED"

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Memory that stalls whoever touches it, the kernel too, until it is released (userfaultfd). */
+#ifndef SELFTESTS_LIB_TRAP_H
+#define SELFTESTS_LIB_TRAP_H
+
+#include <stdbool.h>
+
+#define TRAP_PAGE 4096
+#define TRAP_SIZE (3 * TRAP_PAGE)
+
+/* Three pages: the first holds ones, the last threes, the one in the middle stalls and will hold zeros. */
+struct trap {
+	int fd;
+	char *memory;
+};
+
+struct trap trap_new(void);
+/** trap_sprung - has somebody stepped in, within SOON_MS? */
+bool trap_sprung(struct trap *t);
+void trap_release(struct trap *t);
+void trap_delete(struct trap *t);
+
+#endif
