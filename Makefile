@@ -89,17 +89,18 @@ check-debug:
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
-# Two virtual machines that talk over RDS, told as a story.
+# Two virtual machines that talk over RDS and over KCM, told as a story.
 MACHINES ?= a=6.1:ours b=6.1:ours
 machines = $(MACHINES:%=--host '%')
 
 run: lab-ready
-	@scripts/lab/lab run $(machines) selftests/rds/story.sh && echo 'It works: the modules carried all of it.' || \
+	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/kcm/story.sh && \
+		echo 'It works: the modules carried all of it.' || \
 		{ echo 'It does not work here; what happened stands above.' >&2; exit 1; }
 
 # The same two machines with a shell in each.
 lab: lab-ready
-	@scripts/lab/lab shell $(machines) $(patsubst %,--file build/static/%,rds-ping rds-info rds-stress)
+	@scripts/lab/lab shell $(machines) $(patsubst %,--file build/static/%,rds-ping rds-info rds-stress kcm-server kcm-client)
 
 # What those machines need, and no more. Two words of MACHINES' NAME=KERNEL:SUITE matter here.
 booted = $(sort $(foreach machine,$(MACHINES),$(word 2,$(subst :, ,$(subst =, ,$(machine))))))
@@ -122,10 +123,17 @@ coverage:
 	@scripts/setup.sh host
 	@$(MAKE) $(jobs) --no-print-directory -f selftests/coverage.mk
 
-# Ours against the kernel's own RDS and raw TCP: what a message costs. Tables and JSON in build/bench.
-bench: modules-all
+# Ours against the kernel's own modules and raw TCP: what a message costs. Tables and JSON in build/bench.
+bench: bench-rds bench-kcm
+
+bench-programs: modules-all
 	@$(MAKE) --no-print-directory -C selftests/bench
+
+bench-rds: bench-programs
 	@scripts/bench/bench $(BENCH)
+
+bench-kcm: bench-programs
+	@scripts/bench/kcm $(BENCH_KCM)
 
 clean:
 	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
@@ -135,7 +143,7 @@ help:
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
-	@echo 'make run              two virtual machines move data over RDS, told as a story'
+	@echo 'make run              two virtual machines move data over RDS and KCM, told as a story'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo "make check            all tests; ONLY='api interop/' runs those whose names hold one of these"
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
@@ -146,5 +154,5 @@ help:
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run lab lab-ready check check-debug sim fuzz coverage bench
+.PHONY: run lab lab-ready check check-debug sim fuzz coverage bench bench-programs bench-rds bench-kcm
 .DEFAULT_GOAL := all

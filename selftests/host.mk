@@ -19,11 +19,11 @@ FIRST ?= 1
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 15
 
-core := $(filter-out %/glue/%,$(wildcard $(top)/net/rds/*.cc $(top)/net/rds/tcp/*.cc))
+core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc kcm/*.cc)))
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.
-coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc rds_host.cc wire_peer.cc)
+coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc kcm_host.cc rds_host.cc wire_peer.cc)
 program := $(wildcard $(top)/selftests/sim/*.cc)
 fuzzers := $(wildcard $(top)/selftests/fuzz/*_fuzz.cc)
 

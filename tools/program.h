@@ -3,7 +3,7 @@
 #define HAWSER_TOOLS_PROGRAM_H
 
 /*
- * What the three programs have in common as programs: their exit statuses, how they complain, and the clock.
+ * What the programs have in common as programs: their exit statuses, how they complain, and the clock.
  */
 
 #include <stdint.h>

@@ -14,9 +14,11 @@ public:
     ~ReceivedBytes()
     {
         // Loops instead of recursing: a chain may be a thousand pieces long.
-        while (Chunk* chunk = first_) {
-            first_ = chunk->next();
-            dispose(chunk);
+        for (Chunk* chunk = first_; chunk;) {
+            Chunk* next = chunk->next();
+            if (chunk != &own_)
+                dispose(chunk);
+            chunk = next;
         }
     }
 
@@ -25,16 +27,15 @@ public:
     {
         if (size < keep_min)
             return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rx_copy(rx, offset + from, to, part); });
-        Own<Chunk> chunk(make<Chunk>(Alloc::atomic));
+        RxBuffer kept(kapi_rx_keep(rx, offset, size));
+        Chunk* chunk = kept ? unused_chunk() : nullptr;
         if (!chunk)
             return fail(KAPI_ENOMEM);
-        chunk->network.reset(kapi_rx_keep(rx, offset, size));
-        if (!chunk->network)
-            return fail(KAPI_ENOMEM);
-        chunk->piece.buffer = chunk->network.get();
+        chunk->piece.buffer = kept.get();
         chunk->piece.size = size;
-        usize cost = kapi_rxbuf_true_size(chunk->network.get()) + kapi_alloc_true_size(sizeof(Chunk));
-        add(chunk.release(), cost);
+        usize cost = kapi_rxbuf_true_size(kept.get()) + (chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)));
+        chunk->network = std::move(kept);
+        add(chunk, cost);
         return {};
     }
     // Takes a copy of size bytes, fewer than keep_min at a time being the use. Any context. ENOMEM: nothing was taken.
@@ -76,6 +77,8 @@ private:
         Chunk* next() const { return reinterpret_cast<Chunk*>(piece.next); }
     };
 
+    // The first piece needs no memory of its own. Null: there is none.
+    Chunk* unused_chunk() { return first_ ? make<Chunk>(Alloc::atomic) : &own_; }
     void add(Chunk* chunk, usize cost)
     {
         if (last_)
@@ -109,7 +112,8 @@ private:
         return {};
     }
 
-    Chunk* first_ = nullptr; // owned
+    Chunk own_;
+    Chunk* first_ = nullptr; // the chain is owned, own_ as a part of us
     Chunk* last_ = nullptr;
     usize true_size_ = 0;
 };

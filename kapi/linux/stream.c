@@ -57,15 +57,20 @@ static void on_data_ready(struct sock *sk)
 		kapi_stream_offer(stream);
 }
 
-/* Called for each acknowledgement, because SOCK_NOSPACE is left set. */
+/*
+ * Called for each acknowledgement as long as SOCK_NOSPACE is set: always on our own sockets, on a program's while
+ * something waits for room.
+ */
 static void tell_acked(struct kapi_stream *stream)
 {
 	u32 una = tcp_sk(stream->sk)->snd_una;
 
 	if (unlikely(stream->blocked)) {
-		if (sk_stream_is_writeable(stream->sk))
+		if (sk_stream_is_writeable(stream->sk)) {
 			stream->blocked = false;
-		else if (una - stream->una < BLOCKED_ACK_STEP)
+			if (stream->adopted)
+				clear_bit(SOCK_NOSPACE, &stream->sock->flags);
+		} else if (una - stream->una < BLOCKED_ACK_STEP)
 			return;
 	} else if (una == stream->una) {
 		return;
@@ -159,7 +164,8 @@ static void unmute(struct kapi_stream *stream, const struct kapi_stream_ops *ops
 	WRITE_ONCE(sk->sk_data_ready, on_data_ready);
 	WRITE_ONCE(sk->sk_state_change, on_state_change);
 	WRITE_ONCE(sk->sk_write_space, on_write_space);
-	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	if (!stream->adopted)
+		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
@@ -473,6 +479,7 @@ static unsigned int run_of(const struct kapi_segment *segments, unsigned int cou
 static void note_blocked(struct kapi_stream *stream)
 {
 	stream->blocked = true;
+	set_bit(SOCK_NOSPACE, &stream->sock->flags);
 	if (tcp_rtx_and_write_queues_empty(stream->sk) && stream->established && !stream->closed)
 		schedule_delayed_work(&stream->retry, RETRY_DELAY);
 }

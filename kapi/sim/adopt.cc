@@ -18,6 +18,15 @@ const ProgramSocket &adopted(const kapi_stream *stream, const char *call)
     return *stream->socket;
 }
 
+/** With the lock held. */
+void reset(Tcb &tcb)
+{
+    if (tcb.state != TcpState::established)
+        return;
+    tcb.reset_peer();
+    tcb.close(-KAPI_ECONNABORTED);
+}
+
 std::vector<unsigned char> bytes_of(const kapi_piece *first)
 {
     std::vector<unsigned char> bytes;
@@ -72,15 +81,22 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
         tcb.ops = {};
         if (!abort && !err) {
             tcb.put_back(bytes_of(first));
-        } else if (tcb.state == TcpState::established) {
-            tcb.reset_peer();
-            tcb.close(-KAPI_ECONNABORTED);
+        } else {
+            reset(tcb);
         }
         socket->adopted = false;
     }
     end_if_unused(*socket, abort || err);
     free_stream(stream);
     return err;
+}
+
+void kapi_stream_reset(struct kapi_stream *stream) noexcept
+{
+    enter_stream("kapi_stream_reset");
+    adopted(stream, "kapi_stream_reset");
+    Locked locked(*stream->tcb);
+    reset(*stream->tcb);
 }
 
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) noexcept

@@ -96,7 +96,7 @@ long try_to_write(ProgramSocket &socket, const unsigned char *from, std::size_t 
 
 } // namespace
 
-int program_socket(kapi_stream *stream)
+int program_socket(kapi_stream *stream, kapi_u32 rcvbuf)
 {
     enter_stream("program_socket");
     TcbRef tcb = stream->tcb;
@@ -105,6 +105,7 @@ int program_socket(kapi_stream *stream)
         tcb->attached = false;
         tcb->ops = {};
         tcb->of_program = true;
+        tcb->options.rcvbuf = rcvbuf;
         tcb->announce_window();
     }
     free_stream(stream);
@@ -134,12 +135,12 @@ kapi_listener *program_listen(kapi_net &net, const kapi_addr &addr)
     return kapi_listen(&net, &addr, 128, [](void *) {}, nullptr, &listener) ? nullptr : listener;
 }
 
-int program_accept(kapi_listener *listener)
+int program_accept(kapi_listener *listener, kapi_u32 rcvbuf)
 {
     kapi_stream *stream;
     for (Nap nap; kapi_accept(listener, &stream);)
         nap.take();
-    return program_socket(stream);
+    return program_socket(stream, rcvbuf);
 }
 
 void program_unlisten(kapi_listener *listener)

@@ -33,14 +33,14 @@ struct ProgramSocket {
 
 // What programs do, from a task of theirs. Descriptors are of the current machine.
 
-/** The stream, not attached, becomes a program's socket: the descriptor. */
-int program_socket(kapi_stream *stream);
+/** The stream, not attached, becomes a program's socket, with this SO_RCVBUF (0: the default): the descriptor. */
+int program_socket(kapi_stream *stream, kapi_u32 rcvbuf = 0);
 /** Connects and waits for it: the descriptor, or a negative errno. */
 int program_connect(kapi_net &net, const kapi_addr &local, const kapi_addr &remote);
 /** Listens; null when that fails. */
 kapi_listener *program_listen(kapi_net &net, const kapi_addr &addr);
-/** Waits for the next connection: its descriptor. */
-int program_accept(kapi_listener *listener);
+/** Waits for the next connection, which gets this SO_RCVBUF: its descriptor. */
+int program_accept(kapi_listener *listener, kapi_u32 rcvbuf = 0);
 void program_unlisten(kapi_listener *listener);
 /** A socket that is none of TCP. */
 int program_other_socket();

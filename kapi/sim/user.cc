@@ -32,6 +32,17 @@ bool touch(const kapi_msg &msg, std::size_t size)
 
 } // namespace
 
+kapi_msg make_msg(const void *data, std::size_t size, const Trouble &trouble)
+{
+    kapi_msg msg{};
+    msg.memory = static_cast<unsigned char *>(const_cast<void *>(data));
+    msg.size = size;
+    msg.fault_at = trouble.fault_at;
+    msg.stall_at = trouble.stall_at;
+    msg.stall_ns = trouble.stall_ns;
+    return msg;
+}
+
 kapi_sk *make_sk(kapi_net &net)
 {
     static kapi_u64 inode = 1000;

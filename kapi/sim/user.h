@@ -73,6 +73,14 @@ private:
     std::vector<kapi_waiter *> watches_;
 };
 
+/** What goes wrong with a program's memory in a call: a byte faults, or takes its time. */
+struct Trouble {
+    std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
+    std::uint64_t stall_ns = 0;
+};
+/** The message argument of a call that gives, or gets, these bytes. */
+kapi_msg make_msg(const void *data, std::size_t size, const Trouble &trouble);
+
 /** A socket on the current node, with one reference for its file; it holds its namespace. */
 kapi_sk *make_sk(kapi_net &net);
 

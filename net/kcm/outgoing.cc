@@ -6,18 +6,21 @@
 
 namespace kcm {
 
-Outgoing::Outgoing(Pages pages, Ref<Psock> to)
-    : wanted(std::move(to)), pages_(std::move(pages)), own_length_(static_cast<u32>(kapi_pages_length(pages_.get()))),
-      length_(own_length_)
+Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wanted)
 {
-}
-
-Result<Ref<Outgoing>> Outgoing::create(Pages pages, Ref<Psock> wanted)
-{
-    auto* message = make<Outgoing>(Alloc::sleep, std::move(pages), std::move(wanted));
-    if (!message)
+    bool inlined = size <= inline_max;
+    auto* made = make_with_tail<Outgoing>(Alloc::sleep, inlined ? size : 0, size, std::move(wanted));
+    if (!made)
         return fail(KAPI_ENOMEM);
-    return Ref<Outgoing>::adopt(message);
+    auto message = Ref<Outgoing>::adopt(made);
+    if (inlined) {
+        TRY(check(kapi_msg_copy_in(msg, message->inline_bytes(), size)));
+    } else {
+        kapi_pages* pages;
+        TRY(check(kapi_pages_from_msg(msg, size, &pages)));
+        message->pages_.reset(pages);
+    }
+    return message;
 }
 
 // Loops instead of recursing: a message may have many parts.
@@ -39,6 +42,14 @@ void Outgoing::append(Ref<Outgoing> part)
     last_ = added;
 }
 
+unsigned Outgoing::fill_own(u32 skip, kapi_segment* segments, unsigned count) const
+{
+    if (pages_)
+        return kapi_pages_segments(pages_.get(), skip, segments, count);
+    segments[0] = {inline_bytes() + skip, nullptr, 0, own_length_ - skip};
+    return 1;
+}
+
 Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
 {
     Filled filled{0, 0};
@@ -48,7 +59,7 @@ Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
             skip -= part->own_length_;
             continue;
         }
-        unsigned got = kapi_pages_segments(part->pages_.get(), skip, segments + filled.segments, count - filled.segments);
+        unsigned got = part->fill_own(skip, segments + filled.segments, count - filled.segments);
         for (unsigned i = 0; i < got; i++)
             filled.bytes += segments[filled.segments + i].length;
         filled.segments += got;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // A message being sent, or built from several calls. Its bytes were copied from the user once, into pages that TCP gets
-// by reference.
+// by reference; of few bytes TCP makes a copy of its own, which costs less than a page's references.
 #pragma once
 
 #include "psock.h"
@@ -13,8 +13,8 @@ struct ToSend; // list tag: a socket's send queue
 
 class Outgoing : public RefCounted<Outgoing>, public ListNode<ToSend> {
 public:
-    // Of a call's pages, with the connection it has to take (null: any). Sleeps. ENOMEM.
-    static Result<Ref<Outgoing>> create(Pages pages, Ref<Psock> wanted);
+    // With the next size bytes of msg, and the connection it has to take (null: any). Sleeps. ENOMEM, EFAULT.
+    static Result<Ref<Outgoing>> create(kapi_msg* msg, u32 size, Ref<Psock> wanted);
     static void destroy(Outgoing* message);
 
     // The message goes on with what part has.
@@ -31,11 +31,14 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Outgoing(Pages pages, Ref<Psock> to);
+    static constexpr u32 inline_max = 256;
+    Outgoing(u32 size, Ref<Psock> to) : wanted(std::move(to)), own_length_(size), length_(size) {}
     ~Outgoing() = default;
+    u8* inline_bytes() const { return reinterpret_cast<u8*>(const_cast<Outgoing*>(this) + 1); }
+    unsigned fill_own(u32 skip, kapi_segment* segments, unsigned count) const;
 
-    Pages pages_;
-    u32 own_length_;     // of pages_
+    Pages pages_;        // null: the bytes stand behind us
+    const u32 own_length_; // of this part
     u32 length_;         // with all parts
     Ref<Outgoing> next_; // part
     Outgoing* last_ = this;

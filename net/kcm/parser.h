@@ -41,6 +41,7 @@ public:
     // Bytes of the message that is not whole.
     u32 partial() const { return head_size_ + (partial_ ? partial_->total() - partial_->left() : 0); }
     u32 needed() const { return partial_ ? partial_->left() : 0; } // bytes that are missing; 0: unknown
+    u64 sequence() const { return sequence_; } // messages that were whole
     // They, to be given back; see Bundle::pieces(). Nobody is in feed().
     const kapi_piece* pieces(kapi_piece& first) const;
     u64 needed_more() const { return needed_more_.load_relaxed(); }

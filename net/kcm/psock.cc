@@ -70,6 +70,7 @@ void Psock::detach(bool reset)
     const kapi_piece* unread = parser_.pieces(first);
     kapi_stream_give_back(stream_, unread, reset || was_cut());
     stream_ = nullptr;
+    mux->distributor.resume_next(); // which may have been our turn
 }
 
 void Psock::fail(int error, bool unreadable)
@@ -133,7 +134,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
         wakes_ = nullptr;
     }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
-    watch_assembly();
+    watch_assembly(outcome.stop == Parser::Stop::blocked);
     if (outcome.stop == Parser::Stop::error) {
         fail(outcome.error, true);
     } else if (outcome.stop == Parser::Stop::memory) {
@@ -152,26 +153,26 @@ void Psock::resume_later(u64 delay_ns)
 
 void Psock::resume()
 {
-    if (receives()) {
+    if (receives())
         kapi_stream_resume(stream_);
-        // There may be room left, which others wait for.
-        mux->distributor.resume_next();
-    }
+    // There may be room left, which others wait for.
+    mux->distributor.resume_next();
     unref();
 }
 
-// A message has to be whole within SO_RCVTIMEO of its first byte.
-void Psock::watch_assembly()
+// A message has to be whole within SO_RCVTIMEO of its first byte, unless it is we who do not read the rest.
+void Psock::watch_assembly(bool blocked)
 {
     u32 partial = parser_.partial();
     partial_bytes_.store_relaxed(partial);
     needed_bytes_.store_relaxed(parser_.needed());
-    if (!partial) {
+    if (!partial || blocked) {
         assembly_since_ns_.store_relaxed(0);
         return;
     }
     u64 timeout = kapi_stream_rcvtimeo_ns(stream_);
-    if (assembly_since_ns_.load_relaxed() == 0)
+    bool another = std::exchange(assembled_, parser_.sequence()) != parser_.sequence();
+    if (another || assembly_since_ns_.load_relaxed() == 0)
         assembly_since_ns_.store_relaxed(kapi_now_ns());
     if (timeout == KAPI_FOREVER)
         return;
@@ -224,7 +225,7 @@ void Psock::tell(kcm_abi_connection_stats& stats)
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
     stats = {.id = id, .rx_msgs = rx_msgs, .rx_bytes = rx_bytes, .tx_msgs = tx_msgs, .tx_bytes = tx_bytes,
              .tx_reserved = reserved, .rx_partial = partial(), .state = state, .error = error(),
-             .local_port = local.port, .remote_port = remote.port};
+             .local_port = local.port, .remote_port = remote.port, .local_addr = {}, .remote_addr = {}};
     kapi_copy(stats.local_addr, local.ip, sizeof(local.ip));
     kapi_copy(stats.remote_addr, remote.ip, sizeof(remote.ip));
 }

@@ -81,7 +81,7 @@ private:
     static void event(void* context, kapi_stream_event event, int error);
     usize receive(kapi_rx* offer, usize length);
     void count_error(int error);
-    void watch_assembly();
+    void watch_assembly(bool blocked);
     void resume();
     void check_assembly();
     static const kapi_stream_ops stream_ops;
@@ -96,6 +96,7 @@ private:
     Atomic<u32> reset_{0};
     Atomic<u32> room_expected_{0};
     Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
+    u64 assembled_ = 0;             // in rx(): the message that was watched last
     Atomic<u64> assembly_since_ns_{0}; // a message is not whole since; 0: none is
     Work<Psock, &Psock::resume> resume_work_;
     Work<Psock, &Psock::check_assembly> assembly_work_;

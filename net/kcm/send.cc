@@ -42,30 +42,23 @@ Result<Socket::Addressed> Socket::parse_control(const kcm_send& send)
     return addressed;
 }
 
+// The message goes on that is being built, or there is room for another one.
+bool Socket::may_add()
+{
+    Guard guard(send_lock_);
+    return building_ || has_room();
+}
+
 Result<> Socket::wait_for_room(bool may_wait, u64 deadline_ns)
 {
-    bool held;
-    {
-        Guard guard(send_lock_);
-        if (building_ || has_room()) [[likely]]
-            return {};
-        held = ready_ != queued_;
-    }
     // What is held for the rest of a batch would fill the buffer for ever.
-    if (held)
-        go();
-    auto may_go_on = [&] {
-        Guard guard(send_lock_);
-        return building_ || has_room();
-    };
-    if (may_go_on())
+    go();
+    if (may_add())
         return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    TRY(waiters.wait_until(deadline_ns, [&] { return may_go_on() || kapi_sk_has_error(sk); }));
-    if (kapi_sk_has_error(sk))
-        TRY(check(kapi_sk_take_error(sk)));
-    return {};
+    TRY(waiters.wait_until(deadline_ns, [&] { return may_add() || kapi_sk_has_error(sk); }));
+    return check(kapi_sk_take_error(sk));
 }
 
 void Socket::complete()
@@ -74,12 +67,14 @@ void Socket::complete()
     queued_++;
 }
 
-// Adds to the message that is being built, or begins one.
-Result<> Socket::add(Ref<Outgoing> part, bool ends)
+// Adds to the message that is being built, or begins one. False: there is no room.
+Result<bool> Socket::add(Ref<Outgoing>& part, bool ends, bool goes)
 {
     Guard guard(send_lock_);
     if (building_ && u64{building_->length()} + part->length() > max_outgoing)
         return fail(KAPI_EMSGSIZE);
+    if (!building_ && !has_room())
+        return false;
     queued_bytes_ += part->length();
     if (building_)
         building_->append(std::move(part));
@@ -87,7 +82,29 @@ Result<> Socket::add(Ref<Outgoing> part, bool ends)
         building_ = std::move(part);
     if (ends)
         complete();
-    return {};
+    if (goes)
+        ready_ = queued_;
+    return true;
+}
+
+// As add(), once there is room.
+Result<> Socket::add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send)
+{
+    bool goes = !(send.flags & KCM_ABI_MSG_BATCH);
+    if (TRY(add(part, ends, goes))) [[likely]]
+        return {};
+    bool may_wait = !(send.flags & KCM_ABI_MSG_DONTWAIT);
+    u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
+    u64 deadline = deadline_after(timeout);
+    Result<> room;
+    while (room && !TRY(add(part, ends, goes)))
+        room = wait_for_room(may_wait, deadline);
+    if (room)
+        return {};
+    int error = room.error().code();
+    if (error == KAPI_ETIMEDOUT)
+        return fail(KAPI_EAGAIN);
+    return fail(error == KAPI_EINTR && timeout == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
 }
 
 // Everything that is queued may go.
@@ -104,7 +121,9 @@ Result<u32> Socket::send(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
     bool ends = by_more ? !(send.flags & KCM_ABI_MSG_MORE) : (send.flags & KCM_ABI_MSG_EOR) != 0;
-    auto addressed = TRY(parse_control(send));
+    Addressed addressed;
+    if (send.control_length)
+        addressed = TRY(parse_control(send));
     Ref<Psock> wanted;
     if (addressed.given) {
         wanted = mux->find(addressed.id);
@@ -116,27 +135,20 @@ Result<u32> Socket::send(const kcm_send& send)
         return fail(KAPI_EMSGSIZE);
     if (send.size) {
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
-        kapi_pages* copied;
-        TRY(check(kapi_pages_from_msg(send.msg, send.size, &copied)));
-        Ref<Outgoing> part = TRY(Outgoing::create(Pages(copied), std::move(wanted)));
-        bool may_wait = !(send.flags & KCM_ABI_MSG_DONTWAIT);
-        u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
-        auto room = wait_for_room(may_wait, deadline_after(timeout));
-        if (!room) {
-            int error = room.error().code();
-            if (error == KAPI_ETIMEDOUT)
-                return fail(KAPI_EAGAIN);
-            return fail(error == KAPI_EINTR && timeout == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
-        }
-        TRY(add(std::move(part), ends));
-    } else if (ends) {
+        Ref<Outgoing> part = TRY(Outgoing::create(send.msg, static_cast<u32>(send.size), std::move(wanted)));
+        TRY(add_when_room(std::move(part), ends, send));
+        if (!(send.flags & KCM_ABI_MSG_BATCH))
+            transmit();
+        return static_cast<u32>(send.size);
+    }
+    if (ends) {
         Guard guard(send_lock_);
         if (building_)
             complete();
     }
     if (!(send.flags & KCM_ABI_MSG_BATCH))
         go();
-    return static_cast<u32>(send.size);
+    return 0;
 }
 
 void Socket::send_limit_changed()

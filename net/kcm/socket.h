@@ -10,7 +10,7 @@
 
 namespace kcm {
 
-struct SendLock { static constexpr const char* name = "kcm send"; static constexpr unsigned rank = 50; };
+struct SendLock { static constexpr const char* name = "kcm send"; static constexpr unsigned rank = 35; };
 
 class Socket : Pinned, public ListNode<Members>, public ListNode<Receiver>, public ListNode<WantsToSend> {
 public:
@@ -66,7 +66,9 @@ private:
     static Result<Addressed> parse_control(const kcm_send& send);
     Result<> wait_for_room(bool may_wait, u64 deadline_ns);
     bool has_room() HW_REQUIRES(send_lock_) { return queued_bytes_ < kapi_sk_sndbuf(sk); }
-    Result<> add(Ref<Outgoing> part, bool ends);
+    bool may_add();
+    Result<bool> add(Ref<Outgoing>& part, bool ends, bool goes);
+    Result<> add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send);
     void complete() HW_REQUIRES(send_lock_);
     void go();
     // transmit.cc
@@ -74,14 +76,15 @@ private:
     void transmit_in_work();
     void transmit_all();
     bool transmit_batch();
-    Result<bool> have_connection(Outgoing& message);
     struct Batch;
-    void collect(Batch& batch);
-    void account(u32 bytes);
+    enum class Step { done, wait, let_go, drop, refuse, send };
+    Step prepare(Batch& batch);
+    void collect(Batch& batch) HW_REQUIRES(send_lock_);
+    bool send_batch(Batch& batch);
+    bool account(u32 bytes);
     void drop_head();
     void connection_lost();
     void let_go();
-    Ref<Outgoing> head();
     void finish();
     void give_up();
     // receive.cc

@@ -38,7 +38,7 @@ struct Socket::Batch {
     }
     static bool is_continued(const kapi_segment& a, const kapi_segment& b)
     {
-        return a.page == b.page && a.offset + a.length == b.offset;
+        return a.page && a.page == b.page && a.offset + a.length == b.offset;
     }
 };
 
@@ -84,32 +84,9 @@ void Socket::transmit_all()
         finish();
 }
 
-Ref<Outgoing> Socket::head()
-{
-    Guard guard(send_lock_);
-    return ready_ ? Ref<Outgoing>::share(*queue_.front()) : Ref<Outgoing>();
-}
-
-// Sees to it that psock_ is one that message may take. False: none is free now, or it is busy.
-Result<bool> Socket::have_connection(Outgoing& message)
-{
-    if (psock_ && message.wanted && message.wanted.get() != psock_.get() && message.sent == 0)
-        let_go();
-    if (psock_)
-        return true;
-    Ref<Psock> taken = TRY(mux->reservations.take(*this, message.wanted.get()));
-    if (taken && message.wanted && taken.get() != message.wanted.get()) {
-        mux->reservations.give_back(*taken); // was granted for a message that is gone
-        return have_connection(message);
-    }
-    psock_ = std::move(taken);
-    return static_cast<bool>(psock_);
-}
-
 // The messages from the first on that may take this connection, as far as they fit.
 void Socket::collect(Batch& batch)
 {
-    Guard guard(send_lock_);
     unsigned seen = 0;
     for (Outgoing* m = queue_.front(); m && seen < ready_; m = queue_.next(*m), seen++) {
         if (m->wanted && m->wanted.get() != psock_.get())
@@ -121,11 +98,35 @@ void Socket::collect(Batch& batch)
     }
 }
 
-// TCP took so many more bytes.
-void Socket::account(u32 bytes)
+// Finds what is to be done next, and for sending a connection and what goes.
+Socket::Step Socket::prepare(Batch& batch)
+{
+    Guard guard(send_lock_);
+    if (!ready_)
+        return Step::done;
+    Outgoing& first = *queue_.front();
+    if (given_up_.load_acquire() && first.sent == 0)
+        return Step::drop;
+    if (!psock_) {
+        auto taken = mux->reservations.take(*this, first.wanted.get());
+        if (!taken)
+            return Step::refuse;
+        psock_ = std::move(*taken);
+        if (!psock_)
+            return Step::wait;
+    }
+    // It may have been granted for a message that is gone.
+    if (first.wanted && first.wanted.get() != psock_.get() && first.sent == 0)
+        return Step::let_go;
+    collect(batch);
+    return Step::send;
+}
+
+// TCP took so many more bytes. False: nothing else may go.
+bool Socket::account(u32 bytes)
 {
     RefList<Outgoing, ToSend> done;
-    bool room;
+    bool room, more;
     {
         Guard guard(send_lock_);
         queued_bytes_ -= bytes;
@@ -145,10 +146,12 @@ void Socket::account(u32 bytes)
             psock_->tx_msgs.add(1);
         }
         room = has_room();
+        more = ready_ != 0;
     }
     done.clear();
     if (room)
         waiters.wake(KAPI_OUT | KAPI_WRNORM);
+    return more;
 }
 
 void Socket::let_go()
@@ -197,27 +200,38 @@ void Socket::drop_head()
     waiters.wake(KAPI_OUT | KAPI_WRNORM);
 }
 
-// Sends what one call to TCP can take. False: there is nothing more to do now.
+// Does one step. False: there is nothing more to do now.
 bool Socket::transmit_batch()
 {
-    Ref<Outgoing> first = head();
-    if (!first) {
+    HW_UNINITIALIZED Batch batch;
+    batch.count = batch.bytes = 0;
+    batch.more = false;
+    switch (prepare(batch)) {
+    case Step::done:
         let_go();
         return false;
-    }
-    if (given_up_.load_acquire() && first->sent == 0) {
+    case Step::wait:
+        return false;
+    case Step::let_go:
+        let_go();
+        return true;
+    case Step::drop:
         let_go();
         drop_head();
         return true;
-    }
-    auto connected = have_connection(*first);
-    if (!connected) {
+    case Step::refuse:
         drop_head();
-        report(connected.error().code());
+        report(KAPI_ENOTCONN);
         return true;
+    case Step::send:
+        return send_batch(batch);
     }
-    if (!*connected)
-        return false;
+    return false;
+}
+
+// Sends what one call to TCP can take.
+bool Socket::send_batch(Batch& batch)
+{
     Psock& psock = *psock_;
     if (psock.failed()) {
         connection_lost();
@@ -227,17 +241,13 @@ bool Socket::transmit_batch()
         psock.fail(KAPI_ECONNABORTED);
         return true;
     }
-    HW_UNINITIALIZED Batch batch;
-    batch.count = batch.bytes = 0;
-    batch.more = false;
-    collect(batch);
     u32 end;
     s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more, &end);
     if (taken < 0) {
         psock.fail(static_cast<int>(-taken));
         return true;
     }
-    account(static_cast<u32>(taken));
+    bool more = account(static_cast<u32>(taken));
     if (taken < batch.bytes) {
         // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
         if (psock.expects_room() && taken == 0)
@@ -246,9 +256,9 @@ bool Socket::transmit_batch()
         return true;
     }
     psock.expect_room(false);
-    if (mux->reservations.contended() || !mux->reservations.usable(psock))
+    if (!more || mux->reservations.contended() || !mux->reservations.usable(psock))
         let_go();
-    return true;
+    return more;
 }
 
 } // namespace kcm

@@ -188,10 +188,6 @@ static void stuck(int signal)
 	_exit(EXIT_STUCK);
 }
 
-// For scripts/bench/plugin.c: no-ops that it recognises.
-#define MARK_BEGIN() asm volatile("nopl 0x01484157(%%rax)" ::: "memory")
-#define MARK_END() asm volatile("nopl 0x02484157(%%rax)" ::: "memory")
-
 static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 {
 	struct order warm = { RR, cell->size, WARM_UP };

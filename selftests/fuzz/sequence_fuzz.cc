@@ -18,6 +18,7 @@
 #include "net/rds/wire.h"
 #include "selftests/sim/inspect.h"
 #include "selftests/sim/rds_host.h"
+#include "selftests/sim/wire_peer.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t *data, std::size_t size, std::size_t max_size);
 
@@ -26,128 +27,37 @@ namespace {
 using Step = std::array<std::uint8_t, 8>;
 constexpr std::size_t kMaxSteps = 64;
 constexpr unsigned kStreams = 8, kSockets = 3;
-constexpr std::size_t kMostWaiting = 8 << 20;
 constexpr kapi_u16 kRdsPort = 16385, kPeersPort = 500, kLastPort = 777;
 
-/** One stream of the peer. It hears headers, and reads only when it likes. */
-class Wire {
-public:
-    explicit Wire(sim::Node &node) : node_(node) {}
-    ~Wire() { close(true); }
-    Wire(const Wire &) = delete;
-    Wire &operator=(const Wire &) = delete;
+/** One stream of the peer, and what was heard on it since it began. */
+struct Wire {
+    explicit Wire(sim::Node &node) : stream(node) {}
 
-    void connect(const kapi_addr &from, const kapi_addr &to)
+    void begin()
     {
-        close(true);
-        sim::NodeScope scope(node_);
-        kapi_stream_options options{};
-        if (kapi_stream_connect(&node_.initial_net(), &from, &to, &options, &kOps, this, &stream_) != 0)
-            stream_ = nullptr;
+        stream.deaf = false;
+        probes = answers = texts = 0;
     }
-    void adopt(kapi_stream *stream)
+    void count_heard()
     {
-        close(true);
-        sim::NodeScope scope(node_);
-        stream_ = stream;
-        kapi_stream_options options{};
-        kapi_stream_attach(stream_, &options, &kOps, this);
-    }
-    void close(bool abort)
-    {
-        sim::NodeScope scope(node_);
-        if (stream_)
-            kapi_stream_close(std::exchange(stream_, nullptr), abort);
-        bytes_.clear();
-        out_.clear();
-        probes_ = answers_ = texts_ = 0;
-        is_gone_ = is_deaf_ = false;
-    }
-    bool usable() const { return stream_ && !is_gone_; }
-    void read(bool on)
-    {
-        is_deaf_ = !on;
-        sim::NodeScope scope(node_);
-        if (on && stream_)
-            kapi_stream_resume(stream_);
-    }
-    void send(const void *bytes, std::size_t size)
-    {
-        if (usable() && out_.size() < kMostWaiting)
-            out_.append(static_cast<const char *>(bytes), size);
-        flush();
-    }
-    bool has_more() const { return usable() && !out_.empty(); }
-    /** Gives the stream what it takes now. */
-    void flush()
-    {
-        kapi_segment segment{out_.data(), nullptr, 0, static_cast<kapi_u32>(out_.size())};
-        kapi_u32 end;
-        if (!usable() || out_.empty())
-            return;
-        sim::NodeScope scope(node_);
-        kapi_s64 taken = kapi_stream_send(stream_, &segment, 1, 0, &end);
-        if (taken < 0)
-            is_gone_ = true;
-        else
-            out_.erase(0, static_cast<std::size_t>(taken));
+        for (const WireStream::Heard &heard : stream.take()) {
+            auto kind = rds::classify(heard.header);
+            if (!kind)
+                sim::world().fail("heard what no peer sends");
+            probes += *kind == rds::MessageKind::probe;
+            answers += *kind == rds::MessageKind::probe_reply;
+            texts += kapi_u16{heard.header.dport} == kLastPort;
+        }
     }
     void send(const rds::Header &header, const std::string &payload)
     {
         std::string all(reinterpret_cast<const char *>(&header), sizeof(header));
         all += payload;
-        send(all.data(), all.size());
+        stream.queue(all.data(), all.size());
     }
 
-    // What was heard since it was connected, and not taken.
-    unsigned take_probes() { return std::exchange(probes_, 0); }
-    unsigned answers() const { return answers_; }
-    unsigned texts() const { return texts_; }
-
-private:
-    static const kapi_stream_ops kOps;
-    void parse()
-    {
-        rds::Header header;
-        while (bytes_.size() >= sizeof(header)) {
-            std::memcpy(&header, bytes_.data(), sizeof(header));
-            if (bytes_.size() < sizeof(header) + header.length)
-                return;
-            auto kind = rds::classify(header);
-            if (!kind)
-                sim::world().fail("heard what no peer sends");
-            probes_ += *kind == rds::MessageKind::probe;
-            answers_ += *kind == rds::MessageKind::probe_reply;
-            texts_ += kapi_u16{header.dport} == kLastPort;
-            bytes_.erase(0, sizeof(header) + header.length);
-        }
-    }
-
-    sim::Node &node_;
-    kapi_stream *stream_ = nullptr;
-    bool is_gone_ = false, is_deaf_ = false;
-    unsigned probes_ = 0, answers_ = 0, texts_ = 0;
-    std::string bytes_; // received, not parsed yet
-    std::string out_;   // to be sent when there is room
-};
-
-const kapi_stream_ops Wire::kOps{
-    .rx =
-        [](void *context, kapi_rx *rx, kapi_size length) -> kapi_size {
-            Wire &self = *static_cast<Wire *>(context);
-            if (self.is_deaf_)
-                return 0;
-            std::size_t before = self.bytes_.size();
-            self.bytes_.resize(before + length);
-            kapi_rx_copy(rx, 0, self.bytes_.data() + before, length);
-            self.parse();
-            return length;
-        },
-    .acked = [](void *, kapi_u32) {},
-    .event =
-        [](void *context, kapi_stream_event event, int) {
-            static_cast<Wire *>(context)->is_gone_ |= event != KAPI_STREAM_ESTABLISHED;
-        },
+    WireStream stream;
+    unsigned probes = 0, answers = 0, texts = 0; // probes: not answered yet
 };
 
 /** Both machines, and what a step does to them. */
@@ -182,6 +92,7 @@ private:
     void reload();
     void open(RdsSocket &socket, kapi_u16 port);
     void behave();
+    void connect(Wire &wire, unsigned path);
     void shake_hands(Wire &wire, unsigned path);
     bool heard(RdsSocket &socket);
 
@@ -220,8 +131,18 @@ void Course::accept_all()
     while (kapi_accept(listener_, &stream) == 0) {
         kapi_addr local, remote;
         kapi_stream_addrs(stream, &local, &remote);
-        wires_[remote.port % kStreams]->adopt(stream);
+        Wire &wire = *wires_[remote.port % kStreams];
+        wire.begin();
+        wire.stream.adopt(stream);
     }
+}
+
+/** From a port of its own, which tells the path. */
+void Course::connect(Wire &wire, unsigned path)
+{
+    next_port_ = static_cast<kapi_u16>(next_port_ + 8);
+    wire.begin();
+    wire.stream.start(at(peers_, static_cast<kapi_u16>(next_port_ + path)), at(own_, kRdsPort));
 }
 
 rds::Header header_of(const Step &step, kapi_u64 sequence, kapi_u32 length)
@@ -239,15 +160,14 @@ void Course::step_of_peer(const Step &step)
 {
     Wire &wire = *wires_[step[1] % kStreams];
     kapi_u64 &sequence = sequence_[step[1] % kStreams];
-    kapi_u16 port = next_port_ = static_cast<kapi_u16>(next_port_ + 8);
     accept_all();
     switch (step[0] / 4 % 10) {
     case 0:
-        wire.connect(at(peers_, static_cast<kapi_u16>(port + step[2] % 8)), at(own_, kRdsPort));
+        connect(wire, step[2] % kStreams);
         sequence = step[3] % 4 ? 0 : sequence;
         return;
     case 1:
-        return wire.close(step[2] % 2);
+        return wire.stream.close(step[2] % 2);
     case 2: { // a handshake of one of ours, with any names
         rds::Header header{};
         bool is_reply = step[2] % 2;
@@ -284,7 +204,7 @@ void Course::step_of_peer(const Step &step)
         return wire.send(header, std::string(header.length, static_cast<char>(step[3])));
     }
     case 7:
-        return wire.send(step.data() + 2, 1 + step[1] % 6);
+        return wire.stream.queue(step.data() + 2, 1 + step[1] % 6);
     case 8: { // any header
         rds::Header header = header_of(step, sequence, step[7] % 4 ? 0 : step[2] << 16 | step[3] << 8);
         header.flags = step[5];
@@ -292,7 +212,8 @@ void Course::step_of_peer(const Step &step)
         return wire.send(header, "");
     }
     default:
-        return wire.read(step[2] % 2);
+        wire.stream.deaf = true;
+        return step[2] % 2 ? wire.stream.hear() : void();
     }
 }
 
@@ -410,12 +331,12 @@ void Course::step_of_world(const Step &step)
 /** Time passes, in which the peer's streams take what is left to be sent. */
 void Course::pause(std::uint64_t length_ns)
 {
-    auto wait = [](const auto &wire) { return wire->has_more(); };
+    auto wait = [](const auto &wire) { return wire->stream.has_more(); };
     unsigned slices = std::any_of(wires_.begin(), wires_.end(), wait) ? 16 : 1;
     for (unsigned i = 0; i < slices; i++) {
         world_.sleep(length_ns / slices);
         for (auto &wire : wires_)
-            wire->flush();
+            wire->stream.flush();
     }
     accept_all();
 }
@@ -426,7 +347,8 @@ void Course::pause(std::uint64_t length_ns)
 void Course::shake_hands(Wire &wire, unsigned path)
 {
     constexpr kapi_u32 generation = 4711, memory = 4712;
-    for (unsigned probes = wire.take_probes(); probes; probes--) {
+    wire.count_heard();
+    for (; wire.probes; wire.probes--) {
         for (bool is_reply : {false, true}) {
             rds::Header header{};
             header.sport = is_reply ? 0 : rds::probe_port;
@@ -457,7 +379,7 @@ void Course::behave()
     for (auto &socket : sockets_)
         socket->close();
     for (auto &wire : wires_)
-        wire->close(true);
+        wire->stream.close(true);
     RdsSocket socket(host_);
     socket.open();
     if (socket.bind(at(own_, kLastPort)) != 0)
@@ -467,9 +389,8 @@ void Course::behave()
     for (int tries = 0; tries < 6000 && !(received && texts); tries++) {
         for (unsigned path = 0; path < kStreams; path++) {
             Wire &wire = *wires_[path];
-            if (!wire.usable() && peer_opens_ && tries % 50 == 0) {
-                next_port_ = static_cast<kapi_u16>(next_port_ + 8);
-                wire.connect(at(peers_, static_cast<kapi_u16>(next_port_ + path)), at(own_, kRdsPort));
+            if (!wire.stream.is_usable() && peer_opens_ && tries % 50 == 0) {
+                connect(wire, path);
                 sent[path] = false;
             }
         }
@@ -478,8 +399,9 @@ void Course::behave()
             shake_hands(*wires_[i], i);
         pause(10 * sim::kMillisecond);
         for (unsigned i = 0; i < kStreams; i++) {
-            texts = texts || wires_[i]->texts() != 0;
-            if (!sent[i] && wires_[i]->usable() && wires_[i]->answers()) {
+            wires_[i]->count_heard();
+            texts = texts || wires_[i]->texts != 0;
+            if (!sent[i] && wires_[i]->stream.is_usable() && wires_[i]->answers) {
                 rds::Header header{};
                 header.sequence = 1;
                 header.length = 4;

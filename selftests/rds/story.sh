@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# `make run`: what hawser is, shown. Two hosts load the modules and move data over each transport that there is;
+# The first half of `make run`: RDS, shown. Two hosts load the modules and move data over each transport that there is;
 # every step says what it does and what came of it.
 #
 #       a $IP_a $IP6_a  ------ eth0 ------  b $IP_b $IP6_b
 #
-# lab: hosts=2 time=150
+# lab: hosts=2 time=150 share
 # files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq
 
 . verdicts

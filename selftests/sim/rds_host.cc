@@ -239,14 +239,7 @@ long RdsSocket::send(const void *data, std::size_t size, const kapi_addr &to, un
 
 kapi_msg RdsSocket::message(const void *data, std::size_t size)
 {
-    kapi_msg msg{};
-    msg.memory = static_cast<unsigned char *>(const_cast<void *>(data));
-    msg.size = size;
-    msg.fault_at = trouble.fault_at;
-    msg.stall_at = trouble.stall_at;
-    msg.stall_ns = trouble.stall_ns;
-    trouble = {};
-    return msg;
+    return sim::make_msg(data, size, std::exchange(trouble, {}));
 }
 
 long RdsSocket::send_pinned(const void *data, std::size_t size, const kapi_addr &to, std::uint32_t cookie,

@@ -75,10 +75,7 @@ public:
     long receive(void *data, std::size_t size, kapi_addr *from, unsigned flags = 0, unsigned *flags_out = nullptr,
                  std::vector<std::uint32_t> *cookies = nullptr);
     /** The program's memory faults at a byte, or takes its time there: for the next call. */
-    struct Trouble {
-        std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
-        std::uint64_t stall_ns = 0;
-    } trouble;
+    sim::Trouble trouble;
     /** What else the last receive() told. */
     const std::vector<kapi_msg::Control> &control() const { return control_; }
     unsigned poll();

@@ -47,33 +47,55 @@ void WireStream::begin()
     close(true);
     up_ = gone_ = false;
     bytes_.clear();
+    out_.clear();
     heard_.clear();
     maps_ = 0;
 }
 
 bool WireStream::accept(kapi_listener *listener)
 {
-    begin();
-    if (kapi_accept(listener, &stream_))
+    kapi_stream *stream;
+    if (kapi_accept(listener, &stream))
         return false;
+    adopt(stream);
+    return true;
+}
+
+void WireStream::adopt(kapi_stream *stream)
+{
+    begin();
+    sim::NodeScope scope(node_);
+    stream_ = stream;
     up_ = true;
     kapi_stream_options options{};
     kapi_stream_attach(stream_, &options, &kOps, this);
-    return true;
+}
+
+bool WireStream::start(const kapi_addr &from, const kapi_addr &to)
+{
+    begin();
+    sim::NodeScope scope(node_);
+    kapi_stream_options options{};
+    return kapi_stream_connect(&node_.initial_net(), &from, &to, &options, &kOps, this, &stream_) == 0;
 }
 
 bool WireStream::connect(const kapi_addr &from, const kapi_addr &to, std::uint64_t wait_ns)
 {
-    begin();
-    kapi_stream_options options{};
-    if (kapi_stream_connect(&node_.initial_net(), &from, &to, &options, &kOps, this, &stream_))
-        return false;
-    return wait([this] { return up_ || gone_; }, wait_ns) && up_;
+    return start(from, to) && wait([this] { return up_ || gone_; }, wait_ns) && up_;
 }
 
 void WireStream::close(bool abort)
 {
+    sim::NodeScope scope(node_);
     kapi_stream_close(std::exchange(stream_, nullptr), abort);
+}
+
+void WireStream::hear()
+{
+    deaf = false;
+    sim::NodeScope scope(node_);
+    if (stream_)
+        kapi_stream_resume(stream_);
 }
 
 bool WireStream::wait(const std::function<bool()> &condition, std::uint64_t wait_ns)
@@ -90,20 +112,36 @@ bool WireStream::wait(const std::function<bool()> &condition, std::uint64_t wait
 
 bool WireStream::send(const void *bytes, std::size_t size)
 {
-    std::size_t at = 0;
     std::uint64_t began_ns = sim::world().now_ns();
-    while (at < size && stream_ && !gone_ && sim::world().now_ns() - began_ns < patience_ns) {
-        kapi_segment segment{static_cast<const unsigned char *>(bytes) + at, nullptr, 0,
-                             static_cast<kapi_u32>(size - at)};
-        kapi_u32 end;
-        kapi_s64 taken = kapi_stream_send(stream_, &segment, 1, 0, &end);
-        if (taken < 0)
-            return false;
-        at += static_cast<std::size_t>(taken);
-        if (at < size)
-            sim::world().sleep(sim::kMillisecond);
+    queue(bytes, size);
+    while (has_more() && sim::world().now_ns() - began_ns < patience_ns) {
+        sim::world().sleep(sim::kMillisecond);
+        flush();
     }
-    return at == size;
+    bool all = is_usable() && out_.empty();
+    out_.clear();
+    return all;
+}
+
+void WireStream::queue(const void *bytes, std::size_t size)
+{
+    if (is_usable() && out_.size() < kMostQueued)
+        out_.append(static_cast<const char *>(bytes), size);
+    flush();
+}
+
+void WireStream::flush()
+{
+    if (!has_more())
+        return;
+    sim::NodeScope scope(node_);
+    kapi_segment segment{out_.data(), nullptr, 0, static_cast<kapi_u32>(out_.size())};
+    kapi_u32 end;
+    kapi_s64 taken = kapi_stream_send(stream_, &segment, 1, 0, &end);
+    if (taken < 0)
+        gone_ = true;
+    else
+        out_.erase(0, static_cast<std::size_t>(taken));
 }
 
 bool WireStream::message(kapi_u64 sequence, kapi_u16 sport, kapi_u16 dport, const std::string &payload,

@@ -9,10 +9,11 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "net/rds/wire.h"
 
-/** One stream to the victim. All calls come from a task of the peer's node. */
+/** One stream to the victim. What waits is called from a task of the peer's node, all else from any. */
 class WireStream {
 public:
     struct Heard {
@@ -27,23 +28,34 @@ public:
 
     /** Connects from a port, which tells hawser the path (port modulo 8). False when that fails. */
     bool connect(const kapi_addr &from, const kapi_addr &to, std::uint64_t wait_ns = 5 * sim::kSecond);
+    /** Begins to connect, and does not wait. False when that fails. */
+    bool start(const kapi_addr &from, const kapi_addr &to);
     /** Takes a stream that somebody opened to us. False when there is none. */
     bool accept(kapi_listener *listener);
+    /** Takes one that was accepted. */
+    void adopt(kapi_stream *stream);
     void close(bool abort);
-    bool is_up() const { return stream_ && up_ && !gone_; }
+    bool is_up() const { return is_usable() && up_; }
+    bool is_usable() const { return stream_ && !gone_; } // up, or may come up
     bool is_gone() const { return gone_; }
 
     bool deaf = false;                       // reads nothing: its window closes
+    void hear();                             // is not deaf any more
     std::uint64_t patience_ns = KAPI_FOREVER; // how long send() waits for a peer that does not read
 
     /** Sends bytes; false when the stream ends, or patience, before they are all taken. */
     bool send(const void *bytes, std::size_t size);
+    /** The same without waiting: what is not taken goes with flush(), unless there is far too much of it. */
+    void queue(const void *bytes, std::size_t size);
+    void flush();
+    bool has_more() const { return is_usable() && !out_.empty(); }
     bool message(kapi_u64 sequence, kapi_u16 sport, kapi_u16 dport, const std::string &payload, unsigned flags = 0);
     /** What one of ours says at the beginning of a stream, and answers. */
     bool handshake(bool is_reply, kapi_u32 generation, unsigned path, kapi_u32 memory);
 
-    /** What came and was not taken by next(). Handshakes and messages, no congestion maps. */
+    /** What came and was not taken by next() or take(). Handshakes and messages, no congestion maps. */
     const std::deque<Heard> &heard() const { return heard_; }
+    std::deque<Heard> take() { return std::exchange(heard_, {}); }
     unsigned maps() const { return maps_; }
     /** Waits for something to come; an empty payload and zeroed header when nothing does. */
     Heard next(std::uint64_t wait_ns = 5 * sim::kSecond);
@@ -52,6 +64,7 @@ public:
 
 private:
     static const kapi_stream_ops kOps;
+    static constexpr std::size_t kMostQueued = 8 << 20;
     void begin();
     void parse();
 
@@ -59,6 +72,7 @@ private:
     kapi_stream *stream_ = nullptr;
     bool up_ = false, gone_ = false;
     std::string bytes_; // received, not parsed yet
+    std::string out_;   // to be sent when there is room
     std::deque<Heard> heard_;
     unsigned maps_ = 0;
 };

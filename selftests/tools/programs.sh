@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The RDS programs on a host whose kernel has no RDS: command lines, errors, output, JSON, and whether rds-stress
-# sees what a bad network does. fake-rds.c plays the kernel.
+# The programs on a host whose kernel has no RDS and no KCM: command lines, errors, output, JSON, and whether rds-stress
+# sees what a bad network does. fake-rds.c plays the kernel for those of RDS; those of KCM have a scene,
+# selftests/kcm/server.sh.
 #
 #   programs.sh folder-with-the-programs-and-fake-rds.so
 set -u
@@ -102,7 +103,21 @@ exits 2 "at most 1 MiB" "$bin/rds-stress" -D 1M -I 2
 exits 2 "--rdma-cache-mrs" "$bin/rds-stress" --rdma-use-once 1 --rdma-cache-mrs 1
 exits 2 "bad remote address '::'" "$bin/rds-stress" -s ::
 exits 2 "too many requests" "$bin/rds-stress" -t 1024 -d 65535 -p 1
-for program in rds-ping rds-info rds-stress; do
+exits 2 "what is 'x'" "$bin/kcm-server" x
+exits 2 "bad number of workers '65'" "$bin/kcm-server" -w 65
+exits 2 "bad port '0'" "$bin/kcm-server" -p 0
+exits 2 "bad size '2M'" "$bin/kcm-server" -m 2M
+exits 2 "bad steering 'left'" "$bin/kcm-server" --steering left
+exits 2 "bad timeout '0'" "$bin/kcm-server" --timeout 0
+exits 2 "kcm-server --help" "$bin/kcm-server" -z
+exits 2 "which address" "$bin/kcm-client"
+exits 2 "bad number of connections '0'" "$bin/kcm-client" -c 0 127.0.0.1
+exits 2 "bad size '15': 16 to" "$bin/kcm-client" --min-size 15 127.0.0.1
+exits 2 "smallest size is larger" "$bin/kcm-client" --min-size 2K --max-size 1K 127.0.0.1
+exits 2 "bad timeout 'x'" "$bin/kcm-client" --timeout x 127.0.0.1
+exits 2 "'b' too" "$bin/kcm-client" 127.0.0.1 b
+exits 1 "cannot connect to 127.0.0.1, port 1:" "$bin/kcm-client" -p 1 127.0.0.1
+for program in rds-ping rds-info rds-stress kcm-server kcm-client; do
 	run "$bin/$program" --help
 	[ $status = 0 ] && [ ! -s "$work/err" ] && grep -q "^Usage: $program" "$work/out" &&
 		grep -q -- --json "$work/out"
@@ -121,6 +136,9 @@ if ! grep -q '^RDS' /proc/net/protocols; then
 	exits 1 "modprobe rds" "$bin/rds-ping" 127.0.0.1
 	exits 1 "modprobe rds" "$bin/rds-info" -c
 	exits 1 "modprobe rds" "$bin/rds-stress" -s 127.0.0.1
+fi
+if ! grep -q '^KCM' /proc/net/protocols; then
+	exits 1 "modprobe kcm" "$bin/kcm-server"
 fi
 
 # rds-ping

@@ -309,6 +309,22 @@ TEST_P(Adopt, reset__is_told_to_both)
     });
 }
 
+TEST_P(Adopt, reset_by_core__leaves_the_socket_taken_over)
+{
+    run(b, [&] {
+        taken.adopt(there);
+        kapi_stream_reset(taken.stream);
+        EXPECT_TRUE(taken.closed);
+        kapi_stream *none;
+        EXPECT_EQ(kapi_stream_adopt(there, &none), -KAPI_EOPNOTSUPP);
+        kapi_stream_reset(taken.stream);
+        EXPECT_EQ(taken.give_back(), 0);
+        EXPECT_EQ(sim::program_error(there), -KAPI_ECONNABORTED);
+    });
+    world.run_for(sim::kSecond);
+    run(a, [&] { EXPECT_EQ(sim::program_error(here), -KAPI_ECONNRESET); });
+}
+
 TEST_P(Adopt, posted_error__is_told_once)
 {
     run(b, [&] {

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "kcm_host.h"
+
+#include <kapi/errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+// ---- the module
+
+int KcmHost::load()
+{
+    module_ = &node_.load_module("kcm");
+    int err = kcm_core_init();
+    if (err) {
+        node_.unload_done(*std::exchange(module_, nullptr));
+        return err;
+    }
+    for (const auto &host : node_.nets()) {
+        kcm_net *net;
+        err = kcm_net_create(&net);
+        if (err)
+            break;
+        nets_.push_back({host.get(), net});
+    }
+    if (err) {
+        unload_nets();
+        kcm_core_exit();
+        node_.unload_done(*std::exchange(module_, nullptr));
+    }
+    return err;
+}
+
+void KcmHost::unload_nets()
+{
+    for (Net &net : nets_)
+        kcm_net_destroy(net.kcm);
+    nets_.clear();
+}
+
+bool KcmHost::unload()
+{
+    if (node_.live_sockets) // each pins the module until it is freed
+        return false;
+    if (!node_.start_unload(*module_))
+        return false;
+    unload_nets();
+    kcm_core_exit();
+    node_.unload_done(*std::exchange(module_, nullptr));
+    return true;
+}
+
+bool KcmHost::unload_soon(std::uint64_t limit_ns)
+{
+    sim::World &world = node_.world();
+    std::uint64_t end_ns = world.now_ns() + limit_ns;
+    while (!unload()) {
+        if (world.now_ns() >= end_ns)
+            return false;
+        world.sleep(10 * sim::kMillisecond);
+    }
+    return true;
+}
+
+kcm_net *KcmHost::net(const kapi_net &host)
+{
+    auto found = std::find_if(nets_.begin(), nets_.end(), [&](const Net &net) { return net.host == &host; });
+    if (found == nets_.end())
+        sim::broken("KCM is not in this namespace");
+    return found->kcm;
+}
+
+// ---- sockets
+
+int KcmSocket::open(int type, KcmSocket *sibling)
+{
+    kapi_net &net = host_.node().initial_net();
+    kapi_sk *sk = sim::make_sk(net);
+    kcm_socket *core;
+    if (int err = kcm_socket_create(host_.net(net), sk, type, sibling ? sibling->core_ : nullptr, &core)) {
+        kapi_sk_put(sk);
+        return err;
+    }
+    sk->core = core_ = core;
+    sk->destructor = [](void *object) { kcm_socket_destroy(static_cast<kcm_socket *>(object)); };
+    sk_ = sk;
+    return 0;
+}
+
+void KcmSocket::close()
+{
+    if (!sk_)
+        return;
+    kcm_socket_release(core_);
+    kapi_sk_put(std::exchange(sk_, nullptr));
+}
+
+int KcmSocket::attach(int fd, int bpf_fd)
+{
+    kcm_abi_attach argument{fd, bpf_fd};
+    kapi_optval value{reinterpret_cast<unsigned char *>(&argument), sizeof(argument)};
+    return kcm_socket_ioctl(core_, KCM_ABI_ATTACH, &value, 0);
+}
+
+int KcmSocket::unattach(int fd, bool nonblocking)
+{
+    kcm_abi_unattach argument{fd};
+    kapi_optval value{reinterpret_cast<unsigned char *>(&argument), sizeof(argument)};
+    return kcm_socket_ioctl(core_, KCM_ABI_UNATTACH, &value, nonblocking);
+}
+
+long KcmSocket::send(const void *data, std::size_t size, unsigned flags, std::uint64_t connection)
+{
+    struct {
+        kcm_abi_cmsghdr head;
+        kcm_abi_connection connection;
+    } control{{sizeof(control), KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION}, {connection}};
+    kapi_msg msg = sim::make_msg(data, size, std::exchange(trouble, {}));
+    kcm_send call{&msg, size, &control, connection ? sizeof(control) : 0, flags, spliced};
+    return static_cast<long>(kcm_socket_sendmsg(core_, &call));
+}
+
+long KcmSocket::receive(void *data, std::size_t size, unsigned flags, unsigned *flags_out, std::uint64_t *connection)
+{
+    kapi_msg msg = sim::make_msg(data, size, std::exchange(trouble, {}));
+    msg.control_room = connection ? 64 : 0;
+    kcm_receive call{&msg, size, flags, 0, spliced};
+    long result = static_cast<long>(kcm_socket_recvmsg(core_, &call));
+    if (flags_out)
+        *flags_out = call.out_flags;
+    if (connection) {
+        kcm_abi_connection told{};
+        for (const auto &control : msg.control)
+            std::memcpy(&told, control.data.data(), std::min(sizeof(told), control.data.size()));
+        *connection = told.id;
+    }
+    return result;
+}
+
+unsigned KcmSocket::poll()
+{
+    kapi_poll poll{};
+    return kcm_socket_poll(core_, &poll);
+}
+
+int KcmSocket::set_option(int name, int value)
+{
+    kapi_optval optval{reinterpret_cast<unsigned char *>(&value), sizeof(value)};
+    return kcm_socket_setsockopt(core_, name, &optval, sizeof(value));
+}
+
+int KcmSocket::get_option(int name)
+{
+    int value = 0, length = sizeof(value);
+    kapi_optval optval{reinterpret_cast<unsigned char *>(&value), sizeof(value)};
+    int err = kcm_socket_getsockopt(core_, name, &optval, &length);
+    return err ? err : value;
+}
+
+std::vector<kcm_abi_connection_stats> KcmSocket::connections()
+{
+    std::vector<kcm_abi_connection_stats> rows(64);
+    int length = static_cast<int>(rows.size() * sizeof(rows[0]));
+    kapi_optval optval{reinterpret_cast<unsigned char *>(rows.data()), rows.size() * sizeof(rows[0])};
+    if (kcm_socket_getsockopt(core_, KCM_ABI_STATS, &optval, &length))
+        length = 0;
+    rows.resize(static_cast<std::size_t>(length) / sizeof(rows[0]));
+    return rows;
+}
+
+void KcmSocket::set_sndbuf(kapi_u32 bytes)
+{
+    sk_->sndbuf = bytes;
+    kcm_socket_send_limit_changed(core_);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+// A simulated machine with KCM: what the kernel's glue does, in its order, for the same C functions of core.
+#pragma once
+
+#include <kapi/sim/sim.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "net/kcm/glue/kcm_core.h"
+#include "net/kcm/uapi.h"
+
+/** The module of one machine, and its namespaces. All calls come from a task of the node. */
+class KcmHost {
+public:
+    explicit KcmHost(sim::Node &node) : node_(node) {}
+
+    sim::Node &node() { return node_; }
+    /** 0, or the error that an allocation failure brought; then nothing is left. */
+    int load();
+    /** False when a socket still holds the module. */
+    bool unload();
+    /** After the last socket was closed: it may send for a while what was sent before. */
+    bool unload_soon(std::uint64_t limit_ns = sim::kSecond);
+    bool is_loaded() const { return module_ != nullptr; }
+    kcm_net *net(const kapi_net &host);
+
+private:
+    void unload_nets();
+
+    struct Net {
+        kapi_net *host;
+        kcm_net *kcm;
+    };
+    sim::Node &node_;
+    kapi_module *module_ = nullptr;
+    std::vector<Net> nets_;
+};
+
+/** A program's KCM socket. */
+class KcmSocket {
+public:
+    explicit KcmSocket(KcmHost &host) : host_(host) {}
+    ~KcmSocket() { close(); }
+    KcmSocket(const KcmSocket &) = delete;
+    KcmSocket &operator=(const KcmSocket &) = delete;
+
+    /** Of a new multiplexor, or of a sibling's. */
+    int open(int type = KCM_ABI_SOCK_DGRAM, KcmSocket *sibling = nullptr);
+    int open_as_clone(KcmSocket &sibling) { return open(0, &sibling); }
+    int attach(int fd, int bpf_fd);
+    int unattach(int fd, bool nonblocking = false);
+    /** connection, when not 0, is the one that the message has to take. */
+    long send(const void *data, std::size_t size, unsigned flags = 0, std::uint64_t connection = 0);
+    /** flags_out gets MSG_*, connection the one the message came from (0: it was not told). */
+    long receive(void *data, std::size_t size, unsigned flags = 0, unsigned *flags_out = nullptr,
+                 std::uint64_t *connection = nullptr);
+    /** As splice() does both. */
+    bool spliced = false;
+    /** Of the next call's memory. */
+    sim::Trouble trouble;
+    unsigned poll();
+    int set_option(int name, int value);
+    /** The value, or a negative errno. */
+    int get_option(int name);
+    std::vector<kcm_abi_connection_stats> connections();
+    void set_sndbuf(kapi_u32 bytes);
+    void close();
+    bool is_open() const { return sk_ != nullptr; }
+    kapi_sk &sk() { return *sk_; }
+    kcm_socket *core() { return core_; }
+
+private:
+    KcmHost &host_;
+    kapi_sk *sk_ = nullptr;
+    kcm_socket *core_ = nullptr;
+};

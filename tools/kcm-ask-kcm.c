@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A worker of a client with KCM. A request goes to whichever connection is free, and the answer to whichever worker is:
+ * none of them knows the connections, and what is under way belongs to all.
+ */
+#include "kcm-asker.h"
+#include "kcm-frame.h"
+#include "program.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct buffers {
+	char *out, *in, *scratch;
+	size_t pending; /* size of the request that waits for room in the send buffer */
+};
+
+static void fail(struct asker *asker, const char *what, int error)
+{
+	asker->failure = what;
+	asker->error = error;
+}
+
+static void send_requests(struct asker *asker, struct buffers *b)
+{
+	while (b->pending || (b->pending = ledger_next(asker->ledger, b->out))) {
+		if (send(asker->fd, b->out, b->pending, MSG_DONTWAIT) < 0) {
+			if (errno != EAGAIN && errno != EINTR)
+				fail(asker, "sending", errno);
+			return;
+		}
+		b->pending = 0;
+		asker->requests++;
+	}
+}
+
+static void receive_answers(struct asker *asker, struct buffers *b)
+{
+	for (;;) {
+		ssize_t size = recv(asker->fd, b->in, asker->ledger->plan.max_size, MSG_DONTWAIT);
+
+		if (size < 0) {
+			if (errno != EAGAIN && errno != EINTR)
+				fail(asker, "receiving", errno);
+			return;
+		}
+		/* The parser lets nothing shorter pass. */
+		ledger_enter(asker->ledger, b->in, (size_t)size, b->scratch);
+		asker->answers++;
+	}
+}
+
+void *ask_over_kcm(void *context)
+{
+	struct asker *asker = context;
+	size_t room = asker->ledger->plan.max_size;
+	struct buffers b = { .out = malloc(room), .in = malloc(room), .scratch = malloc(room) };
+	const uint64_t one = 1;
+
+	if (!b.out || !b.in || !b.scratch)
+		die("no memory for a worker");
+	while (!asker->failure && !ledger_is_done(asker->ledger)) {
+		struct pollfd fds[] = { { .fd = asker->fd, .events = POLLIN }, { .fd = asker->stop_fd, .events = POLLIN } };
+
+		send_requests(asker, &b);
+		if (b.pending)
+			fds[0].events |= POLLOUT;
+		/* A second, because others may receive what this one waits for. */
+		poll(fds, 2, 1000);
+		if (fds[1].revents)
+			break;
+		if (fds[0].revents)
+			receive_answers(asker, &b);
+		else if (now_ns() - ledger_last_answer(asker->ledger) > asker->timeout_ns)
+			fail(asker, "no answer for too long", 0);
+	}
+	if (write(asker->stop_fd, &one, sizeof(one)) != sizeof(one))
+		die("cannot stop the other workers: %s", strerror(errno));
+	free(b.out);
+	free(b.in);
+	free(b.scratch);
+	return NULL;
+}

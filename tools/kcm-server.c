@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * kcm-server: answers requests of many TCP connections with a few workers.
+ *
+ * All connections that are accepted go to one multiplexor. The workers know nothing of them: each receives whole
+ * requests from its own KCM socket, as they come. The multiplexor's first socket receives none; the main thread uses it
+ * to attach connections, to learn which of them are over, and to take these away.
+ */
+#include "json.h"
+#include "kcm-frame.h"
+#include "kcm-socket.h"
+#include "kcm-worker.h"
+#include "numbers.h"
+#include "program.h"
+#include "rds-address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <linux/kcm.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+const char program_name[] = "kcm-server";
+
+#define MAX_WORKERS 64
+#define BACKLOG 128
+
+struct settings {
+	union rds_address address;
+	uint64_t port, workers, max_message, timeout_ns;
+	int steering;
+	bool json;
+};
+
+/* An end of a connection as KCM tells it: IPv4 in IPv6 dress. */
+struct endpoint {
+	uint8_t address[16];
+	uint16_t port;
+};
+
+struct connection {
+	int tcp;
+	struct endpoint local, remote;
+};
+
+struct server {
+	const struct settings *settings;
+	int listener, signals, stop;
+	int kcm, parser;
+	struct worker *workers[MAX_WORKERS];
+	struct connection connections[KCM_MOST_CONNECTIONS];
+	size_t count;
+	uint64_t accepted, closed, failed; /* connections: all; those their client closed; those that broke */
+};
+
+static void usage(FILE *out)
+{
+	fputs("Usage: kcm-server [options]\n"
+	      "Answers the requests of kcm-client: several workers share all connections over KCM.\n"
+	      "\n"
+	      " -a, --address address     listen on this address only (default: all)\n"
+	      " -p, --port number         TCP port (default 16400)\n"
+	      " -w, --workers number      threads that answer (default 4, at most 64)\n"
+	      " -m, --max-message bytes   largest request (default 64K, at most 1M)\n"
+	      "     --steering way        round-robin, least-loaded or cpu: which worker gets a request\n"
+	      "     --timeout time        after which a client that neither reads nor answers is cut off (default 30)\n"
+	      "     --json                print a JSON document at the end\n"
+	      "     --help, --version\n"
+	      "\n"
+	      "It runs until SIGINT or SIGTERM, then tells what each worker did.\n"
+	      "Exit status: 0 it ran, 1 a failure, 2 wrong usage.\n",
+	      out);
+}
+
+/* ---- connections */
+
+static struct endpoint endpoint_of(const union rds_address *address)
+{
+	struct endpoint e = { .port = rds_address_port(address) };
+
+	if (address->any.sa_family == AF_INET) {
+		e.address[10] = e.address[11] = 0xff;
+		memcpy(e.address + 12, &address->ipv4.sin_addr, 4);
+	} else {
+		memcpy(e.address, &address->ipv6.sin6_addr, 16);
+	}
+	return e;
+}
+
+static bool endpoint_is(const struct endpoint *e, const uint8_t *address, uint16_t port)
+{
+	return e->port == port && !memcmp(e->address, address, sizeof(e->address));
+}
+
+static bool name_connection(struct connection *c)
+{
+	union rds_address local, remote;
+	socklen_t size = sizeof(local);
+
+	if (getsockname(c->tcp, &local.any, &size))
+		return false;
+	size = sizeof(remote);
+	if (getpeername(c->tcp, &remote.any, &size))
+		return false;
+	c->local = endpoint_of(&local);
+	c->remote = endpoint_of(&remote);
+	return true;
+}
+
+/* What TCP has to know of a connection: when to give up on its client. */
+static void set_up(const struct settings *settings, int tcp)
+{
+	int ms = (int)(settings->timeout_ns / NS_PER_MS), s = (ms + 999) / 1000;
+	const struct {
+		int level, name, value;
+	} options[] = {
+		{ IPPROTO_TCP, TCP_NODELAY, 1 },   { SOL_SOCKET, SO_KEEPALIVE, 1 },	 { IPPROTO_TCP, TCP_KEEPIDLE, s },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, s }, { IPPROTO_TCP, TCP_USER_TIMEOUT, ms },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (setsockopt(tcp, options[i].level, options[i].name, &options[i].value, sizeof(int)))
+			die("cannot set up a connection: %s", strerror(errno));
+}
+
+static void accept_connection(struct server *server)
+{
+	struct connection c = { .tcp = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC) };
+	int error;
+
+	if (c.tcp < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			die("cannot accept a connection: %s", strerror(errno));
+		return; /* the client gave up */
+	}
+	server->accepted++;
+	set_up(server->settings, c.tcp);
+	error = name_connection(&c) ? kcm_attach(server->kcm, c.tcp, server->parser) : -ENOTCONN;
+	if (error) {
+		server->failed++;
+		warn("a connection was over before it began: %s", strerror(-error));
+		close(c.tcp);
+		return;
+	}
+	server->connections[server->count++] = c;
+}
+
+static struct connection *find_connection(struct server *server, const struct kcm_connection_stats *stats)
+{
+	for (size_t i = 0; i < server->count; i++) {
+		struct connection *c = &server->connections[i];
+
+		if (endpoint_is(&c->remote, stats->remote_addr, stats->remote_port) &&
+		    endpoint_is(&c->local, stats->local_addr, stats->local_port))
+			return c;
+	}
+	return NULL;
+}
+
+/* Takes the connection from KCM and ends it, unless an answer to it is just on its way: then later. */
+static void end_connection(struct server *server, struct connection *c, int error)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (kcm_unattach(server->kcm, c->tcp) == -EAGAIN)
+		return;
+	if (error == EPIPE || error == 0) {
+		server->closed++;
+	} else {
+		server->failed++;
+		inet_ntop(AF_INET6, c->remote.address, text, sizeof(text));
+		warn("the connection from %s, port %u, broke: %s", text, c->remote.port, strerror(error));
+	}
+	close(c->tcp);
+	*c = server->connections[--server->count];
+}
+
+/* Ends the connections that are over. An error on our KCM socket says that there are some, but not which. */
+static void look_after_connections(struct server *server)
+{
+	static struct kcm_connection_stats stats[KCM_MOST_CONNECTIONS];
+	int count;
+
+	kcm_take_error(server->kcm);
+	count = kcm_connections(server->kcm, stats, KCM_MOST_CONNECTIONS);
+	if (count < 0)
+		die("cannot ask KCM for its connections: %s", strerror(-count));
+	for (int i = 0; i < count; i++) {
+		struct connection *c = NULL;
+
+		if (stats[i].error || stats[i].state & KCM_CONN_RX_STOPPED)
+			c = find_connection(server, &stats[i]);
+		if (c)
+			end_connection(server, c, stats[i].error);
+	}
+}
+
+/* ---- beginning and end */
+
+static void listen_on(struct server *server)
+{
+	const struct settings *settings = server->settings;
+	union rds_address address = settings->address;
+	char text[RDS_ADDRESS_TEXT_SIZE];
+	int on = 1, off = 0;
+
+	rds_address_set_port(&address, (uint16_t)settings->port);
+	server->listener = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (server->listener < 0)
+		die("cannot open a TCP socket: %s", strerror(errno));
+	/* All addresses means IPv4, too, whatever the system's default is. */
+	if (address.any.sa_family == AF_INET6)
+		setsockopt(server->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(server->listener, &address.any, rds_address_size(&address)) || listen(server->listener, BACKLOG))
+		die("cannot listen on %s, port %" PRIu64 ": %s", rds_address_format(&address, text), settings->port,
+		    strerror(errno));
+}
+
+static int catch_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	/* Before there are threads, so that all of them leave these signals to the descriptor. */
+	if (sigprocmask(SIG_BLOCK, &set, NULL) || (fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
+		die("cannot catch signals: %s", strerror(errno));
+	return fd;
+}
+
+static void check(int error, const char *what)
+{
+	if (error < 0)
+		die("%s: %s", what, strerror(-error));
+}
+
+static void start(struct server *server)
+{
+	const struct settings *settings = server->settings;
+
+	server->signals = catch_signals();
+	server->stop = eventfd(0, EFD_CLOEXEC);
+	if (server->stop < 0)
+		die("eventfd: %s", strerror(errno));
+	server->kcm = kcm_open();
+	server->parser = kcm_load_parser(settings->max_message);
+	check(kcm_set(server->kcm, KCM_RECV_DISABLE, 1), "KCM_RECV_DISABLE");
+	check(kcm_set(server->kcm, KCM_MAX_MESSAGE, (int)settings->max_message), "KCM_MAX_MESSAGE");
+	check(kcm_set(server->kcm, KCM_STEERING, settings->steering), "KCM_STEERING");
+	for (uint32_t i = 0; i < settings->workers; i++) {
+		int socket = kcm_clone(server->kcm);
+
+		check(socket, "cannot clone a KCM socket");
+		server->workers[i] = worker_start(i, socket, server->stop, settings->max_message);
+	}
+	listen_on(server);
+	warn("listening on port %" PRIu64 " with %" PRIu64 " workers", settings->port, settings->workers);
+}
+
+/*
+ * Looks at the connections once a second, too: one whose client had closed its side before it was attached is no error,
+ * because that client may still read.
+ */
+static void serve(struct server *server)
+{
+	enum { SIGNAL, KCM, LISTENER };
+	struct pollfd fds[] = {
+		[SIGNAL] = { .fd = server->signals, .events = POLLIN },
+		[KCM] = { .fd = server->kcm }, /* POLLERR comes unasked */
+		[LISTENER] = { .fd = server->listener, .events = POLLIN },
+	};
+	uint64_t looked_ns = now_ns();
+
+	while (!fds[SIGNAL].revents) {
+		/* Those that find no room wait in the listener's queue. */
+		fds[LISTENER].events = server->count < KCM_MOST_CONNECTIONS ? POLLIN : 0;
+		if (poll(fds, 3, 1000) < 0 && errno != EINTR)
+			die("poll: %s", strerror(errno));
+		if (fds[LISTENER].revents)
+			accept_connection(server);
+		if (fds[KCM].revents || now_ns() - looked_ns >= NS_PER_SECOND) {
+			look_after_connections(server);
+			looked_ns = now_ns();
+		}
+	}
+}
+
+static void add(struct worker_counts *sum, const struct worker_counts *counts)
+{
+	sum->requests += counts->requests;
+	sum->request_bytes += counts->request_bytes;
+	sum->answers += counts->answers;
+	sum->answer_bytes += counts->answer_bytes;
+	sum->undeliverable += counts->undeliverable;
+	sum->receives += counts->receives;
+	if (counts->most > sum->most)
+		sum->most = counts->most;
+}
+
+static void report_json(const struct server *server, const struct worker_counts *counts)
+{
+	struct json json;
+
+	json_start(&json, stdout);
+	json_open_object(&json, NULL);
+	json_open_object(&json, "connections");
+	json_unsigned(&json, "accepted", server->accepted);
+	json_unsigned(&json, "closed", server->closed);
+	json_unsigned(&json, "failed", server->failed);
+	json_unsigned(&json, "open", server->count);
+	json_close(&json);
+	json_open_array(&json, "workers");
+	for (size_t i = 0; i < server->settings->workers; i++) {
+		json_open_object(&json, NULL);
+		json_unsigned(&json, "requests", counts[i].requests);
+		json_unsigned(&json, "request_bytes", counts[i].request_bytes);
+		json_unsigned(&json, "answers", counts[i].answers);
+		json_unsigned(&json, "answer_bytes", counts[i].answer_bytes);
+		json_unsigned(&json, "undeliverable", counts[i].undeliverable);
+		json_unsigned(&json, "receives", counts[i].receives);
+		json_unsigned(&json, "most", counts[i].most);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+}
+
+static void report_row(const char *name, const struct worker_counts *c)
+{
+	printf("%-8s %10" PRIu64 " %14" PRIu64 " %10" PRIu64 " %14" PRIu64 " %8" PRIu64 " %10" PRIu64 " %5" PRIu64 "\n", name,
+	       c->requests, c->request_bytes, c->answers, c->answer_bytes, c->undeliverable, c->receives, c->most);
+}
+
+static void report(const struct server *server, const struct worker_counts *counts)
+{
+	struct worker_counts sum = { 0 };
+	char name[24];
+
+	printf("%-8s %10s %14s %10s %14s %8s %10s %5s\n", "worker", "requests", "bytes", "answers", "bytes", "no-way",
+	       "receives", "most");
+	for (size_t i = 0; i < server->settings->workers; i++) {
+		snprintf(name, sizeof(name), "%zu", i);
+		report_row(name, &counts[i]);
+		add(&sum, &counts[i]);
+	}
+	report_row("all", &sum);
+	printf("connections: %" PRIu64 " accepted, %" PRIu64 " closed by the client, %" PRIu64 " broken, %zu open\n",
+	       server->accepted, server->closed, server->failed, server->count);
+}
+
+static void finish(struct server *server)
+{
+	struct worker_counts counts[MAX_WORKERS];
+	uint64_t one = 1;
+
+	close(server->listener);
+	look_after_connections(server);
+	if (write(server->stop, &one, sizeof(one)) != sizeof(one))
+		die("cannot stop the workers: %s", strerror(errno));
+	for (size_t i = 0; i < server->settings->workers; i++)
+		counts[i] = worker_join(server->workers[i]);
+	/* What was sent still goes: KCM takes care of it when its last socket is closed. */
+	close(server->kcm);
+	for (size_t i = 0; i < server->count; i++)
+		close(server->connections[i].tcp);
+	(server->settings->json ? report_json : report)(server, counts);
+	flush_output();
+}
+
+/* ---- the command line */
+
+static bool parse_steering(const char *text, int *steering)
+{
+	static const char *const names[] = {
+		[KCM_STEER_ROUND_ROBIN] = "round-robin",
+		[KCM_STEER_LEAST_LOADED] = "least-loaded",
+		[KCM_STEER_CPU] = "cpu",
+	};
+
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++) {
+		if (!strcmp(text, names[i])) {
+			*steering = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_STEERING, OPTION_TIMEOUT };
+
+static const struct option long_options[] = {
+	{ "address", required_argument, NULL, 'a' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "workers", required_argument, NULL, 'w' },
+	{ "max-message", required_argument, NULL, 'm' },
+	{ "steering", required_argument, NULL, OPTION_STEERING },
+	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "version", no_argument, NULL, OPTION_VERSION },
+	{ 0 },
+};
+
+static void read_option(struct settings *settings, int option)
+{
+	const char *problem;
+
+	switch (option) {
+	case 'a':
+		problem = rds_address_parse(optarg, &settings->address);
+		if (problem)
+			die_usage("bad address '%s': %s", optarg, problem);
+		break;
+	case 'p':
+		if (!parse_number(optarg, 1, 65535, &settings->port))
+			die_usage("bad port '%s': 1 to 65535", optarg);
+		break;
+	case 'w':
+		if (!parse_number(optarg, 1, MAX_WORKERS, &settings->workers))
+			die_usage("bad number of workers '%s': 1 to %d", optarg, MAX_WORKERS);
+		break;
+	case 'm':
+		if (!parse_number(optarg, FRAME_MIN, FRAME_MAX, &settings->max_message))
+			die_usage("bad size '%s': %zu to 1M", optarg, FRAME_MIN);
+		break;
+	case OPTION_STEERING:
+		if (!parse_steering(optarg, &settings->steering))
+			die_usage("bad steering '%s': round-robin, least-loaded or cpu", optarg);
+		break;
+	case OPTION_TIMEOUT:
+		if (!parse_duration(optarg, &settings->timeout_ns) || settings->timeout_ns < NS_PER_MS ||
+		    settings->timeout_ns > 3600 * NS_PER_SECOND)
+			die_usage("bad timeout '%s': 1ms to 3600", optarg);
+		break;
+	case OPTION_JSON:
+		settings->json = true;
+		break;
+	case OPTION_HELP:
+		usage(stdout);
+		exit(EXIT_GOOD);
+	case OPTION_VERSION:
+		puts("kcm-server (hawser)");
+		exit(EXIT_GOOD);
+	default:
+		/* getopt has said what is wrong. */
+		fprintf(stderr, "Try 'kcm-server --help'.\n");
+		exit(EXIT_USAGE);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = {
+		.address = { .ipv6 = { .sin6_family = AF_INET6 } },
+		.port = FRAME_PORT,
+		.workers = 4,
+		.max_message = 64 << 10,
+		.timeout_ns = 30 * NS_PER_SECOND,
+	};
+	static struct server server;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "a:p:w:m:", long_options, NULL)) != -1)
+		read_option(&settings, option);
+	if (optind < argc)
+		die_usage("what is '%s'?", argv[optind]);
+	server.settings = &settings;
+	start(&server);
+	serve(&server);
+	finish(&server);
+	return EXIT_GOOD;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "kcm-socket.h"
+
+#include "kcm-frame.h"
+#include "program.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/kcm.h>
+#include <linux/sockios.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Older C libraries lack them. */
+#ifndef AF_KCM
+#define AF_KCM 41
+#endif
+#ifndef SOL_KCM
+#define SOL_KCM 281
+#endif
+
+int kcm_open(void)
+{
+	int fd = socket(AF_KCM, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, KCMPROTO_CONNECTED);
+	int error;
+
+	if (fd < 0 && errno == EAFNOSUPPORT)
+		die("this kernel has no KCM; 'modprobe kcm' loads it");
+	if (fd < 0)
+		die("cannot open a KCM socket: %s", strerror(errno));
+	error = kcm_set(fd, KCM_ERRORS, 1);
+	if (error == -ENOPROTOOPT)
+		die("this is the kernel's own KCM, which cannot tell which connection a message came from");
+	if (error)
+		die("cannot ask KCM for errors: %s", strerror(-error));
+	return fd;
+}
+
+int kcm_clone(int kcm)
+{
+	struct kcm_clone clone = { .fd = -1 };
+
+	return ioctl(kcm, SIOCKCMCLONE, &clone) ? -errno : clone.fd;
+}
+
+/*
+ * Assembled by hand, so that neither a compiler for BPF nor a library is needed. A load from the packet that finds too
+ * few bytes there ends the program with 0, which asks KCM for more of them.
+ */
+int kcm_load_parser(size_t max_size)
+{
+	const int length_size = sizeof(((struct frame_head *)NULL)->length);
+	const int refused = 2; /* instructions ahead */
+	const struct bpf_insn code[] = {
+		/* r6 is where loads look for the packet. */
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_6, .src_reg = BPF_REG_1 },
+		{ .code = BPF_LD | BPF_ABS | BPF_W, .imm = offsetof(struct frame_head, length) },
+		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_0, .imm = length_size },
+		{ .code = BPF_JMP | BPF_JLT | BPF_K, .dst_reg = BPF_REG_0, .off = refused, .imm = FRAME_MIN },
+		{ .code = BPF_JMP | BPF_JGT | BPF_K, .dst_reg = BPF_REG_0, .off = refused - 1, .imm = (int)max_size },
+		{ .code = BPF_JMP | BPF_EXIT },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = -EPROTO },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr attributes = {
+		.prog_type = BPF_PROG_TYPE_SOCKET_FILTER,
+		.insns = (uintptr_t)code,
+		.insn_cnt = sizeof(code) / sizeof(code[0]),
+		.license = (uintptr_t)"GPL",
+	};
+	int fd = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes));
+
+	if (fd < 0)
+		die("cannot load the parser program: %s%s", strerror(errno),
+		    errno == EPERM ? " (it takes root, or CAP_BPF)" : "");
+	return fd;
+}
+
+int kcm_attach(int kcm, int tcp, int parser)
+{
+	const struct kcm_attach attach = { .fd = tcp, .bpf_fd = parser };
+
+	return ioctl(kcm, SIOCKCMATTACH, &attach) ? -errno : 0;
+}
+
+int kcm_unattach(int kcm, int tcp)
+{
+	const struct kcm_unattach unattach = { .fd = tcp };
+
+	return ioctl(kcm, SIOCKCMUNATTACH, &unattach) ? -errno : 0;
+}
+
+int kcm_set(int kcm, int option, int value)
+{
+	return setsockopt(kcm, SOL_KCM, option, &value, sizeof(value)) ? -errno : 0;
+}
+
+int kcm_connections(int kcm, struct kcm_connection_stats *stats, size_t room)
+{
+	socklen_t size = (socklen_t)(room * sizeof(*stats));
+
+	return getsockopt(kcm, SOL_KCM, KCM_STATS, stats, &size) ? -errno : (int)(size / sizeof(*stats));
+}
+
+bool kcm_is_up(int kcm, uint64_t connection)
+{
+	static __thread struct kcm_connection_stats stats[KCM_MOST_CONNECTIONS];
+	int count = kcm_connections(kcm, stats, KCM_MOST_CONNECTIONS);
+
+	for (int i = 0; i < count; i++)
+		if (stats[i].id == connection)
+			return !stats[i].error;
+	return false;
+}
+
+int kcm_take_error(int kcm)
+{
+	socklen_t size = sizeof(int);
+	int error = 0;
+
+	return getsockopt(kcm, SOL_SOCKET, SO_ERROR, &error, &size) ? errno : error;
+}
+
+bool kcm_names(const struct msghdr *message, uint64_t *connection)
+{
+	const struct cmsghdr *c = CMSG_FIRSTHDR(message);
+	struct kcm_connection told;
+
+	if (!c || c->cmsg_level != SOL_KCM || c->cmsg_type != KCM_CONNECTION || c->cmsg_len != CMSG_LEN(sizeof(told)))
+		return false;
+	memcpy(&told, CMSG_DATA(c), sizeof(told));
+	*connection = told.id;
+	return true;
+}
+
+void kcm_send_to(struct msghdr *message, union kcm_control *control, uint64_t connection)
+{
+	const struct kcm_connection to = { .id = connection };
+
+	memset(control, 0, sizeof(*control));
+	control->header.cmsg_level = SOL_KCM;
+	control->header.cmsg_type = KCM_CONNECTION;
+	control->header.cmsg_len = CMSG_LEN(sizeof(to));
+	memcpy(CMSG_DATA(&control->header), &to, sizeof(to));
+	message->msg_control = control;
+	message->msg_controllen = sizeof(*control);
+}
