@@ -117,7 +117,9 @@ static bool send_any(struct thread *t, size_t len)
 {
 	static const int flags[] = { 0, MSG_EOR, MSG_MORE, MSG_BATCH, MSG_EOR | MSG_BATCH, MSG_EOR, MSG_EOR };
 
-	return send(any(t, kcm, KCMS), t->buf, len, MSG_DONTWAIT | MSG_NOSIGNAL | flags[random_below(&t->r, ARRAY_SIZE(flags))]) >= 0;
+	int flag = flags[random_below(&t->r, ARRAY_SIZE(flags))];
+
+	return send(any(t, kcm, KCMS), t->buf, len, MSG_DONTWAIT | MSG_NOSIGNAL | flag) >= 0;
 }
 
 static bool receive_any(struct thread *t)
