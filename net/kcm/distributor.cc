@@ -265,10 +265,9 @@ void Distributor::resume_next()
 
 // ---- readers
 
-Taken Distributor::take(Socket& socket, bool peek)
+Taken Distributor::take_next(Socket& socket, bool peek)
 {
     Taken taken;
-    Guard guard(lock_);
     ReceiveQueue& q = socket.receiving;
     q.cpu = kapi_cpu();
     if (q.begun.bundle) {
@@ -299,6 +298,24 @@ Taken Distributor::take(Socket& socket, bool peek)
     taken.bundle->holder = nullptr;
     place(socket);
     taken.resume = next_blocked();
+    return taken;
+}
+
+// Connections wait until nothing is held any more, so that it is for readers to give that out.
+Taken Distributor::take(Socket& socket, bool peek)
+{
+    Taken taken;
+    {
+        Guard guard(lock_);
+        taken = take_next(socket, peek);
+        if (held_.empty()) [[likely]]
+            return taken;
+    }
+    Wakes wakes;
+    Guard guard(lock_);
+    give_held(wakes);
+    if (!taken.resume)
+        taken.resume = next_blocked();
     return taken;
 }
 

@@ -98,6 +98,7 @@ private:
     void insert(RefList<Bundle, Queued>& list, Ref<Bundle> bundle) HW_REQUIRES(lock_);
     void give(Socket& socket, Ref<Bundle> bundle, bool newest) HW_REQUIRES(lock_);
     void move_all(Socket& socket, Wakes& wakes) HW_REQUIRES(lock_);
+    Taken take_next(Socket& socket, bool peek) HW_REQUIRES(lock_);
     void give_held(Wakes& wakes) HW_REQUIRES(lock_);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);

@@ -76,10 +76,31 @@ static void queue_waits(void)
 	rig_close(&r);
 }
 
+/* More than the other socket has room for: what does not fit is not forgotten when it reads. */
+static void queue_moves_as_there_is_room(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	const int all = 100;
+	int clone = kcm_clone(r.kcm), got = 0;
+
+	NEED(set_int(r.kcm, SOL_SOCKET, SO_RCVBUF, 4096) == 0 && set_int(clone, SOL_SOCKET, SO_RCVBUF, 4096) == 0);
+	for (int i = 0; i < all; i++) {
+		peer_send_frame(r.peer, 1000, i);
+		nap_us(500);
+	}
+	NEED(polled(r.kcm, POLLIN, SOON_MS) && polled(clone, POLLIN, SOON_MS) && kcm_disable(r.kcm, 1) == 0);
+	while (got < all && polled(clone, POLLIN, SOON_MS) && kcm_recv(clone, buf, sizeof(buf), NULL) == 1000)
+		got++;
+	EXPECT_EQ(got, all, "disable: more than the other socket has room for moves as it reads");
+	close(clone);
+	rig_close(&r);
+}
+
 void api_disable(void)
 {
 	others_receive();
 	nobody_receives();
 	queue_moves();
 	queue_waits();
+	queue_moves_as_there_is_room();
 }

@@ -1,0 +1,155 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# kcm-server and kcm-client between two hosts: workers that share connections, clients that break off, stop reading or
+# talk nonsense, and a cable that is pulled.
+#
+#       a $IP_a $IP6_a (server)  ------ eth0 ------  b $IP_b $IP6_b (clients)
+#
+# lab: hosts=2 time=150
+# files: build/static/kcm-server build/static/kcm-client /usr/bin/jq
+
+. verdicts
+
+patience=$((3 * TIME_SCALE)) # of the server, with a client that does not read
+
+# A server in the background, its output in $1.out and $1.err.
+serve() { # name options...
+	name=$1
+	shift
+	kcm-server --json "$@" >"$name.out" 2>"$name.err" </dev/null &
+	eval "$name=$!"
+	until grep -q listening "$name.err" || ! kill -0 $!; do
+		sleep 0.1
+	done
+	grep -q listening "$name.err"
+	verdict $? "the server starts: $*"
+}
+
+stop() { # name pid
+	kill -TERM "$2"
+	wait "$2"
+	status=$?
+	cp "$1.out" out
+	cp "$1.err" err
+	[ $status = 0 ]
+	verdict $? "the server $1 ends when it is told to"
+}
+
+json() { # name expression-of-jq
+	jq -e "$2" out >/dev/null 2>>err
+	verdict $? "$1"
+}
+
+good='.good and .counts.answers == .counts.requests and .counts.answer_bytes == .counts.request_bytes and
+	([.threads[].requests] | add) == .counts.requests'
+
+ask() { # name expression-of-jq options...
+	name=$1 expression=$2
+	shift 2
+	kcm-client --json "$@" >out 2>err </dev/null
+	json "$name" "$good and ($expression)"
+}
+
+# What is left in the table of connections of the large server.
+connections() {
+	awk '/KCMs: 5/ { print $NF }' /proc/net/kcm
+}
+
+until_connections() { # expression-of-test...
+	for _ in $(seq $((100 * TIME_SCALE))); do
+		test "$(connections)" "$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# A client in the background that asks for long, and is over only when this scene wants it.
+long_client() {
+	kcm-client --json -T 20 -c 3 --max-size 60K -W 200 "$IP_a" >long.out 2>long.err </dev/null &
+	long=$!
+	sleep 1
+}
+
+serve_clients() {
+	echo "4096 16384 262144" >/proc/sys/net/ipv4/tcp_wmem
+	serve large -w 4 -m 256K --timeout "$patience"
+	serve small -w 2 -p 16401 -a "$IP_a" --steering cpu
+	serve single -w 1 -p 16402 -a "$IP6_a" --steering least-loaded
+	cat /proc/net/kcm >out
+	[ "$(connections)" = 0 ]
+	verdict $? "/proc/net/kcm: five sockets of the large server, no connection"
+	barrier listening
+	barrier asked
+	until_connections = 0
+	verdict $? "every connection that was over is gone"
+	stop large "$large"
+	json "each worker had a part" '[.workers[].requests] | length == 4 and min > 0'
+	json "every request was answered, or its client was gone" \
+		'all(.workers[]; .requests == .answers + .undeliverable) and ([.workers[].answers] | add) > 10000'
+	json "workers take several requests at once" 'all(.workers[]; .most > 1)'
+	json "who closed and who broke" '.connections | .open == 0 and .accepted == .closed + .failed and .failed >= 5'
+	grep -q 'broke: Protocol error' large.err && grep -qE 'broke: (Connection timed out|Broken pipe)' large.err
+	verdict $? "the server tells why connections broke"
+	stop small "$small"
+	json "both workers of the small server had a part" '.workers | length == 2 and all(.requests > 0)'
+	stop single "$single"
+	json "the only worker did it all" '.workers | length == 1 and .[0].answers == 1500'
+	rmmod kcm 2>err
+	verdict $? "nothing is left: the module goes"
+}
+
+ask_servers() {
+	barrier listening
+	ask "over IPv4" '.threads | length == 8' -c 8 -n 500 "$IP_a"
+	ask "over IPv6" '.counts.answers == 2000' -c 4 -n 500 "$IP6_a"
+	ask "one connection, one request at a time" '.counts.answers == 300' -c 1 -n 300 -W 1 "$IP_a"
+	ask "large messages" '.counts.request_bytes > 4000000' -c 4 -n 100 --max-size 256K "$IP_a"
+	ask "with KCM on both sides" '.kcm and (.threads | length == 3) and (.connections | length == 6 and
+		all(.requests > 0)) and ([.connections[].answers] | add) == 3000' -k 3 -c 6 -n 500 "$IP_a"
+	ask "two workers, by CPU" '.counts.answers == 2000' -p 16401 -n 500 "$IP_a"
+	ask "one worker answers in order" '.counts.answers == 1500' -p 16402 -c 3 -n 500 "$IP6_a"
+
+	kcm-client --json -T 4 "$IP_a" >cable.out 2>cable.err </dev/null &
+	pulled=$!
+	sleep 1
+	ip link set eth0 down
+	sleep 1
+	ip link set eth0 up
+	wait $pulled
+	cp cable.out out
+	cp cable.err err
+	json "the cable is pulled for a second" "$good"
+
+	long_client
+	kill -9 $long
+	ask "a client was killed, another one goes on" '.counts.answers == 2000' -n 500 "$IP_a"
+
+	# Little room for what it does not read, so that its answers soon fill all there is.
+	echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem
+	long_client
+	echo "4096 131072 6291456" >/proc/sys/net/ipv4/tcp_rmem
+	kill -STOP $long
+	ask "a client stops reading; others wait until it is cut off" '.counts.answers == 2000' -n 500 "$IP_a"
+	kill -CONT $long
+	wait $long
+	[ $? = 1 ] && jq -e '.good | not' long.out >out 2>err
+	verdict $? "the client that was cut off says so"
+
+	printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 5 "$IP_a" 16400 >out 2>err
+	[ ! -s out ]
+	verdict $? "nonsense is not answered"
+	ask "after all that" '.counts.answers == 4000' "$IP_a"
+	barrier asked
+	rmmod kcm 2>err
+	verdict $? "nothing is left: the module goes"
+}
+
+load_suite kcm >out 2>err
+verdict $? "the module loads"
+if [ "$HOST" = a ]; then
+	serve_clients
+else
+	ask_servers
+fi
+end_of_verdicts
