@@ -46,7 +46,8 @@ def build(patch: Path, arguments) -> Path:
 def bite(patch: Path, arguments) -> tuple[bool, str]:
     program = build(patch, arguments)
     run = subprocess.run([program, "--suite", suite(patch), "--first", str(arguments.first), "--seeds",
-                          str(arguments.seeds), "--jobs", "1", "--most-failures", "1"], capture_output=True, text=True, errors="replace")
+                          str(arguments.seeds), "--jobs", "1", "--most-failures", "1"],
+                         capture_output=True, text=True, errors="replace")
     found = re.search(r"^FAILED: seed (\d+)", run.stdout, re.M)
     if not found:
         return False, f"not found in {arguments.seeds} seeds"
