@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 time=120
 # files: build/selftests/kcm_api
+# modules: tls
 #
 # Every call, option, ioctl and file of a KCM socket, and what becomes of the TCP connections below it.
 
@@ -9,3 +10,5 @@
 kcm_api --before-loading
 load_suite kcm
 kcm_api
+# Nothing holds it any more.
+rmmod kcm

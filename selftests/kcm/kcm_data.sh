@@ -8,3 +8,5 @@
 
 load_suite kcm
 kcm_data --seed "$SEED"
+# Nothing holds it any more.
+rmmod kcm

@@ -56,6 +56,17 @@ bool task_finished(struct task *t, int ms)
 	return WAIT_UNTIL(ms, __atomic_load_n(&t->done, __ATOMIC_ACQUIRE));
 }
 
+void task_tell(struct task *t)
+{
+	char path[64], stack[2048], *end, *line;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stack", __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE));
+	if (!read_file(path, stack, sizeof(stack)))
+		return;
+	for (line = strtok_r(stack, "\n", &end); line; line = strtok_r(NULL, "\n", &end))
+		note("waits in %s", line);
+}
+
 static void ignore(int number)
 {
 	(void)number;

@@ -23,6 +23,8 @@ void task_start(struct task *t, long (*call)(void *arg), void *arg);
 bool task_blocked(struct task *t);
 /** task_finished - did the call return within @ms? */
 bool task_finished(struct task *t, int ms);
+/** task_tell - note where in the kernel it waits, for the reader of a failure */
+void task_tell(struct task *t);
 /** task_signal - send it a signal whose handler does nothing, so that only its system call sees it */
 void task_signal(struct task *t);
 /** task_join - wait for the call and restore errno and the result as if it had been made here */

@@ -24,6 +24,15 @@ struct type {
 #define TYPES 2
 extern const struct type types[TYPES];
 
+/* What came out of a connection: whole messages, and bytes of one more. */
+struct outcome {
+	size_t whole, torso;
+	bool broken; /* the peer saw a reset */
+};
+
+/** read_all - frames of @len bytes whose seeds count from 0, until nothing comes for a while or the connection ends */
+struct outcome read_all(int peer, size_t len);
+
 /* For everybody. */
 extern char buf[FRAME_MAX + 1];
 
@@ -48,6 +57,7 @@ void api_close(void);
 void api_crossing(void);
 void api_proc(void);
 void api_namespaces(void);
+void api_ulp(void);
 void api_new(void);
 
 #endif

@@ -78,35 +78,6 @@ static void last_with_part(void)
 	rig_close(&r);
 }
 
-/* Twenty messages of @len bytes, then the end: @whole of them at the front and how many bytes beyond. */
-struct outcome {
-	size_t whole, torso;
-	bool broken; /* the peer saw a reset */
-};
-
-static struct outcome read_all(int peer, size_t len)
-{
-	struct outcome o = { 0 };
-	int64_t until = now_ms() + SOON_MS;
-	size_t have = 0;
-
-	while (now_ms() < until && polled(peer, POLLIN, stretched(500))) {
-		ssize_t n = recv(peer, buf + have, len - have, MSG_DONTWAIT);
-
-		if (n < 0 && errno == ECONNRESET)
-			o.broken = true;
-		if (n <= 0)
-			break;
-		have += n;
-		if (have == len && frame_is(buf, have, len, o.whole)) {
-			o.whole++;
-			have = 0;
-		}
-	}
-	o.torso = have;
-	return o;
-}
-
 /* The peer does not read while a message is cut off by close(): it must not take what follows for the rest of it. */
 static void half_sent(void)
 {

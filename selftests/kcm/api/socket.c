@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 void api_before_loading(void)
 {
@@ -94,6 +95,15 @@ static void ioctls(void)
 	close(fd);
 }
 
+/* With a socket the module stays, and without it goes: the scene unloads it at the end. */
+static void holds_module(void)
+{
+	int fd = kcm_socket(HERE, SOCK_DGRAM);
+
+	EXPECT_ERRNO(syscall(SYS_delete_module, "kcm", O_NONBLOCK), EAGAIN, "socket: an open one keeps the module");
+	close(fd);
+}
+
 void api_socket(void)
 {
 	kinds();
@@ -101,4 +111,5 @@ void api_socket(void)
 	for (size_t i = 0; i < TYPES; i++)
 		unsupported(&types[i]);
 	ioctls();
+	holds_module();
 }

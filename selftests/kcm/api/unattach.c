@@ -107,6 +107,44 @@ static void sending(void)
 	rig_close(&r);
 }
 
+static long unattach(void *arg)
+{
+	struct rig *r = arg;
+
+	return kcm_unattach(r->kcm, r->tcp);
+}
+
+/*
+ * The peer does not read, so TCP is full and a message is half sent when its connection is taken away. Whatever becomes of
+ * the message, the peer must not take what follows for the rest of it.
+ */
+static void half_sent(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	size_t len = 60004, count = 0;
+	struct outcome o;
+	struct task t;
+
+	for (frame_fill(buf, len, 0); send(r.kcm, buf, len, MSG_DONTWAIT) == (ssize_t)len; frame_fill(buf, len, count))
+		count++;
+	task_start(&t, unattach, &r);
+	if (ktap_suite() == SUITE_OURS) {
+		check(task_blocked(&t), "unattach: waits until a message that is half sent is out");
+		task_signal(&t);
+		NEED(task_finished(&t, SOON_MS));
+		EXPECT_ERRNO(task_join(&t), EINTR, "unattach: a signal ends the wait");
+		EXPECT_ERRNO(kcm_attach(r.kcm, r.tcp, parser_framed()), EALREADY, "unattach: it is attached as before");
+		task_start(&t, unattach, &r);
+	}
+	o = read_all(r.peer, len);
+	NEED(task_finished(&t, SOON_MS));
+	EXPECT_OK(task_join(&t), "unattach: with a message half sent");
+	note("%zu messages accepted, %zu came whole, and %zu bytes, %s", count, o.whole, o.torso,
+	     o.broken ? "a reset" : "no reset");
+	differs(!o.torso || o.broken, "close-cuts", "unattach: a message that is cut off ends the connection");
+	rig_close(&r);
+}
+
 void api_unattach(void)
 {
 	refused();
@@ -116,4 +154,5 @@ void api_unattach(void)
 	partial(30);
 	undelivered();
 	sending();
+	half_sent();
 }

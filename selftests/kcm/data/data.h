@@ -79,5 +79,6 @@ void data_churn(bool mixed);
 void data_peers(bool mixed);
 void data_programs(void);
 void data_memory(void);
+void data_storm(void);
 
 #endif
