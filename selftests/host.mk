@@ -5,6 +5,7 @@
 #   make -f selftests/host.mk unit HOST=g++   with one
 #   make -f selftests/host.mk refused         what the analysis of locks must not let pass
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
+#   make -f selftests/host.mk sim SUITE=kcm   the same for KCM; so with campaign
 #   make -f selftests/host.mk campaign SEEDS=20000  many more: without sanitizers, so what they would see is not
 #   make -f selftests/host.mk campaign FRESH=45  for so many seconds, seeds that nobody saw before
 #   make -f selftests/host.mk bites           plants known bugs and shows that the simulator finds them
@@ -17,6 +18,8 @@ HOST ?= g++ clang++-19
 SEEDS ?= 300
 FIRST ?= 1
 JOBS ?= $(shell nproc)
+# What is simulated: rds or kcm.
+SUITE ?= rds
 FUZZ_SECONDS ?= 15
 
 core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc kcm/*.cc)))
@@ -108,9 +111,9 @@ tidy:
 simulator := $(out)/$(firstword $(HOST))/sim
 sim: $(simulator)
 ifdef SEED
-	$(simulator) --seed $(SEED)
+	$(simulator) --suite $(SUITE) --seed $(SEED)
 else
-	$(simulator) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
+	$(simulator) --suite $(SUITE) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 endif
 
 fast_flags := $(filter-out -fsanitize% -fno-sanitize% -O1,$(common)) -O2 -fno-strict-aliasing
@@ -124,7 +127,7 @@ $(out)/fast/%.o: $(top)/%.cc
 $(out)/fast/sim: $(fast)
 	$(firstword $(HOST)) -pthread $^ -o $@
 campaign: $(out)/fast/sim
-	$< --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
+	$< --suite $(SUITE) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 
 # Known bugs, planted: the simulator must find each.
 fast_compile := $(firstword $(HOST)) $(filter-out -MMD -MP,$(fast_flags)) $(core_flags)

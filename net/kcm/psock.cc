@@ -38,10 +38,8 @@ Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
     TRY(check(kapi_stream_key_of_fd(fd, &key)));
     TRY(check(kapi_filter_get(bpf_fd, &program)));
     auto* made = make<Psock>(Alloc::sleep, mux, mux.next_id(), Filter(program), max_message);
-    if (!made) {
-        kapi_filter_put(program);
+    if (!made)
         return hw::fail(KAPI_ENOMEM);
-    }
     auto psock = Ref<Psock>::adopt(made);
     TRY(check(kapi_stream_adopt(fd, &psock->stream_)));
     return psock;

@@ -19,6 +19,10 @@ def expected(patch: Path) -> str:
     return re.search(r"^Expect: (.+)$", patch.read_text(), re.M).group(1)
 
 
+def suite(patch: Path) -> str:
+    return "kcm" if "+++ b/net/kcm/" in patch.read_text() else "rds"
+
+
 def build(patch: Path, arguments) -> Path:
     """The simulator with one bug: core files that the patch changes, and all else as it was built before."""
     place = arguments.out / "plants" / patch.stem
@@ -41,8 +45,9 @@ def build(patch: Path, arguments) -> Path:
 
 def bite(patch: Path, arguments) -> tuple[bool, str]:
     program = build(patch, arguments)
-    run = subprocess.run([program, "--first", str(arguments.first), "--seeds", str(arguments.seeds), "--jobs",
-                          "1", "--most-failures", "1"], capture_output=True, text=True, errors="replace")
+    run = subprocess.run([program, "--suite", suite(patch), "--first", str(arguments.first), "--seeds",
+                          str(arguments.seeds), "--jobs", "1", "--most-failures", "1"],
+                         capture_output=True, text=True, errors="replace")
     found = re.search(r"^FAILED: seed (\d+)", run.stdout, re.M)
     if not found:
         return False, f"not found in {arguments.seeds} seeds"

@@ -4,6 +4,7 @@
 //     sim --first 1 --seeds 300 [--jobs 2]    each seed once, every tenth twice to see that it replays exactly
 //     sim --seconds 600                       seeds that nobody saw before, for so long
 //     sim --seed 17                           one, with what it is made of
+//     sim --suite kcm ...                     of KCM instead of RDS
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "coverage.h"
+#include "kcm_scenario.h"
 #include "scenario.h"
 
 namespace {
@@ -41,6 +43,7 @@ struct Shared {
 struct Arguments {
     std::uint64_t first = 1, seeds = 100, seed = 0;
     unsigned jobs = 2, seconds = 0, most_failures = 20;
+    bool kcm = false;
 };
 
 Arguments parse(int argc, char **argv)
@@ -52,6 +55,8 @@ Arguments parse(int argc, char **argv)
             arguments.first = value;
         else if (!std::strcmp(argv[i], "--seeds"))
             arguments.seeds = value;
+        else if (!std::strcmp(argv[i], "--suite"))
+            arguments.kcm = !std::strcmp(argv[i + 1], "kcm");
         else if (!std::strcmp(argv[i], "--seed"))
             arguments.seed = value;
         else if (!std::strcmp(argv[i], "--seconds"))
@@ -78,10 +83,22 @@ Arguments parse(int argc, char **argv)
     std::raise(number);
 }
 
+bool of_kcm; // else RDS
+
 Outcome run_seed(std::uint64_t seed)
 {
+    if (of_kcm) {
+        KcmScenario scenario(seed);
+        return scenario.run();
+    }
     Scenario scenario(seed);
     return scenario.run();
+}
+
+std::string describe(std::uint64_t seed)
+{
+    sim::Random random(seed * 3 + 3);
+    return of_kcm ? KcmProfile(random).describe() : Profile(random).describe();
 }
 
 Outcome run_and_replay(std::uint64_t seed, bool replay)
@@ -102,8 +119,7 @@ Outcome run_and_replay(std::uint64_t seed, bool replay)
 /** One seed with everything a reader wants to know. */
 int show(std::uint64_t seed)
 {
-    sim::Random random(seed * 3 + 3);
-    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), Profile(random).describe().c_str());
+    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), describe(seed).c_str());
     std::fflush(stdout);
     Outcome outcome = run_and_replay(seed, true);
     std::printf("kept its promises: %llu messages in %.1f simulated seconds, %llu connections, %llu resets, "
@@ -186,8 +202,8 @@ std::vector<std::uint64_t> run_workers(Shared &shared, const Arguments &argument
             if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 continue;
             failures.push_back(shared.seed_of_job[job]);
-            std::printf("FAILED: seed %llu; replay with: make sim SEED=%llu\n",
-                        static_cast<unsigned long long>(failures.back()),
+            std::printf("FAILED: seed %llu; replay with: make sim %sSEED=%llu\n",
+                        static_cast<unsigned long long>(failures.back()), of_kcm ? "SUITE=kcm " : "",
                         static_cast<unsigned long long>(failures.back()));
             if (failures.size() < arguments.most_failures) {
                 children[job] = start(shared, job, arguments);
@@ -220,6 +236,7 @@ bool print_coverage(const Shared &shared)
 int main(int argc, char **argv)
 {
     Arguments arguments = parse(argc, argv);
+    of_kcm = arguments.kcm;
 #ifndef __SANITIZE_ADDRESS__
     std::signal(SIGSEGV, bad_access);
     std::signal(SIGBUS, bad_access);
@@ -246,6 +263,6 @@ int main(int argc, char **argv)
                 static_cast<unsigned long long>(shared.reloads),
                 static_cast<unsigned long long>(shared.net_deletions), static_cast<unsigned long long>(shared.faults),
                 static_cast<unsigned long long>(shared.hostile));
-    bool all_taken = print_coverage(shared);
+    bool all_taken = of_kcm || print_coverage(shared);
     return failures.empty() && (all_taken || shared.done < kFullCampaign) ? 0 : 1;
 }

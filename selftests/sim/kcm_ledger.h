@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+// Which messages were sent through KCM, and whether they came whole, once, and in the order of their connection.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+class KcmLedger {
+public:
+    /** A sender's next message, framed: its length in four bytes, a label, a pattern. size counts all, at least smallest. */
+    std::vector<unsigned char> compose(std::uint32_t sender, std::size_t size);
+    static constexpr std::size_t smallest = 20;
+
+    /** From now on, whoever is not excused must receive what is sent. */
+    void begin_calm() { calm_ = true; }
+    /** The last message that was composed is on its way; from here on it may arrive. */
+    void sent(std::uint32_t sender);
+
+    /**
+     * These bytes arrived as one message. place names who reads and from which connection; with ordered, the messages of
+     * one sender come to one place in their order. Fails the run when a promise is broken.
+     */
+    void received(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t size);
+
+    /** All that was sent (excused: since the calm began) has arrived. */
+    bool all_received(bool excused) const;
+    std::string missing(bool excused) const;
+    std::uint64_t total() const { return total_; }
+
+private:
+    struct Flow {
+        std::uint64_t composed = 0, sent = 0, calm_from = ~std::uint64_t{0};
+        std::vector<bool> seen;
+    };
+    std::uint64_t lost(const Flow &flow, bool excused) const;
+
+    bool calm_ = false;
+    std::map<std::uint32_t, Flow> flows_;
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> next_; // by place and sender
+    std::uint64_t total_ = 0;
+};
