@@ -65,7 +65,7 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	int error = 0;
 
-	if (sk->sk_state == TCP_LISTEN || sk->sk_state == TCP_CLOSE)
+	if ((1 << sk->sk_state) & (TCPF_LISTEN | TCPF_CLOSE | TCPF_SYN_SENT | TCPF_SYN_RECV))
 		return -EOPNOTSUPP;
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data)
@@ -189,6 +189,12 @@ static bool prepend(struct sock *sk, struct sk_buff_head *copies)
 	return true;
 }
 
+/* Closed by either end what came before can be read; not so when the program has disconnected it for another one. */
+static bool has_stream(const struct sock *sk)
+{
+	return sk->sk_state != TCP_CLOSE || sk->sk_shutdown == SHUTDOWN_MASK;
+}
+
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
@@ -202,7 +208,7 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	lock_sock(sk);
 	kapi_stream_mute(stream);
 	inet_csk(sk)->icsk_ulp_ops = NULL;
-	if (!abort && !error && sk->sk_state != TCP_CLOSE && !prepend(sk, &copies))
+	if (!abort && !error && has_stream(sk) && !prepend(sk, &copies))
 		error = -ENOMEM;
 	if (!skb_queue_empty(&sk->sk_receive_queue))
 		sk->sk_data_ready(sk);

@@ -76,15 +76,24 @@ void Mux::remove(Socket& socket)
 Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
 {
     Ref<Psock> psock = TRY(Psock::create(*this, fd, bpf_fd, max_message));
-    // Nobody can find it to end it before it has begun.
     psock->start();
-    reservations.add(*psock);
-    if (psock->failed())
-        reservations.remove(*psock);
-    Guard guard(lock_);
-    insert_by_index(psocks_, *psock);
-    past_.attach++;
+    offer(*psock);
+    {
+        Guard guard(lock_);
+        insert_by_index(psocks_, *psock);
+        past_.attach++;
+    }
+    // Only now, so that whoever receives from it finds it.
+    psock->begin();
     return {};
+}
+
+// psock may be sent on, unless it has failed, maybe meanwhile.
+void Mux::offer(Psock& psock)
+{
+    reservations.add(psock);
+    if (psock.failed())
+        reservations.remove(psock);
 }
 
 bool Mux::has_connections()
@@ -122,8 +131,7 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
     bool was_reserved = static_cast<bool>(reservations.owner(*psock));
     auto idle = reservations.wait_idle(*psock, deadline_ns);
     if (!idle) {
-        if (!psock->failed())
-            reservations.add(*psock);
+        offer(*psock);
         Guard guard(lock_);
         insert_by_index(psocks_, *psock);
         return fail(idle.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : idle.error().code());

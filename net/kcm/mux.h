@@ -62,6 +62,7 @@ private:
     static constexpr u32 max_sockets = 65536;
 
     template <class T> static void insert_by_index(RefList<T, Members>& list, T& item);
+    void offer(Psock& psock);
     Ref<Psock> take_by_key(u64 key);
     Ref<Psock> take_any();
     void retire(Ref<Psock> psock, bool reset);

@@ -48,9 +48,13 @@ Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
 void Psock::start()
 {
     static constexpr kapi_stream_options unchanged{};
-    starting_ = true;
     kapi_stream_attach(stream_, &unchanged, &stream_ops, this);
-    starting_ = false;
+}
+
+void Psock::begin()
+{
+    starting_.store_release(0);
+    resume_later();
 }
 
 void Psock::detach(bool reset)
@@ -122,7 +126,7 @@ kapi_size Psock::rx(void* context, kapi_rx* offer, kapi_size length)
 
 usize Psock::receive(kapi_rx* offer, usize length)
 {
-    if (stopped_.load_acquire())
+    if (stopped_.load_acquire() || starting_.load_acquire())
         return 0;
     Parser::Outcome outcome;
     {
@@ -245,7 +249,7 @@ void Psock::event(void* context, kapi_stream_event event, int error)
     if (event == KAPI_STREAM_ESTABLISHED)
         return;
     // A peer that had closed its side before the program attached may still listen. What it sent is read as there is room.
-    if (event == KAPI_STREAM_EOF && psock.starting_)
+    if (event == KAPI_STREAM_EOF && psock.starting_.load_acquire())
         return;
     psock.fail(error ? -error : KAPI_EPIPE);
 }

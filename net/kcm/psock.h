@@ -30,8 +30,10 @@ public:
     unsigned index = 0; // in the multiplexor's list, under its lock
     Lane lane;          // under the reservations' lock
 
-    // Callbacks begin; what is there already is received at once. Sleeps.
+    // Callbacks begin, and the end of the connection is noticed. Sleeps.
     void start();
+    // Messages are received, beginning with those that are there, in work of its own. Any context.
+    void begin();
     // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered, or
     // resets the connection. Sleeps.
     void detach(bool reset);
@@ -90,7 +92,7 @@ private:
     Parser parser_;                 // in rx()
     const u32 max_message_;
     Wakes* wakes_ = nullptr;        // in rx(): to be woken at its end
-    bool starting_ = false;         // in start()
+    Atomic<u32> starting_{1};       // until begin()
     Atomic<int> error_{0};          // that ended it
     Atomic<u32> stopped_{0};        // receives no more
     Atomic<u32> reset_{0};
