@@ -66,7 +66,7 @@ void Mux::remove(Socket& socket)
     if (!last)
         return;
     while (Ref<Psock> psock = take_any())
-        retire(std::move(psock), false);
+        retire(*psock);
     distributor.clear();
     net.remove(*this);
 }
@@ -141,17 +141,17 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
         past_.unattach++;
         past_.unattach_reserved += was_reserved;
     }
-    retire(std::move(psock), false);
+    retire(*psock);
     return {};
 }
 
 // psock is on no list any more and nobody sends on it.
-void Mux::retire(Ref<Psock> psock, bool reset)
+void Mux::retire(Psock& psock)
 {
-    reservations.remove(*psock);
-    psock->detach(reset);
+    reservations.remove(psock);
+    psock.detach();
     kcm_totals own{};
-    psock->add_totals(own);
+    psock.add_totals(own);
     Guard guard(lock_);
     add_to(past_, own);
 }

@@ -65,7 +65,7 @@ private:
     void offer(Psock& psock);
     Ref<Psock> take_by_key(u64 key);
     Ref<Psock> take_any();
-    void retire(Ref<Psock> psock, bool reset);
+    void retire(Psock& psock);
 
     Spin<MembersLock> lock_;
     RefList<Socket, Members> sockets_ HW_GUARDED_BY(lock_);

@@ -57,7 +57,7 @@ void Psock::begin()
     resume_later();
 }
 
-void Psock::detach(bool reset)
+void Psock::detach()
 {
     // Whoever is in rx() has left when a call on the stream returns, and nobody enters any more.
     stopped_.store_release(1);
@@ -70,7 +70,7 @@ void Psock::detach(bool reset)
         unref();
     kapi_piece first;
     const kapi_piece* unread = parser_.pieces(first);
-    kapi_stream_give_back(stream_, unread, reset || was_cut());
+    kapi_stream_give_back(stream_, unread, was_cut());
     stream_ = nullptr;
     mux->distributor.resume_next(); // which may have been our turn
 }

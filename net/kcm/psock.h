@@ -34,9 +34,9 @@ public:
     void start();
     // Messages are received, beginning with those that are there, in work of its own. Any context.
     void begin();
-    // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered, or
-    // resets the connection. Sleeps.
-    void detach(bool reset);
+    // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered; a
+    // connection that was cut() is reset. Sleeps.
+    void detach();
     // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
     // cannot be. Any context.
     void fail(int error, bool unreadable = false);
