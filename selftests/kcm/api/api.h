@@ -57,7 +57,7 @@ void api_close(void);
 void api_crossing(void);
 void api_proc(void);
 void api_namespaces(void);
-void api_ulp(void);
+void api_tls(void);
 void api_new(void);
 
 #endif

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	api_crossing();
 	api_proc();
 	api_namespaces();
-	api_ulp();
+	api_tls();
 	api_new();
 	return ktap_finish();
 }
