@@ -404,17 +404,8 @@ EXPORT_SYMBOL_GPL(kapi_stream_health);
 
 /* Sending. */
 
-/* With the socket's lock held; but TLS, which knows no shared pages, takes it itself. */
-static int send_message(struct kapi_stream *stream, struct msghdr *msg, size_t size)
-{
-	if (likely(!stream->tls))
-		return tcp_sendmsg_locked(stream->sk, msg, size);
-	msg->msg_flags &= ~MSG_NO_SHARED_FRAGS;
-	return READ_ONCE(stream->sk->sk_prot)->sendmsg(stream->sk, msg, size);
-}
-
 /* Appends count segments that are bytes in memory; wanted is set to their sum. */
-static int send_bytes(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int flags,
+static int send_bytes(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
 		      size_t *wanted)
 {
 	struct msghdr msg = { .msg_flags = flags };
@@ -429,7 +420,7 @@ static int send_bytes(struct kapi_stream *stream, const struct kapi_segment *seg
 	}
 	*wanted = sum;
 	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
-	return send_message(stream, &msg, sum);
+	return tcp_sendmsg_locked(sk, &msg, sum);
 }
 
 /*
@@ -443,7 +434,7 @@ static int page_flags(const struct page *page)
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 /* Appends count segments that are pages, by reference. */
-static int send_pages(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int flags,
+static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
 		      size_t *wanted)
 {
 	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES | page_flags(segments[0].page) };
@@ -457,10 +448,10 @@ static int send_pages(struct kapi_stream *stream, const struct kapi_segment *seg
 	}
 	*wanted = sum;
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
-	return send_message(stream, &msg, sum);
+	return tcp_sendmsg_locked(sk, &msg, sum);
 }
 #else
-static int send_pages(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int flags,
+static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
 		      size_t *wanted)
 {
 	int sent = 0, taken = 0;
@@ -473,7 +464,7 @@ static int send_pages(struct kapi_stream *stream, const struct kapi_segment *seg
 		const struct kapi_segment *segment = &segments[i];
 		int more = i + 1 < count ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
 
-		taken = tcp_sendpage_locked(stream->sk, segment->page, segment->offset, segment->length,
+		taken = tcp_sendpage_locked(sk, segment->page, segment->offset, segment->length,
 					    flags | more | page_flags(segment->page));
 		if (taken < 0)
 			break;
@@ -513,7 +504,7 @@ static void note_blocked(struct kapi_stream *stream)
 }
 
 /* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */
-static int send_runs(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, int more, s64 *sent)
+static int send_runs(struct sock *sk, const struct kapi_segment *segments, unsigned int *left, int more, s64 *sent)
 {
 	int taken = 0;
 
@@ -522,8 +513,8 @@ static int send_runs(struct kapi_stream *stream, const struct kapi_segment *segm
 		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < *left ? MSG_MORE : 0);
 		size_t wanted;
 
-		taken = segments->page ? send_pages(stream, segments, run, flags, &wanted) :
-					 send_bytes(stream, segments, run, flags, &wanted);
+		taken = segments->page ? send_pages(sk, segments, run, flags, &wanted) :
+					 send_bytes(sk, segments, run, flags, &wanted);
 		if (taken < 0)
 			break;
 		*sent += taken;
@@ -550,12 +541,11 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 
 	might_sleep();
 	if (unlikely(stream->tls)) {
-		/* What begins a record with more to come would wait for it. */
-		taken = send_runs(stream, segments, &count, false, &sent);
+		taken = kapi_tls_send(stream, segments, &count, &sent);
 		lock_sock(sk);
 	} else {
 		lock_sock(sk);
-		taken = send_runs(stream, segments, &count, more, &sent);
+		taken = send_runs(sk, segments, &count, more, &sent);
 	}
 	if (is_busy(taken))
 		taken = 0;

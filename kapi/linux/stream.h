@@ -62,7 +62,7 @@ void kapi_stream_offer(struct kapi_stream *stream);
 /* As before: tells an end that nobody was told of, after offering what came before it. */
 void kapi_stream_tell_end(struct kapi_stream *stream);
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && IS_ENABLED(CONFIG_TLS)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && IS_ENABLED(CONFIG_TLS) && !IS_ENABLED(CONFIG_HIGHMEM)
 /* Is it TLS in software, with the keys of both directions? The socket's lock is held, as it is for the following. */
 bool kapi_tls_is_usable(const struct sock *sk);
 /* Makes stream one that sends and receives through it. */
@@ -73,6 +73,11 @@ void kapi_tls_take_over(struct kapi_stream *stream);
  * data; else what broke the connection.
  */
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor);
+/*
+ * Sends segments, *left of them, as kapi_stream_send() does, but without the lock. Returns what was taken of the last ones, or
+ * an error; *sent is what was taken in all, *left segments are left.
+ */
+int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent);
 /* Puts copies before what TLS has. */
 void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies);
 #else
@@ -84,6 +89,10 @@ static inline void kapi_tls_take_over(struct kapi_stream *stream)
 {
 }
 static inline int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor)
+{
+	return -EOPNOTSUPP;
+}
+static inline int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent)
 {
 	return -EOPNOTSUPP;
 }

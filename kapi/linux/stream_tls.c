@@ -11,8 +11,9 @@
 
 #include "stream.h"
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && IS_ENABLED(CONFIG_TLS)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && IS_ENABLED(CONFIG_TLS) && !IS_ENABLED(CONFIG_HIGHMEM)
 
+#include <linux/mm.h>
 #include <linux/string.h>
 #include <net/inet_connection_sock.h>
 #include <net/strparser.h>
@@ -66,6 +67,52 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	if (!result || (error && result == -error))
 		return -EAGAIN;
 	return result == -EAGAIN && rx->reader_present ? -EBUSY : result;
+}
+
+#define SEND_BATCH 32
+
+/* Returns the sum. */
+static size_t fill(struct kvec *vector, const struct kapi_segment *segments, unsigned int count)
+{
+	unsigned int i;
+	size_t sum = 0;
+
+	for (i = 0; i < count; i++) {
+		const struct kapi_segment *segment = &segments[i];
+
+		vector[i].iov_base = segment->page ? page_address(segment->page) + segment->offset : (void *)segment->addr;
+		vector[i].iov_len = segment->length;
+		sum += segment->length;
+	}
+	return sum;
+}
+
+/*
+ * TLS copies what it is given as bytes. Pages it could encrypt from where they are, but not in one record with bytes: then it
+ * runs past the end of its own list (seen on 6.12). Nothing is announced as to be continued, for such a record would wait.
+ */
+int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent)
+{
+	struct sock *sk = stream->sk;
+	int taken = 0;
+
+	while (*left) {
+		struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+		unsigned int count = min_t(unsigned int, *left, SEND_BATCH);
+		struct kvec vector[SEND_BATCH];
+		size_t sum = fill(vector, segments, count);
+
+		iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
+		taken = READ_ONCE(sk->sk_prot)->sendmsg(sk, &msg, sum);
+		if (taken < 0)
+			break;
+		*sent += taken;
+		if (taken < sum)
+			break;
+		segments += count;
+		*left -= count;
+	}
+	return taken;
 }
 
 void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)

@@ -5,44 +5,11 @@
  */
 #include "api.h"
 
-#include <linux/tls.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 
-#ifndef TCP_ULP
-#define TCP_ULP 31
-#endif
-#ifndef SOL_TLS
-#define SOL_TLS 282
-#endif
+#include "tls.h"
 
-#define RECORD_ALERT 21
 #define MANY 400
-
-static int set_tls(int tcp)
-{
-	return setsockopt(tcp, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls"));
-}
-
-/* @way is TLS_TX or TLS_RX; both ends must be given the same @key for the same direction. */
-static int set_key(int tcp, int way, int version, unsigned char key)
-{
-	struct tls12_crypto_info_aes_gcm_128 info = {
-		.info = { .version = (unsigned short)version, .cipher_type = TLS_CIPHER_AES_GCM_128 },
-	};
-
-	memset(info.key, key, sizeof(info.key));
-	memset(info.salt, key + 1, sizeof(info.salt));
-	memset(info.iv, key + 2, sizeof(info.iv));
-	return setsockopt(tcp, SOL_TLS, way, &info, sizeof(info));
-}
-
-static bool secure(int tcp, int version, unsigned char sending, unsigned char receiving)
-{
-	return !set_tls(tcp) && !set_key(tcp, TLS_TX, version, sending) && !set_key(tcp, TLS_RX, version, receiving);
-}
 
 /* The near end is attached, the far end is a program of its own. */
 static struct rig secure_rig(int type, int family, int version)
@@ -50,18 +17,9 @@ static struct rig secure_rig(int type, int family, int version)
 	struct link l = tcp_link(HERE, family);
 	struct rig r = { kcm_socket(HERE, type), l.near, l.far };
 
-	NEED(secure(r.tcp, version, 1, 2) && secure(r.peer, version, 2, 1));
+	NEED(tls_secure(r.tcp, r.peer, version));
 	NEED(kcm_attach(r.kcm, r.tcp, parser_framed()) == 0);
 	return r;
-}
-
-static bool kernel_lets_read(void)
-{
-	struct utsname name;
-	int major = 0, minor = 0;
-
-	NEED(uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2);
-	return major > 6 || (major == 6 && minor >= 12);
 }
 
 static void refused(void)
@@ -69,7 +27,7 @@ static void refused(void)
 	struct link l = tcp_link(HERE, AF_INET);
 	int kcm = kcm_socket(HERE, SOCK_DGRAM);
 
-	NEED(set_tls(l.near) == 0);
+	NEED(tls_start(l.near) == 0);
 	differs(GIVES(kcm_attach(kcm, l.near, parser_framed()), EOPNOTSUPP), "tls-taken",
 		"tls: a connection without keys is refused");
 	close(kcm);
@@ -78,7 +36,7 @@ static void refused(void)
 	tcp_link_close(&l);
 
 	l = tcp_link(HERE, AF_INET);
-	NEED(set_tls(l.near) == 0 && set_key(l.near, TLS_RX, TLS_1_2_VERSION, 1) == 0);
+	NEED(tls_start(l.near) == 0 && tls_set_key(l.near, TLS_RX, TLS_1_2_VERSION, 1) == 0);
 	differs(GIVES(kcm_attach(kcm, l.near, parser_framed()), EOPNOTSUPP), "tls-taken",
 		"tls: a connection with the key of one direction is refused");
 	tcp_link_close(&l);
@@ -90,7 +48,7 @@ static void refused_by_kernel(void)
 	struct link l = tcp_link(HERE, AF_INET);
 	int kcm = kcm_socket(HERE, SOCK_DGRAM);
 
-	NEED(secure(l.near, TLS_1_2_VERSION, 1, 2) && secure(l.far, TLS_1_2_VERSION, 2, 1));
+	NEED(tls_secure(l.near, l.far, TLS_1_2_VERSION));
 	differs(GIVES(kcm_attach(kcm, l.near, parser_framed()), EOPNOTSUPP), "tls-taken",
 		"tls: refused where the kernel has no way to read records");
 	close(kcm);
@@ -102,9 +60,9 @@ static void not_afterwards(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
 
-	EXPECT_ERRNO(set_tls(r.tcp), EEXIST, "tls: not for a connection that KCM has");
+	EXPECT_ERRNO(tls_start(r.tcp), EEXIST, "tls: not for a connection that KCM has");
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
-	EXPECT_OK(set_tls(r.tcp), "tls: again when KCM has given it back");
+	EXPECT_OK(tls_start(r.tcp), "tls: again when KCM has given it back");
 	rig_close(&r);
 }
 
@@ -152,14 +110,15 @@ static void encrypted(void)
 	int kcm = kcm_socket(HERE, SOCK_DGRAM);
 	char plain[MEDIUM];
 
-	NEED(secure(l.near, TLS_1_2_VERSION, 1, 2));
+	NEED(tls_start(l.near) == 0);
+	NEED(tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 1) == 0 && tls_set_key(l.near, TLS_RX, TLS_1_2_VERSION, 2) == 0);
 	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
 	NEED(kcm_sends(kcm, MEDIUM, 1));
 	frame_fill(plain, MEDIUM, 1);
 	check(peer_reads(l.far, buf, MEDIUM + 29) == MEDIUM + 29 && !memcmp(buf, "\x17\x03\x03", 3) &&
 		      !memmem(buf, MEDIUM + 29, plain + FRAME_HEADER, 16),
 	      "tls: what is sent is a record, and encrypted");
-	EXPECT_ERRNO(set_key(l.near, TLS_TX, TLS_1_2_VERSION, 9), EBUSY, "tls: keys do not change while it is attached");
+	EXPECT_ERRNO(tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 9), EBUSY, "tls: keys do not change while it is attached");
 	peer_send(l.far, "\x17\x03\x03\x00\x20this was never encrypted by TLS.", 37);
 	EXPECT_EQ(sock_error_soon(l.near), EBADMSG, "tls: a forged record ends the connection");
 	check(!kcm_sends(kcm, MEDIUM, 2) || polled(kcm, POLLERR, SOON_MS), "tls: ... for KCM, too");
@@ -198,7 +157,7 @@ static void given_back(void)
 static void alerted(void)
 {
 	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_3_VERSION);
-	unsigned char alert = RECORD_ALERT, *type;
+	unsigned char alert = TLS_RECORD_ALERT, *type;
 	struct control c = { .len = 0 };
 	int flags = 0;
 
@@ -210,7 +169,7 @@ static void alerted(void)
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
 	NEED(recv_control(r.tcp, buf, sizeof(buf), &c, MSG_DONTWAIT, &flags) == 2);
 	type = control_find(&c, SOL_TLS, TLS_GET_RECORD_TYPE, 1);
-	check(type && *type == RECORD_ALERT && buf[0] == 1, "tls: ... which the program may read");
+	check(type && *type == TLS_RECORD_ALERT && buf[0] == 1, "tls: ... which the program may read");
 	rig_close(&r);
 }
 
@@ -293,7 +252,7 @@ void api_tls(void)
 	refused();
 	if (ktap_suite() == SUITE_OURS)
 		not_afterwards();
-	if (!kernel_lets_read()) {
+	if (!tls_has_readers()) {
 		refused_by_kernel();
 		return;
 	}

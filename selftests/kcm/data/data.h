@@ -28,6 +28,13 @@ size_t message_write(void *buf, bool mixed, uint32_t stream, uint32_t number);
 bool message_read(const void *buf, ssize_t len, bool mixed, uint32_t *stream, uint32_t *number);
 /** message_parser - the program for such messages; never closed */
 int message_parser(bool mixed);
+/** message_kind - how the tests call them */
+const char *message_kind(bool mixed);
+
+/* Connections have TLS on them. */
+extern bool data_tls;
+/** data_link - a connection of this namespace, as they are at the time */
+struct link data_link(int family);
 
 /* What was received by whom; any number of threads may enter messages. */
 struct ledger {

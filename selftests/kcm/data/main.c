@@ -2,7 +2,19 @@
 /* kcm_data [--seed N] */
 #include "data.h"
 
+#include "tls.h"
+
 uint64_t data_seed = 1;
+bool data_tls;
+
+struct link data_link(int family)
+{
+	struct link l = tcp_link(HERE, family);
+
+	if (data_tls)
+		NEED(tls_secure(l.near, l.far, family == AF_INET ? TLS_1_2_VERSION : TLS_1_3_VERSION));
+	return l;
+}
 
 int main(int argc, char **argv)
 {
@@ -19,6 +31,12 @@ int main(int argc, char **argv)
 		data_crossing(true);
 		data_churn(true);
 		data_peers(true);
+	}
+	if (ktap_suite() == SUITE_OURS && tls_has_readers()) {
+		data_tls = true;
+		data_crossing(true);
+		data_churn(true);
+		data_tls = false;
 	}
 	data_programs();
 	data_memory();

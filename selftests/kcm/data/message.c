@@ -55,3 +55,8 @@ int message_parser(bool mixed)
 		constant = parser_constant(CONSTANT);
 	return constant;
 }
+
+const char *message_kind(bool mixed)
+{
+	return data_tls ? "TLS" : mixed ? "mixed" : "constant";
+}
