@@ -141,7 +141,7 @@ static void half_sent(void)
 	EXPECT_OK(task_join(&t), "unattach: with a message half sent");
 	note("%zu messages accepted, %zu came whole, and %zu bytes, %s", count, o.whole, o.torso,
 	     o.broken ? "a reset" : "no reset");
-	differs(!o.torso || o.broken, "close-cuts", "unattach: a message that is cut off ends the connection");
+	may_differ(!o.torso || o.broken, "close-cuts", "unattach: a message that is cut off ends the connection");
 	rig_close(&r);
 }
 
