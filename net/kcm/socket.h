@@ -55,6 +55,7 @@ public:
     Counter rx_msgs, rx_bytes, tx_msgs, tx_bytes; // of readers; of the transmitter
     struct SendLoad { u32 messages; bool holds, building; };
     SendLoad send_load();
+    void add_totals(kcm_totals& totals) const;
 
 private:
     HW_MADE_BY_CREATE;
