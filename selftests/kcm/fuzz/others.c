@@ -25,28 +25,13 @@ static void not_there(struct caller *c, int fd)
 {
 	struct addr a = addr("127.0.0.1", 1000), b = { .len = sizeof(b.in6) };
 
-	switch (pick(c, 7)) {
-	case 0:
-		CALL(c, K_LISTEN, listen(fd, pick(c, 10)));
-		return;
-	case 1:
-		CALL(c, K_ACCEPT, accept4(fd, NULL, NULL, SOCK_NONBLOCK));
-		return;
-	case 2:
-		CALL(c, K_SHUTDOWN, shutdown(fd, pick(c, 4)));
-		return;
-	case 3:
-		CALL(c, K_BIND, bind(fd, &a.sa, odd_length(c, a.len)));
-		return;
-	case 4:
-		CALL(c, K_CONNECT, connect(fd, &a.sa, odd_length(c, a.len)));
-		return;
-	case 5:
-		CALL(c, K_NAMES, chance(c, 2) ? getsockname(fd, &b.sa, &b.len) : getpeername(fd, &b.sa, &b.len));
-		return;
-	default:
-		CALL(c, K_MMAP, mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
-	}
+	CALL(c, K_LISTEN, listen(fd, pick(c, 10)));
+	CALL(c, K_ACCEPT, accept4(fd, NULL, NULL, SOCK_NONBLOCK));
+	CALL(c, K_SHUTDOWN, shutdown(fd, pick(c, 4)));
+	CALL(c, K_BIND, bind(fd, &a.sa, odd_length(c, a.len)));
+	CALL(c, K_CONNECT, connect(fd, &a.sa, odd_length(c, a.len)));
+	CALL(c, K_NAMES, chance(c, 2) ? getsockname(fd, &b.sa, &b.len) : getpeername(fd, &b.sa, &b.len));
+	CALL(c, K_MMAP, mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
 }
 
 /* In one piece, in many, from anywhere, or into bad memory. */

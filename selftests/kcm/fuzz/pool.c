@@ -103,11 +103,11 @@ static void prepare(struct caller *c, struct shared s)
 /* Another socket of a multiplexor, or the first one of a new one. */
 static void renew(struct caller *c, enum pool pool)
 {
-	int flags = (chance(c, 4) ? SOCK_NONBLOCK : 0) | (chance(c, 4) ? SOCK_CLOEXEC : 0), fd;
+	int flags = (chance(c, 4) ? SOCK_NONBLOCK : 0) | (chance(c, 4) ? SOCK_CLOEXEC : 0), fd = -1;
 
 	if (!chance(c, 3))
 		fd = clone_of(c, some(c, pool));
-	else
+	if (fd < 0)
 		fd = CALL(c, K_SOCKET, socket(AF_KCM, type_of(c, pool) | flags, KCMPROTO_CONNECTED));
 	if (fd < 0)
 		return;

@@ -82,8 +82,8 @@ static void check_control(struct caller *c, struct msghdr *msg, size_t room)
 	}
 }
 
-/* recvmsg with pieces of a buffer and any room for control data. */
-static void message(struct caller *c, struct shared s, int kind, int flags)
+/* recvmsg with pieces of a buffer and any room for control data. Was there something? */
+static bool message(struct caller *c, struct shared s, int kind, int flags)
 {
 	char control[128] __attribute__((aligned(8)));
 	size_t room = make_room(c), control_room = pick(c, sizeof(control)), first = pick(c, room + 1);
@@ -94,6 +94,7 @@ static void message(struct caller *c, struct shared s, int kind, int flags)
 	check_data(c, s, got, room, msg.msg_flags, flags & MSG_PEEK);
 	if (got >= 0)
 		check_control(c, &msg, control_room);
+	return got >= 0;
 }
 
 #define EACH 60000
@@ -158,9 +159,11 @@ void call_receive(struct caller *c)
 	switch (pick(c, 24)) {
 	case 0:
 	case 1:
-		return message(c, s, K_RECV_PEEK, MSG_DONTWAIT | MSG_PEEK | (chance(c, 4) ? MSG_TRUNC : 0));
+		message(c, s, K_RECV_PEEK, MSG_DONTWAIT | MSG_PEEK | (chance(c, 4) ? MSG_TRUNC : 0));
+		return;
 	case 2:
-		return message(c, s, K_RECV_FLAGS, MSG_DONTWAIT | any_flags(c));
+		message(c, s, K_RECV_FLAGS, MSG_DONTWAIT | any_flags(c));
+		return;
 	case 3:
 	case 4:
 		/* What fails leaves the message where it was: it must not come twice. */
@@ -178,9 +181,10 @@ void call_receive(struct caller *c)
 		return several(c, s);
 	case 12:
 	case 13:
-		return message(c, s, K_RECV_WAITING, 0);
+		message(c, s, K_RECV_WAITING, 0);
+		return;
 	default:
-		for (int i = chance(c, 4) ? 30 : 1; i > 0; i--)
-			message(c, s, K_RECVMSG, MSG_DONTWAIT);
+		for (int i = chance(c, 4) ? 30 : 1; i > 0 && message(c, s, K_RECVMSG, MSG_DONTWAIT); i--)
+			;
 	}
 }

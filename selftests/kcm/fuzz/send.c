@@ -132,9 +132,10 @@ static void control(struct caller *c, struct shared s)
 	struct outgoing o;
 
 	compose(c, &o, s, 3000);
-	for (int i = pick(c, 4); i >= 0; i--) {
+	for (int i = pick(c, 3); i >= 0; i--) {
 		uint64_t id[2] = { chance(c, 2) ? pick(c, 20) : any_number(c), 0 };
-		void *data = control_add(&o.control, chance(c, 4) ? (int)pick(c, 300) : SOL_KCM,
+		bool ours = chance(c, 2);
+		void *data = control_add(&o.control, ours ? SOL_KCM : (int)pick(c, 300),
 					 chance(c, 6) ? (int)any_number(c) : KCM_CONNECTION, id,
 					 chance(c, 4) ? pick(c, sizeof(id)) : sizeof(id[0]));
 
@@ -296,7 +297,7 @@ void call_send(struct caller *c)
 	case 12:
 		return fault(c, s);
 	case 13:
-		return chance(c, 8) ? huge(c, s) : plain(c, s);
+		return chance(c, 3) ? huge(c, s) : plain(c, s);
 	case 14:
 		return bad_header(c, s);
 	case 15:
