@@ -35,7 +35,7 @@ struct Turn {
 
 class Reservations : Pinned {
 public:
-    // psock can be sent on from now on.
+    // psock can be sent on from now on, unless it has failed.
     void add(Psock& psock);
     // psock is given to nobody any more; its owner, if any, is told to look.
     void remove(Psock& psock);
