@@ -26,9 +26,10 @@ core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tc
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.
-coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc kcm_host.cc rds_host.cc wire_peer.cc)
+coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc kcm_host.cc kcm_ledger.cc rds_host.cc wire_peer.cc)
 program := $(wildcard $(top)/selftests/sim/*.cc)
 fuzzers := $(wildcard $(top)/selftests/fuzz/*_fuzz.cc)
+fuzz_parts := $(filter-out $(fuzzers),$(wildcard $(top)/selftests/fuzz/*.cc))
 
 includes := -I$(top)/include -I$(top)/kapi/sim/include -I$(top) -I$(top)/net/rds
 warnings := -Wall -Wextra -Werror -Wno-unknown-pragmas
@@ -76,7 +77,7 @@ refused:
 fuzz_cc := clang++-19
 fuzz_flags := $(filter-out -fsanitize%,$(common)) -fsanitize=address,undefined,fuzzer-no-link \
 	-fno-sanitize-recover=undefined $(flags_clang++-19)
-fuzz_lib := $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(core) $(sim) $(coverage))
+fuzz_lib := $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(core) $(sim) $(coverage) $(fuzz_parts))
 fuzz_programs := $(patsubst $(top)/selftests/fuzz/%_fuzz.cc,$(out)/fuzz/%,$(fuzzers))
 .SECONDARY: $(fuzz_lib) $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(fuzzers))
 

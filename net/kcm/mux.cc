@@ -126,7 +126,7 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
     Ref<Psock> psock = take_by_key(key);
     if (!psock)
         return fail(KAPI_ENOENT);
-    reservations.remove(*psock);
+    reservations.hold_back(*psock);
     bool was_reserved = static_cast<bool>(reservations.owner(*psock));
     auto idle = reservations.wait_idle(*psock, deadline_ns);
     if (!idle) {

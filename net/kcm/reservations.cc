@@ -49,6 +49,7 @@ void Reservations::add(Psock& psock)
     {
         Guard guard(lock_);
         psock.lane.up = true;
+        psock.lane.held_back = false;
         if (!psock.lane.owner)
             make_available(psock, kick);
     }
@@ -65,22 +66,45 @@ Ref<Socket> Reservations::next_disappointed(Psock& psock)
     return nullptr;
 }
 
+// Nobody gets psock now. Its place on the list.
+Ref<Psock> Reservations::withdraw(Psock& psock)
+{
+    psock.lane.up = false;
+    if (!static_cast<ListNode<Available>&>(psock).linked())
+        return nullptr;
+    return available_.remove(psock);
+}
+
+void Reservations::hold_back(Psock& psock)
+{
+    Ref<Psock> dropped;
+    Ref<Socket> kick;
+    {
+        Guard guard(lock_);
+        dropped = withdraw(psock);
+        psock.lane.held_back = true;
+        kick = psock.lane.owner;
+    }
+    if (kick)
+        kick->transmit_later();
+}
+
 void Reservations::remove(Psock& psock)
 {
     Ref<Psock> dropped;
     Ref<Socket> kick;
     {
         Guard guard(lock_);
-        psock.lane.up = false;
-        if (static_cast<ListNode<Available>&>(psock).linked())
-            dropped = available_.remove(psock);
+        dropped = withdraw(psock);
+        psock.lane.held_back = false;
         kick = psock.lane.owner;
     }
-    while (kick) {
-        kick->transmit_later();
+    do {
+        if (kick)
+            kick->transmit_later();
         Guard guard(lock_);
         kick = next_disappointed(psock);
-    }
+    } while (kick);
 }
 
 Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
@@ -90,10 +114,10 @@ Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
     Guard guard(lock_);
     if (Ref<Psock> granted = std::move(socket.turn.granted))
         return granted;
-    if (wanted && !wanted->lane.up)
+    if (wanted && !wanted->lane.up && !wanted->lane.held_back)
         return fail(KAPI_ENOTCONN);
     Psock* free = wanted ? wanted : available_.front();
-    if (free && !free->lane.owner) {
+    if (free && free->lane.up && !free->lane.owner) {
         waited = stop_waiting(socket); // for another one
         Ref<Psock> taken = available_.remove(*free);
         own(socket, *taken);

@@ -21,7 +21,8 @@ struct ReservationsLock { static constexpr const char* name = "kcm transmit"; st
 // A connection's part, under the lock of the reservations.
 struct Lane {
     Ref<Socket> owner;
-    bool up = false;      // may be given to somebody
+    bool up = false;        // may be given to somebody
+    bool held_back = false; // not now, but maybe again
     WaitQueue given_back;
 };
 
@@ -37,7 +38,9 @@ class Reservations : Pinned {
 public:
     // psock can be sent on from now on, unless it has failed.
     void add(Psock& psock);
-    // psock is given to nobody any more; its owner, if any, is told to look.
+    // psock is given to nobody until add() or remove(); who wants it and no other waits. Its owner, if any, is told to look.
+    void hold_back(Psock& psock);
+    // psock is given to nobody any more, and who wants it and no other is told so, as is its owner.
     void remove(Psock& psock);
     // A connection for socket: wanted, or any when that is null. Null: it waits and its transmit work will run.
     // ENOTCONN: wanted cannot be sent on any more.
@@ -59,6 +62,7 @@ private:
     void make_available(Psock& psock, Ref<Socket>& kick) HW_REQUIRES(lock_);
     void own(Socket& socket, Psock& psock) HW_REQUIRES(lock_);
     Ref<Socket> stop_waiting(Socket& socket) HW_REQUIRES(lock_);
+    Ref<Psock> withdraw(Psock& psock) HW_REQUIRES(lock_);
     Ref<Socket> next_disappointed(Psock& psock) HW_REQUIRES(lock_);
 
     Spin<ReservationsLock> lock_;

@@ -16,16 +16,13 @@
 
 #include "net/rds/uapi.h"
 #include "net/rds/wire.h"
+#include "selftests/fuzz/steps.h"
 #include "selftests/sim/inspect.h"
 #include "selftests/sim/rds_host.h"
 #include "selftests/sim/wire_peer.h"
 
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t *data, std::size_t size, std::size_t max_size);
-
 namespace {
 
-using Step = std::array<std::uint8_t, 8>;
-constexpr std::size_t kMaxSteps = 64;
 constexpr unsigned kStreams = 8, kSockets = 3;
 constexpr kapi_u16 kRdsPort = 16385, kPeersPort = 500, kLastPort = 777;
 
@@ -453,14 +450,6 @@ void Course::run(const std::vector<Step> &steps)
         world_.fail("the modules do not unload");
 }
 
-std::vector<Step> steps_of(const std::uint8_t *data, std::size_t size)
-{
-    std::vector<Step> steps(std::min(size / sizeof(Step), kMaxSteps));
-    if (!steps.empty())
-        std::memcpy(steps.data(), data, steps.size() * sizeof(Step));
-    return steps;
-}
-
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
@@ -479,37 +468,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     return 0;
 }
 
-/** Whole steps are added, doubled, moved and removed; only then bytes in one of them are changed. */
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t *data, std::size_t size, std::size_t max_size, unsigned int seed)
 {
-    sim::Random random(seed);
-    std::vector<Step> steps = steps_of(data, size);
-    auto any = [&] { return steps.begin() + static_cast<std::ptrdiff_t>(random.below(steps.size())); };
-    std::size_t limit = std::min(max_size / sizeof(Step), kMaxSteps);
-    if (limit == 0)
-        return 0;
-    switch (steps.empty() ? 0 : random.below(5)) {
-    case 0:
-        steps.insert(steps.empty() ? steps.end() : any(), Step{static_cast<std::uint8_t>(random.below(256))});
-        break;
-    case 1: {
-        Step step = *any();
-        steps.insert(any(), step);
-        break;
-    }
-    case 2:
-        std::iter_swap(any(), any());
-        break;
-    case 3:
-        steps.erase(any());
-        break;
-    default:
-        break;
-    }
-    if (steps.empty())
-        steps.push_back({});
-    steps.resize(std::min(steps.size(), limit));
-    LLVMFuzzerMutate(any()->data(), sizeof(Step), sizeof(Step));
-    std::memcpy(data, steps.data(), steps.size() * sizeof(Step));
-    return steps.size() * sizeof(Step);
+    return mutate_steps(data, size, max_size, seed);
 }

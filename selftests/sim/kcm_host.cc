@@ -71,14 +71,40 @@ kcm_net *KcmHost::net(const kapi_net &host)
     return found->kcm;
 }
 
+void KcmHost::forget()
+{
+    module_ = nullptr;
+    nets_.clear();
+}
+
+int KcmHost::add_net(kapi_net &host)
+{
+    kcm_net *made;
+    if (int err = kcm_net_create(&made))
+        return err;
+    nets_.push_back({&host, made});
+    return 0;
+}
+
+bool KcmHost::delete_net(kapi_net &host, std::uint64_t limit_ns)
+{
+    sim::World &world = node_.world();
+    for (std::uint64_t end_ns = world.now_ns() + limit_ns; host.sockets; world.sleep(10 * sim::kMillisecond))
+        if (world.now_ns() >= end_ns)
+            return false;
+    kcm_net_destroy(net(host));
+    std::erase_if(nets_, [&](const Net &net) { return net.host == &host; });
+    node_.remove_net(host);
+    return true;
+}
+
 // ---- sockets
 
-int KcmSocket::open(int type, KcmSocket *sibling)
+int KcmSocket::make(kapi_net &net, int type, kcm_socket *sibling)
 {
-    kapi_net &net = host_.node().initial_net();
     kapi_sk *sk = sim::make_sk(net);
     kcm_socket *core;
-    if (int err = kcm_socket_create(host_.net(net), sk, type, sibling ? sibling->core_ : nullptr, &core)) {
+    if (int err = kcm_socket_create(host_.net(net), sk, type, sibling, &core)) {
         kapi_sk_put(sk);
         return err;
     }

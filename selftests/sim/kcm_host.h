@@ -23,7 +23,15 @@ public:
     /** After the last socket was closed: it may send for a while what was sent before. */
     bool unload_soon(std::uint64_t limit_ns = sim::kSecond);
     bool is_loaded() const { return module_ != nullptr; }
+    /** The machine crashed: nothing of this exists any more. */
+    void forget();
+
+    /** KCM's view of one of the node's namespaces. */
     kcm_net *net(const kapi_net &host);
+    /** KCM in a namespace that was just made: 0, or an error. */
+    int add_net(kapi_net &host);
+    /** A namespace ends that no program is in any more. False when a socket holds it for so long; then it remains. */
+    bool delete_net(kapi_net &host, std::uint64_t limit_ns);
 
 private:
     void unload_nets();
@@ -45,9 +53,10 @@ public:
     KcmSocket(const KcmSocket &) = delete;
     KcmSocket &operator=(const KcmSocket &) = delete;
 
-    /** Of a new multiplexor, or of a sibling's. */
-    int open(int type = KCM_ABI_SOCK_DGRAM, KcmSocket *sibling = nullptr);
-    int open_as_clone(KcmSocket &sibling) { return open(0, &sibling); }
+    /** Of a new multiplexor: of the initial namespace, or of this one. */
+    int open(int type = KCM_ABI_SOCK_DGRAM) { return open_in(host_.node().initial_net(), type); }
+    int open_in(kapi_net &net, int type) { return make(net, type, nullptr); }
+    int open_as_clone(KcmSocket &sibling) { return make(*sibling.sk_->net, 0, sibling.core_); }
     int attach(int fd, int bpf_fd);
     int unattach(int fd, bool nonblocking = false);
     /** connection, when not 0, is the one that the message has to take. */
@@ -66,11 +75,15 @@ public:
     std::vector<kcm_abi_connection_stats> connections();
     void set_sndbuf(kapi_u32 bytes);
     void close();
+    /** The machine crashed, and the socket with it. */
+    void forget() { sk_ = nullptr; }
     bool is_open() const { return sk_ != nullptr; }
     kapi_sk &sk() { return *sk_; }
     kcm_socket *core() { return core_; }
 
 private:
+    int make(kapi_net &net, int type, kcm_socket *sibling);
+
     KcmHost &host_;
     kapi_sk *sk_ = nullptr;
     kcm_socket *core_ = nullptr;

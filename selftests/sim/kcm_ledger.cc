@@ -55,16 +55,23 @@ void KcmLedger::sent(std::uint32_t sender)
     flow.sent++;
 }
 
-void KcmLedger::received(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t size)
+bool KcmLedger::is_message(const unsigned char *bytes, std::size_t size) const
 {
     Label label;
-    if (size < smallest)
-        sim::broken("a message of %zu bytes arrived that nobody sent", size);
+    std::memcpy(&label, bytes + 4, sizeof(label));
+    return label.check == check_of(label.sender, label.number, size) && flows_.contains(label.sender);
+}
+
+void KcmLedger::received_cut(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t shown, std::size_t size)
+{
+    Label label;
+    if (shown < smallest)
+        sim::broken("a message of %zu bytes arrived that nobody sent", shown);
     std::memcpy(&label, bytes + 4, sizeof(label));
     auto number = static_cast<unsigned long long>(label.number);
-    if (label.check != check_of(label.sender, label.number, size) || !flows_.contains(label.sender))
+    if (!is_message(bytes, size))
         sim::broken("a message arrived damaged");
-    for (std::size_t i = smallest; i < size; i++)
+    for (std::size_t i = smallest; i < shown; i++)
         if (bytes[i] != pattern(label.check, i))
             sim::broken("message %llu of sender %u arrived with byte %zu of %zu changed", number, label.sender, i, size);
     Flow &flow = flows_[label.sender];
@@ -80,6 +87,32 @@ void KcmLedger::received(std::uint64_t place, bool ordered, const unsigned char 
                     static_cast<unsigned long long>(next - 1));
     next = label.number + 1;
     total_++;
+}
+
+bool KcmLedger::has_arrived(std::uint32_t sender, std::uint64_t number) const
+{
+    auto flow = flows_.find(sender);
+    return flow != flows_.end() && number < flow->second.seen.size() && flow->second.seen[number];
+}
+
+bool KcmLedger::has_arrived(std::uint32_t sender) const
+{
+    auto flow = flows_.find(sender);
+    return flow == flows_.end() || !lost(flow->second, false);
+}
+
+std::uint64_t KcmLedger::sent_by(std::uint32_t sender) const
+{
+    auto flow = flows_.find(sender);
+    return flow == flows_.end() ? 0 : flow->second.sent;
+}
+
+void KcmLedger::expect_sent() const
+{
+    for (const auto &[sender, flow] : flows_)
+        if (flow.seen.size() > flow.sent)
+            sim::broken("message %llu of sender %u arrived although sending it had failed",
+                        static_cast<unsigned long long>(flow.sent), sender);
 }
 
 std::uint64_t KcmLedger::lost(const Flow &flow, bool excused) const

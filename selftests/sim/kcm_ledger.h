@@ -23,7 +23,23 @@ public:
      * These bytes arrived as one message. place names who reads and from which connection; with ordered, the messages of
      * one sender come to one place in their order. Fails the run when a promise is broken.
      */
-    void received(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t size);
+    void received(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t size)
+    {
+        received_cut(place, ordered, bytes, size, size);
+    }
+    /** The same of the first shown bytes, at least smallest; its length is said to be size. */
+    void received_cut(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t shown, std::size_t size);
+    /** Whether these bytes, at least smallest, begin a message of this size that somebody composed. */
+    bool is_message(const unsigned char *bytes, std::size_t size) const;
+
+    /** That message of the sender (the first is 0), or all that it has sent. */
+    bool has_arrived(std::uint32_t sender, std::uint64_t number) const;
+    bool has_arrived(std::uint32_t sender) const;
+    /** Whether anything of the sender came to that place. */
+    bool has_come(std::uint64_t place, std::uint32_t sender) const { return next_.contains({place, sender}); }
+    std::uint64_t sent_by(std::uint32_t sender) const;
+    /** Fails the run when something arrived although its sender was told that it was not sent. */
+    void expect_sent() const;
 
     /** All that was sent (excused: since the calm began) has arrived. */
     bool all_received(bool excused) const;

@@ -103,7 +103,7 @@ void KcmScenario::in_task(Node &node, const char *name, std::function<void()> bo
 std::unique_ptr<KcmScenario::Program> KcmScenario::new_program(Side &side, KcmSocket *sibling)
 {
     auto program = std::make_unique<Program>(side.host);
-    if (program->socket.open(KCM_ABI_SOCK_DGRAM, sibling))
+    if (sibling ? program->socket.open_as_clone(*sibling) : program->socket.open())
         return nullptr;
     kapi_sk &sk = program->socket.sk();
     sk.sndbuf = profile_.sndbuf;

@@ -228,6 +228,49 @@ TEST_P(KcmConnection, unattach__waits_for_the_end_of_a_message)
         EXPECT_EQ(rest, "mine");
 }
 
+TEST_P(KcmConnection, unattach__that_gives_up_refuses_nobody)
+{
+    // Another socket waits for this connection and no other when unattaching it begins, and when that gives up.
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    std::string first = framed(text(30'000)), second = framed("to you");
+    std::uint64_t connection = 0;
+    run(a, [&] {
+        ASSERT_EQ(other.open_as_clone(socket), 0);
+        connection = socket.connections().at(0).id;
+        socket.sk().sndtimeo_ns = sim::kSecond;
+    });
+    EXPECT_EQ(send(socket, first), 30'004);
+    EXPECT_EQ(send(other, second, 0, connection), 10);
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), -KAPI_EAGAIN); }, 10 * sim::kSecond);
+    EXPECT_EQ(peer_reads(ends, first.size()), first);
+    EXPECT_EQ(peer_reads(ends, second.size()), second);
+    EXPECT_FALSE(events(other) & KAPI_ERR);
+}
+
+TEST_P(KcmConnection, unattach__refuses_whoever_waits_for_that_connection)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    std::string first = framed(text(30'000));
+    std::uint64_t connection = 0;
+    run(a, [&] {
+        ASSERT_EQ(other.open_as_clone(socket), 0);
+        connection = socket.connections().at(0).id;
+    });
+    EXPECT_EQ(send(socket, first), 30'004);
+    EXPECT_EQ(send(other, framed("to you"), 0, connection), 10);
+    int result = -1;
+    auto task = world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); });
+    EXPECT_EQ(peer_reads(ends, first.size()), first);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, sim::kSecond));
+    EXPECT_EQ(result, 0);
+    settle();
+    EXPECT_EQ(receive(other), "error 107"); // ENOTCONN
+}
+
 TEST_P(KcmConnection, unattach__of_one_that_has_room_next_lets_another_have_it)
 {
     // Room was made, and it is the turn of a connection that goes at this very moment.

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "kcm_slot.h"
+
+#include <kapi/errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+using namespace sim;
+
+namespace {
+
+constexpr std::uint64_t kPatience = 20 * kMillisecond;
+
+bool has_fault(const Trouble &trouble)
+{
+    return trouble.fault_at != kapi_msg::never;
+}
+
+} // namespace
+
+// ---- what is known
+
+bool KcmMuxNote::out_of_frame() const
+{
+    return std::any_of(wires.begin(), wires.end(), [](const KcmWire *wire) { return !wire->in_frame; });
+}
+
+bool KcmMuxNote::has_connection() const
+{
+    return std::any_of(wires.begin(), wires.end(), [&](KcmWire *wire) {
+        return wire->owner == this && wire->taken_over() && wire->is_alive();
+    });
+}
+
+void KcmMuxNote::lose()
+{
+    for (KcmWire *wire : wires)
+        wire->lossy = true;
+}
+
+bool KcmMuxNote::excused() const
+{
+    return std::any_of(wires.begin(), wires.end(), [](const KcmWire *wire) { return wire->excused; });
+}
+
+void KcmBooks::excuse_wanted(std::uint64_t id)
+{
+    for (KcmSent &message : sent)
+        if (message.wanted && (!id || message.wanted == id))
+            message.excused = true;
+}
+
+void KcmBooks::excuse_closed(const KcmMuxNote &mux)
+{
+    for (KcmSent &message : sent)
+        if (message.mux.get() == &mux && message.closed)
+            message.excused = true;
+}
+
+// ---- opening and closing
+
+void KcmSlot::begin(std::shared_ptr<KcmMuxNote> of)
+{
+    mux = std::move(of);
+    mux->open++;
+    sender_ = books_.next_sender++;
+    place_ = books_.next_place++;
+    mixed_ = false;
+    socket.sk().sndtimeo_ns = socket.sk().rcvtimeo_ns = kPatience;
+    socket.set_option(KCM_ABI_RECV_CONNECTION, 1);
+}
+
+void KcmSlot::open(kapi_net &net, int type)
+{
+    if (socket.open_in(net, type))
+        return;
+    datagram_ = type == KCM_ABI_SOCK_DGRAM;
+    begin(std::make_shared<KcmMuxNote>());
+}
+
+void KcmSlot::clone(KcmSlot &of)
+{
+    if (socket.open_as_clone(of.socket))
+        return;
+    datagram_ = of.datagram_;
+    begin(of.mux);
+}
+
+void KcmSlot::close()
+{
+    if (!is_open())
+        return;
+    while (users)
+        world().sleep(kMillisecond);
+    mux->moved = true;
+    mux->open--;
+    if (!mux->open || !assembly_.empty())
+        mux->lose();
+    for (KcmSent &message : books_.sent)
+        message.closed |= message.place == place_;
+    if (!mux->has_connection())
+        books_.excuse_closed(*mux);
+    message_.clear();
+    assembly_.clear();
+    socket.close();
+    mux = nullptr;
+}
+
+/** Memory faults and is scarce only when that was arranged. */
+void KcmSlot::check_failure(long result, const Trouble &trouble) const
+{
+    bool is_errno = result < 0 && result > -4096;
+    bool arranged = (result != -KAPI_EFAULT || has_fault(trouble)) && (result != -KAPI_ENOMEM || books_.memory_fails);
+    if (!is_errno || !arranged)
+        world().fail("a call returned %ld", result);
+}
+
+// ---- sending
+
+unsigned KcmSlot::flags_of(const Sending &sending, bool ends) const
+{
+    unsigned flags = sending.flags & (KCM_ABI_MSG_DONTWAIT | KCM_ABI_MSG_BATCH);
+    if (datagram_ || sending.spliced)
+        return ends ? flags : flags | KCM_ABI_MSG_MORE;
+    return ends ? flags | KCM_ABI_MSG_EOR : flags;
+}
+
+void KcmSlot::sent(std::uint32_t sender, std::uint64_t wanted)
+{
+    std::uint64_t number = books_.ledger.sent_by(sender);
+    books_.ledger.sent(sender);
+    books_.sent.push_back({mux, sender, number, wanted, place_});
+}
+
+bool KcmSlot::send(const Sending &sending)
+{
+    if (message_.empty()) {
+        message_ = books_.ledger.compose(sender_, sending.size);
+        at_ = 0;
+        wanted_ = sending.wanted;
+    }
+    std::size_t part = std::min(sending.part, message_.size() - at_);
+    bool ends = sending.ends && at_ + part == message_.size();
+    if (!part && !ends)
+        return true;
+    socket.trouble = sending.trouble;
+    socket.spliced = sending.spliced;
+    std::vector<unsigned char> bytes(message_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                     message_.begin() + static_cast<std::ptrdiff_t>(at_ + part));
+    long result = socket.send(bytes.data(), part, flags_of(sending, ends), sending.wanted);
+    if (result != static_cast<long>(part)) {
+        check_failure(result, sending.trouble);
+        if (!at_)
+            message_.clear();
+        return false;
+    }
+    at_ += part;
+    if (ends) {
+        sent(sender_, wanted_);
+        message_.clear();
+    }
+    return true;
+}
+
+long KcmSlot::send_alone(const Sending &sending)
+{
+    std::uint32_t sender = books_.next_sender++;
+    auto bytes = books_.ledger.compose(sender, sending.size);
+    socket.trouble = sending.trouble;
+    socket.spliced = sending.spliced;
+    long result = socket.send(bytes.data(), bytes.size(), flags_of(sending, true), sending.wanted);
+    if (result != static_cast<long>(bytes.size())) {
+        check_failure(result, sending.trouble);
+        return result;
+    }
+    sent(sender, sending.wanted);
+    return result;
+}
+
+long KcmSlot::flush()
+{
+    if (is_building() && at_ == message_.size())
+        return send({.size = 0, .part = 0}) ? 0 : -KAPI_EAGAIN;
+    socket.spliced = false;
+    return socket.send(nullptr, 0, is_building() ? (datagram_ ? KCM_ABI_MSG_MORE : 0) : KCM_ABI_MSG_EOR);
+}
+
+// ---- receiving
+
+/** A message came to its end, or was cut there. */
+void KcmSlot::take_whole(std::string bytes, bool cut, std::uint64_t connection)
+{
+    const auto *at = reinterpret_cast<const unsigned char *>(bytes.data());
+    bool has_label = bytes.size() >= KcmLedger::smallest;
+    std::size_t size = bytes.size();
+    if (has_label && cut)
+        size = 4 + (std::size_t{at[0]} << 24 | std::size_t{at[1]} << 16 | std::size_t{at[2]} << 8 | at[3]);
+    bool is_message = has_label && books_.ledger.is_message(at, size);
+    if (!is_message && (cut || mixed_ || mux->out_of_frame()))
+        return mux->lose(); // nobody knows which one it was
+    if (cut && size <= bytes.size())
+        world().fail("a message of %zu bytes was cut after %zu", size, bytes.size());
+    bool ordered = connection && !mux->moved && !mixed_;
+    books_.ledger.received_cut(place_ << 32 | connection, ordered, at, bytes.size(), size);
+}
+
+long KcmSlot::receive(const Receiving &receiving)
+{
+    std::vector<unsigned char> bytes = std::exchange(memory_, {});
+    bytes.resize(std::max(bytes.size(), receiving.size));
+    unsigned flags = 0;
+    std::uint64_t connection = 0;
+    mixed_ |= readers_++ != 0;
+    socket.trouble = receiving.trouble;
+    socket.spliced = receiving.spliced;
+    long got = socket.receive(bytes.data(), receiving.size, receiving.flags, &flags, &connection);
+    readers_--;
+    if (got > static_cast<long>(receiving.size))
+        world().fail("recvmsg of %zu bytes returned %ld", receiving.size, got);
+    std::string read(reinterpret_cast<const char *>(bytes.data()), got > 0 ? static_cast<std::size_t>(got) : 0);
+    memory_ = std::move(bytes);
+    if (got < 0) {
+        check_failure(got, receiving.trouble);
+        return got;
+    }
+    if (receiving.flags & KCM_ABI_MSG_PEEK)
+        return got;
+    assembly_ += read;
+    if (flags & KCM_ABI_MSG_EOR)
+        take_whole(std::exchange(assembly_, {}), flags & KCM_ABI_MSG_TRUNC, connection);
+    return got;
+}
+
+void KcmSlot::look_and_receive(std::size_t size)
+{
+    std::string seen(size, '\0');
+    bool alone = !users;
+    socket.spliced = false;
+    long peeked = socket.receive(seen.data(), size, KCM_ABI_MSG_PEEK | KCM_ABI_MSG_DONTWAIT);
+    std::size_t before = assembly_.size();
+    std::string start = assembly_;
+    long got = receive({.size = size, .flags = KCM_ABI_MSG_DONTWAIT});
+    if (!alone || users || peeked < 0)
+        return;
+    if (got != peeked)
+        world().fail("MSG_PEEK gave %ld, and the real recvmsg %ld", peeked, got);
+    if (!assembly_.empty() && assembly_ != start + seen.substr(0, assembly_.size() - before))
+        world().fail("MSG_PEEK gave other bytes than the real recvmsg");
+}
+
+void KcmSlot::poll_and_call(bool sends)
+{
+    if (users)
+        return;
+    unsigned events = socket.poll();
+    if (events & KAPI_ERR)
+        return; // that is what the call will tell
+    if (!sends) {
+        long got = receive({.size = KcmWire::kLargest, .flags = KCM_ABI_MSG_DONTWAIT});
+        if ((events & KAPI_IN) && got == -KAPI_EAGAIN)
+            world().fail("poll says that there is something to read, and recvmsg finds nothing");
+    } else if (!is_building()) {
+        long sent = send_alone({.size = 100, .part = 100, .flags = KCM_ABI_MSG_DONTWAIT});
+        if ((events & KAPI_OUT) && sent == -KAPI_EAGAIN)
+            world().fail("poll says that there is room, and sendmsg finds none");
+    }
+}
