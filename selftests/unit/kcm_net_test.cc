@@ -172,9 +172,10 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
     }
     bool over = false;
     auto closer = world.spawn(a, "closer", [&] {
-        for (KcmSocket *socket : sockets) {
+        // From the last one on: those that leave are those that whoever counts has not come to.
+        for (std::size_t i = sockets.size(); i-- > 0;) {
             world.sleep(sim::kMicrosecond);
-            socket->close();
+            sockets[i]->close();
         }
         over = true;
     });
