@@ -488,8 +488,9 @@ void Course::plain(const Step &step)
 /** What administrators look at. */
 void Course::look_at_all()
 {
-    static constexpr kcm_rows kIgnored{[](void *, const kcm_mux_row *) {}, [](void *, const kcm_socket_row *) {},
-                                       [](void *, const kcm_connection_row *) {}};
+    static constexpr kcm_rows kIgnored{[](void *, const kcm_mux_row *) { return 0; },
+                                       [](void *, const kcm_socket_row *) { return 0; },
+                                       [](void *, const kcm_connection_row *) { return 0; }};
     kcm_totals totals;
     kcm_net *net = host_.net(node_.initial_net());
     kcm_net_show(net, &kIgnored, nullptr);
