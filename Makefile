@@ -54,6 +54,9 @@ build/kernels/%-kcsan/headers: scripts/debug-kernel/machine.config scripts/debug
 build/kernels/%/headers:
 	scripts/kernels.sh $*
 
+# What an implicit rule made on the way to another would be removed.
+.PRECIOUS: build/kernels/%/headers build/kernels/%-debug/headers build/kernels/%-kcsan/headers
+
 # Where the kernel has no signing key to sign with, Kbuild is told not to try. depmod is run here because Kbuild does so
 # only when it finds System.map, which header packages do not hold.
 modules_install: modules

@@ -24,7 +24,7 @@ case $kernel in
 esac
 if [ $# = 0 ]; then
 	set -- selftests/kapi/kapi.sh selftests/lab/rds_flow.sh
-	for scene in selftests/rds/*.sh; do
+	for scene in selftests/rds/*.sh selftests/kcm/*.sh; do
 		case $scene in
 		# A story is for people, and what is about RDMA comes with its transport.
 		*/story.sh | */tools_rdma.sh) ;;

@@ -79,7 +79,7 @@ exec 9>"$target/.lock"
 flock 9
 "$top/scripts/kernels.sh" --source "$version"
 stamp=$({ wanted_options && cat "$source/Makefile"; } | sha256sum)
-[ "$stamp" != "$(cat "$target/stamp" 2>/dev/null)" ] || exit 0
+[ "$stamp" != "$(cat "$target/stamp" 2>/dev/null)" ] || [ ! -e "$target/headers" ] || exit 0
 
 rm -f "$target/stamp"
 echo "debug-kernel.sh: building the debug kernel $1 (its output goes to $log); this takes 7 minutes on two idle" \

@@ -18,7 +18,7 @@ packages_of() {
 	host) echo g++ make clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 libgtest-dev \
 		libgmock-dev libbenchmark-dev python3 ;;
 	lab) echo qemu-system-x86 seabios busybox-static dash iproute2 ethtool kmod python3 gcc libc6-dev make \
-		apt xz-utils zstd util-linux binutils jq ;;
+		apt xz-utils zstd util-linux binutils jq cpio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
 	*)
 		echo "setup.sh: unknown set $1; there are build, host, lab, kernel" >&2

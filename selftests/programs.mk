@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Test programs for virtual machines, included by the Makefile of a protocol's folder: static, so that they run where
-# there is nothing else. A program is a folder of sources, or one source, linked with the helpers in lib/. Its name
-# begins with $(prefix), because in a machine, and in the plan, all protocols' programs are side by side.
+# there is nothing else. A program is a folder of sources, or one source, linked with the helpers in lib/; one that is
+# called fuzz gets those in lib/fuzz/, too. Its name begins with $(prefix), because in a machine, and in the plan, all
+# protocols' programs are side by side.
 
 here := $(dir $(abspath $(firstword $(MAKEFILE_LIST))))
 top := $(here)../
@@ -21,6 +22,7 @@ programs := $(folders) $(singles)
 
 all: $(addprefix $(O)/$(prefix),$(programs))
 
+helpers = $(lib) $(if $(filter fuzz,$(1)),$(wildcard $(top)lib/fuzz/*.c))
 object = $(patsubst $(top)lib/%.c,$(O)/obj/lib/%.o,$(1))
 sources = $(if $(filter $(1),$(folders)),$(wildcard $(here)$(1)/*.c),$(here)$(1).c)
 
@@ -33,7 +35,7 @@ $(O)/obj/$(subject)/%.o: $(here)%.c
 	$(CC) $(CHECKED) $(CFLAGS) -MMD -c -o $@ $<
 
 define program
-$(O)/$(prefix)$(1): $(patsubst $(here)%.c,$(O)/obj/$(subject)/%.o,$(call sources,$(1))) $(call object,$(lib))
+$(O)/$(prefix)$(1): $(patsubst $(here)%.c,$(O)/obj/$(subject)/%.o,$(call sources,$(1))) $(call object,$(call helpers,$(1)))
 	$(CC) $(CFLAGS) $(LINK) -o $$@ $$^
 endef
 $(foreach p,$(programs),$(eval $(call program,$(p))))

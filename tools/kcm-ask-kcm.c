@@ -19,18 +19,12 @@ struct buffers {
 	size_t pending; /* size of the request that waits for room in the send buffer */
 };
 
-static void fail(struct asker *asker, const char *what, int error)
-{
-	asker->failure = what;
-	asker->error = error;
-}
-
 static void send_requests(struct asker *asker, struct buffers *b)
 {
 	while (b->pending || (b->pending = ledger_next(asker->ledger, b->out))) {
 		if (send(asker->fd, b->out, b->pending, MSG_DONTWAIT) < 0) {
 			if (errno != EAGAIN && errno != EINTR)
-				fail(asker, "sending", errno);
+				asker_fails(asker, "sending", errno);
 			return;
 		}
 		b->pending = 0;
@@ -45,7 +39,7 @@ static void receive_answers(struct asker *asker, struct buffers *b)
 
 		if (size < 0) {
 			if (errno != EAGAIN && errno != EINTR)
-				fail(asker, "receiving", errno);
+				asker_fails(asker, "receiving", errno);
 			return;
 		}
 		/* The parser lets nothing shorter pass. */
@@ -76,7 +70,7 @@ void *ask_over_kcm(void *context)
 		if (fds[0].revents)
 			receive_answers(asker, &b);
 		else if (now_ns() - ledger_last_answer(asker->ledger) > asker->timeout_ns)
-			fail(asker, "no answer for too long", 0);
+			asker_fails(asker, "no answer for too long", 0);
 	}
 	if (write(asker->stop_fd, &one, sizeof(one)) != sizeof(one))
 		die("cannot stop the other workers: %s", strerror(errno));

@@ -17,12 +17,6 @@ struct stream {
 	size_t out_begin, out_end, in_end;
 };
 
-static void fail(struct asker *asker, const char *what, int error)
-{
-	asker->failure = what;
-	asker->error = error;
-}
-
 static void write_requests(struct asker *asker, struct stream *s)
 {
 	size_t size;
@@ -41,7 +35,7 @@ static void write_requests(struct asker *asker, struct stream *s)
 	if (sent >= 0)
 		s->out_begin += (size_t)sent;
 	else if (errno != EAGAIN && errno != EINTR)
-		fail(asker, "sending", errno);
+		asker_fails(asker, "sending", errno);
 }
 
 static void read_answers(struct asker *asker, struct stream *s)
@@ -52,7 +46,7 @@ static void read_answers(struct asker *asker, struct stream *s)
 	if (received < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (received <= 0) {
-		fail(asker, received ? "receiving" : "the server closed the connection", received ? errno : 0);
+		asker_fails(asker, received ? "receiving" : "the server closed the connection", received ? errno : 0);
 		return;
 	}
 	s->in_end += (size_t)received;
@@ -63,7 +57,7 @@ static void read_answers(struct asker *asker, struct stream *s)
 		memcpy(&head, s->in + at, sizeof(head));
 		size = frame_size(&head);
 		if (size < FRAME_MIN || size > asker->ledger->plan.max_size) {
-			fail(asker, "the stream of answers fell apart", 0);
+			asker_fails(asker, "the stream of answers fell apart", 0);
 			return;
 		}
 		if (s->in_end - at < size)
@@ -95,7 +89,7 @@ void *ask_over_tcp(void *context)
 		if (fd.revents & ~POLLOUT)
 			read_answers(asker, &s);
 		else if (!fd.revents && now_ns() - ledger_last_answer(asker->ledger) > asker->timeout_ns)
-			fail(asker, "no answer for too long", 0);
+			asker_fails(asker, "no answer for too long", 0);
 	}
 	free(s.out);
 	free(s.in);

@@ -23,6 +23,9 @@ struct asker {
 	int error;		/* its errno, or 0 */
 };
 
+/** asker_fails - it ends because of @what; @error is its errno, or 0 when there is none */
+void asker_fails(struct asker *asker, const char *what, int error);
+
 /* For pthread_create(); the context is the asker. */
 void *ask_over_tcp(void *asker);
 void *ask_over_kcm(void *asker);

@@ -61,6 +61,9 @@ static const struct option_entry entries[] = {
 	SHARED("tasks", 't', tasks, 1, STRESS_MAX_TASKS, "number", "tasks on each side (default 1)"),
 	SHARED("time", 'T', run_seconds, 0, MAX_SECONDS, "seconds",
 	       "how long; 0, the default: until interrupted"),
+	/* Shared, for each side waits for the other one's end. */
+	SHARED("drain-time", 0, drain_seconds, 1, 3600, "seconds",
+	       "how long the last acknowledgements may take (default 10)"),
 	SHARED("tos", 'Q', tos, 0, 255, "number", "type of service"),
 	SHARED_FLAG("verify", 'v', verify, "fill messages with a pattern and check it"),
 	SHARED("use-cong-monitor", 0, congestion_monitor, 0, 1, "0|1",
@@ -91,8 +94,6 @@ static const struct option_entry entries[] = {
 	LOCAL("connect-retries", 0, connect_retries, 0, MAX_SECONDS, "number",
 	      "try again, once a second, when nobody listens (default 0)"),
 	LOCAL("warm-up", 0, warm_up_seconds, 0, 3600, "seconds", "run so long before counting (default 1)"),
-	LOCAL("drain-time", 0, drain_seconds, 1, 3600, "seconds",
-	      "how long the last acknowledgements may take (default 10)"),
 	LOCAL_FLAG("json", 0, json, "print a JSON document"),
 	/* Set by the programs, not by users: no help text. */
 	SHARED("transport-code", 0, transport, 0, RDS_TRANS_COUNT, NULL, NULL),

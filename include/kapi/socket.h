@@ -21,6 +21,8 @@ kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) KAPI_NOEXCEPT;
 int kapi_sk_has_error(struct kapi_sk *sk) KAPI_NOEXCEPT;  /* [any] sk_err or a queued error: poll reports ERR */
 /* [any] The error (positive) that SO_ERROR, the next call and poll are going to tell, once. */
 void kapi_sk_set_error(struct kapi_sk *sk, int error) KAPI_NOEXCEPT;
+/* [any] What is new, KAPI_IN or KAPI_OUT: SIGIO for whoever asked for it (O_ASYNC). */
+void kapi_sk_signal(struct kapi_sk *sk, unsigned int event) KAPI_NOEXCEPT;
 int kapi_sk_take_error(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] 0 or the negative errno, which is gone then */
 int kapi_sk_zerocopy(struct kapi_sk *sk) KAPI_NOEXCEPT;   /* [any] SO_ZEROCOPY is set */
 int kapi_sk_timestamps(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] SO_TIMESTAMP of some kind is set */

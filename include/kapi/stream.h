@@ -69,8 +69,9 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
 /*
  * [task] Takes over sending and receiving on a program's connected TCP socket; mute until attached. The socket stays
  * open in the program, and as long as it is taken over nobody else can do the same with it. End it with
- * kapi_stream_give_back() only. -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket, or one with another
- * protocol on top (TLS); -EALREADY: taken over already; -ENOMEM.
+ * kapi_stream_give_back() only. TLS on it is used where the kernel lets others read through it (from 6.12 on, in software,
+ * with the keys of both directions). -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket, or one with another
+ * protocol on top, such as other TLS; -EALREADY: taken over already; -ENOMEM.
  */
 int kapi_stream_adopt(int fd, struct kapi_stream **stream) KAPI_NOEXCEPT;
 /* Bytes that go back to where they came from: those at bytes, or, when that is NULL, all of buffer. */

@@ -5,6 +5,7 @@
  * The program keeps its descriptor and may do what it likes with it; while the stream exists its file is held. What
  * would let a callback of ours outlive the stream is refused by TCP itself, because the socket has an upper layer
  * protocol (ULP): ours, which does nothing. So neither TLS nor a listener, whose children inherit callbacks, comes on top.
+ * TLS that is there already has the same effect (stream_tls.c).
  */
 
 #include <linux/file.h>
@@ -70,14 +71,18 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data)
 		error = -EALREADY;
-	else if (icsk->icsk_ulp_ops)
+	else if (icsk->icsk_ulp_ops && !kapi_tls_is_usable(sk))
 		error = -EOPNOTSUPP;
 	else
 		__rcu_assign_sk_user_data_with_flags(sk, stream, SK_USER_DATA_NOCOPY);
 	write_unlock_bh(&sk->sk_callback_lock);
-	if (!error)
+	if (error)
+		return error;
+	if (icsk->icsk_ulp_ops)
+		kapi_tls_take_over(stream);
+	else
 		icsk->icsk_ulp_ops = &taken_over;
-	return error;
+	return 0;
 }
 
 int kapi_stream_adopt(int fd, struct kapi_stream **result)
@@ -207,16 +212,21 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 		error = copy_pieces(first, &copies);
 	lock_sock(sk);
 	kapi_stream_mute(stream);
-	inet_csk(sk)->icsk_ulp_ops = NULL;
-	if (!abort && !error && has_stream(sk) && !prepend(sk, &copies))
-		error = -ENOMEM;
-	if (!skb_queue_empty(&sk->sk_receive_queue))
-		sk->sk_data_ready(sk);
+	if (!stream->tls)
+		inet_csk(sk)->icsk_ulp_ops = NULL;
+	if (!abort && !error && has_stream(sk)) {
+		if (stream->tls)
+			kapi_tls_prepend(sk, &copies);
+		else if (!prepend(sk, &copies))
+			error = -ENOMEM;
+	}
+	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
+		(*stream->data_ready_slot)(sk);
 	release_sock(sk);
 	__skb_queue_purge(&copies);
 	if (abort || error)
 		tcp_abort(sk, ECONNABORTED);
-	cancel_delayed_work_sync(&stream->retry);
+	cancel_delayed_work_sync(&stream->later);
 	sockfd_put(stream->sock);
 	kfree(stream);
 	return error;

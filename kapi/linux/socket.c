@@ -78,6 +78,13 @@ void kapi_sk_set_error(struct kapi_sk *kapi_sk, int error)
 }
 EXPORT_SYMBOL_GPL(kapi_sk_set_error);
 
+void kapi_sk_signal(struct kapi_sk *sk, unsigned int event)
+{
+	/* SOCK_WAKE_IO always signals: whether anybody missed something is the core's to know. */
+	sk_wake_async(kapi_sk_to_sock(sk), SOCK_WAKE_IO, event & KAPI_IN ? POLL_IN : POLL_OUT);
+}
+EXPORT_SYMBOL_GPL(kapi_sk_signal);
+
 int kapi_sk_take_error(struct kapi_sk *sk)
 {
 	return sock_error(kapi_sk_to_sock(sk));

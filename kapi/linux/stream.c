@@ -32,7 +32,6 @@
 #else
 #define KAPI_UNINITIALIZED
 #endif
-#define RETRY_DELAY (HZ / 100 + 1)
 /*
  * A blocked sender is told of room when a third of the buffer is free, and of so many bytes acknowledged in
  * any case.
@@ -49,11 +48,20 @@ static struct kapi_stream *stream_of(struct sock *sk)
 	return (struct kapi_stream *)((uintptr_t)rcu_dereference_raw(__sk_user_data(sk)) & SK_USER_DATA_PTRMASK);
 }
 
+void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay)
+{
+	mod_delayed_work(system_wq, &stream->later, delay);
+}
+
 static void on_data_ready(struct sock *sk)
 {
 	struct kapi_stream *stream = stream_of(sk);
 
-	if (stream)
+	if (!stream)
+		return;
+	if (unlikely(stream->tls))
+		kapi_stream_do_later(stream, 0);
+	else
 		kapi_stream_offer(stream);
 }
 
@@ -87,20 +95,19 @@ static void on_write_space(struct sock *sk)
 		tell_acked(stream);
 }
 
-/* Tells an end once, after offering what came before it. */
-static void tell_end(struct kapi_stream *stream)
+void kapi_stream_tell_end(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
 
-	if (!stream->eof && sock_flag(sk, SOCK_DONE)) {
+	if (!stream->eof && (sock_flag(sk, SOCK_DONE) || stream->records_end)) {
 		kapi_stream_offer(stream);
 		WRITE_ONCE(stream->eof, true);
 		stream->ops->event(stream->context, KAPI_STREAM_EOF, 0);
 	}
-	if (!stream->closed && sk->sk_state == TCP_CLOSE) {
+	if (!stream->closed && (sk->sk_state == TCP_CLOSE || stream->broken)) {
 		kapi_stream_offer(stream);
 		WRITE_ONCE(stream->closed, true);
-		stream->ops->event(stream->context, KAPI_STREAM_CLOSED, -sk->sk_err);
+		stream->ops->event(stream->context, KAPI_STREAM_CLOSED, -(stream->broken ?: sk->sk_err));
 	}
 	if (stream->adopted)
 		stream->state_change(sk);
@@ -116,16 +123,23 @@ static void on_state_change(struct sock *sk)
 		stream->established = true;
 		stream->ops->event(stream->context, KAPI_STREAM_ESTABLISHED, 0);
 	}
-	tell_end(stream);
+	if (unlikely(stream->tls))
+		kapi_stream_do_later(stream, 0);
+	else
+		kapi_stream_tell_end(stream);
 }
 
-static void on_retry(struct work_struct *work)
+static void on_later(struct work_struct *work)
 {
-	struct kapi_stream *stream = container_of(to_delayed_work(work), struct kapi_stream, retry);
+	struct kapi_stream *stream = container_of(to_delayed_work(work), struct kapi_stream, later);
 
 	lock_sock(stream->sk);
 	if (stream->ops && stream->blocked)
 		tell_acked(stream);
+	if (stream->ops && stream->tls) {
+		kapi_stream_offer(stream);
+		kapi_stream_tell_end(stream);
+	}
 	release_sock(stream->sk);
 }
 
@@ -137,7 +151,9 @@ struct kapi_stream *kapi_stream_create(struct socket *sock)
 		return NULL;
 	stream->sock = sock;
 	stream->sk = sock->sk;
-	INIT_DELAYED_WORK(&stream->retry, on_retry);
+	stream->data_ready_slot = &sock->sk->sk_data_ready;
+	stream->write_space_slot = &sock->sk->sk_write_space;
+	INIT_DELAYED_WORK(&stream->later, on_later);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 	/*
 	 * The fragment of the task that happens to send is its own; ours makes consecutive bytes lie
@@ -157,13 +173,13 @@ static void unmute(struct kapi_stream *stream, const struct kapi_stream_ops *ops
 	stream->ops = ops;
 	stream->context = context;
 	stream->una = tcp_sk(sk)->snd_una;
-	stream->data_ready = sk->sk_data_ready;
+	stream->data_ready = *stream->data_ready_slot;
 	stream->state_change = sk->sk_state_change;
-	stream->write_space = sk->sk_write_space;
+	stream->write_space = *stream->write_space_slot;
 	__rcu_assign_sk_user_data_with_flags(sk, stream, SK_USER_DATA_NOCOPY);
-	WRITE_ONCE(sk->sk_data_ready, on_data_ready);
+	WRITE_ONCE(*stream->data_ready_slot, on_data_ready);
 	WRITE_ONCE(sk->sk_state_change, on_state_change);
-	WRITE_ONCE(sk->sk_write_space, on_write_space);
+	WRITE_ONCE(*stream->write_space_slot, on_write_space);
 	if (!stream->adopted)
 		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -180,9 +196,9 @@ void kapi_stream_mute(struct kapi_stream *stream)
 	rcu_assign_sk_user_data(sk, NULL);
 	if (!stream->ops)
 		goto unlock;
-	WRITE_ONCE(sk->sk_data_ready, stream->data_ready);
+	WRITE_ONCE(*stream->data_ready_slot, stream->data_ready);
 	WRITE_ONCE(sk->sk_state_change, stream->state_change);
-	WRITE_ONCE(sk->sk_write_space, stream->write_space);
+	WRITE_ONCE(*stream->write_space_slot, stream->write_space);
 	stream->ops = NULL;
 unlock:
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -315,7 +331,7 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
 	unmute(stream, ops, context);
 	stream->established = true;
 	kapi_stream_offer(stream);
-	tell_end(stream);
+	kapi_stream_tell_end(stream);
 	release_sock(sk);
 }
 EXPORT_SYMBOL_GPL(kapi_stream_attach);
@@ -475,13 +491,45 @@ static unsigned int run_of(const struct kapi_segment *segments, unsigned int cou
 	return i;
 }
 
-/* TCP took nothing or not all. When nothing is on its way either, no acknowledgement will tell of room. */
+/*
+ * TCP took nothing or not all. When nothing is on its way either, no acknowledgement will tell of room; nor did the last
+ * one when it came after TLS had let go of the lock.
+ */
 static void note_blocked(struct kapi_stream *stream)
 {
 	stream->blocked = true;
 	set_bit(SOCK_NOSPACE, &stream->sock->flags);
-	if (tcp_rtx_and_write_queues_empty(stream->sk) && stream->established && !stream->closed)
-		schedule_delayed_work(&stream->retry, RETRY_DELAY);
+	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established && !stream->closed)
+		schedule_delayed_work(&stream->later, KAPI_RETRY_DELAY);
+}
+
+/* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */
+static int send_runs(struct sock *sk, const struct kapi_segment *segments, unsigned int *left, int more, s64 *sent)
+{
+	int taken = 0;
+
+	while (*left) {
+		unsigned int run = run_of(segments, *left);
+		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < *left ? MSG_MORE : 0);
+		size_t wanted;
+
+		taken = segments->page ? send_pages(sk, segments, run, flags, &wanted) :
+					 send_bytes(sk, segments, run, flags, &wanted);
+		if (taken < 0)
+			break;
+		*sent += taken;
+		if (taken < wanted)
+			break;
+		segments += run;
+		*left -= run;
+	}
+	return taken;
+}
+
+/* Nothing was taken, but it may be when there is room. EINTR: TLS had to wait for another sender. */
+static bool is_busy(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM || error == -EINTR;
 }
 
 kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
@@ -489,26 +537,17 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 {
 	struct sock *sk = stream->sk;
 	s64 sent = 0;
-	int taken = 0;
+	int taken;
 
 	might_sleep();
-	lock_sock(sk);
-	while (count) {
-		unsigned int run = run_of(segments, count);
-		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < count ? MSG_MORE : 0);
-		size_t wanted;
-
-		taken = segments->page ? send_pages(sk, segments, run, flags, &wanted) :
-					 send_bytes(sk, segments, run, flags, &wanted);
-		if (taken < 0)
-			break;
-		sent += taken;
-		if (taken < wanted)
-			break;
-		segments += run;
-		count -= run;
+	if (unlikely(stream->tls)) {
+		taken = kapi_tls_send(stream, segments, &count, &sent);
+		lock_sock(sk);
+	} else {
+		lock_sock(sk);
+		taken = send_runs(sk, segments, &count, more, &sent);
 	}
-	if (taken == -EAGAIN || taken == -ENOMEM)
+	if (is_busy(taken))
 		taken = 0;
 	if (count && taken >= 0)
 		note_blocked(stream);
@@ -551,7 +590,7 @@ void kapi_stream_close(struct kapi_stream *stream, int abort)
 	if (!abort && sk->sk_state != TCP_CLOSE && !hold_namespace(sk))
 		abort = true;
 	release_sock(sk);
-	cancel_delayed_work_sync(&stream->retry);
+	cancel_delayed_work_sync(&stream->later);
 	if (abort)
 		sock_no_linger(sk);
 	sock_release(stream->sock);

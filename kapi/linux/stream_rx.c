@@ -54,11 +54,33 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 	return used;
 }
 
+/* TLS says what ended its reading only to a call that got nothing. */
+static void offer_records(struct kapi_stream *stream)
+{
+	int result;
+
+	do {
+		read_descriptor_t reader = { .arg.data = stream, .count = 1 };
+
+		result = kapi_tls_read(stream, &reader, offer_buffer);
+	} while (result > 0 && !stream->paused);
+	if (result == -ESHUTDOWN)
+		stream->records_end = true;
+	else if (result == -EBUSY)
+		kapi_stream_do_later(stream, KAPI_RETRY_DELAY);
+	else if (result < 0 && result != -EAGAIN && !stream->broken)
+		stream->broken = -result;
+}
+
 void kapi_stream_offer(struct kapi_stream *stream)
 {
 	read_descriptor_t reader = { .arg.data = stream, .count = 1 };
 
-	if (stream->ops && !stream->paused)
+	if (!stream->ops || stream->paused)
+		return;
+	if (unlikely(stream->tls))
+		offer_records(stream);
+	else
 		tcp_read_sock(stream->sk, &reader, offer_buffer);
 }
 
@@ -71,6 +93,8 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream)
 	lock_sock(sk);
 	stream->paused = false;
 	kapi_stream_offer(stream);
+	if (stream->tls && stream->ops)
+		kapi_stream_tell_end(stream);
 	unread = tcp_inq(sk);
 	release_sock(sk);
 	return unread;

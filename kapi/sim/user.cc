@@ -126,6 +126,12 @@ void kapi_sk_set_error(struct kapi_sk *sk, int error) noexcept
     sk->error = error;
 }
 
+void kapi_sk_signal(struct kapi_sk *sk, unsigned event) noexcept
+{
+    enter_any("kapi_sk_signal");
+    (event & KAPI_IN ? sk->signals_in : sk->signals_out)++;
+}
+
 int kapi_sk_take_error(struct kapi_sk *sk) noexcept
 {
     enter_any("kapi_sk_take_error");

@@ -46,6 +46,7 @@ struct kapi_sk {
     kapi_u32 sndbuf = 212992, rcvbuf = 212992;
     kapi_u64 sndtimeo_ns = KAPI_FOREVER, rcvtimeo_ns = KAPI_FOREVER;
     int error = 0;
+    unsigned signals_in = 0, signals_out = 0; // SIGIO
     bool zerocopy = false;
     int timestamps = 0; // 0, SO_TIMESTAMP_OLD or SO_TIMESTAMP_NEW
     int ifindex = 0;

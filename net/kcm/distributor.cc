@@ -26,7 +26,7 @@ void Wakes::flush()
 {
     while (count_) {
         Ref<Socket> socket = std::move(sockets_[--count_]);
-        socket->waiters.wake(KAPI_IN | KAPI_RDNORM);
+        socket->wake_readers();
     }
 }
 

@@ -20,11 +20,13 @@ kapi_workqueue* Mux::workqueue() const
     return Module::get().workqueue;
 }
 
-// The lowest index that nobody has, in its place: a list's order is that of the indexes.
-template <class T> void Mux::insert_by_index(RefList<T, Members>& list, T& item)
+// The lowest index that nobody has, in its place: a list's order is that of the indexes. Of so many members, which tells
+// that there is no gap to be looked for; 0: not known.
+template <class T> void Mux::insert_by_index(RefList<T, Members>& list, T& item, u32 members)
 {
-    unsigned index = 0;
-    T* place = list.front();
+    bool dense = members && list.back()->index + 1 == members;
+    unsigned index = dense ? members : 0;
+    T* place = dense ? nullptr : list.front();
     for (; place && place->index == index; place = list.next(*place))
         index++;
     item.index = index;
@@ -42,8 +44,7 @@ Result<> Mux::add(Socket& socket)
         Guard guard(lock_);
         if (socket_count_ == max_sockets)
             return fail(KAPI_ENFILE);
-        socket_count_++;
-        insert_by_index(sockets_, socket);
+        insert_by_index(sockets_, socket, socket_count_++);
     }
     distributor.join(socket);
     return {};
@@ -57,10 +58,8 @@ void Mux::remove(Socket& socket)
     {
         Guard guard(lock_);
         removed = sockets_.remove(socket);
-        past_.mux.tx_msgs += socket.tx_msgs;
-        past_.mux.tx_bytes += socket.tx_bytes;
-        past_.mux.rx_msgs += socket.rx_msgs;
-        past_.mux.rx_bytes += socket.rx_bytes;
+        socket.add_totals(past_);
+        departures_++;
         last = --socket_count_ == 0;
     }
     if (!last)
@@ -80,7 +79,7 @@ Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
     offer(*psock);
     {
         Guard guard(lock_);
-        insert_by_index(psocks_, *psock);
+        insert_by_index(psocks_, *psock, 0);
         past_.attach++;
     }
     // Only now, so that whoever receives from it finds it.
@@ -133,7 +132,7 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
     if (!idle) {
         offer(*psock);
         Guard guard(lock_);
-        insert_by_index(psocks_, *psock);
+        insert_by_index(psocks_, *psock, 0);
         return fail(idle.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : idle.error().code());
     }
     {
@@ -154,6 +153,7 @@ void Mux::retire(Psock& psock)
     psock.add_totals(own);
     Guard guard(lock_);
     add_to(past_, own);
+    departures_++;
 }
 
 Ref<Psock> Mux::find(u64 id)
@@ -179,19 +179,35 @@ void Mux::connection_failed(Psock& psock, int error)
             s->report(error);
 }
 
-void Mux::add_totals(kcm_totals& totals)
+u32 Mux::socket_count()
 {
     Guard guard(lock_);
-    add_to(totals, past_);
-    for (Psock* p = psocks_.front(); p; p = psocks_.next(*p))
-        p->add_totals(totals);
-    for (Socket* s = sockets_.front(); s; s = sockets_.next(*s)) {
-        totals.mux.rx_msgs += s->rx_msgs;
-        totals.mux.rx_bytes += s->rx_bytes;
-        totals.mux.tx_msgs += s->tx_msgs;
-        totals.mux.tx_bytes += s->tx_bytes;
-    }
-    totals.tx_retries += tx_retries_.load_relaxed();
+    return socket_count_;
+}
+
+bool Mux::has_departed_since(u32& departures)
+{
+    Guard guard(lock_);
+    return std::exchange(departures, departures_) != departures_;
+}
+
+void Mux::add_totals(kcm_totals& totals)
+{
+    HW_UNINITIALIZED kcm_totals own;
+    u32 departures;
+    unsigned tries = 0;
+    // Who leaves in the middle of it may be counted neither as one that is there nor as one that was.
+    do {
+        {
+            Guard guard(lock_);
+            own = past_;
+            departures = departures_;
+        }
+        visit_all<Psock>([&](Psock& psock) { psock.add_totals(own); });
+        visit_all<Socket>([&](Socket& socket) { socket.add_totals(own); });
+    } while (has_departed_since(departures) && ++tries < totals_tries);
+    own.tx_retries += tx_retries_.load_relaxed();
+    add_to(totals, own);
 }
 
 } // namespace kcm

@@ -7,6 +7,8 @@
 #include "glue/kcm_core.h"
 #include "psock.h"
 
+#include <utility>
+
 namespace kcm {
 
 class Net;
@@ -44,24 +46,62 @@ public:
     // A message was resent from its beginning, on another connection.
     void count_retry() { tx_retries_.fetch_add(1); }
 
-    // Calls visit(Socket&) and visit(Psock&) for each, under the lock.
-    template <class VisitSocket, class VisitPsock> void for_each(VisitSocket&& socket, VisitPsock&& psock)
+    // How far somebody has walked along the sockets (T = Socket) or the connections (Psock): behind the last one he visited.
+    template <class T> struct Place {
+        Ref<T> last;
+        unsigned index = 0; // of last, when it was visited
+    };
+    // Calls visit(T&) for the next ones, at most so many, under the lock; says how many they were. There may be very many,
+    // and bottom halves are off under the lock, so that it is taken anew for each piece. Who comes or goes between two
+    // pieces is visited or not; everybody else is, once.
+    template <class T, class Visit> unsigned visit_next(Place<T>& place, unsigned most, Visit&& visit)
     {
+        Ref<T> before = std::move(place.last); // goes without the lock: nobody else may hold it any more
         Guard guard(lock_);
-        for (Socket* s = sockets_.front(); s; s = sockets_.next(*s))
-            socket(*s);
-        for (Psock* p = psocks_.front(); p; p = psocks_.next(*p))
-            psock(*p);
+        auto& list = list_of(place);
+        T* last = nullptr;
+        unsigned count = 0;
+        for (T* at = behind(list, before.get(), place.index); at && count < most; at = list.next(*at), count++) {
+            visit(*at);
+            last = at;
+        }
+        if (last)
+            place = {Ref<T>::share(*last), last->index};
+        return count;
     }
+    // Calls visit(T&) for all of them, as visit_next().
+    template <class T, class Visit> void visit_all(Visit&& visit)
+    {
+        Place<T> place;
+        while (visit_next(place, piece, visit))
+            ;
+    }
+    u32 socket_count();
     void add_totals(kcm_totals& totals);
+    u64 number = 0; // in its namespace, under that one's lock: whoever comes later has a larger one
 
 private:
     HW_MADE_BY_CREATE;
     explicit Mux(Net& of) : net(of) {}
     ~Mux() = default;
     static constexpr u32 max_sockets = 65536;
+    static constexpr unsigned piece = 64; // that are visited at a time
 
-    template <class T> static void insert_by_index(RefList<T, Members>& list, T& item);
+    RefList<Socket, Members>& list_of(const Place<Socket>&) HW_REQUIRES(lock_) { return sockets_; }
+    RefList<Psock, Members>& list_of(const Place<Psock>&) HW_REQUIRES(lock_) { return psocks_; }
+    // The first behind one that had this index when it was visited (null: the first of all); it may be gone.
+    template <class T> static T* behind(const RefList<T, Members>& list, const T* before, unsigned index)
+    {
+        if (!before)
+            return list.front();
+        if (static_cast<const ListNode<Members>*>(before)->linked() && before->index == index)
+            return list.next(*before);
+        T* at = list.front();
+        while (at && at->index <= index)
+            at = list.next(*at);
+        return at;
+    }
+    template <class T> static void insert_by_index(RefList<T, Members>& list, T& item, u32 members);
     void offer(Psock& psock);
     Ref<Psock> take_by_key(u64 key);
     Ref<Psock> take_any();
@@ -72,6 +112,8 @@ private:
     RefList<Psock, Members> psocks_ HW_GUARDED_BY(lock_);
     u32 socket_count_ HW_GUARDED_BY(lock_) = 0;
     kcm_totals past_ HW_GUARDED_BY(lock_){}; // of what is gone
+    u32 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
+    bool has_departed_since(u32& departures);
     Atomic<u64> ids_{1};
     Atomic<u64> tx_retries_{0};
 };

@@ -45,6 +45,7 @@ void Net::destroy(Net* net)
 void Net::add(Mux& mux)
 {
     Guard guard(lock_);
+    mux.number = ++last_number_;
     muxes_.push_back(Ref<Mux>::share(mux));
     count_++;
 }
@@ -57,6 +58,7 @@ void Net::remove(Mux& mux)
     Guard guard(lock_);
     removed = muxes_.remove(mux);
     count_--;
+    departures_++;
     add_to(past_, own);
 }
 
@@ -66,27 +68,37 @@ unsigned Net::muxes()
     return count_;
 }
 
-// The multiplexor behind after, or the first. After may have left the list: then there is none.
-Ref<Mux> Net::next(Mux* after)
+// The multiplexor behind after, which may be gone by now, or the first.
+Ref<Mux> Net::next(const Mux* after)
 {
     Guard guard(lock_);
-    if (after && !static_cast<ListNode<Muxes>*>(after)->linked())
-        return nullptr;
-    Mux* mux = after ? muxes_.next(*after) : muxes_.front();
+    bool there = after && static_cast<const ListNode<Muxes>*>(after)->linked();
+    Mux* mux = there ? muxes_.next(*after) : muxes_.front();
+    while (mux && after && mux->number <= after->number)
+        mux = muxes_.next(*mux);
     return mux ? Ref<Mux>::share(*mux) : Ref<Mux>();
+}
+
+bool Net::has_departed_since(u64& departures)
+{
+    Guard guard(lock_);
+    return std::exchange(departures, departures_) != departures_;
 }
 
 void Net::totals(kcm_totals& totals)
 {
-    {
-        Guard guard(lock_);
-        totals = past_;
-    }
-    Ref<Mux> mux = next(nullptr);
-    while (mux) {
-        mux->add_totals(totals);
-        mux = next(mux.get());
-    }
+    u64 departures;
+    unsigned tries = 0;
+    // As Mux::add_totals().
+    do {
+        {
+            Guard guard(lock_);
+            totals = past_;
+            departures = departures_;
+        }
+        for (Ref<Mux> mux = next(nullptr); mux; mux = next(mux.get()))
+            mux->add_totals(totals);
+    } while (has_departed_since(departures) && ++tries < totals_tries);
 }
 
 // ---- /proc/net/kcm
@@ -132,28 +144,41 @@ kcm_connection_row row_of(Psock& psock)
     };
 }
 
+// A row for each socket (T = Socket) or connection (Psock). Rows are made under the lock, a few at a time, and shown
+// without it. False: nobody wants more.
+template <class T, class Row> bool show_all(Mux& mux, int (*show)(void*, const Row*), void* context)
+{
+    constexpr unsigned at_a_time = 8;
+    Mux::Place<T> place;
+    for (;;) {
+        HW_UNINITIALIZED Row rows[at_a_time];
+        unsigned made = 0;
+        mux.visit_next(place, at_a_time, [&](T& item) { rows[made++] = row_of(item); });
+        if (!made)
+            return true;
+        for (const Row* row = rows; row < rows + made; row++)
+            if (show(context, row))
+                return false;
+    }
+}
+
+bool show_mux(Mux& mux, const kcm_rows& rows, void* context)
+{
+    kcm_totals totals{};
+    mux.add_totals(totals);
+    kcm_mux_row row{totals.mux, mux.socket_count(), 0};
+    mux.visit_all<Psock>([&](Psock&) { row.connections++; });
+    return !rows.mux(context, &row) && show_all<Socket>(mux, rows.socket, context) &&
+        show_all<Psock>(mux, rows.connection, context);
+}
+
 } // namespace
 
 void Net::show(const kcm_rows& rows, void* context)
 {
     Ref<Mux> mux = next(nullptr);
-    while (mux) {
-        kcm_totals totals{};
-        mux->add_totals(totals);
-        kcm_mux_row row{totals.mux, 0, 0};
-        mux->for_each([&](Socket&) { row.sockets++; }, [&](Psock&) { row.connections++; });
-        rows.mux(context, &row);
-        mux->for_each(
-            [&](Socket& socket) {
-                auto of = row_of(socket);
-                rows.socket(context, &of);
-            },
-            [&](Psock& psock) {
-                auto of = row_of(psock);
-                rows.connection(context, &of);
-            });
+    while (mux && show_mux(*mux, rows, context))
         mux = next(mux.get());
-    }
 }
 
 void add_to(kcm_totals& a, const kcm_totals& b)

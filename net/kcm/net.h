@@ -33,13 +33,19 @@ private:
     HW_MADE_BY_CREATE;
     Net() = default;
     ~Net() = default;
-    Ref<Mux> next(Mux* after);
+    Ref<Mux> next(const Mux* after);
+    bool has_departed_since(u64& departures);
 
     Spin<NetLock> lock_;
     RefList<Mux, Muxes> muxes_ HW_GUARDED_BY(lock_);
     unsigned count_ HW_GUARDED_BY(lock_) = 0;
+    u64 last_number_ HW_GUARDED_BY(lock_) = 0;
     kcm_totals past_ HW_GUARDED_BY(lock_){};
+    u64 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
 };
+
+// How often numbers are added up anew because somebody left meanwhile; then what there is has to do.
+constexpr unsigned totals_tries = 4;
 
 // Adds everything that b counts to a.
 void add_to(kcm_totals& a, const kcm_totals& b);

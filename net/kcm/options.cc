@@ -85,12 +85,12 @@ Result<> Socket::get_stats(const kapi_optval* value, int& length)
 {
     constexpr unsigned spare = 8; // may be attached between counting and looking
     unsigned room = spare, count = 0;
-    mux->for_each([](Socket&) {}, [&](Psock&) { room++; });
+    mux->visit_all<Psock>([&](Psock&) { room++; });
     Own<kcm_abi_connection_stats, free_stats> table(
         static_cast<kcm_abi_connection_stats*>(kapi_zalloc(room * sizeof(kcm_abi_connection_stats), KAPI_SLEEP)));
     if (!table)
         return fail(KAPI_ENOMEM);
-    mux->for_each([](Socket&) {}, [&](Psock& psock) {
+    mux->visit_all<Psock>([&](Psock& psock) {
         if (count < room)
             psock.tell(table.get()[count++]);
     });

@@ -86,9 +86,15 @@ unsigned Socket::poll(kapi_poll* poll)
     if (mux->distributor.readable(*this))
         events |= KAPI_IN | KAPI_RDNORM;
     Guard guard(send_lock_);
-    if (has_room())
+    if (has_room_or_wants_it())
         events |= KAPI_OUT | KAPI_WRNORM;
     return events;
+}
+
+void Socket::wake_readers()
+{
+    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    kapi_sk_signal(sk, KAPI_IN);
 }
 
 } // namespace kcm

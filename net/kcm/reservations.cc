@@ -23,9 +23,12 @@ Ref<Socket> Reservations::stop_waiting(Socket& socket)
     return waiting_.remove(socket);
 }
 
-// psock has no owner: the first in line who can use it gets it.
+// psock has no owner: the first in line who can use it gets it. Nobody does when it has failed: whoever noted that has yet to
+// remove it, and until then its last owner would get it again and again.
 void Reservations::make_available(Psock& psock, Ref<Socket>& kick)
 {
+    if (psock.failed())
+        psock.lane.up = false;
     if (!psock.lane.up)
         return;
     for (Socket* s = waiting_.front(); s; s = waiting_.next(*s)) {

@@ -36,7 +36,7 @@ struct Turn {
 
 class Reservations : Pinned {
 public:
-    // psock can be sent on from now on.
+    // psock can be sent on from now on, unless it has failed.
     void add(Psock& psock);
     // psock is given to nobody until add() or remove(); who wants it and no other waits. Its owner, if any, is told to look.
     void hold_back(Psock& psock);

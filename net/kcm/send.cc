@@ -42,11 +42,35 @@ Result<Socket::Addressed> Socket::parse_control(const kcm_send& send)
     return addressed;
 }
 
+// Who is told that there is no room gets a signal when there is, if the program asked for signals.
+bool Socket::has_room_or_wants_it()
+{
+    if (has_room())
+        return true;
+    room_wanted_ = true;
+    return false;
+}
+
 // The message goes on that is being built, or there is room for another one.
 bool Socket::may_add()
 {
     Guard guard(send_lock_);
-    return building_ || has_room();
+    return building_ || has_room_or_wants_it();
+}
+
+// Something has left the send buffer, or it is larger: what is to be told of it, without the lock.
+Socket::Room Socket::look_for_room()
+{
+    bool room = has_room();
+    return {room, room && std::exchange(room_wanted_, false)};
+}
+
+void Socket::tell(Room room)
+{
+    if (room.there)
+        waiters.wake(KAPI_OUT | KAPI_WRNORM);
+    if (room.wanted)
+        kapi_sk_signal(sk, KAPI_OUT);
 }
 
 Result<> Socket::wait_for_room(bool may_wait, u64 deadline_ns)
@@ -153,7 +177,12 @@ Result<u32> Socket::send(const kcm_send& send)
 
 void Socket::send_limit_changed()
 {
-    waiters.wake(KAPI_OUT | KAPI_WRNORM);
+    Room room;
+    {
+        Guard guard(send_lock_);
+        room = look_for_room();
+    }
+    tell(room);
 }
 
 Socket::SendLoad Socket::send_load()

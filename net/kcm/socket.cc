@@ -96,6 +96,14 @@ void Socket::connections_gone(int error)
     }
 }
 
+void Socket::add_totals(kcm_totals& totals) const
+{
+    totals.mux.rx_msgs += rx_msgs;
+    totals.mux.rx_bytes += rx_bytes;
+    totals.mux.tx_msgs += tx_msgs;
+    totals.mux.tx_bytes += tx_bytes;
+}
+
 void Socket::report(int error)
 {
     kapi_sk_set_error(sk, error);

@@ -41,6 +41,7 @@ public:
     // receive.cc
     Result<u32> receive(kcm_receive& receive);
     unsigned poll(kapi_poll* poll);
+    void wake_readers(); // there is something to read. Any context.
 
     // options.cc
     Result<> set_option(int option, const kapi_optval* value, int length);
@@ -55,6 +56,7 @@ public:
     Counter rx_msgs, rx_bytes, tx_msgs, tx_bytes; // of readers; of the transmitter
     struct SendLoad { u32 messages; bool holds, building; };
     SendLoad send_load();
+    void add_totals(kcm_totals& totals) const;
 
 private:
     HW_MADE_BY_CREATE;
@@ -66,6 +68,10 @@ private:
     static Result<Addressed> parse_control(const kcm_send& send);
     Result<> wait_for_room(bool may_wait, u64 deadline_ns);
     bool has_room() HW_REQUIRES(send_lock_) { return queued_bytes_ < kapi_sk_sndbuf(sk); }
+    bool has_room_or_wants_it() HW_REQUIRES(send_lock_);
+    struct Room { bool there, wanted; };
+    Room look_for_room() HW_REQUIRES(send_lock_);
+    void tell(Room room);
     bool may_add();
     Result<bool> add(Ref<Outgoing>& part, bool ends, bool goes);
     Result<> add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send);
@@ -102,6 +108,7 @@ private:
     u64 queued_bytes_ HW_GUARDED_BY(send_lock_) = 0; // that TCP does not have, with those of building_
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
+    bool room_wanted_ HW_GUARDED_BY(send_lock_) = false; // somebody was told that there is none
 
     Ref<Psock> psock_; // of the transmitter: it sends on it
     Atomic<u32> transmitters_{0}; // who asked for transmission since somebody began; not 0: somebody does it

@@ -127,7 +127,7 @@ Socket::Step Socket::prepare(Batch& batch)
 Socket::Left Socket::account(u32 bytes)
 {
     RefList<Outgoing, ToSend> done;
-    bool room;
+    Room room;
     Left left;
     {
         Guard guard(send_lock_);
@@ -147,13 +147,12 @@ Socket::Left Socket::account(u32 bytes)
             tx_msgs.add(1);
             psock_->tx_msgs.add(1);
         }
-        room = has_room();
+        room = look_for_room();
         left.any = ready_ != 0;
         left.cut = left.any && queue_.front()->sent != 0;
     }
     done.clear();
-    if (room)
-        waiters.wake(KAPI_OUT | KAPI_WRNORM);
+    tell(room);
     return left;
 }
 
@@ -193,14 +192,16 @@ void Socket::connection_lost()
 void Socket::drop_head()
 {
     Ref<Outgoing> dropped;
+    Room room;
     {
         Guard guard(send_lock_);
         dropped = queue_.pop_front();
         queued_--;
         ready_--;
         queued_bytes_ -= dropped->left();
+        room = look_for_room();
     }
-    waiters.wake(KAPI_OUT | KAPI_WRNORM);
+    tell(room);
 }
 
 // Does one step. False: there is nothing more to do now.

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# lab: hosts=1 time=180 mem=768
+# lab: hosts=1 time=240 mem=768
 # files: build/selftests/kcm_data
+# modules: tls gcm ctr ghash-generic
 #
 # Thousands of messages of many sockets over many connections: nothing lost, doubled, cut or reordered, whatever sockets,
 # connections, peers and programs do meanwhile.

@@ -1,39 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 time=150 mem=768
-# files: build/selftests/fuzz
+# files: build/selftests/fuzz selftests/lib/fuzz/afterwards.sh
 # modules: veth tcp_diag
 #
 # Any call with anything, by many threads on shared sockets, while addresses, links, namespaces, settings and memory come
 # and go. Then fresh sockets work, the modules unload, and the memory is there again. `lab run --seed N` for another mix.
 
-# KiB that the kernel holds, but for what it only keeps for a while. A debug kernel holds things back, and finds what is
-# lost in its own way.
-held() {
-	[ ! -e /sys/kernel/debug/kmemleak ] || { echo 0; return; }
-	echo 3 >/proc/sys/vm/drop_caches
-	awk '/^MemTotal:/ { sum += $2 } /^(MemFree|Buffers|Cached|SReclaimable|AnonPages|PageTables):/ { sum -= $2 }
-		END { print sum }' /proc/meminfo
-}
-
+. afterwards.sh
 load_rds
-LIMIT_KIB=8192
 before=$(held)
 fuzz "$SEED"
-
-for module in rds_tcp rds hawser; do
-	# The last reference may go a moment after the program.
-	for try in 1 2 3 4 5 6 7 8 9 10; do
-		rmmod $module 2>/tmp/why && continue 2
-		sleep 0.5
-	done
-	cat /tmp/why >&2
-	exit 1
-done
-for try in 1 2 3 4 5 6 7 8 9 10; do
-	after=$(held)
-	[ $((after - before)) -gt $LIMIT_KIB ] || break
-	sleep 1
-done
-echo "memory: $before KiB before, $after KiB after"
-[ $((after - before)) -le $LIMIT_KIB ] || { echo "too much of it is still held" >&2; exit 1; }
+all_gone "$before" rds_tcp rds hawser

@@ -219,6 +219,8 @@ json "... also without being told" '.good and .counts.congested > 0'
 stress "FAKE_RDS_DROP=101" -T 1 -d 4 --json
 [ $status$passive_status = 11 ]; verdict $? "loss fails both sides"
 json "loss is counted" '(.good | not) and (.counts.lost + .peer_counts.lost) > 0'
+stress "FAKE_RDS_DROP=1" -T 1 --json
+json "both sides wait equally long for what is lost" '(.good | not) and .peer_counts.lost > 0'
 stress "FAKE_RDS_TWICE=101" -T 1 -d 4 --json
 json "doubles are counted" '(.good | not) and (.counts.duplicated + .peer_counts.duplicated) > 0'
 stress "FAKE_RDS_SWAP=101" -T 1 -d 4 --json

@@ -128,6 +128,32 @@ TEST_P(KcmConnection, reset__sends_the_message_it_cut_over_another_from_its_star
     EXPECT_EQ(totals().tx_aborts, 1u);
 }
 
+// Between the error and what follows from it, whoever sends sees a connection that has failed and that nobody took away.
+TEST_P(KcmConnection, reset__gives_the_connection_to_nobody_any_more)
+{
+    constexpr unsigned kConnections = 50;
+    KcmSocket &socket = new_socket();
+    for (unsigned i = 1; i <= kConnections; i++) {
+        Ends ends = connect();
+        attach(socket, ends);
+        bool over = false;
+        auto sender = world.spawn(a, "sender", [&] {
+            while (!over) {
+                socket.send("message", 7, kNow);
+                world.sleep(sim::kMicrosecond);
+            }
+        });
+        run(a, [&] {
+            auto tcb = sim::program_socket_of(ends.here).tcb;
+            tcb->post({sim::Tcb::Input::lost, nullptr, -KAPI_ECONNRESET});
+            world.sleep(sim::kMillisecond);
+            over = true;
+        });
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+        EXPECT_LE(totals().tx_aborts, i);
+    }
+}
+
 TEST_P(KcmConnection, receive_error__does_not_leave_the_peer_with_a_cut_message)
 {
     KcmSocket &socket = new_socket();

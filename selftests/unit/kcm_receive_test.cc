@@ -136,6 +136,19 @@ TEST_F(KcmReceive, signal__ends_the_wait)
     }
 }
 
+TEST_F(KcmReceive, message__is_signalled)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(socket.sk().signals_in, 0u);
+    for (unsigned i = 1; i <= 3; i++) {
+        peer_writes(ends, framed("message"));
+        settle();
+        EXPECT_EQ(socket.sk().signals_in, i);
+    }
+    EXPECT_EQ(socket.sk().signals_out, 0u);
+}
+
 TEST_F(KcmReceive, poll__tells_what_can_be_done)
 {
     KcmSocket &socket = new_socket();

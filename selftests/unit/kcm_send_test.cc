@@ -254,6 +254,30 @@ TEST_F(KcmSend, larger_buffer__lets_a_blocked_writer_go_on)
     EXPECT_EQ(peer_reads_messages(ends, sent + 1).size(), sent + 1);
 }
 
+TEST_F(KcmSend, room__is_signalled_to_who_missed_it)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.sk().sndbuf = 20'000; });
+    std::string message = framed(text(9996));
+    EXPECT_EQ(send(socket, message), 10'000);
+    EXPECT_EQ(socket.sk().signals_out, 0u); // nobody missed any
+    unsigned sent = 1 + fill(socket, message);
+    EXPECT_EQ(peer_reads_messages(ends, sent).size(), sent);
+    EXPECT_EQ(socket.sk().signals_out, 1u);
+    EXPECT_EQ(send(socket, message), 10'000);
+    EXPECT_EQ(peer_reads_messages(ends, 1).size(), 1u);
+    EXPECT_EQ(socket.sk().signals_out, 1u);
+    // Whoever asks poll() misses it, too.
+    sent = 0;
+    run(a, [&] {
+        for (; socket.poll() & KAPI_OUT; sent++)
+            ASSERT_EQ(socket.send(message.data(), message.size()), 10'000);
+    });
+    EXPECT_EQ(peer_reads_messages(ends, sent).size(), sent);
+    EXPECT_EQ(socket.sk().signals_out, 2u);
+}
+
 TEST_F(KcmSend, signal__ends_the_wait_for_room)
 {
     KcmSocket &socket = new_socket();

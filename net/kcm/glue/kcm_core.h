@@ -88,12 +88,15 @@ struct kcm_mux_row {
 	unsigned int sockets, connections;
 };
 struct kcm_rows {
-	void (*mux)(void *context, const struct kcm_mux_row *row);
-	void (*socket)(void *context, const struct kcm_socket_row *row);
-	void (*connection)(void *context, const struct kcm_connection_row *row);
+	int (*mux)(void *context, const struct kcm_mux_row *row);
+	int (*socket)(void *context, const struct kcm_socket_row *row);
+	int (*connection)(void *context, const struct kcm_connection_row *row);
 };
 unsigned int kcm_net_muxes(struct kcm_net *net); /* [sleep] how many there are */
-/* [sleep] Calls rows' functions, which must not sleep, for each multiplexor and then for what belongs to it. */
+/*
+ * [sleep] Calls rows' functions for each multiplexor and then for what belongs to it, until one gives anything but 0. They
+ * are called with no lock held.
+ */
 void kcm_net_show(struct kcm_net *net, const struct kcm_rows *rows, void *context);
 
 /* What /proc/net/kcm_stats tells: of all that are there and all that were. */

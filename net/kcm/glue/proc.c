@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* /proc/net/kcm and /proc/net/kcm_stats, in the columns that programs know. */
 #include <linux/proc_fs.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include "glue.h"
@@ -12,7 +13,14 @@ static void show_traffic(struct seq_file *seq, const struct kcm_traffic *traffic
 		   traffic->tx_bytes);
 }
 
-static void show_mux(void *context, const struct kcm_mux_row *row)
+/* When the buffer is full all this is done again with one of twice the size, so the rest would be for nothing. */
+static int enough(struct seq_file *seq)
+{
+	cond_resched();
+	return seq_has_overflowed(seq);
+}
+
+static int show_mux(void *context, const struct kcm_mux_row *row)
 {
 	struct seq_file *seq = context;
 
@@ -20,9 +28,10 @@ static void show_mux(void *context, const struct kcm_mux_row *row)
 	show_traffic(seq, &row->traffic);
 	seq_printf(seq, " %-8s %-8s %-8s %-8s KCMs: %u, Psocks %u\n", "-", "-", "-", "-", row->sockets,
 		   row->connections);
+	return enough(seq);
 }
 
-static void show_socket(void *context, const struct kcm_socket_row *row)
+static int show_socket(void *context, const struct kcm_socket_row *row)
 {
 	struct seq_file *seq = context;
 
@@ -38,9 +47,10 @@ static void show_socket(void *context, const struct kcm_socket_row *row)
 	if (row->rx_wait)
 		seq_puts(seq, "RxWait ");
 	seq_putc(seq, '\n');
+	return enough(seq);
 }
 
-static void show_connection(void *context, const struct kcm_connection_row *row)
+static int show_connection(void *context, const struct kcm_connection_row *row)
 {
 	struct seq_file *seq = context;
 
@@ -62,6 +72,7 @@ static void show_connection(void *context, const struct kcm_connection_row *row)
 	else if (row->recv_q)
 		seq_puts(seq, "RxWait ");
 	seq_putc(seq, '\n');
+	return enough(seq);
 }
 
 static int kcm_show(struct seq_file *seq, void *unused)

@@ -33,6 +33,12 @@ struct outcome {
 /** read_all - frames of @len bytes whose seeds count from 0, until nothing comes for a while or the connection ends */
 struct outcome read_all(int peer, size_t len);
 
+/**
+ * fill - messages of @len bytes until EAGAIN comes, and comes again: TCP takes some from KCM's queue a moment later; how
+ * many went
+ */
+int fill(int kcm, size_t len);
+
 /* For everybody. */
 extern char buf[FRAME_MAX + 1];
 
@@ -48,6 +54,7 @@ void api_vectors(void);
 void api_seqpacket(void);
 void api_splice(void);
 void api_poll(void);
+void api_signals(void);
 void api_direct(void);
 void api_limits(void);
 void api_peers(void);
@@ -57,7 +64,9 @@ void api_close(void);
 void api_crossing(void);
 void api_proc(void);
 void api_namespaces(void);
-void api_ulp(void);
+void api_tls(void);
 void api_new(void);
+/* Only in a machine whose clock counts instructions. */
+void api_clock(void);
 
 #endif

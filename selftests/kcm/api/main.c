@@ -2,6 +2,7 @@
 /*
  * kcm_api                      everything
  * kcm_api --before-loading     what can be seen only while the module is not loaded
+ * kcm_api --clock              what is about time
  */
 #include "api.h"
 
@@ -16,6 +17,10 @@ int main(int argc, char **argv)
 		api_before_loading();
 		return ktap_finish();
 	}
+	if (argc > 1 && !strcmp(argv[1], "--clock")) {
+		api_clock();
+		return ktap_finish();
+	}
 	api_socket();
 	api_options();
 	api_attach();
@@ -27,6 +32,7 @@ int main(int argc, char **argv)
 	api_seqpacket();
 	api_splice();
 	api_poll();
+	api_signals();
 	api_direct();
 	api_limits();
 	api_peers();
@@ -36,7 +42,7 @@ int main(int argc, char **argv)
 	api_crossing();
 	api_proc();
 	api_namespaces();
-	api_ulp();
+	api_tls();
 	api_new();
 	return ktap_finish();
 }

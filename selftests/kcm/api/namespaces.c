@@ -6,7 +6,8 @@ static int multiplexors(int ns)
 	char text[4096];
 	int count = -1, home = netns_self();
 
-	netns_enter(ns);
+	if (ns != HERE)
+		netns_enter(ns);
 	NEED(read_file("/proc/thread-self/net/kcm", text, sizeof(text)));
 	netns_enter(home);
 	close(home);
@@ -49,6 +50,7 @@ static void across(void)
 	struct link l = tcp_link(other, AF_INET);
 
 	EXPECT_OK(kcm_attach(kcm, l.near, parser_framed()), "namespace: a connection of another one");
+	check(multiplexors(HERE) == 1 && multiplexors(other) == 0, "namespace: it is listed where the KCM socket is");
 	close(other);
 	peer_send_frame(l.far, MEDIUM, 1);
 	check(kcm_takes(kcm, MEDIUM, 1), "namespace: receives from there");

@@ -2,8 +2,7 @@
 /* Sending with SOCK_DGRAM, where each call is a message unless flags say otherwise. */
 #include "api.h"
 
-/* How many messages fit before EAGAIN comes, and comes again: TCP takes some from KCM's queue a moment later. */
-static int fill(int kcm, size_t len)
+int fill(int kcm, size_t len)
 {
 	int count = 0, refused = 0;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "api.h"
 
+#include <fcntl.h>
+
 static void refused(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -114,6 +116,32 @@ static long unattach(void *arg)
 	return kcm_unattach(r->kcm, r->tcp);
 }
 
+/* The waits of one that cannot have its connection: each ends as a send() would, and nothing has changed. */
+static void given_up(struct rig *r)
+{
+	int flags = fcntl(r->kcm, F_GETFL);
+	struct task t;
+
+	task_start(&t, unattach, r);
+	check(task_blocked(&t), "unattach: waits until a message that is half sent is out");
+	task_signal(&t);
+	NEED(task_finished(&t, SOON_MS));
+	EXPECT_ERRNO(task_join(&t), EINTR, "unattach: a signal ends the wait");
+	EXPECT_ERRNO(kcm_attach(r->kcm, r->tcp, parser_framed()), EALREADY, "unattach: it is attached as before");
+	set_timeout_ms(r->kcm, SO_SNDTIMEO, 200);
+	task_start(&t, unattach, r);
+	NEED(task_finished(&t, SOON_MS));
+	EXPECT_ERRNO(task_join(&t), EAGAIN, "unattach: SO_SNDTIMEO ends the wait");
+	check(t.took_ms >= 200, "unattach: and not before its time");
+	EXPECT_ERRNO(kcm_attach(r->kcm, r->tcp, parser_framed()), EALREADY, "unattach: then, too, it is attached as before");
+	set_timeout_ms(r->kcm, SO_SNDTIMEO, 0);
+	NEED(fcntl(r->kcm, F_SETFL, flags | O_NONBLOCK) == 0);
+	EXPECT_ERRNO(unattach(r), EAGAIN, "unattach: with O_NONBLOCK it does not wait");
+	NEED(fcntl(r->kcm, F_SETFL, flags) == 0);
+	peer_send_frame(r->peer, MEDIUM, 1);
+	check(kcm_takes(r->kcm, MEDIUM, 1), "unattach: after all that it still receives");
+}
+
 /*
  * The peer does not read, so TCP is full and a message is half sent when its connection is taken away. Whatever becomes of
  * the message, the peer must not take what follows for the rest of it.
@@ -127,21 +155,15 @@ static void half_sent(void)
 
 	for (frame_fill(buf, len, 0); send(r.kcm, buf, len, MSG_DONTWAIT) == (ssize_t)len; frame_fill(buf, len, count))
 		count++;
+	if (ktap_suite() == SUITE_OURS)
+		given_up(&r);
 	task_start(&t, unattach, &r);
-	if (ktap_suite() == SUITE_OURS) {
-		check(task_blocked(&t), "unattach: waits until a message that is half sent is out");
-		task_signal(&t);
-		NEED(task_finished(&t, SOON_MS));
-		EXPECT_ERRNO(task_join(&t), EINTR, "unattach: a signal ends the wait");
-		EXPECT_ERRNO(kcm_attach(r.kcm, r.tcp, parser_framed()), EALREADY, "unattach: it is attached as before");
-		task_start(&t, unattach, &r);
-	}
 	o = read_all(r.peer, len);
 	NEED(task_finished(&t, SOON_MS));
 	EXPECT_OK(task_join(&t), "unattach: with a message half sent");
 	note("%zu messages accepted, %zu came whole, and %zu bytes, %s", count, o.whole, o.torso,
 	     o.broken ? "a reset" : "no reset");
-	differs(!o.torso || o.broken, "close-cuts", "unattach: a message that is cut off ends the connection");
+	may_differ(!o.torso || o.broken, "close-cuts", "unattach: a message that is cut off ends the connection");
 	rig_close(&r);
 }
 

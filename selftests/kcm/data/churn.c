@@ -141,7 +141,7 @@ void data_churn(bool mixed)
 
 	NEED(kcm_disable(c.home, 1) == 0);
 	for (uint32_t i = 0; i < LINKS; i++) {
-		c.link[i] = tcp_link(HERE, AF_INET);
+		c.link[i] = data_link(AF_INET);
 		NEED(kcm_attach(c.home, c.link[i].near, message_parser(mixed)) == 0);
 		gets[i] = (struct worker){ c.link[i].far, c.out, i };
 		writes[i] = (struct worker){ c.link[i].far, c.in, i };
@@ -166,7 +166,7 @@ void data_churn(bool mixed)
 	workers_join(gets, LINKS);
 	workers_join(writes, LINKS);
 	workers_join(sends, SENDERS);
-	finish(&c, mixed ? "mixed" : "constant");
+	finish(&c, message_kind(mixed));
 	for (int i = 0; i < SENDERS; i++)
 		close(sends[i].fd);
 	close(c.home);

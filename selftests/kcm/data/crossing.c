@@ -12,7 +12,7 @@ static void crossing(int type, const char *name, bool mixed)
 	struct worker reads[SOCKETS], writes[SOCKETS], peer_reads_all[LINKS], peer_writes_all[LINKS];
 	struct ledger *in = ledger_new(mixed, LINKS, TO_KCM, SOCKETS);
 	struct ledger *out = ledger_new(mixed, SOCKETS, FROM_KCM, LINKS);
-	const char *kind = mixed ? "mixed" : "constant";
+	const char *kind = message_kind(mixed);
 	struct link link[LINKS];
 
 	for (uint32_t i = 0; i < SOCKETS; i++) {
@@ -23,7 +23,7 @@ static void crossing(int type, const char *name, bool mixed)
 		writes[i] = (struct worker){ kcm, out, i };
 	}
 	for (uint32_t i = 0; i < LINKS; i++) {
-		link[i] = tcp_link(HERE, i % 2 ? AF_INET6 : AF_INET);
+		link[i] = data_link(i % 2 ? AF_INET6 : AF_INET);
 		NEED(kcm_attach(reads[0].fd, link[i].near, message_parser(mixed)) == 0);
 		peer_reads_all[i] = (struct worker){ link[i].far, out, i };
 		peer_writes_all[i] = (struct worker){ link[i].far, in, i };

@@ -18,16 +18,30 @@
 #include "task.h"
 #include "util.h"
 
-#define MESSAGE_MAX 65000
+#define MESSAGE_MAX 65536
+/* Where a connection takes more than its TCP socket's buffer (KCM_MAX_MESSAGE) some are as long as this. */
+#define MESSAGE_LARGEST (4 * MESSAGE_MAX)
+/* The number of a message that is too short to tell one. */
+#define UNLABELLED UINT32_MAX
 
 extern uint64_t data_seed;
+extern bool data_large; /* messages beyond MESSAGE_MAX, too */
 
 /** message_write - message @number of @stream; its length */
 size_t message_write(void *buf, bool mixed, uint32_t stream, uint32_t number);
-/** message_read - is it whole and what it should be? */
+/** message_read - is it whole and what it should be? Of those that are UNLABELLED there are many alike. */
 bool message_read(const void *buf, ssize_t len, bool mixed, uint32_t *stream, uint32_t *number);
+/** message_unlabelled - is it one of those that tell nothing but their length? */
+bool message_unlabelled(bool mixed, uint32_t stream, uint32_t number);
 /** message_parser - the program for such messages; never closed */
 int message_parser(bool mixed);
+/** message_kind - how the tests call them */
+const char *message_kind(bool mixed);
+
+/* Connections have TLS on them. */
+extern bool data_tls;
+/** data_link - a connection of this namespace, as they are at the time */
+struct link data_link(int family);
 
 /* What was received by whom; any number of threads may enter messages. */
 struct ledger {
@@ -36,6 +50,7 @@ struct ledger {
 	uint8_t *seen; /* for each stream and number */
 	uint32_t *next; /* for each receiver and stream, the number after the last one */
 	uint32_t total, broken, doubled, misordered;
+	uint32_t unlabelled, unlabelled_sent; /* have come; are to come */
 	bool stop; /* nobody need wait for what is missing */
 };
 
@@ -59,11 +74,17 @@ struct worker {
 	struct ledger *ledger;
 	uint32_t who;
 	struct task task;
+	/* Of a reader that tells its connections apart: their ids. It is as many receivers as these, from who * count on. */
+	const uint64_t *connections;
+	uint32_t connection_count;
 };
 
 /** peer_writes - a stream into a TCP connection, in writes that know no message's bounds */
 long peer_writes(void *worker);
-/** peer_gets - messages out of a TCP connection until the ledger is over or the connection is */
+/**
+ * peer_gets - messages out of a TCP connection until the ledger is over or the connection is; gives what there was of one
+ * more when the connection ended in peace, which must never be
+ */
 long peer_gets(void *worker);
 /** kcm_writes - a stream through a KCM socket, by all ways that there are to send */
 long kcm_writes(void *worker);
@@ -80,5 +101,8 @@ void data_peers(bool mixed);
 void data_programs(void);
 void data_memory(void);
 void data_storm(void);
+void data_namespaces(void);
+/** data_far - one end of a pair of machines; the addresses are those of the end that listens */
+void data_far(bool mixed, bool listens, const char *ip4, const char *ip6);
 
 #endif

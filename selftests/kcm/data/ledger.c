@@ -10,6 +10,13 @@ struct ledger *ledger_new(bool mixed, uint32_t streams, uint32_t each, uint32_t 
 	l->seen = calloc(streams, each);
 	l->next = calloc((size_t)receivers * streams, sizeof(*l->next));
 	NEED(l->seen && l->next);
+	/* Nobody can tell which of those has come, so they are counted. */
+	for (uint32_t i = 0; mixed && i < streams * each; i++) {
+		if (message_unlabelled(mixed, i / each, i % each)) {
+			l->seen[i] = 1;
+			l->unlabelled_sent++;
+		}
+	}
 	return l;
 }
 
@@ -32,8 +39,14 @@ static void tell(const void *buf, ssize_t len)
 bool ledger_enter(struct ledger *l, uint32_t receiver, const void *buf, ssize_t len)
 {
 	uint32_t stream, number, *next;
+	bool whole = message_read(buf, len, l->mixed, &stream, &number);
 
-	if (!message_read(buf, len, l->mixed, &stream, &number) || stream >= l->streams || number >= l->each) {
+	if (whole && number == UNLABELLED) {
+		count(&l->unlabelled);
+		count(&l->total);
+		return true;
+	}
+	if (!whole || stream >= l->streams || number >= l->each) {
 		if (l->broken < 5)
 			tell(buf, len);
 		count(&l->broken);
@@ -62,15 +75,20 @@ bool ledger_whole(struct ledger *l, uint32_t stream)
 
 bool ledger_sound(struct ledger *l)
 {
-	if (l->broken || l->doubled)
-		note("%u broken, %u doubled", l->broken, l->doubled);
-	return !l->broken && !l->doubled;
+	bool many = l->unlabelled > l->unlabelled_sent;
+
+	if (l->broken || l->doubled || many)
+		note("%u broken, %u doubled, %u of %u without a label", l->broken, l->doubled, l->unlabelled,
+		     l->unlabelled_sent);
+	return !l->broken && !l->doubled && !many;
 }
 
 bool ledger_complete(struct ledger *l)
 {
-	bool whole = ledger_sound(l);
+	bool whole = ledger_sound(l) && l->unlabelled == l->unlabelled_sent;
 
+	if (l->unlabelled < l->unlabelled_sent)
+		note("%u messages without a label are missing", l->unlabelled_sent - l->unlabelled);
 	for (uint32_t stream = 0; stream < l->streams; stream++) {
 		if (!ledger_whole(l, stream)) {
 			uint8_t *seen = l->seen + stream * l->each, *hole = memchr(seen, 0, l->each);

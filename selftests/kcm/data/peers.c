@@ -13,11 +13,6 @@ static struct rig rig_of(bool mixed)
 	return rig_open(SOCK_DGRAM, message_parser(mixed));
 }
 
-static const char *kind(bool mixed)
-{
-	return mixed ? "mixed" : "constant";
-}
-
 /* All of a ledger of one stream from one socket. */
 static bool takes_all(int kcm, struct ledger *l)
 {
@@ -54,7 +49,7 @@ static void coalesced(bool mixed)
 	NEED(buf);
 	len = write_hundred(buf, mixed);
 	peer_send(r.peer, buf, len);
-	check(takes_all(r.kcm, l), "peers: %s: a hundred messages in one write", kind(mixed));
+	check(takes_all(r.kcm, l), "peers: %s: a hundred messages in one write", message_kind(mixed));
 	free(buf);
 	ledger_delete(l);
 	rig_close(&r);
@@ -75,7 +70,7 @@ static void byte_by_byte(bool mixed)
 		peer_send(r.peer, buf + i, 1);
 	if (len > 3000)
 		peer_send(r.peer, buf + 3000, len - 3000);
-	check(takes_all(r.kcm, l), "peers: %s: a byte at a time", kind(mixed));
+	check(takes_all(r.kcm, l), "peers: %s: a byte at a time", message_kind(mixed));
 	free(buf);
 	ledger_delete(l);
 	rig_close(&r);
@@ -96,13 +91,13 @@ static void stalled(bool mixed, size_t part)
 	NEED(part < len);
 	peer_send(r.peer, buf, part);
 	workers_start(&w, 1, peer_writes);
-	check(takes_all(r.kcm, l), "peers: %s: one that stalls after %zu bytes holds up no other", kind(mixed), part);
+	check(takes_all(r.kcm, l), "peers: %s: one that stalls after %zu bytes holds up no other", message_kind(mixed), part);
 	l->stop = true;
 	if (l->total < STEADY)
 		shutdown(other.far, SHUT_RDWR);
 	workers_join(&w, 1);
 	peer_send(r.peer, buf + part, len - part);
-	check(takes_all(r.kcm, late), "peers: %s: and is heard when it goes on", kind(mixed));
+	check(takes_all(r.kcm, late), "peers: %s: and is heard when it goes on", message_kind(mixed));
 	free(buf);
 	tcp_link_close(&other);
 	ledger_delete(l);
@@ -153,8 +148,8 @@ static void resets(bool mixed)
 	for (uint32_t round = 1; round <= ROUNDS; round++)
 		come_and_go(&r, mixed, round, &rnd);
 	check(WAIT_UNTIL(4 * SOON_MS, ledger_whole(in, 0)), "peers: %s: resets of others lose nothing of a connection",
-	      kind(mixed));
-	check(task_finished(&sends.task, SOON_MS), "peers: %s: a sender comes to its end", kind(mixed));
+	      message_kind(mixed));
+	check(task_finished(&sends.task, SOON_MS), "peers: %s: a sender comes to its end", message_kind(mixed));
 	/* What was sent last may still be on its way. */
 	nap_us(200000);
 	in->stop = out->stop = true;
@@ -165,9 +160,9 @@ static void resets(bool mixed)
 	workers_join(&sends, 1);
 	note("%u messages came from connections that were reset, %u went over the steady one", in->total - STEADY,
 	     out->total);
-	check(ledger_sound(in), "peers: %s: what comes is whole, and comes once", kind(mixed));
+	check(ledger_sound(in), "peers: %s: what comes is whole, and comes once", message_kind(mixed));
 	check(ledger_sound(out) && out->total > 0 && !out->misordered, "peers: %s: what goes is whole and in order",
-	      kind(mixed));
+	      message_kind(mixed));
 	close(reads[1].fd);
 	ledger_delete(in);
 	ledger_delete(out);

@@ -11,6 +11,8 @@
 #include <hawser_kcm.h>
 #include <sys/ioctl.h>
 
+#include "tls.h"
+
 #define THREADS 6
 #define KCMS 8
 #define LINKS 6
@@ -28,6 +30,7 @@ static const char *const names[WAYS] = { "send", "send large", "receive", "peer 
 
 static int kcm[KCMS], nears[LINKS], fars[LINKS];
 static uint32_t worked[WAYS], failed[WAYS];
+static bool has_tls;
 
 struct thread {
 	uint32_t who;
@@ -68,6 +71,9 @@ static bool relink(struct thread *t)
 
 	pthread_mutex_lock(&links);
 	l = tcp_link(HERE, random_below(&t->r, 2) ? AF_INET : AF_INET6);
+	/* By its number somebody may have attached it already: then it stays as it is. */
+	if (has_tls && random_below(&t->r, 2))
+		tls_secure(l.near, l.far, TLS_1_3_VERSION);
 	far = __atomic_exchange_n(&fars[i], l.far, __ATOMIC_RELAXED);
 	if (random_below(&t->r, 2))
 		tcp_reset(far);
@@ -272,6 +278,7 @@ void data_storm(void)
 	bool done = true, all = true;
 	struct rig r;
 
+	has_tls = tls_has_readers();
 	pools_open();
 	for (uint32_t i = 0; i < THREADS; i++) {
 		struct thread *t = &threads[i];

@@ -3,6 +3,7 @@
 #include "data.h"
 
 #include <arpa/inet.h>
+#include <hawser_kcm.h>
 #include <sys/uio.h>
 
 #define ROOM (4 * MESSAGE_MAX)
@@ -83,9 +84,10 @@ long peer_gets(void *worker)
 	struct worker *w = worker;
 	char *buf = memory(ROOM);
 	size_t have = 0;
+	ssize_t n = -1;
 
 	while (!ledger_over(w->ledger)) {
-		ssize_t n, done;
+		ssize_t done;
 
 		if (!polled(w->fd, POLLIN, 100))
 			continue;
@@ -102,7 +104,7 @@ long peer_gets(void *worker)
 		have -= done;
 	}
 	free(buf);
-	return have;
+	return n == 0 ? have : 0;
 }
 
 /* A batch of messages by sendmmsg(); how many were taken. */
@@ -145,7 +147,7 @@ long kcm_writes(void *worker)
 {
 	struct worker *w = worker;
 	struct random r = random_of(w);
-	char *buf = memory((size_t)BATCH * MESSAGE_MAX);
+	char *buf = memory((size_t)BATCH * MESSAGE_LARGEST);
 	uint32_t number = 0;
 
 	while (number < w->ledger->each && !ledger_over(w->ledger)) {
@@ -167,21 +169,37 @@ long kcm_writes(void *worker)
 	return 0;
 }
 
+/* Which receiver of the ledger a message came to. */
+static uint32_t receiver_of(struct worker *w, struct control *control)
+{
+	struct kcm_connection *from;
+	uint32_t i = 0;
+
+	if (!w->connections)
+		return w->who;
+	from = control_find(control, SOL_KCM, KCM_CONNECTION, sizeof(*from));
+	NEED(from);
+	while (i < w->connection_count && w->connections[i] != from->id)
+		i++;
+	NEED(i < w->connection_count);
+	return w->who * w->connection_count + i;
+}
+
 long kcm_reads(void *worker)
 {
 	struct worker *w = worker;
-	char *buf = memory(MESSAGE_MAX + 1);
+	char *buf = memory(MESSAGE_LARGEST + 1);
 
 	while (!ledger_over(w->ledger)) {
-		int flags = MSG_DONTWAIT;
+		struct control control;
 		ssize_t n;
 
 		if (!polled(w->fd, POLLIN, 100))
 			continue;
-		n = kcm_recv(w->fd, buf, MESSAGE_MAX + 1, &flags);
+		n = recv_control(w->fd, buf, MESSAGE_LARGEST + 1, &control, MSG_DONTWAIT, NULL);
 		/* It may have moved to another socket. The end of the last connection is told once, and the ledger judges. */
 		if (n >= 0)
-			ledger_enter(w->ledger, w->who, buf, n);
+			ledger_enter(w->ledger, receiver_of(w, &control), buf, n);
 		else
 			NEED(errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The calls that are told apart, and whether each must work now and then (MUST), may (MAY), or never (NEVER). */
+/* The calls that are told apart. */
 #ifndef SELFTESTS_RDS_KINDS_H
 #define SELFTESTS_RDS_KINDS_H
 
@@ -104,10 +104,8 @@
 	X(TOLD_CTRUNC, "(told of cut control data)", MUST) \
 	X(TOLD_CONTENT, "(content checked)", MUST)
 
-enum expectation { MUST, MAY, NEVER };
-
 #define FUZZ_ENUM(id, name, expected) K_##id,
-enum kind { FUZZ_KINDS(FUZZ_ENUM) KINDS };
+enum { FUZZ_KINDS(FUZZ_ENUM) KINDS };
 #undef FUZZ_ENUM
 
 #endif

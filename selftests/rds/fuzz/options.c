@@ -2,14 +2,12 @@
 /* setsockopt, getsockopt, and RDS_INFO. */
 #include "fuzz.h"
 
-#include <sys/time.h>
-
-static void set(struct caller *c, enum kind kind, int fd, int option, const void *value, socklen_t right)
+static void set(struct caller *c, int kind, int fd, int option, const void *value, socklen_t right)
 {
 	CALL(c, kind, setsockopt(fd, SOL_RDS, option, value, odd_length(c, right)));
 }
 
-static void set_flag(struct caller *c, enum kind kind, int fd, int option)
+static void set_flag(struct caller *c, int kind, int fd, int option)
 {
 	int on = chance(c, 4) ? (int)any_number(c) : (int)pick(c, 2);
 
@@ -71,35 +69,6 @@ static void bad_argument(struct caller *c, int fd)
 				      chance(c, 2) ? (int)pick(c, 200) : (int)any_number(c)));
 }
 
-/* Any option of any socket. Sizes are bounded: what a privileged program may take is not the subject. */
-static void of_socket(struct caller *c, int fd)
-{
-	static const int sizes[] = { SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE };
-	int option = chance(c, 3) ? ANY_OF(c, sizes) : 1 + (int)pick(c, 84), value = pick(c, 1 << 20);
-	struct timeval soon = { 0, pick(c, 50000) };
-
-	if (option == SO_SNDBUF || option == SO_RCVBUF || option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE) {
-		CALL(c, K_SET_SOCKET, setsockopt(fd, SOL_SOCKET, option, &value, odd_length(c, sizeof(value))));
-	} else if (chance(c, 3)) {
-		option = chance(c, 2) ? SO_SNDTIMEO : SO_RCVTIMEO;
-		CALL(c, K_SET_SOCKET, setsockopt(fd, SOL_SOCKET, option, &soon, odd_length(c, sizeof(soon))));
-	} else {
-		value = chance(c, 2) ? pick(c, 2) : any_number(c);
-		CALL(c, K_SET_SOCKET, setsockopt(fd, SOL_SOCKET, option, &value, odd_length(c, sizeof(value))));
-	}
-}
-
-static void get(struct caller *c, enum kind kind, int fd, int level, int option)
-{
-	char value[256];
-	size_t all = sizeof(value);
-	char *where = chance(c, 8) ? sink(c, &all) : value;
-	socklen_t len = odd_length(c, sizeof(int)), room = len;
-
-	if (CALL(c, kind, getsockopt(fd, level, option, where, &len)) >= 0 && len > room)
-		wrong(c, "length of an option", len, room);
-}
-
 static void set_any(struct caller *c, struct shared s)
 {
 	int value = any_number(c);
@@ -130,7 +99,7 @@ static void set_any(struct caller *c, struct shared s)
 		CALL(c, K_SET_LEVEL, setsockopt(s.fd, (int)pick(c, 300), (int)pick(c, 100), &value, sizeof(value)));
 		return;
 	default:
-		return of_socket(c, s.fd);
+		return set_of_socket(c, K_SET_SOCKET, s.fd);
 	}
 }
 
@@ -142,14 +111,14 @@ void call_option(struct caller *c)
 		return set_any(c, s);
 	switch (pick(c, 4)) {
 	case 0:
-		return get(c, K_GET_RECVERR, s.fd, SOL_RDS, RDS_RECVERR);
+		return get_any(c, K_GET_RECVERR, s.fd, SOL_RDS, RDS_RECVERR);
 	case 1:
-		return get(c, K_GET_TRANSPORT, s.fd, SOL_RDS, SO_RDS_TRANSPORT);
+		return get_any(c, K_GET_TRANSPORT, s.fd, SOL_RDS, SO_RDS_TRANSPORT);
 	case 2:
-		return get(c, K_GET_OTHER, s.fd, SOL_RDS,
+		return get_any(c, K_GET_OTHER, s.fd, SOL_RDS,
 			   chance(c, 2) ? 9 + (int)pick(c, 1000) : 10018 + (int)pick(c, 1 << 20));
 	default:
-		return get(c, K_GET_SOCKET, s.fd, SOL_SOCKET, 1 + (int)pick(c, 84));
+		return get_any(c, K_GET_SOCKET, s.fd, SOL_SOCKET, 1 + (int)pick(c, 84));
 	}
 }
 

@@ -4,43 +4,26 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <poll.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-static int epoll;
-
-void others_open(void)
+static int some_fd(struct caller *c)
 {
-	epoll = epoll_create1(EPOLL_CLOEXEC);
-	NEED(epoll >= 0);
+	return some_socket(c).fd;
 }
 
 void call_wait(struct caller *c)
 {
-	struct pollfd polled[6];
-	struct epoll_event events[8], event = { .events = random_next(&c->random) };
+	static const int epolls[] = { K_EPOLL_CTL, K_EPOLL_WAIT };
 
-	switch (pick(c, 3)) {
-	case 0:
-		for (size_t i = 0; i < ARRAY_SIZE(polled); i++)
-			polled[i] = (struct pollfd){ some_socket(c).fd, random_next(&c->random) };
-		CALL(c, K_POLL, poll(polled, 1 + pick(c, ARRAY_SIZE(polled)), pick(c, 8)));
-		return;
-	case 1:
-		event.events &= ~(EPOLLEXCLUSIVE | EPOLLWAKEUP);
-		CALL(c, K_EPOLL_CTL, epoll_ctl(epoll, ANY_OF(c, ((int[]){ EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL })),
-					       some_socket(c).fd, &event));
-		return;
-	default:
-		CALL(c, K_EPOLL_WAIT, epoll_wait(epoll, events, ARRAY_SIZE(events), pick(c, 8)));
-	}
+	if (chance(c, 3))
+		poll_any(c, K_POLL, some_fd);
+	else
+		epoll_any(c, epolls, some_fd);
 }
 
 static void controls(struct caller *c, int fd)
 {
-	static const unsigned int some[] = { FIONREAD, SIOCOUTQ, FIONBIO, FIOASYNC, SIOCGSTAMP_OLD, SIOCATMARK };
 	size_t size = 8;
 	char *where = chance(c, 6) ? sink(c, &size) : c->scratch;
 	uint8_t type = any_number(c);
@@ -53,9 +36,7 @@ static void controls(struct caller *c, int fd)
 		CALL(c, K_IOCTL_GETTOS, ioctl(fd, SIOCRDSGETTOS, where));
 		return;
 	default:
-		/* Of sockets in general, and of the range that is a protocol's own; devices' wait for others than us. */
-		memset(c->scratch, 0, 8);
-		CALL(c, K_IOCTL_OTHER, ioctl(fd, chance(c, 2) ? ANY_OF(c, some) : 0x89e2 + (unsigned int)pick(c, 14), where));
+		return ioctl_any(c, K_IOCTL_OTHER, fd, 0x89e2, 14);
 	}
 }
 

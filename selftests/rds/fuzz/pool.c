@@ -44,15 +44,6 @@ struct addr some_target(struct caller *c, struct shared s)
 	return far_place(c, s.home, chance(c, 16) ? !s.six : s.six);
 }
 
-uint64_t cookie_of(int fd)
-{
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(cookie);
-
-	getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len);
-	return cookie;
-}
-
 void pool_evict(uint64_t cookie)
 {
 	for (int i = 0; i < SLOTS; i++)

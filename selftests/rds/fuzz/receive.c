@@ -3,25 +3,6 @@
 #include "fuzz.h"
 
 #include <fcntl.h>
-#include <sys/uio.h>
-
-#define CANARY_BYTE 0x6c
-
-/* Room for a message: @room bytes of the caller's inbox, and a canary behind them. */
-static size_t make_room(struct caller *c)
-{
-	size_t room = chance(c, 2) ? LARGEST : any_size(c, LARGEST);
-
-	memset(c->inbox + room, CANARY_BYTE, CANARY);
-	return room;
-}
-
-static void check_canary(struct caller *c, size_t room)
-{
-	for (size_t i = 0; i < CANARY; i++)
-		if (c->inbox[room + i] != CANARY_BYTE)
-			wrong(c, "byte written behind the end", i, -1);
-}
 
 /* What a call gave that had @room bytes of the inbox, and may have told the message's length (@long_ones). */
 static void check_data(struct caller *c, ssize_t got, size_t room, bool long_ones)
@@ -99,7 +80,7 @@ static void from(struct caller *c, int fd)
 }
 
 /* recvmsg with pieces of a buffer and any room for control data. */
-static void message(struct caller *c, int fd, enum kind kind, int flags)
+static void message(struct caller *c, int fd, int kind, int flags)
 {
 	char name[128], control[512] __attribute__((aligned(8)));
 	size_t room = make_room(c), control_room = chance(c, 3) ? pick(c, 64) : pick(c, sizeof(control));
@@ -141,32 +122,6 @@ static void several(struct caller *c, int fd)
 			wrong(c, "damaged message", all[i].msg_len, 0);
 }
 
-static void to_sink(struct caller *c, int fd)
-{
-	size_t size = any_size(c, 200000), control_size = pick(c, 200);
-	struct iovec io = { sink(c, &size), 0 };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1 };
-
-	io.iov_len = size;
-	if (chance(c, 4)) {
-		msg.msg_control = sink(c, &control_size);
-		msg.msg_controllen = control_size;
-	}
-	if (chance(c, 8))
-		io.iov_base = read_only_page();
-	CALL(c, K_RECV_SINK, recvmsg(fd, &msg, chance(c, 6) ? 0 : MSG_DONTWAIT));
-}
-
-static void bad_header(struct caller *c, int fd)
-{
-	struct iovec io = { c->inbox, 100 };
-	struct msghdr msg = { .msg_iov = chance(c, 2) ? bad_pointer() : &io, .msg_iovlen = 1 };
-
-	if (msg.msg_iov == &io)
-		msg.msg_iovlen = 1025 + any_number(c) / 2;
-	CALL(c, K_RECV_HEADER, recvmsg(fd, chance(c, 3) ? kernel_pointer() : &msg, MSG_DONTWAIT));
-}
-
 static void read_some(struct caller *c, int fd)
 {
 	size_t room = make_room(c), half = room / 2;
@@ -191,11 +146,6 @@ static void splice_from(struct caller *c, int fd)
 	close(ends[1]);
 }
 
-static int any_flags(struct caller *c)
-{
-	return MSG_DONTWAIT | 1 << pick(c, 32) | (chance(c, 2) ? 0 : 1 << pick(c, 32));
-}
-
 void call_receive(struct caller *c)
 {
 	int fd = some_socket(c).fd;
@@ -206,12 +156,12 @@ void call_receive(struct caller *c)
 		return message(c, fd, K_RECV_PEEK, MSG_DONTWAIT | MSG_PEEK | (chance(c, 4) ? MSG_TRUNC : 0));
 	case 2:
 	case 3:
-		return message(c, fd, K_RECV_FLAGS, any_flags(c));
+		return message(c, fd, K_RECV_FLAGS, MSG_DONTWAIT | any_flags(c));
 	case 4:
 	case 5:
-		return to_sink(c, fd);
+		return receive_to_sink(c, K_RECV_SINK, fd);
 	case 6:
-		return bad_header(c, fd);
+		return receive_bad_header(c, K_RECV_HEADER, fd);
 	case 7:
 		return message(c, fd, K_RECV_ERRQUEUE, MSG_ERRQUEUE);
 	case 8:

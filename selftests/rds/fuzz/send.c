@@ -6,31 +6,18 @@
 #include <limits.h>
 #include <sys/uio.h>
 
-#define VECTORS 8
-
 /* A message under construction. */
 struct outgoing {
 	struct msghdr msg;
-	struct iovec vectors[VECTORS];
+	struct iovec pieces[PIECES];
 	struct addr to;
 	struct control control;
 };
 
-/* Cuts @size bytes into pieces, some of them empty. */
-static void cut(struct caller *c, struct outgoing *o, const char *data, size_t size)
+static void fill_in(struct caller *c, struct outgoing *o, const char *data, size_t size)
 {
-	size_t count = chance(c, 2) ? 1 : 1 + pick(c, VECTORS), i;
-
-	for (i = 0; i + 1 < count; i++) {
-		size_t piece = pick(c, size + 1);
-
-		o->vectors[i] = (struct iovec){ (void *)data, piece };
-		data += piece;
-		size -= piece;
-	}
-	o->vectors[i] = (struct iovec){ (void *)data, size };
-	o->msg.msg_iov = o->vectors;
-	o->msg.msg_iovlen = count;
+	o->msg.msg_iovlen = cut(c, o->pieces, data, size);
+	o->msg.msg_iov = o->pieces;
 }
 
 /* A good message of content to somebody. */
@@ -40,7 +27,7 @@ static void compose(struct caller *c, struct outgoing *o, struct shared s, size_
 	const char *data = content(c, &size);
 
 	memset(o, 0, sizeof(*o));
-	cut(c, o, data, size);
+	fill_in(c, o, data, size);
 	if (!chance(c, 4)) {
 		o->to = some_target(c, s);
 		o->msg.msg_name = &o->to;
@@ -73,7 +60,7 @@ static void plain(struct caller *c, struct shared s)
 		for (int i = pick(c, 200); i > 0 && CALL(c, K_SENDMSG, sendmsg(s.fd, &o.msg, flags)) >= 0; i--)
 			;
 	else if (is_to)
-		CALL(c, K_SENDTO, sendto(s.fd, o.vectors[0].iov_base, o.vectors[0].iov_len, flags, &o.to.sa, o.to.len));
+		CALL(c, K_SENDTO, sendto(s.fd, o.pieces[0].iov_base, o.pieces[0].iov_len, flags, &o.to.sa, o.to.len));
 	else
 		CALL(c, K_SENDMSG, sendmsg(s.fd, &o.msg, flags));
 }
@@ -101,7 +88,7 @@ static void zerocopy(struct caller *c, struct shared s)
 	if (chance(c, 4)) { /* pages that go while the network has them */
 		size_t size = any_size(c, 100000);
 
-		cut(c, &o, source(c, &size), size);
+		fill_in(c, &o, source(c, &size), size);
 	}
 	if (!chance(c, 16))
 		control_add(&o.control, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &cookie, sizeof(cookie));
@@ -259,14 +246,14 @@ static void control(struct caller *c, struct shared s)
 
 /* ---- what is wrong otherwise */
 
-static void any_flags(struct caller *c, struct shared s)
+static void flags(struct caller *c, struct shared s)
 {
 	/* Of those that there are, mostly few at once. */
-	int flags = MSG_DONTWAIT | (chance(c, 3) ? MSG_BATCH : 1 << pick(c, 32) | (chance(c, 2) ? 0 : 1 << pick(c, 32)));
+	int few = chance(c, 3) ? MSG_BATCH : any_flags(c);
 	struct outgoing o;
 
 	compose(c, &o, s, 20000);
-	CALL(c, K_SEND_FLAGS, sendmsg(s.fd, &o.msg, flags));
+	CALL(c, K_SEND_FLAGS, sendmsg(s.fd, &o.msg, MSG_DONTWAIT | few));
 }
 
 static void from_source(struct caller *c, struct shared s)
@@ -277,9 +264,9 @@ static void from_source(struct caller *c, struct shared s)
 
 	compose(c, &o, s, 0);
 	data = source(c, &size);
-	cut(c, &o, data, size);
+	fill_in(c, &o, data, size);
 	if (chance(c, 6))
-		o.vectors[0].iov_base = chance(c, 2) ? kernel_pointer() : bad_pointer();
+		o.pieces[0].iov_base = chance(c, 2) ? kernel_pointer() : bad_pointer();
 	CALL(c, K_SEND_SOURCE, sendmsg(s.fd, &o.msg, waiting_or_not(c)));
 }
 
@@ -290,7 +277,7 @@ static void huge(struct caller *c, struct shared s)
 	struct outgoing o;
 
 	compose(c, &o, s, 0);
-	o.vectors[0] = (struct iovec){ c->scratch, ANY_OF(c, sizes) };
+	o.pieces[0] = (struct iovec){ c->scratch, ANY_OF(c, sizes) };
 	o.msg.msg_iovlen = 1;
 	CALL(c, K_SEND_HUGE, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
 }
@@ -340,7 +327,7 @@ static void write_some(struct caller *c, int fd)
 	const char *data = content(c, &size);
 	struct outgoing o;
 
-	cut(c, &o, data, size);
+	fill_in(c, &o, data, size);
 	if (chance(c, 2))
 		CALL(c, K_WRITE, writev(fd, o.msg.msg_iov, o.msg.msg_iovlen));
 	else
@@ -385,7 +372,7 @@ void call_send(struct caller *c)
 	case 7:
 		return control(c, s);
 	case 8:
-		return any_flags(c, s);
+		return flags(c, s);
 	case 9:
 	case 10:
 		return from_source(c, s);

@@ -12,8 +12,6 @@
 #define DOOMED_A6 "fd80::1"
 #define DOOMED_6 "fd80::2"
 
-struct caller janitor_tally;
-
 static struct pair pair;
 static int namespaces[HOMES] = { HERE, -1, -1, -1 };
 static unsigned int pair_index[2]; /* of the link, the scope of its local addresses */
@@ -37,9 +35,8 @@ static void global_addresses(void)
 	local_addresses(true);
 }
 
-void world_open(uint64_t seed)
+void world_open(void)
 {
-	janitor_tally.random.state = seed;
 	here_addresses();
 	pair = pair_new();
 	namespaces[AT_A] = pair.a;
@@ -261,11 +258,8 @@ bool world_was_changed(void)
 	return __atomic_load_n(&rounds, __ATOMIC_RELAXED);
 }
 
-void *janitor(void *arg)
+void janitor(struct caller *c)
 {
-	struct caller *c = &janitor_tally;
-
-	(void)arg;
 	/* Its few calls count as much as the many of all others. */
 	NEED(setpriority(PRIO_PROCESS, gettid(), -10) == 0);
 	for (int which = 0; which < 8; which++)
@@ -275,7 +269,6 @@ void *janitor(void *arg)
 		one_change(c, pick(c, 8));
 		nap_us(pick(c, 30000));
 	}
-	return NULL;
 }
 
 /* ---- afterwards */

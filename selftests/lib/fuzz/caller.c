@@ -1,22 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What was called, and what came of it. */
-#include "fuzz.h"
+#include "fuzz/caller.h"
 
-static const struct {
-	const char *name;
-	enum expectation expected;
-} kinds[] = {
-#define FUZZ_ROW(id, text, expectation) { text, expectation },
-	FUZZ_KINDS(FUZZ_ROW)
-#undef FUZZ_ROW
-};
+#include <sys/mman.h>
 
-const char *kind_name(enum kind kind)
+static const struct kind *kinds;
+static int kind_count;
+
+void kinds_are(const struct kind *table, int count)
+{
+	NEED(count <= KINDS_MAX);
+	kinds = table;
+	kind_count = count;
+}
+
+const char *kind_name(int kind)
 {
 	return kinds[kind].name;
 }
 
-void begin(struct caller *c, enum kind kind)
+static char *memory_of(size_t size)
+{
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(p != MAP_FAILED);
+	return p;
+}
+
+void caller_open(struct caller *c, uint64_t seed)
+{
+	c->random.state = seed;
+	c->inbox = memory_of(LARGEST + CANARY);
+	c->scratch = memory_of(LARGEST);
+	memset(c->scratch, 0x55, LARGEST);
+}
+
+void begin(struct caller *c, int kind)
 {
 	__atomic_store_n(&c->doing, kind, __ATOMIC_RELAXED);
 	errno = 0;
@@ -36,7 +55,7 @@ void ended(struct caller *c, long result)
 	errno = error;
 }
 
-void seen(struct caller *c, enum kind kind)
+void seen(struct caller *c, int kind)
 {
 	c->ok[kind]++;
 }
@@ -86,7 +105,7 @@ static void append(char *line, size_t size, const char *fmt, const char *name, u
 }
 
 /* One line a kind: how often it worked, how often it failed and why. */
-static void print_kind(enum kind k, unsigned int ok, const unsigned int *failed)
+static void print_kind(int k, unsigned int ok, const unsigned int *failed)
 {
 	char line[700] = "";
 
@@ -99,19 +118,18 @@ static void print_kind(enum kind k, unsigned int ok, const unsigned int *failed)
 	note("%-28s %7u ok%s%s", kind_name(k), ok, *line ? "," : "", line);
 }
 
-void tally_print(struct caller *callers, int count)
+void tally_print(struct caller *const *callers, int count)
 {
-	for (enum kind k = 0; k < KINDS; k++) {
-		unsigned int failed[ERRNOS] = { 0 }, ok = janitor_tally.ok[k], refused = 0;
+	for (int k = 0; k < kind_count; k++) {
+		unsigned int failed[ERRNOS] = { 0 }, ok = 0, refused = 0;
 
+		for (int i = 0; i < count; i++)
+			ok += callers[i]->ok[k];
 		for (int e = 0; e < ERRNOS; e++) {
-			failed[e] = janitor_tally.failed[k][e];
 			for (int i = 0; i < count; i++)
-				failed[e] += callers[i].failed[k][e];
+				failed[e] += callers[i]->failed[k][e];
 			refused += failed[e];
 		}
-		for (int i = 0; i < count; i++)
-			ok += callers[i].ok[k];
 		print_kind(k, ok, failed);
 		if (kinds[k].expected == NEVER)
 			check(!ok && refused, "%s: always refused", kind_name(k));

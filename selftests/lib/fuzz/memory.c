@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Memory that can be told apart again wherever it arrives, and memory that nobody can rely on. */
-#include "fuzz.h"
+#include "fuzz/memory.h"
+#include "fuzz/storm.h"
 
 #include <sys/mman.h>
 
@@ -43,28 +44,40 @@ const char *content(struct caller *c, size_t *size)
 	return (char *)(words + first);
 }
 
+bool is_content(const char *word)
+{
+	uint64_t first;
+
+	memcpy(&first, word, sizeof(first));
+	return (first & ~0xffffffffULL) == MAGIC && (first & 0xffffffff) < word_count;
+}
+
+static void note_difference(const char *data, size_t size, size_t at)
+{
+	const char *right = (const char *)(words + at);
+	size_t i = 0, left;
+	uint64_t there = 0;
+
+	while (i < size && i < (word_count - at) * 8 && data[i] == right[i])
+		i++;
+	left = size - i / 8 * 8;
+	memcpy(&there, data + i / 8 * 8, left < 8 ? left : 8);
+	note("content of %zu bytes from word %zu on differs from byte %zu on: word %#llx", size, at, i,
+	     (unsigned long long)there);
+}
+
 bool content_holds(const char *data, size_t size)
 {
 	uint64_t first;
 	size_t at;
 
-	if (size < sizeof(first))
+	if (size < sizeof(first) || !is_content(data))
 		return true;
 	memcpy(&first, data, sizeof(first));
 	at = first & 0xffffffff;
-	if ((first & ~0xffffffffULL) != MAGIC || at >= word_count)
-		return true;
 	if (size <= (word_count - at) * 8 && !memcmp(data, words + at, size))
 		return true;
-	for (size_t i = 0; i < size; i++)
-		if (i >= (word_count - at) * 8 || data[i] != ((const char *)(words + at))[i]) {
-			uint64_t there = 0;
-
-			memcpy(&there, data + i / 8 * 8, size - i / 8 * 8 < 8 ? size - i / 8 * 8 : 8);
-			note("content of %zu bytes from word %zu on differs from byte %zu on: word %#llx", size, at, i,
-			     (unsigned long long)there);
-			break;
-		}
+	note_difference(data, size, at);
 	return false;
 }
 
@@ -112,13 +125,40 @@ static void vandalise(struct random *r)
 	}
 }
 
-void *vandal(void *arg)
+void vandal(struct caller *c)
 {
-	struct random r = { *(uint64_t *)arg };
-
 	while (!over()) {
-		vandalise(&r);
-		nap_us(random_below(&r, 3000));
+		vandalise(&c->random);
+		nap_us(pick(c, 3000));
 	}
-	return NULL;
+}
+
+size_t make_room(struct caller *c)
+{
+	size_t room = chance(c, 2) ? LARGEST : any_size(c, LARGEST);
+
+	memset(c->inbox + room, CANARY_BYTE, CANARY);
+	return room;
+}
+
+void check_canary(struct caller *c, size_t room)
+{
+	for (size_t i = 0; i < CANARY; i++)
+		if (c->inbox[room + i] != CANARY_BYTE)
+			wrong(c, "byte written behind the end", i, -1);
+}
+
+size_t cut(struct caller *c, struct iovec pieces[PIECES], const char *data, size_t size)
+{
+	size_t count = chance(c, 2) ? 1 : 1 + pick(c, PIECES), i;
+
+	for (i = 0; i + 1 < count; i++) {
+		size_t piece = pick(c, size + 1);
+
+		pieces[i] = (struct iovec){ (void *)data, piece };
+		data += piece;
+		size -= piece;
+	}
+	pieces[i] = (struct iovec){ (void *)data, size };
+	return count;
 }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A program's TCP socket with TLS on it: what is sent becomes records, what is received is what was in them.
+ *
+ * TLS decrypts for a task that reads through the socket's read_sock(), which has that since 6.6. Its callbacks stay where they
+ * are, in the socket; ours take the place of those that TLS calls in turn, and are found there when it ends. No key changes
+ * meanwhile: both are set before, and once.
+ */
+
+#include <linux/version.h>
+
+#include "stream.h"
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && IS_ENABLED(CONFIG_TLS) && !IS_ENABLED(CONFIG_HIGHMEM)
+
+#include <linux/mm.h>
+#include <linux/string.h>
+#include <net/inet_connection_sock.h>
+#include <net/strparser.h>
+#include <net/tls.h>
+#include <net/tls_prot.h>
+
+static struct sk_skb_cb *record_of(struct sk_buff *skb)
+{
+	return (struct sk_skb_cb *)skb->cb;
+}
+
+bool kapi_tls_is_usable(const struct sock *sk)
+{
+	const struct tcp_ulp_ops *ulp = inet_csk(sk)->icsk_ulp_ops;
+	const struct tls_context *tls = tls_get_ctx(sk);
+
+	return ulp && !strcmp(ulp->name, "tls") && tls && tls->tx_conf == TLS_SW && tls->rx_conf == TLS_SW &&
+	       sk->sk_socket->ops->read_sock;
+}
+
+void kapi_tls_take_over(struct kapi_stream *stream)
+{
+	struct tls_context *tls = tls_get_ctx(stream->sk);
+
+	stream->tls = true;
+	stream->data_ready_slot = &tls_sw_ctx_rx(tls)->saved_data_ready;
+	stream->write_space_slot = &tls->sk_write_space;
+}
+
+/* A record that is no data waits for a program that knows what to do with it. */
+static int refusal_of(struct tls_sw_context_rx *rx)
+{
+	struct sk_buff *next = skb_peek(&rx->rx_list);
+
+	return next && record_of(next)->tls.control == TLS_RECORD_TYPE_ALERT ? -ESHUTDOWN : -EPROTO;
+}
+
+int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor)
+{
+	struct sock *sk = stream->sk;
+	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
+	int error = READ_ONCE(sk->sk_err), result;
+
+	result = stream->sock->ops->read_sock(sk, reader, actor);
+	/* TLS gives the socket's error to whoever reads, but the program is to find it. */
+	if (error && !READ_ONCE(sk->sk_err))
+		WRITE_ONCE(sk->sk_err, error);
+	if (result == -EINVAL)
+		return refusal_of(rx);
+	/* That error is known already, and is told as what it is: the end of the connection. */
+	if (!result || (error && result == -error))
+		return -EAGAIN;
+	return result == -EAGAIN && rx->reader_present ? -EBUSY : result;
+}
+
+#define SEND_BATCH 32
+
+/* Returns the sum. */
+static size_t fill(struct kvec *vector, const struct kapi_segment *segments, unsigned int count)
+{
+	unsigned int i;
+	size_t sum = 0;
+
+	for (i = 0; i < count; i++) {
+		const struct kapi_segment *segment = &segments[i];
+
+		vector[i].iov_base = segment->page ? page_address(segment->page) + segment->offset : (void *)segment->addr;
+		vector[i].iov_len = segment->length;
+		sum += segment->length;
+	}
+	return sum;
+}
+
+/*
+ * TLS copies what it is given as bytes. Pages it could encrypt from where they are, but not in one record with bytes: then it
+ * runs past the end of its own list (seen on 6.12). Nothing is announced as to be continued, for such a record would wait.
+ */
+int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent)
+{
+	struct sock *sk = stream->sk;
+	int taken = 0;
+
+	while (*left) {
+		struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+		unsigned int count = min_t(unsigned int, *left, SEND_BATCH);
+		struct kvec vector[SEND_BATCH];
+		size_t sum = fill(vector, segments, count);
+
+		iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
+		taken = READ_ONCE(sk->sk_prot)->sendmsg(sk, &msg, sum);
+		if (taken < 0)
+			break;
+		*sent += taken;
+		if (taken < sum)
+			break;
+		segments += count;
+		*left -= count;
+	}
+	return taken;
+}
+
+void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
+{
+	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
+	struct sk_buff *copy;
+
+	while ((copy = __skb_dequeue_tail(copies))) {
+		memset(copy->cb, 0, sizeof(copy->cb));
+		record_of(copy)->tls.control = TLS_RECORD_TYPE_DATA;
+		strp_msg(copy)->full_len = copy->len;
+		__skb_queue_head(&rx->rx_list, copy);
+	}
+}
+
+#endif

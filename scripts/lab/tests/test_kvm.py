@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The probe of KVM: its program has to be right where every instruction is known."""
+
+import unittest
+
+from lab import kvm
+from lab.machine import QEMU
+
+
+class ProgramTest(unittest.TestCase):
+    def test_it_ends_an_emulated_machine(self):
+        self.assertTrue(kvm.program_ends(QEMU, "tcg"))
+
+
+if __name__ == "__main__":
+    unittest.main()

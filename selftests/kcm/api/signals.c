@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/* SIGIO for who has asked for it: of a message, of room in the send buffer, and of nothing else. */
+#include "api.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+
+#define READABLE (SIGRTMIN + 1) /* instead of SIGIO, so that it is told what it is about, and for which socket */
+
+/* The band of the next signal for @kcm, or 0 when none comes within @ms. */
+static long next_band(int kcm, int ms)
+{
+	struct timespec wait = { ms / 1000, ms % 1000 * 1000000L };
+	siginfo_t info;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, READABLE);
+	if (sigtimedwait(&set, &info, &wait) != READABLE)
+		return 0;
+	if (info.si_fd != kcm)
+		note("a signal for descriptor %d instead of %d", info.si_fd, kcm);
+	return info.si_band;
+}
+
+static void forget_all(int kcm)
+{
+	while (next_band(kcm, 0))
+		;
+}
+
+/* The owner is this thread, which lets signals wait until it asks for them. */
+static void ask_for_signals(int kcm)
+{
+	struct f_owner_ex self = { F_OWNER_TID, gettid() };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, READABLE);
+	sigaddset(&set, SIGIO);
+	NEED(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+	NEED(fcntl(kcm, F_SETOWN_EX, &self) == 0 && fcntl(kcm, F_SETSIG, READABLE) == 0);
+	EXPECT_OK(ioctl(kcm, FIOASYNC, &(int){ 1 }), "signals: FIOASYNC");
+}
+
+static void of_messages(struct rig *r)
+{
+	ask_for_signals(r->kcm);
+	peer_send_frame(r->peer, MEDIUM, 1);
+	check(next_band(r->kcm, SOON_MS) & POLLIN, "signals: a message comes");
+	NEED(kcm_takes(r->kcm, MEDIUM, 1));
+	forget_all(r->kcm);
+	peer_send_frame(r->peer, MEDIUM, 2);
+	check(next_band(r->kcm, SOON_MS) & POLLIN, "signals: another one");
+	NEED(kcm_takes(r->kcm, MEDIUM, 2));
+	forget_all(r->kcm);
+	NEED(ioctl(r->kcm, FIOASYNC, &(int){ 0 }) == 0);
+	peer_send_frame(r->peer, MEDIUM, 3);
+	NEED(polled(r->kcm, POLLIN, SOON_MS));
+	check(!next_band(r->kcm, 50), "signals: none when it is off again");
+	NEED(kcm_takes(r->kcm, MEDIUM, 3));
+}
+
+static void of_room(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	long band = 0;
+
+	NEED(set_int(r.peer, SOL_SOCKET, SO_RCVBUF, 65536) == 0 && set_int(r.tcp, SOL_SOCKET, SO_SNDBUF, 65536) == 0);
+	ask_for_signals(r.kcm);
+	NEED(kcm_sends(r.kcm, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1));
+	if (ktap_suite() == SUITE_OURS)
+		check(!next_band(r.kcm, 50), "signals: none of room that nobody missed");
+	fill(r.kcm, 1000);
+	forget_all(r.kcm);
+	/* All of it, for the kernel's own tells it when its queue is empty. */
+	while (!band && polled(r.peer, POLLIN, SOON_MS)) {
+		NEED(recv(r.peer, buf, sizeof(buf), MSG_DONTWAIT) > 0);
+		band = next_band(r.kcm, 10);
+	}
+	check((band ? band : next_band(r.kcm, SOON_MS)) & POLLOUT, "signals: there is room again");
+	rig_close(&r);
+}
+
+/* What ends the last connection is told, too, and a socket that is closed signals nobody. */
+static void of_the_end(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	if (ktap_suite() == SUITE_OURS) {
+		ask_for_signals(r.kcm);
+		NEED(shutdown(r.peer, SHUT_WR) == 0);
+		check(next_band(r.kcm, SOON_MS) & POLLERR, "signals: the last connection is over");
+	}
+	rig_close(&r);
+}
+
+void api_signals(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	of_messages(&r);
+	rig_close(&r);
+	of_room();
+	of_the_end();
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP with TLS on it: messages are what was in the records, where the kernel lets others read them (Linux 6.12); elsewhere
+ * such a connection is refused, for what KCM would read there is not what was sent.
+ */
+#include "api.h"
+
+#include <stdlib.h>
+
+#include "tls.h"
+
+#define MANY 400
+
+/* The near end is attached, the far end is a program of its own. */
+static struct rig secure_rig(int type, int family, int version)
+{
+	struct link l = tcp_link(HERE, family);
+	struct rig r = { kcm_socket(HERE, type), l.near, l.far };
+
+	NEED(tls_secure(r.tcp, r.peer, version));
+	NEED(kcm_attach(r.kcm, r.tcp, parser_framed()) == 0);
+	return r;
+}
+
+static void refused(void)
+{
+	struct link l = tcp_link(HERE, AF_INET);
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+
+	NEED(tls_start(l.near) == 0);
+	differs(GIVES(kcm_attach(kcm, l.near, parser_framed()), EOPNOTSUPP), "tls-taken",
+		"tls: a connection without keys is refused");
+	close(kcm);
+	kcm = kcm_socket(HERE, SOCK_DGRAM);
+	check(send(l.near, "plain", 5, 0) == 5 && peer_reads(l.far, buf, 5) == 5, "tls: without keys it is as before");
+	tcp_link_close(&l);
+
+	l = tcp_link(HERE, AF_INET);
+	NEED(tls_start(l.near) == 0 && tls_set_key(l.near, TLS_RX, TLS_1_2_VERSION, 1) == 0);
+	differs(GIVES(kcm_attach(kcm, l.near, parser_framed()), EOPNOTSUPP), "tls-taken",
+		"tls: a connection with the key of one direction is refused");
+	tcp_link_close(&l);
+	close(kcm);
+}
+
+static void refused_by_kernel(void)
+{
+	struct link l = tcp_link(HERE, AF_INET);
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+
+	NEED(tls_secure(l.near, l.far, TLS_1_2_VERSION));
+	differs(GIVES(kcm_attach(kcm, l.near, parser_framed()), EOPNOTSUPP), "tls-taken",
+		"tls: refused where the kernel has no way to read records");
+	close(kcm);
+	check(send(l.near, "secret", 6, 0) == 6 && peer_reads(l.far, buf, 6) == 6, "tls: it is as before");
+	tcp_link_close(&l);
+}
+
+static void not_afterwards(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	EXPECT_ERRNO(tls_start(r.tcp), EEXIST, "tls: not for a connection that KCM has");
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	EXPECT_OK(tls_start(r.tcp), "tls: again when KCM has given it back");
+	rig_close(&r);
+}
+
+/* Frames of every relation to records, which hold up to 16 KiB. */
+static void both_ways(int type, int family, int version)
+{
+	static const size_t sizes[] = { 5, 104, 4096, 16384, 16385, 70000 };
+	struct rig r = secure_rig(type, family, version);
+	bool received = true, sent = true;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		peer_send_frame(r.peer, sizes[i], i);
+		received = received && kcm_takes(r.kcm, sizes[i], i);
+		sent = sent && kcm_sends(r.kcm, sizes[i], i) && peer_takes(r.peer, sizes[i], i);
+	}
+	check(received, "tls: %x, family %d, type %d: receives", version, family, type);
+	check(sent, "tls: %x, family %d, type %d: sends", version, family, type);
+	rig_close(&r);
+}
+
+/* A record may hold many messages, and a message many records. */
+static void pieces(void)
+{
+	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_3_VERSION);
+	bool good = true;
+	size_t i;
+
+	for (i = 0; i < 20; i++)
+		frame_fill(buf + i * MEDIUM, MEDIUM, i);
+	peer_send(r.peer, buf, 20 * MEDIUM);
+	for (i = 0; i < 20; i++)
+		good = good && kcm_takes(r.kcm, MEDIUM, i);
+	check(good, "tls: twenty messages of one record");
+	frame_fill(buf, MEDIUM, 7);
+	for (i = 0; i < MEDIUM; i++)
+		peer_send(r.peer, buf + i, 1);
+	check(kcm_takes(r.kcm, MEDIUM, 7), "tls: a message of one record a byte");
+	rig_close(&r);
+}
+
+static void encrypted(void)
+{
+	struct link l = tcp_link(HERE, AF_INET);
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+	char plain[MEDIUM];
+
+	NEED(tls_start(l.near) == 0);
+	NEED(tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 1) == 0 && tls_set_key(l.near, TLS_RX, TLS_1_2_VERSION, 2) == 0);
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	NEED(kcm_sends(kcm, MEDIUM, 1));
+	frame_fill(plain, MEDIUM, 1);
+	check(peer_reads(l.far, buf, MEDIUM + 29) == MEDIUM + 29 && !memcmp(buf, "\x17\x03\x03", 3) &&
+		      !memmem(buf, MEDIUM + 29, plain + FRAME_HEADER, 16),
+	      "tls: what is sent is a record, and encrypted");
+	EXPECT_ERRNO(tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 9), EBUSY, "tls: keys do not change while it is attached");
+	peer_send(l.far, "\x17\x03\x03\x00\x20this was never encrypted by TLS.", 37);
+	EXPECT_EQ(sock_error_soon(l.near), EBADMSG, "tls: a forged record ends the connection");
+	check(!kcm_sends(kcm, MEDIUM, 2) || polled(kcm, POLLERR, SOON_MS), "tls: ... for KCM, too");
+	close(kcm);
+	tcp_link_close(&l);
+}
+
+static void given_back(void)
+{
+	struct rig r = secure_rig(SOCK_DGRAM, AF_INET6, TLS_1_3_VERSION);
+	char frames[3 * MEDIUM];
+	size_t i;
+
+	for (i = 0; i < 3; i++)
+		frame_fill(frames + i * MEDIUM, MEDIUM, i);
+	peer_send(r.peer, frames, 2 * MEDIUM + 10);
+	NEED(kcm_takes(r.kcm, MEDIUM, 0));
+	NEED(kcm_takes(r.kcm, MEDIUM, 1));
+	NEED(stays_quiet(r.kcm));
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	peer_send(r.peer, frames + 2 * MEDIUM + 10, MEDIUM - 10);
+	check(peer_reads(r.tcp, buf, MEDIUM) == MEDIUM && !memcmp(buf, frames + 2 * MEDIUM, MEDIUM),
+	      "tls: unattach gives a part of a message back, decrypted");
+	check(send(r.tcp, "back", 4, 0) == 4 && peer_reads(r.peer, buf, 4) == 4, "tls: and TCP writes records");
+	NEED(kcm_attach(r.kcm, r.tcp, parser_framed()) == 0);
+	NEED(kcm_disable(r.kcm, 1) == 0);
+	peer_send(r.peer, frames, 3 * MEDIUM);
+	nap_us(100000);
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	check(peer_reads(r.tcp, buf, 3 * MEDIUM) == 3 * MEDIUM && !memcmp(buf, frames, 3 * MEDIUM),
+	      "tls: and whole messages that nobody took");
+	rig_close(&r);
+}
+
+/* The peer says good-bye as TLS does, not by a FIN. */
+static void alerted(void)
+{
+	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_3_VERSION);
+	unsigned char alert = TLS_RECORD_ALERT, *type;
+	struct control c = { .len = 0 };
+	int flags = 0;
+
+	peer_send_frame(r.peer, MEDIUM, 1);
+	control_add(&c, SOL_TLS, TLS_SET_RECORD_TYPE, &alert, sizeof(alert));
+	NEED(send_control(r.peer, "\x01\x00", 2, NULL, &c, 0) == 2);
+	check(kcm_takes(r.kcm, MEDIUM, 1), "tls: what came before an alert is delivered");
+	EXPECT_EQ(sock_error_soon(r.tcp), EPIPE, "tls: an alert is the end, as a FIN is");
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
+	NEED(recv_control(r.tcp, buf, sizeof(buf), &c, MSG_DONTWAIT, &flags) == 2);
+	type = control_find(&c, SOL_TLS, TLS_GET_RECORD_TYPE, 1);
+	check(type && *type == TLS_RECORD_ALERT && buf[0] == 1, "tls: ... which the program may read");
+	rig_close(&r);
+}
+
+static void closed_by_peer(void)
+{
+	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_2_VERSION);
+
+	peer_send_frame(r.peer, 50000, 1);
+	peer_send_frame(r.peer, MEDIUM, 2);
+	close(r.peer);
+	r.peer = -1;
+	check(kcm_takes(r.kcm, 50000, 1) && kcm_takes(r.kcm, MEDIUM, 2), "tls: what came before a FIN is delivered");
+	EXPECT_EQ(sock_error_soon(r.tcp), EPIPE, "tls: then the connection is at its end");
+	close(r.kcm);
+	close(r.tcp);
+}
+
+/* A peer that does not read fills all buffers; when it reads, everything is there and there is room again. */
+static void filled(void)
+{
+	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_2_VERSION);
+	char frame[4000];
+	int sent = 0, i;
+	bool good = true;
+
+	for (;; sent++) {
+		frame_fill(frame, sizeof(frame), sent);
+		if (send(r.kcm, frame, sizeof(frame), MSG_EOR | MSG_DONTWAIT) != sizeof(frame))
+			break;
+		NEED(sent < 100000);
+	}
+	check(errno == EAGAIN && sent > 10, "tls: a peer that does not read stops the sender");
+	for (i = 0; i < sent; i++)
+		good = good && peer_takes(r.peer, sizeof(frame), i);
+	check(good, "tls: ... and finds everything when it reads");
+	check(polled(r.kcm, POLLOUT, SOON_MS) & POLLOUT, "tls: ... and the sender finds room");
+	rig_close(&r);
+}
+
+static size_t size_of(int number)
+{
+	return number % 7 ? 5 + (size_t)number * 37 % 3000 : 20000;
+}
+
+static long send_many(void *arg)
+{
+	char *frame = malloc(20000);
+	int i;
+
+	for (i = 0; frame && i < MANY; i++) {
+		frame_fill(frame, size_of(i), i);
+		if (send(*(int *)arg, frame, size_of(i), MSG_EOR) != (ssize_t)size_of(i))
+			break;
+	}
+	free(frame);
+	return i;
+}
+
+static void many(void)
+{
+	struct rig r = secure_rig(SOCK_SEQPACKET, AF_INET, TLS_1_3_VERSION);
+	struct task near = { 0 }, far = { 0 };
+	int i, received = 0, taken = 0;
+
+	task_start(&far, send_many, &r.peer);
+	for (i = 0; i < MANY; i++)
+		received += kcm_takes(r.kcm, size_of(i), i);
+	EXPECT_EQ(task_join(&far), MANY, "tls: a peer sends many messages");
+	EXPECT_EQ(received, MANY, "tls: ... which arrive whole and in order");
+	task_start(&near, send_many, &r.kcm);
+	for (i = 0; i < MANY; i++)
+		taken += peer_takes(r.peer, size_of(i), i);
+	EXPECT_EQ(task_join(&near), MANY, "tls: KCM sends many messages");
+	EXPECT_EQ(taken, MANY, "tls: ... which arrive whole and in order");
+	rig_close(&r);
+}
+
+void api_tls(void)
+{
+	refused();
+	if (ktap_suite() == SUITE_OURS)
+		not_afterwards();
+	if (!tls_has_readers()) {
+		refused_by_kernel();
+		return;
+	}
+	both_ways(SOCK_DGRAM, AF_INET, TLS_1_2_VERSION);
+	both_ways(SOCK_DGRAM, AF_INET6, TLS_1_3_VERSION);
+	both_ways(SOCK_SEQPACKET, AF_INET, TLS_1_3_VERSION);
+	pieces();
+	encrypted();
+	given_back();
+	alerted();
+	closed_by_peer();
+	filled();
+	many();
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One end of a pair of machines: several sockets over several TCP connections, of both families, with KCM at either end.
+ * What each socket sends arrives at any socket of the other end.
+ */
+#include "data.h"
+
+#include <hawser_kcm.h>
+#include <netinet/tcp.h>
+
+#define SOCKETS 6
+#define LINKS 4
+/* Messages of each socket: as many that the link is cut before all are with TCP. */
+#define EACH_MIXED 800
+#define EACH_CONSTANT 4000
+#define PORT 7011
+#define PATIENCE_MS (12 * SOON_MS) /* the link is cut now and then, and TCP is slow to notice that it is back */
+
+struct far {
+	const char *kind;
+	int word; /* plain TCP: each end says over it when it has everything */
+	int tcp[LINKS];
+	uint64_t ids[LINKS];
+	struct ledger *in, *out;
+	struct worker reads[SOCKETS], writes[SOCKETS];
+};
+
+static int listen_at(const char *ip)
+{
+	struct addr own = addr(ip, PORT);
+	int fd = socket(own.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	NEED(fd >= 0 && set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1) == 0);
+	NEED(bind(fd, &own.sa, own.len) == 0 && listen(fd, LINKS) == 0);
+	return fd;
+}
+
+/* Until the other end listens. */
+static int connect_to(const char *ip)
+{
+	struct addr to = addr(ip, PORT);
+	int fd = -1;
+
+	NEED(WAIT_UNTIL(PATIENCE_MS, ({
+				if (fd >= 0)
+					close(fd);
+				fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+				NEED(fd >= 0);
+				connect(fd, &to.sa, to.len) == 0;
+			})));
+	return fd;
+}
+
+static void join(struct far *f, bool listens, const char *ip4, const char *ip6)
+{
+	int listener[2];
+
+	for (int i = 0; listens && i < 2; i++)
+		listener[i] = listen_at(i ? ip6 : ip4);
+	for (int i = -1; i < LINKS; i++) {
+		int *fd = i < 0 ? &f->word : &f->tcp[i];
+		bool six = i >= 0 && i % 2;
+
+		*fd = listens ? accept4(listener[six], NULL, NULL, SOCK_CLOEXEC) : connect_to(six ? ip6 : ip4);
+		NEED(*fd >= 0 && set_int(*fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0);
+	}
+	for (int i = 0; listens && i < 2; i++)
+		close(listener[i]);
+}
+
+/* The kernel's own tells of no connection, and takes no more than the TCP socket's buffer holds. */
+static void learn_connections(struct far *f, int kcm)
+{
+	struct kcm_connection_stats stats[LINKS];
+	socklen_t len = sizeof(stats);
+
+	NEED(getsockopt(kcm, SOL_KCM, KCM_STATS, stats, &len) == 0 && len == sizeof(stats));
+	for (int i = 0; i < LINKS; i++)
+		f->ids[i] = stats[i].id;
+	for (int i = 0; i < SOCKETS; i++) {
+		NEED(set_int(f->reads[i].fd, SOL_KCM, KCM_RECV_CONNECTION, 1) == 0);
+		f->reads[i].connections = f->ids;
+		f->reads[i].connection_count = LINKS;
+	}
+}
+
+static void open_sockets(struct far *f, bool mixed)
+{
+	bool ours = ktap_suite() == SUITE_OURS;
+	uint32_t each = mixed ? EACH_MIXED : EACH_CONSTANT;
+
+	f->in = ledger_new(mixed, SOCKETS, each, SOCKETS * LINKS);
+	f->out = ledger_new(mixed, SOCKETS, each, 1);
+	for (uint32_t i = 0; i < SOCKETS; i++) {
+		int kcm = i ? kcm_clone(f->reads[0].fd) : kcm_socket(HERE, SOCK_DGRAM);
+
+		NEED(kcm >= 0);
+		f->reads[i] = (struct worker){ kcm, f->in, i };
+		f->writes[i] = (struct worker){ kcm, f->out, i };
+	}
+	if (ours)
+		NEED(set_int(f->reads[0].fd, SOL_KCM, KCM_MAX_MESSAGE, MESSAGE_LARGEST) == 0);
+	for (int i = 0; i < LINKS; i++)
+		NEED(kcm_attach(f->reads[0].fd, f->tcp[i], message_parser(mixed)) == 0);
+	if (ours)
+		learn_connections(f, f->reads[0].fd);
+}
+
+/* By connection: each carried a part. */
+static bool all_carried(struct far *f)
+{
+	for (int c = 0; c < LINKS; c++) {
+		uint32_t carried = 0;
+
+		for (uint32_t i = 0; i < SOCKETS * LINKS * SOCKETS; i++)
+			carried |= i / SOCKETS % LINKS == (uint32_t)c ? f->in->next[i] : 0;
+		if (!carried)
+			return false;
+	}
+	return true;
+}
+
+static void judge(struct far *f)
+{
+	bool sound = true;
+
+	if (ktap_suite() == SUITE_OURS) {
+		EXPECT_EQ(f->in->misordered, 0, "far: %s: in order for each connection and socket", f->kind);
+		check(all_carried(f), "far: %s: over every connection", f->kind);
+	}
+	for (int i = 0; i < LINKS; i++)
+		sound = !sock_error(f->tcp[i]) && sound;
+	check(sound, "far: %s: no connection broke", f->kind);
+}
+
+/* Both ends go on until both have everything, or somebody gives up. */
+static void exchange(struct far *f)
+{
+	bool all = true;
+	char word = 0;
+
+	workers_start(f->reads, SOCKETS, kcm_reads);
+	workers_start(f->writes, SOCKETS, kcm_writes);
+	WAIT_UNTIL(PATIENCE_MS, ledger_over(f->in));
+	f->in->stop = true;
+	workers_join(f->reads, SOCKETS);
+	check(ledger_complete(f->in), "far: %s: every message, once and whole", f->kind);
+	for (int i = 0; i < SOCKETS; i++)
+		all = task_finished(&f->writes[i].task, PATIENCE_MS) && all;
+	check(all, "far: %s: every sender comes to its end", f->kind);
+	judge(f);
+	/* From here on the other end may go. */
+	NEED(send(f->word, "y", 1, MSG_NOSIGNAL) == 1);
+	check(polled(f->word, POLLIN, PATIENCE_MS) && recv(f->word, &word, 1, MSG_DONTWAIT) == 1 && word == 'y',
+	      "far: %s: the other end is through, too", f->kind);
+}
+
+void data_far(bool mixed, bool listens, const char *ip4, const char *ip6)
+{
+	struct far f = { .kind = mixed ? "mixed" : "constant" };
+
+	data_large = mixed;
+	join(&f, listens, ip4, ip6);
+	open_sockets(&f, mixed);
+	exchange(&f);
+	/* A sender that is stuck would keep the program for ever. */
+	for (int i = 0; i < LINKS; i++)
+		shutdown(f.tcp[i], SHUT_RDWR);
+	workers_join(f.writes, SOCKETS);
+	for (int i = 0; i < SOCKETS; i++)
+		close(f.reads[i].fd);
+	for (int i = 0; i < LINKS; i++)
+		close(f.tcp[i]);
+	close(f.word);
+	ledger_delete(f.in);
+	ledger_delete(f.out);
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# For scenes with a fuzzer: when it is over the modules unload, and the memory is there again.
+#
+#       . afterwards.sh
+#       before=$(held)
+#       ...
+#       all_gone "$before" MODULE...
+
+LIMIT_KIB=8192
+
+# KiB that the kernel holds, but for what it only keeps for a while. A debug kernel holds things back, and finds what is
+# lost in its own way.
+held() {
+	[ ! -e /sys/kernel/debug/kmemleak ] || { echo 0; return; }
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/^MemTotal:/ { sum += $2 } /^(MemFree|Buffers|Cached|SReclaimable|AnonPages|PageTables):/ { sum -= $2 }
+		END { print sum }' /proc/meminfo
+}
+
+unload() {
+	for module; do
+		# The last reference may go a moment after the program.
+		for try in 1 2 3 4 5 6 7 8 9 10; do
+			rmmod "$module" 2>/tmp/why && continue 2
+			sleep 0.5
+		done
+		cat /tmp/why >&2
+		return 1
+	done
+}
+
+all_gone() { # held-before module...
+	before=$1
+	shift
+	unload "$@" || return 1
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		after=$(held)
+		[ $((after - before)) -gt $LIMIT_KIB ] || break
+		sleep 1
+	done
+	echo "memory: $before KiB before, $after KiB after"
+	[ $((after - before)) -le $LIMIT_KIB ] || { echo "too much of it is still held" >&2; return 1; }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+// What /proc/net/kcm and /proc/net/kcm_stats are told: of many, without holding anybody up, while others come and go.
+#include "kcm_test.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace {
+
+class KcmNet : public KcmTest {
+protected:
+    struct Shown {
+        std::vector<kcm_mux_row> muxes;
+        std::vector<kcm_socket_row> sockets;
+        std::vector<kcm_connection_row> connections;
+        std::function<void()> at_socket = [] {}; // what others do meanwhile
+        std::size_t most = SIZE_MAX;             // rows of sockets that are wanted
+    };
+
+    /** Whoever shows a row may sleep, which the simulator allows to nobody who holds a lock. */
+    Shown show() { return show(Shown()); }
+    Shown show(Shown shown)
+    {
+        static constexpr kcm_rows rows = {
+            .mux =
+                [](void *context, const kcm_mux_row *row) {
+                    static_cast<Shown *>(context)->muxes.push_back(*row);
+                    return 0;
+                },
+            .socket =
+                [](void *context, const kcm_socket_row *row) {
+                    auto *all = static_cast<Shown *>(context);
+                    all->sockets.push_back(*row);
+                    sim::World::current()->sleep(sim::kMicrosecond);
+                    all->at_socket();
+                    return all->sockets.size() == all->most ? 1 : 0;
+                },
+            .connection =
+                [](void *context, const kcm_connection_row *row) {
+                    static_cast<Shown *>(context)->connections.push_back(*row);
+                    sim::World::current()->sleep(sim::kMicrosecond);
+                    return 0;
+                },
+        };
+        run(a, [&] { kcm_net_show(host.net(a.initial_net()), &rows, &shown); });
+        return shown;
+    }
+    void open_multiplexor(std::size_t count)
+    {
+        run(a, [&] {
+            for (std::size_t i = 0; i < count; i++) {
+                sockets.push_back(&new_socket());
+                ASSERT_EQ(i ? sockets.back()->open_as_clone(*sockets[sockets.size() - 1 - i]) : sockets.back()->open(), 0);
+            }
+        });
+    }
+    static std::vector<unsigned> indexes(const Shown &shown)
+    {
+        std::vector<unsigned> all;
+        for (const auto &row : shown.sockets)
+            all.push_back(row.index);
+        return all;
+    }
+    static bool is_ascending(const std::vector<unsigned> &all)
+    {
+        return std::adjacent_find(all.begin(), all.end(), std::greater_equal<>()) == all.end();
+    }
+
+    std::vector<KcmSocket *> sockets;
+};
+
+TEST_F(KcmNet, show__tells_of_all_in_order)
+{
+    open_multiplexor(200);
+    for (int i = 0; i < 20; i++) {
+        Ends ends = connect();
+        run(a, [&] { ASSERT_EQ(sockets[0]->attach(ends.here, by_length), 0); });
+    }
+    Shown shown = show();
+    ASSERT_EQ(shown.muxes.size(), 1u);
+    EXPECT_EQ(shown.muxes[0].sockets, 200u);
+    EXPECT_EQ(shown.muxes[0].connections, 20u);
+    EXPECT_EQ(shown.sockets.size(), 200u);
+    EXPECT_TRUE(is_ascending(indexes(shown)));
+    EXPECT_EQ(shown.connections.size(), 20u);
+}
+
+TEST_F(KcmNet, show__ends_when_nobody_wants_more)
+{
+    open_multiplexor(50);
+    open_multiplexor(50);
+    Shown wish;
+    wish.most = 11;
+    Shown shown = show(wish);
+    EXPECT_EQ(shown.sockets.size(), 11u);
+    EXPECT_EQ(shown.muxes.size(), 1u);
+}
+
+TEST_F(KcmNet, show__goes_on_when_those_around_are_closed)
+{
+    open_multiplexor(100);
+    Shown wish;
+    wish.at_socket = [&, shown = 0]() mutable {
+        if (++shown == 10) // with the whole piece that was just looked at
+            for (int i = 1; i < 60; i++)
+                sockets[i]->close();
+    };
+    Shown shown = show(wish);
+    auto seen = indexes(shown);
+    EXPECT_TRUE(is_ascending(seen));
+    for (unsigned stays = 60; stays < 100; stays++)
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), stays), 1) << stays;
+    EXPECT_EQ(seen.back(), 99u);
+}
+
+TEST_F(KcmNet, show__goes_on_when_the_index_is_anothers_by_now)
+{
+    open_multiplexor(40);
+    Shown wish;
+    wish.at_socket = [&] {
+        // Each that was ever shown last may be closed, and opened again with the lowest index that is free.
+        for (int i = 1; i < 30; i++)
+            sockets[i]->close();
+        for (int i = 29; i > 0; i--)
+            ASSERT_EQ(sockets[i]->open_as_clone(*sockets[0]), 0);
+    };
+    Shown shown = show(wish);
+    EXPECT_TRUE(is_ascending(indexes(shown)));
+    EXPECT_EQ(shown.sockets.size(), 40u);
+}
+
+TEST_F(KcmNet, show__goes_on_behind_a_multiplexor_that_goes)
+{
+    for (int i = 0; i < 5; i++)
+        open_multiplexor(1);
+    Shown wish;
+    wish.at_socket = [&, shown = 0]() mutable {
+        if (++shown == 2) {
+            sockets[1]->close();
+            sockets[2]->close();
+        }
+    };
+    Shown shown = show(wish);
+    EXPECT_EQ(shown.muxes.size(), 4u); // all but the third
+    EXPECT_EQ(kcm_net_muxes(host.net(a.initial_net())), 3u);
+}
+
+TEST_F(KcmNet, clone__takes_the_lowest_index_that_is_free)
+{
+    open_multiplexor(10);
+    run(a, [&] {
+        sockets[3]->close();
+        sockets[9]->close();
+        ASSERT_EQ(sockets[9]->open_as_clone(*sockets[0]), 0);
+        ASSERT_EQ(sockets[3]->open_as_clone(*sockets[0]), 0);
+    });
+    EXPECT_EQ(indexes(show()), (std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
+{
+    constexpr unsigned kMultiplexors = 6, kEach = 20;
+    kcm_net *net = host.net(a.initial_net());
+    for (unsigned i = 0; i < kMultiplexors; i++) {
+        open_multiplexor(kEach);
+        Ends ends = connect();
+        run(a, [&] {
+            ASSERT_EQ(sockets[i * kEach]->attach(ends.here, by_length), 0);
+            for (unsigned s = 0; s < kEach; s++)
+                ASSERT_EQ(sockets[i * kEach + s]->send("0000", 4), 4);
+        });
+    }
+    bool over = false;
+    auto closer = world.spawn(a, "closer", [&] {
+        // From the last one on: those that leave are those that whoever counts has not come to.
+        for (std::size_t i = sockets.size(); i-- > 0;) {
+            world.sleep(sim::kMicrosecond);
+            sockets[i]->close();
+        }
+        over = true;
+    });
+    run(a, [&] {
+        while (!over) {
+            kcm_totals totals;
+            kcm_net_totals(net, &totals);
+            EXPECT_EQ(totals.mux.tx_msgs, kMultiplexors * kEach);
+            world.sleep(300);
+        }
+    });
+    EXPECT_TRUE(closer->is_done());
+}
+
+} // namespace
