@@ -31,6 +31,7 @@ struct KcmCourse {
     KcmLedger ledger;
     std::uint32_t next_sender = 1;
     std::uint64_t next_place = 1;
+    bool still = false; // nobody takes a connection away for a while any more
     bool calm = false; // no fault begins any more
     bool over = false; // connections end
     Outcome outcome{};

@@ -55,6 +55,10 @@ void KcmScenario::calm_down(bool excused)
         network.reset(b_->node, a_->node, Sees::both);
         course_.world.run_for(5 * kSecond);
     }
+    // A message for a connection that is on its way out is refused when it is gone, and was sent nevertheless.
+    course_.still = true;
+    if (!course_.world.run_until([&] { return !a_->takes_away() && !b_->takes_away(); }, KcmCourse::kSettleNs))
+        course_.fail("stuck: unattaching does not end");
     course_.ledger.begin_calm();
     course_.calm = true;
     auto arrived = [&] { return a_->is_done() && b_->is_done() && course_.ledger.all_received(excused); };

@@ -97,6 +97,7 @@ void KcmSide::crash()
     host_.forget();
     programs_.clear();
     tasks_.clear();
+    taken_away_ = 0;
     listener_ = nullptr;
     filter_ = -1;
     course_.world.after(course_.world.random().below(2 * kSecond), [this] {
@@ -171,6 +172,14 @@ bool KcmSide::unattach(int fd)
     return !err;
 }
 
+void KcmSide::take_away_for_a_while(int fd)
+{
+    taken_away_++;
+    if (unattach(fd))
+        attach(fd);
+    taken_away_--;
+}
+
 void KcmSide::serve_until_dead(int fd)
 {
     Random &random = course_.world.random();
@@ -185,8 +194,8 @@ void KcmSide::serve_until_dead(int fd)
     };
     while (!ends() && !is_dead()) {
         course_.world.sleep(random.below(20 * kMillisecond));
-        if (course_.profile.churn && !course_.calm && random.one_in(20) && unattach(fd))
-            attach(fd);
+        if (course_.profile.churn && !course_.still && random.one_in(20))
+            take_away_for_a_while(fd);
     }
 }
 

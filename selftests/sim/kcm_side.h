@@ -30,6 +30,7 @@ public:
     bool is_steady() const { return steady_; }
     bool is_done() const;
     bool has_connections() const;
+    bool takes_away() const { return taken_away_ != 0; }
 
     sim::Node &node;
 
@@ -41,6 +42,7 @@ private:
     void connect_loop();
     void accept_loop();
     void serve(int fd);
+    void take_away_for_a_while(int fd);
     void serve_until_dead(int fd);
     void attach(int fd);
     bool unattach(int fd);
@@ -61,6 +63,7 @@ private:
     bool steady_ = false; // up, with its programs running
     bool going_ = false;  // everything is closed
     bool polite_ = true;
+    unsigned taken_away_ = 0; // connections that are unattached and come back
     std::vector<std::unique_ptr<KcmProgram>> programs_; // the first one has its socket all the time
     std::vector<sim::TaskRef> tasks_;                   // connections, and who makes them
 };
