@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint64_t kFaultTimeNs = 600 * kSecond; // by then all have sent what they wanted to
 constexpr std::uint64_t kFallsWithinNs = 3 * kSecond;
+constexpr std::uint64_t kNoticedWithinNs = 5 * kSecond;
 
 } // namespace
 
@@ -28,8 +29,17 @@ void KcmScenario::plan_falls()
         course_.world.after(random.below(kFallsWithinNs), [this, &side] {
             falls_left_--;
             side.fall();
+            course_.world.after(kNoticedWithinNs, [this] { end_half_open(); });
         });
     }
+}
+
+/** Who has nothing to send does not notice that the other end is gone: his program's keepalives do. */
+void KcmScenario::end_half_open()
+{
+    Network &network = course_.world.network();
+    network.reset(a_->node, b_->node, Sees::both);
+    network.reset(b_->node, a_->node, Sees::both);
 }
 
 /** Until everybody has sent what he wanted to. */
@@ -50,10 +60,9 @@ void KcmScenario::calm_down(bool excused)
     network.reset_after_about(0);
     for (const TcbRef &tcb : network.tcbs())
         tcb->reset_budget = 0;
-    if (course_.profile.may_break()) { // what is half open does not stay so
-        network.reset(a_->node, b_->node, Sees::both);
-        network.reset(b_->node, a_->node, Sees::both);
-        course_.world.run_for(5 * kSecond);
+    if (course_.profile.may_break()) {
+        end_half_open();
+        course_.world.run_for(kNoticedWithinNs);
     }
     // A message for a connection that is on its way out is refused when it is gone, and was sent nevertheless.
     course_.still = true;

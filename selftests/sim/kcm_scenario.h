@@ -19,6 +19,7 @@ public:
 
 private:
     void plan_falls();
+    void end_half_open();
     void trouble();
     void calm_down(bool excused);
     void end();
