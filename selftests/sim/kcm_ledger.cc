@@ -35,6 +35,9 @@ std::vector<unsigned char> KcmLedger::compose(std::uint32_t sender, std::size_t 
     Flow &flow = flows_[sender];
     if (flow.composed == flow.sent)
         flow.composed++; // else the last one was never sent, and its number is free
+    // One that was begun before the calm may have been given to a connection that has gone since.
+    if (calm_ && flow.calm_from == ~std::uint64_t{0})
+        flow.calm_from = flow.sent;
     Label label{sender, 0, flow.sent};
     label.check = check_of(sender, label.number, size);
     std::vector<unsigned char> bytes(size);
@@ -49,10 +52,7 @@ std::vector<unsigned char> KcmLedger::compose(std::uint32_t sender, std::size_t 
 
 void KcmLedger::sent(std::uint32_t sender)
 {
-    Flow &flow = flows_[sender];
-    if (calm_ && flow.calm_from == ~std::uint64_t{0})
-        flow.calm_from = flow.sent;
-    flow.sent++;
+    flows_[sender].sent++;
 }
 
 bool KcmLedger::is_message(const unsigned char *bytes, std::size_t size) const
@@ -115,11 +115,18 @@ void KcmLedger::expect_sent() const
                         static_cast<unsigned long long>(flow.sent), sender);
 }
 
+std::uint64_t KcmLedger::next_lost(const Flow &flow, std::uint64_t from)
+{
+    while (from < flow.sent && from < flow.seen.size() && flow.seen[from])
+        from++;
+    return from;
+}
+
 std::uint64_t KcmLedger::lost(const Flow &flow, bool excused) const
 {
     std::uint64_t count = 0;
-    for (std::uint64_t i = excused ? std::min(flow.calm_from, flow.sent) : 0; i < flow.sent; i++)
-        count += i >= flow.seen.size() || !flow.seen[i];
+    for (std::uint64_t i = next_lost(flow, flow.asked(excused)); i < flow.sent; i = next_lost(flow, i + 1))
+        count++;
     return count;
 }
 
@@ -133,6 +140,7 @@ std::string KcmLedger::missing(bool excused) const
     std::string text;
     for (const auto &[sender, flow] : flows_)
         if (std::uint64_t count = lost(flow, excused))
-            text += " " + std::to_string(count) + " of sender " + std::to_string(sender);
+            text += " " + std::to_string(count) + " of sender " + std::to_string(sender) + ", the first " +
+                    std::to_string(next_lost(flow, flow.asked(excused)));
     return text;
 }

@@ -2,6 +2,7 @@
 // Which messages were sent through KCM, and whether they came whole, once, and in the order of their connection.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -50,7 +51,11 @@ private:
     struct Flow {
         std::uint64_t composed = 0, sent = 0, calm_from = ~std::uint64_t{0};
         std::vector<bool> seen;
+        /** The first message that has to arrive. */
+        std::uint64_t asked(bool excused) const { return excused ? std::min(calm_from, sent) : 0; }
     };
+    /** The first that is missing, from one on. */
+    static std::uint64_t next_lost(const Flow &flow, std::uint64_t from);
     std::uint64_t lost(const Flow &flow, bool excused) const;
 
     bool calm_ = false;

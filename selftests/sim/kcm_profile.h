@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a seed makes of a run of KCM.
+#pragma once
+
+#include <kapi/sim/sim.h>
+
+#include <cstdint>
+#include <string>
+
+struct KcmProfile {
+    explicit KcmProfile(sim::Random &random);
+    bool plain;                      // the second machine's programs use TCP without KCM
+    bool churn;                      // sockets are made and closed, disabled, connections unattached and attached
+    bool bad_memory;                 // of programs: faults and stalls
+    bool seqpacket;                  // sockets are SOCK_SEQPACKET, and read in parts
+    bool splices;                    // programs send and receive by splice()
+    bool answers;                    // some messages go to whoever sent the last one
+    unsigned falls;                  // of machines: crashes, the module is removed, a namespace ends
+    unsigned connections, sockets, messages;
+    std::size_t largest;
+    kapi_u32 sndbuf, rcvbuf, tcp_sndbuf, tcp_rcvbuf;
+    std::uint64_t reset_after;       // bytes of a connection; 0: none breaks
+    std::uint64_t fail_one_in;       // allocations
+    int steering;
+
+    static constexpr std::size_t kLargest = 200'000; // of any message
+    /** Whoever sends may find that the connection he was told to take is gone. */
+    bool may_refuse() const { return answers && churn; }
+    /** Connections end without anybody being at fault. */
+    bool may_break() const { return reset_after || fail_one_in || falls; }
+    /** No message moves from one socket to another. */
+    bool keeps_order() const { return !churn && !falls; }
+    std::string describe() const;
+};

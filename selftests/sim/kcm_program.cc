@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "kcm_program.h"
+
+#include <kapi/errno.h>
+
+#include <algorithm>
+#include <utility>
+
+using namespace sim;
+
+KcmProgram::KcmProgram(KcmCourse &course, KcmHost &host)
+    : socket(host), course_(course), sender_(course.next_sender++), place_(course.next_place++),
+      memory_(KcmProfile::kLargest + 1)
+{
+}
+
+std::unique_ptr<KcmProgram> KcmProgram::open(KcmCourse &course, KcmHost &host, kapi_net &net, KcmProgram *sibling)
+{
+    const KcmProfile &profile = course.profile;
+    auto program = std::make_unique<KcmProgram>(course, host);
+    int type = profile.seqpacket ? KCM_ABI_SOCK_SEQPACKET : KCM_ABI_SOCK_DGRAM;
+    if (sibling ? program->socket.open_as_clone(sibling->socket) : program->socket.open_in(net, type))
+        return nullptr;
+    kapi_sk &sk = program->socket.sk();
+    sk.sndbuf = profile.sndbuf;
+    sk.rcvbuf = profile.rcvbuf;
+    sk.sndtimeo_ns = sk.rcvtimeo_ns = 100 * kMillisecond;
+    program->socket.set_option(KCM_ABI_RECV_CONNECTION, 1);
+    return program;
+}
+
+void KcmProgram::start()
+{
+    Node &node = *Node::current();
+    sending_ = course_.world.spawn(node, "sender", [this] { send_loop(); });
+    receiving_ = course_.world.spawn(node, "receiver", [this] { receive_loop(); });
+}
+
+void KcmProgram::stop()
+{
+    stopping_ = true;
+    while (!sending_->is_done() || !receiving_->is_done())
+        course_.world.sleep(kMillisecond);
+    socket.close();
+}
+
+// ---- sending
+
+unsigned KcmProgram::flags_of(bool ends) const
+{
+    if (!course_.profile.seqpacket || socket.spliced)
+        return ends ? 0 : KCM_ABI_MSG_MORE;
+    return ends ? KCM_ABI_MSG_EOR : 0;
+}
+
+/** False when it was not sent: the program is to stop, or the connection that it has to take is gone. */
+bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted)
+{
+    Random &random = course_.world.random();
+    const KcmProfile &profile = course_.profile;
+    while (!stopping_) {
+        if (profile.bad_memory && !course_.calm && size && random.one_in(8)) {
+            socket.trouble.fault_at = random.one_in(2) ? random.below(size) : kapi_msg::never;
+            socket.trouble.stall_at = random.below(size);
+            socket.trouble.stall_ns = random.below(20 * kMillisecond);
+        }
+        socket.spliced = profile.splices && random.one_in(3);
+        unsigned how = flags | flags_of(ends) | (random.one_in(2) ? KCM_ABI_MSG_DONTWAIT : 0);
+        long result = socket.send(bytes, size, how, wanted);
+        if (result == static_cast<long>(size))
+            return true;
+        if (wanted && result == -KAPI_ENOTCONN)
+            return false;
+        bool refused = result == -KAPI_ENOTCONN && profile.may_refuse();
+        bool excused = (result == -KAPI_EFAULT && profile.bad_memory) || course_.may_break() || refused;
+        if (result >= 0 || (result != -KAPI_EAGAIN && !excused))
+            course_.fail("sendmsg of " + std::to_string(size) + " bytes returned " + std::to_string(result));
+        course_.world.sleep(random.between(kMicrosecond, 2 * kMillisecond));
+    }
+    return false;
+}
+
+/** In one call or in several; sometimes held back with those that follow; sometimes to whoever was heard last. */
+bool KcmProgram::send_one()
+{
+    Random &random = course_.world.random();
+    auto bytes = course_.ledger.compose(sender_, course_.size());
+    std::uint64_t wanted = course_.profile.answers && random.one_in(3) ? heard_ : 0;
+    std::size_t parts = random.one_in(4) ? random.between(2, 60) : 1, at = 0;
+    std::size_t step = std::max<std::size_t>(bytes.size() / parts, 1);
+    while (at < bytes.size()) {
+        bool ends = at + step >= bytes.size();
+        unsigned flags = ends && random.one_in(4) ? KCM_ABI_MSG_BATCH : 0;
+        std::size_t part = std::min(step, bytes.size() - at);
+        if (send_part(bytes.data() + at, part, ends, flags, wanted))
+            at += part;
+        else if (!std::exchange(wanted, 0))
+            return false;
+    }
+    sent_++;
+    course_.ledger.sent(sender_);
+    course_.world.note("program sent", Node::current()->index(), sender_);
+    return true;
+}
+
+void KcmProgram::send_loop()
+{
+    Random &random = course_.world.random();
+    while (!stopping_) {
+        while (sent_ < course_.wanted() && send_one())
+            if (!course_.calm && random.one_in(4))
+                course_.world.sleep(random.below(20 * kMillisecond));
+        if (flushed_ != sent_ && send_part(nullptr, 0, true, 0, 0)) // the end of a batch
+            flushed_ = sent_;
+        course_.world.sleep(10 * kMillisecond);
+    }
+}
+
+// ---- receiving
+
+/** Of one call: where no rest is kept, for the largest message. */
+std::size_t KcmProgram::room()
+{
+    Random &random = course_.world.random();
+    bool keeps = course_.profile.seqpacket || socket.spliced;
+    return keeps && random.one_in(2) ? random.between(1, random.one_in(2) ? 50 : 20'000) : memory_.size();
+}
+
+/** False when nothing came. */
+bool KcmProgram::receive_one()
+{
+    Random &random = course_.world.random();
+    const KcmProfile &profile = course_.profile;
+    if (profile.bad_memory && !course_.calm && random.one_in(8))
+        socket.trouble.fault_at = random.below(KcmLedger::smallest);
+    socket.spliced = profile.splices && random.one_in(3);
+    bool peek = random.one_in(8);
+    unsigned flags = 0;
+    std::uint64_t connection = 0;
+    long size = socket.receive(memory_.data(), room(), peek ? KCM_ABI_MSG_PEEK : 0, &flags, &connection);
+    if (size < 0) {
+        bool refused = size == -KAPI_ENOTCONN && profile.may_refuse();
+        bool excused = (size == -KAPI_EFAULT && profile.bad_memory) || course_.may_break() || refused;
+        if (size != -KAPI_EAGAIN && !excused)
+            course_.fail("recvmsg returned " + std::to_string(size));
+        return false;
+    }
+    if (peek)
+        return true;
+    if ((flags & ~KCM_ABI_MSG_EOR) || !connection)
+        course_.fail("a message arrived with flags " + std::to_string(flags));
+    message_.insert(message_.end(), memory_.begin(), memory_.begin() + size);
+    if (!(flags & KCM_ABI_MSG_EOR))
+        return true;
+    heard_ = connection;
+    course_.world.note("program received", sender_, message_.size());
+    course_.ledger.received(place_ << 32 | connection, profile.keeps_order(), message_.data(), message_.size());
+    message_.clear();
+    return true;
+}
+
+/** A message that was begun is read to its end: what is left of it would go with the socket. */
+void KcmProgram::receive_loop()
+{
+    Random &random = course_.world.random();
+    while (!stopping_ || !message_.empty())
+        if (receive_one() && random.one_in(16))
+            course_.world.sleep(random.below(10 * kMillisecond));
+}
