@@ -10,7 +10,8 @@ namespace {
 
 // Shown first, from the stack: enough for most headers.
 constexpr usize first_view = 64;
-constexpr s32 max_errno = 4095;
+// EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
+constexpr s32 last_errno = 133;
 
 } // namespace
 
@@ -35,7 +36,7 @@ Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 Result<u32> Parser::judge(s32 said, usize shown, u32 limit)
 {
     if (said < 0)
-        return fail(said < -max_errno ? KAPI_EPROTO : -said);
+        return fail(said < -last_errno ? KAPI_EPROTO : -said);
     if (said == 0 && shown == KAPI_FILTER_VIEW)
         return fail(KAPI_EMSGSIZE);
     if (static_cast<u32>(said) > limit)

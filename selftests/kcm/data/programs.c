@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #define BYTES 1000
+#define LAST_ERRNO EHWPOISON
 
 static char pattern[BYTES];
 
@@ -17,6 +18,18 @@ static bool splits(int kcm, size_t len)
 		if (kcm_recv_soon(kcm, buf, sizeof(buf), NULL) != (ssize_t)len || memcmp(buf, pattern + at, len))
 			return false;
 	return true;
+}
+
+static void ends(struct rig *r, int value)
+{
+	int error = sock_error_soon(r->tcp);
+	bool quiet = stays_quiet(r->kcm);
+
+	if (value > 0 || value >= -LAST_ERRNO)
+		check(error && quiet, "programs: %d is an error", value);
+	else
+		differs(error > 0 && error <= LAST_ERRNO && quiet, "program-errno", "programs: %d is an error that programs know",
+			value);
 }
 
 static void returns(int value)
@@ -32,7 +45,7 @@ static void returns(int value)
 	else if (value == 0)
 		check(stays_quiet(r.kcm) && !sock_error(r.tcp), "programs: 0 waits");
 	else
-		check(sock_error_soon(r.tcp) && stays_quiet(r.kcm), "programs: %d is an error", value);
+		ends(&r, value);
 	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "programs: after %d it can be unattached", value);
 	check(send(r.tcp, "plain", 5, MSG_NOSIGNAL) == 5 && peer_reads(r.peer, (char[5]){ 0 }, 5) == 5,
 	      "programs: after %d TCP is usable", value);
@@ -42,7 +55,7 @@ static void returns(int value)
 void data_programs(void)
 {
 	static const int values[] = { 0,    1,	   2,	   7,	  999,	  1000,	       1001,	  65536,       100000000,
-				      -1,   -2,	   -11,	   -22,	  -110,	  -133,	       -4095,	  -4096,       -100000,
+				      -1,   -2,	   -11,	   -22,	  -110,	  -133,	       -512,	  -4096,       -100000,
 				      1 << 24, 1 << 30, INT_MAX, INT_MIN, INT_MIN + 1, INT_MAX - 3 };
 
 	pattern_fill(pattern, BYTES, 1);

@@ -88,6 +88,7 @@ struct polite {
 	char out[2 * FRAME_MOST], in[FRAME_MOST];
 	size_t out_size, out_done, in_size;
 	bool said_all; /* FIN is sent */
+	bool was_told; /* of a reset, which a socket tells once: reading finds an end then */
 };
 
 static void renew(struct caller *c, struct polite *p)
@@ -126,6 +127,8 @@ static void say(struct caller *c, struct polite *p)
 	n = CALL(c, K_PEER_WRITE, send(p->fd, p->out + p->out_done, left, MSG_DONTWAIT | MSG_NOSIGNAL));
 	if (n > 0)
 		p->out_done += n;
+	else if (n < 0 && errno != EAGAIN)
+		p->was_told = true;
 }
 
 /* Whole frames off the front of what has come. False: these are none. */
@@ -159,7 +162,7 @@ static void hear(struct caller *c, struct polite *p)
 		n = CALL(c, K_PEER_READ, recv(p->fd, p->in + p->in_size, sizeof(p->in) - p->in_size, MSG_DONTWAIT));
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n == 0 && p->in_size)
+		if (n == 0 && p->in_size && !p->was_told)
 			wrong(c, "stream that ends within a message, after bytes", p->in_size, 0);
 		if (n > 0) {
 			p->in_size += n;
