@@ -54,17 +54,27 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 	return used;
 }
 
-/* TLS says what ended its reading only to a call that got nothing. */
+/* So many, and others get the processor: TLS takes in what arrives meanwhile, without an end if the peer is fast. */
+#define RECORDS_AT_ONCE 64
+
+static int offer_record(read_descriptor_t *reader, struct sk_buff *skb, unsigned int offset, size_t length)
+{
+	int used = offer_buffer(reader, skb, offset, length);
+
+	if (reader->count)
+		reader->count--;
+	return used;
+}
+
 static void offer_records(struct kapi_stream *stream)
 {
-	int result;
+	read_descriptor_t reader = { .arg.data = stream, .count = RECORDS_AT_ONCE };
+	int result = kapi_tls_read(stream, &reader, offer_record);
 
-	do {
-		read_descriptor_t reader = { .arg.data = stream, .count = 1 };
-
-		result = kapi_tls_read(stream, &reader, offer_buffer);
-	} while (result > 0 && !stream->paused);
-	if (result == -ESHUTDOWN)
+	/* There may be more; and what ended the reading TLS says only to a call that gets nothing. */
+	if (result > 0 && !stream->paused)
+		kapi_stream_do_later(stream, 0);
+	else if (result == -ESHUTDOWN)
 		stream->records_end = true;
 	else if (result == -EBUSY)
 		kapi_stream_do_later(stream, KAPI_RETRY_DELAY);
