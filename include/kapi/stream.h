@@ -83,8 +83,8 @@ struct kapi_piece {
 };
 /*
  * [sleep] Ends what kapi_stream_adopt() began: no callback runs during or after, and the program reads first what first
- * holds, a copy of which is made, then what was never consumed. abort: the connection is reset instead, so is one
- * whose bytes could not be given back (-ENOMEM).
+ * holds, a copy of which is made, then what was never consumed. abort: the connection is reset as well. -ENOMEM: the bytes
+ * could not be given back; it is reset, and the program reads nothing but that.
  */
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
 /* [sleep] Resets the connection; the stream stays taken over, and event() tells its end. */

@@ -200,32 +200,49 @@ static bool has_stream(const struct sock *sk)
 	return sk->sk_state != TCP_CLOSE || sk->sk_shutdown == SHUTDOWN_MASK;
 }
 
+/* What came before it is lost: a program that reads on must find the end of the connection there. The lock is held. */
+static void forget_received(struct kapi_stream *stream)
+{
+	struct sock *sk = stream->sk;
+
+	if (stream->tls)
+		kapi_tls_forget(sk);
+	__skb_queue_purge(&sk->sk_receive_queue);
+	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
+}
+
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
 	struct sk_buff_head copies;
-	int error = 0;
+	int error;
 
 	might_sleep();
 	__skb_queue_head_init(&copies);
-	if (!abort)
-		error = copy_pieces(first, &copies);
+	error = copy_pieces(first, &copies);
 	lock_sock(sk);
 	kapi_stream_mute(stream);
 	if (!stream->tls)
 		inet_csk(sk)->icsk_ulp_ops = NULL;
-	if (!abort && !error && has_stream(sk)) {
+	if (!error && has_stream(sk)) {
 		if (stream->tls)
 			kapi_tls_prepend(sk, &copies);
 		else if (!prepend(sk, &copies))
 			error = -ENOMEM;
 	}
+	if (error)
+		forget_received(stream);
 	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
 		(*stream->data_ready_slot)(sk);
 	release_sock(sk);
 	__skb_queue_purge(&copies);
 	if (abort || error)
 		tcp_abort(sk, ECONNABORTED);
+	if (error) { /* what came until it was reset */
+		lock_sock(sk);
+		forget_received(stream);
+		release_sock(sk);
+	}
 	cancel_delayed_work_sync(&stream->later);
 	sockfd_put(stream->sock);
 	kfree(stream);

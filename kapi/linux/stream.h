@@ -80,6 +80,8 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent);
 /* Puts copies before what TLS has. */
 void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies);
+/* Drops what it has of the stream. */
+void kapi_tls_forget(struct sock *sk);
 #else
 static inline bool kapi_tls_is_usable(const struct sock *sk)
 {
@@ -97,6 +99,9 @@ static inline int kapi_tls_send(struct kapi_stream *stream, const struct kapi_se
 	return -EOPNOTSUPP;
 }
 static inline void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
+{
+}
+static inline void kapi_tls_forget(struct sock *sk)
 {
 }
 #endif

@@ -128,4 +128,12 @@ void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
 	}
 }
 
+void kapi_tls_forget(struct sock *sk)
+{
+	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
+
+	__skb_queue_purge(&rx->rx_list);
+	WRITE_ONCE(rx->strp.msg_ready, 0);
+}
+
 #endif

@@ -73,17 +73,18 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
     enter_stream("kapi_stream_give_back");
     adopted(stream, "kapi_stream_give_back");
     ProgramSocketRef socket = stream->socket;
-    int err = first && !abort && fault("kapi_stream_give_back") ? -KAPI_ENOMEM : 0;
+    int err = first && fault("kapi_stream_give_back") ? -KAPI_ENOMEM : 0;
     {
         Tcb &tcb = *socket->tcb;
         Locked locked(tcb);
         tcb.attached = false;
         tcb.ops = {};
-        if (!abort && !err) {
+        if (err)
+            tcb.forget_unread();
+        else
             tcb.put_back(bytes_of(first));
-        } else {
+        if (abort || err)
             reset(tcb);
-        }
         socket->adopted = false;
     }
     end_if_unused(*socket, abort || err);

@@ -606,6 +606,12 @@ void Tcb::put_back(std::vector<unsigned char> bytes)
     in.push_front(std::move(bytes));
 }
 
+void Tcb::forget_unread()
+{
+    in.clear();
+    unread = in_taken = 0;
+}
+
 void Tcb::deliver()
 {
     while (attached && !declined && unread) {

@@ -110,6 +110,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     void deliver();                       // offers unread bytes to rx()
     void consume(std::size_t size);       // of what lies first
     void put_back(std::vector<unsigned char> bytes); // before what lies first
+    void forget_unread();
     void tell_pending();                  // events that nobody heard because nothing was attached
     void announce_window();               // after reading: the window has opened
     void close(int why);                  // no packet goes in or out any more

@@ -47,6 +47,7 @@ bool KcmMuxNote::excused() const
 
 void KcmBooks::excuse_wanted(std::uint64_t id)
 {
+    over.push_back(id);
     for (KcmSent &message : sent)
         if (message.wanted && (!id || message.wanted == id))
             message.excused = true;
@@ -127,11 +128,13 @@ unsigned KcmSlot::flags_of(const Sending &sending, bool ends) const
     return ends ? flags | KCM_ABI_MSG_EOR : flags;
 }
 
-void KcmSlot::sent(std::uint32_t sender, std::uint64_t wanted)
+void KcmSlot::sent(std::uint32_t sender, std::uint64_t wanted, std::size_t over_before)
 {
     std::uint64_t number = books_.ledger.sent_by(sender);
     books_.ledger.sent(sender);
-    books_.sent.push_back({mux, sender, number, wanted, place_});
+    bool refused = std::any_of(books_.over.begin() + static_cast<std::ptrdiff_t>(over_before), books_.over.end(),
+                               [&](std::uint64_t id) { return wanted && (!id || id == wanted); });
+    books_.sent.push_back({mux, sender, number, wanted, place_, false, refused});
 }
 
 bool KcmSlot::send(const Sending &sending)
@@ -140,6 +143,7 @@ bool KcmSlot::send(const Sending &sending)
         message_ = books_.ledger.compose(sender_, sending.size);
         at_ = 0;
         wanted_ = sending.wanted;
+        over_before_ = books_.over.size();
     }
     std::size_t part = std::min(sending.part, message_.size() - at_);
     bool ends = sending.ends && at_ + part == message_.size();
@@ -158,7 +162,7 @@ bool KcmSlot::send(const Sending &sending)
     }
     at_ += part;
     if (ends) {
-        sent(sender_, wanted_);
+        sent(sender_, wanted_, over_before_);
         message_.clear();
     }
     return true;
@@ -168,6 +172,7 @@ long KcmSlot::send_alone(const Sending &sending)
 {
     std::uint32_t sender = books_.next_sender++;
     auto bytes = books_.ledger.compose(sender, sending.size);
+    std::size_t over_before = books_.over.size();
     socket.trouble = sending.trouble;
     socket.spliced = sending.spliced;
     long result = socket.send(bytes.data(), bytes.size(), flags_of(sending, true), sending.wanted);
@@ -175,7 +180,7 @@ long KcmSlot::send_alone(const Sending &sending)
         check_failure(result, sending.trouble);
         return result;
     }
-    sent(sender, sending.wanted);
+    sent(sender, sending.wanted, over_before);
     return result;
 }
 

@@ -41,8 +41,9 @@ struct KcmBooks {
     std::uint64_t next_place = 1;
     bool memory_fails = false; // now
 
-    /** A connection (0: any) is over or unattached: what had to take it is refused. */
+    /** A connection (0: any) is over or unattached: what had to take it is refused, also what is not yet sent whole. */
     void excuse_wanted(std::uint64_t id);
+    std::vector<std::uint64_t> over; // all ids that were said so
     /** Its multiplexor has no connection any more: what closed sockets have not sent has nowhere to go. */
     void excuse_closed(const KcmMuxNote &mux);
 };
@@ -98,7 +99,8 @@ private:
     void begin(std::shared_ptr<KcmMuxNote> of);
     unsigned flags_of(const Sending &sending, bool ends) const;
     void check_failure(long result, const sim::Trouble &trouble) const;
-    void sent(std::uint32_t sender, std::uint64_t wanted);
+    /** over_before: how many connections were over when the message was begun. */
+    void sent(std::uint32_t sender, std::uint64_t wanted, std::size_t over_before);
     void take_whole(std::string bytes, bool cut, std::uint64_t connection);
 
     KcmBooks &books_;
@@ -108,6 +110,7 @@ private:
     std::vector<unsigned char> message_; // that is being sent
     std::size_t at_ = 0;
     std::uint64_t wanted_ = 0;           // by its first part
+    std::size_t over_before_ = 0;        // connections, when it was begun
     std::string assembly_;               // what was read of a message
     std::vector<unsigned char> memory_;  // for whoever receives next
     unsigned readers_ = 0;

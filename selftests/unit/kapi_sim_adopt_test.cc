@@ -254,10 +254,28 @@ TEST_P(Adopt, give_back__takes_kept_buffers)
     });
 }
 
-TEST_P(Adopt, give_back__without_memory_resets)
+TEST_P(Adopt, give_back__and_abort_lets_the_program_read_what_came)
 {
+    taken.limit = 4;
+    run(b, [&] { taken.adopt(there); });
+    write(a, here, "that came");
+    ASSERT_TRUE(world.run_until([&] { return taken.received == "that"; }, sim::kSecond));
     run(b, [&] {
-        taken.adopt(there);
+        kapi_piece piece{nullptr, "that", nullptr, 4};
+        EXPECT_EQ(taken.give_back(&piece, true), 0);
+        EXPECT_EQ(read(there, 9), "that came");
+        char byte;
+        EXPECT_EQ(sim::program_read(there, &byte, 1), -KAPI_ECONNABORTED);
+    });
+}
+
+TEST_P(Adopt, give_back__without_memory_resets_and_leaves_nothing_to_read)
+{
+    taken.limit = 1;
+    run(b, [&] { taken.adopt(there); });
+    write(a, here, "x and what came after it");
+    ASSERT_TRUE(world.run_until([&] { return taken.received == "x"; }, sim::kSecond));
+    run(b, [&] {
         kapi_piece piece{nullptr, "x", nullptr, 1};
         b.faults().fail_at = b.faults().count + 1;
         EXPECT_EQ(taken.give_back(&piece), -KAPI_ENOMEM);
