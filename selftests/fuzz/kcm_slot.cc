@@ -142,13 +142,15 @@ bool KcmSlot::send(const Sending &sending)
     if (message_.empty()) {
         message_ = books_.ledger.compose(sender_, sending.size);
         at_ = 0;
-        wanted_ = sending.wanted;
-        over_before_ = books_.over.size();
     }
     std::size_t part = std::min(sending.part, message_.size() - at_);
     bool ends = sending.ends && at_ + part == message_.size();
     if (!part && !ends)
         return true;
+    if (!at_) {
+        wanted_ = sending.wanted;
+        over_before_ = books_.over.size();
+    }
     socket.trouble = sending.trouble;
     socket.spliced = sending.spliced;
     std::vector<unsigned char> bytes(message_.begin() + static_cast<std::ptrdiff_t>(at_),
