@@ -67,7 +67,9 @@ public:
 
 private:
     static constexpr u32 keep_min = 1024;         // smaller pieces are copied
-    static constexpr u32 copy_chunk_bytes = 3840; // room for them, allocated at a time
+    // Room for them, allocated at a time: little at first, for often a large piece follows, then twice as much each time.
+    static constexpr u32 copy_chunk_first = 448;
+    static constexpr u32 copy_chunk_most = 3840;
 
     struct Chunk {
         kapi_piece piece{}; // first: the chain is one of pieces
@@ -95,7 +97,8 @@ private:
         u32 first = min(room, size), rest = size - first;
         Chunk* previous = last_;
         if (rest) {
-            u32 capacity = max(rest, copy_chunk_bytes);
+            u32 grown = min(2 * (last_ ? last_->capacity : 0), copy_chunk_most);
+            u32 capacity = max(rest, max(grown, copy_chunk_first));
             Own<Chunk> chunk(make_with_tail<Chunk>(Alloc::atomic, capacity));
             if (!chunk)
                 return fail(KAPI_ENOMEM);
