@@ -37,7 +37,11 @@ live() {
 		busy && break
 		sleep 0.1
 	done
-	busy || return 1
+	if ! busy; then
+		echo "# nothing comes:"
+		sed 's/^/# /' /proc/net/kcm
+		return 1
+	fi
 	kill -9 $server
 	wait $server
 	[ $? = 137 ] || return 1
@@ -85,6 +89,8 @@ if [ $cycle = $CYCLES ]; then
 	echo "ok 3 $CYCLES lives of the module under traffic"
 else
 	echo "not ok 3 life $((cycle + 1)) of the module under traffic"
+	kill -9 $server
+	wait $server
 fi
 load_suite kcm
 kcm-server >/tmp/out 2>/tmp/err </dev/null &
