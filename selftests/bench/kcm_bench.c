@@ -9,10 +9,10 @@
 //   cell WHO DIRECTION SIZE SOCKETS ROUND MESSAGES NS IDLE_NS
 //
 // DIRECTION rx: a child process fills a TCP connection with large writes and WHO takes messages out of it; tx: WHO puts
-// messages in and the child reads what it can. WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16),
-// tcp (one recv() or write() a message) or tcp-large (64 KiB reads that are cut by the program). All messages of a cell
-// are of one size and the parser program is constant, because nothing else works on the kernel's own KCM. The clock and
-// idle times are those of bench.c.
+// messages in and the child reads what it can; tx-nodelay: with TCP_NODELAY, so that TCP makes a packet of each call.
+// WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16), tcp (one recv() or write() a message) or
+// tcp-large (64 KiB reads that are cut by the program). All messages of a cell are of one size and the parser program is
+// constant, because nothing else works on the kernel's own KCM. The clock and idle times are those of bench.c.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -44,9 +44,12 @@ enum { LARGE = 65536, BATCH = 16, MOST_SOCKETS = 4, CELL_SECONDS = 60, EXIT_STUC
 enum who { KCM, KCM_BATCH, TCP, TCP_LARGE };
 static const char *const names[] = { "kcm", "kcm-batch", "tcp", "tcp-large" };
 
+enum direction { TX, TX_NODELAY, RX, DIRECTIONS };
+static const char *const directions[] = { "tx", "tx-nodelay", "rx" };
+
 struct cell {
 	enum who who;
-	bool rx;
+	enum direction direction;
 	size_t size;
 	int sockets;
 	size_t messages;
@@ -77,8 +80,7 @@ static void connect_tcp(void)
 		die("connect");
 	near = accept(listener, NULL, NULL);
 	close(listener);
-	if (setsockopt(far, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
-	    setsockopt(near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
+	if (cell.direction == TX_NODELAY && setsockopt(near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
 		die("TCP_NODELAY");
 }
 
@@ -147,7 +149,7 @@ static pid_t start_peer(int go[2], int done[2])
 		return pid;
 	if (read(go[0], &byte, 1) != 1)
 		die("go");
-	if (cell.rx)
+	if (cell.direction == RX)
 		write_all(far, total);
 	else
 		read_all(far, total);
@@ -264,11 +266,11 @@ static void in_threads(void *(*run)(void *))
 			die("thread");
 	run(&socks[0]);
 	for (int i = 1; i < cell.sockets; i++) {
-		while (cell.rx && pthread_tryjoin_np(threads[i], NULL)) {
+		while (cell.direction == RX && pthread_tryjoin_np(threads[i], NULL)) {
 			pthread_kill(threads[i], SIGUSR1);
 			usleep(100);
 		}
-		if (!cell.rx)
+		if (cell.direction != RX)
 			pthread_join(threads[i], NULL);
 	}
 }
@@ -278,8 +280,8 @@ static void run_side(void)
 	bool kcm = cell.who == KCM || cell.who == KCM_BATCH;
 
 	if (kcm)
-		in_threads(cell.rx ? receive_kcm : send_kcm);
-	else if (cell.rx)
+		in_threads(cell.direction == RX ? receive_kcm : send_kcm);
+	else if (cell.direction == RX)
 		receive_tcp();
 	else
 		send_tcp();
@@ -307,7 +309,7 @@ static void run_cell(const char *round, size_t scale)
 	char byte;
 
 	cell.messages *= scale;
-	snprintf(now_running, sizeof(now_running), "stuck %s %s %zu %d %s\n", names[cell.who], cell.rx ? "rx" : "tx",
+	snprintf(now_running, sizeof(now_running), "stuck %s %s %zu %d %s\n", names[cell.who], directions[cell.direction],
 		 cell.size, cell.sockets, round);
 	connect_tcp();
 	if (kcm)
@@ -329,8 +331,8 @@ static void run_cell(const char *round, size_t scale)
 	ns = now_ns() - ns;
 	idle = idle_ns() - idle;
 	alarm(0);
-	printf("cell %s %s %zu %d %s %zu %llu %llu\n", names[cell.who], cell.rx ? "rx" : "tx", cell.size, cell.sockets, round,
-	       cell.messages, (unsigned long long)ns, (unsigned long long)idle);
+	printf("cell %s %s %zu %d %s %zu %llu %llu\n", names[cell.who], directions[cell.direction], cell.size, cell.sockets,
+	       round, cell.messages, (unsigned long long)ns, (unsigned long long)idle);
 	fflush(stdout);
 	for (int i = 0; kcm && i < cell.sockets; i++)
 		close(socks[i]);
@@ -359,12 +361,12 @@ int main(int argc, char **argv)
 	}
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
 	sigaction(SIGALRM, &(struct sigaction){ .sa_handler = stuck }, NULL);
-	for (int rx = 0; rx < 2; rx++)
+	for (int direction = 0; direction < DIRECTIONS; direction++)
 		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
 			for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
-				if (!rx && ways[w].who == TCP_LARGE)
+				if (direction != RX && ways[w].who == TCP_LARGE)
 					continue;
-				cell = (struct cell){ ways[w].who, rx, sizes[s].size, ways[w].sockets, sizes[s].messages };
+				cell = (struct cell){ ways[w].who, direction, sizes[s].size, ways[w].sockets, sizes[s].messages };
 				run_cell(argv[1], atoi(argv[2]));
 			}
 	return 0;
