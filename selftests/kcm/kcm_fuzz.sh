@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# lab: hosts=1 time=150 mem=768
+# lab: hosts=1 time=300 mem=768
 # files: build/selftests/kcm_fuzz selftests/lib/fuzz/afterwards.sh
 # modules: veth tls
 #

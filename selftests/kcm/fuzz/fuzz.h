@@ -18,6 +18,9 @@
 
 #include "kinds.h"
 
+/* By then a closed socket has sent what it had, or given it up: its peer may be one that nobody reads from any more. */
+#define DRAINED_MS stretched(70000)
+
 /* pool.c: what all share. A slot is a number that nothing else gets, whatever is closed and opened. */
 enum pool { WILD, DGRAM, SEQPACKET, NEAR, FAR, POLITE_NEAR, POOLS };
 void pool_open(struct caller *c);

@@ -73,9 +73,9 @@ int main(int argc, char **argv)
 	storm(&kcm, argc, argv);
 	pool_close();
 	storm_verdict();
-	check(WAIT_UNTIL(SOON_MS, nothing_is_left()), "no multiplexor is left");
+	check(WAIT_UNTIL(DRAINED_MS, nothing_is_left()), "no multiplexor is left");
 	tell_counters();
 	check(all_is_well(), "all is well with fresh sockets");
-	check(WAIT_UNTIL(SOON_MS, nothing_is_left()), "and none of theirs");
+	check(WAIT_UNTIL(DRAINED_MS, nothing_is_left()), "and none of theirs");
 	return ktap_finish();
 }

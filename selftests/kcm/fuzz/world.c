@@ -29,7 +29,7 @@ static bool ends(uint64_t cookie)
 {
 	int64_t until = now_ms() + stretched(1000);
 
-	return WAIT_UNTIL(4 * SOON_MS, (pool_evict(cookie, now_ms() >= until), net_index(HERE, MARK) == 0));
+	return WAIT_UNTIL(DRAINED_MS, (pool_evict(cookie, now_ms() >= until), net_index(HERE, MARK) == 0));
 }
 
 static void one_host(struct caller *c)

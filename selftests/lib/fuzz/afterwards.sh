@@ -34,7 +34,7 @@ all_gone() { # held-before module...
 	before=$1
 	shift
 	unload "$@" || return 1
-	for try in 1 2 3 4 5 6 7 8 9 10; do
+	for try in $(seq 60); do # what TCP still has goes, too
 		after=$(held)
 		[ $((after - before)) -gt $LIMIT_KIB ] || break
 		sleep 1
