@@ -133,7 +133,9 @@ void kapi_tls_forget(struct sock *sk)
 	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
 
 	__skb_queue_purge(&rx->rx_list);
+	/* As TLS does it when somebody else has read the record that it had found. */
 	WRITE_ONCE(rx->strp.msg_ready, 0);
+	memset(&rx->strp.stm, 0, sizeof(rx->strp.stm));
 }
 
 #endif
