@@ -6,14 +6,14 @@
 
 namespace kcm {
 
-Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wanted)
+// With room for so many bytes behind it, or 0: they go into pages.
+Result<Ref<Outgoing>> Outgoing::create_with(u32 capacity, kapi_msg* msg, u32 size, Ref<Psock> wanted)
 {
-    bool inlined = size <= inline_max;
-    auto* made = make_with_tail<Outgoing>(Alloc::sleep, inlined ? size : 0, size, std::move(wanted));
+    auto* made = make_with_tail<Outgoing>(Alloc::sleep, capacity, size, capacity, std::move(wanted));
     if (!made)
         return fail(KAPI_ENOMEM);
     auto message = Ref<Outgoing>::adopt(made);
-    if (inlined) {
+    if (capacity) {
         TRY(check(kapi_msg_copy_in(msg, message->inline_bytes(), size)));
     } else {
         kapi_pages* pages;
@@ -21,6 +21,21 @@ Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wante
         message->pages_.reset(pages);
     }
     return message;
+}
+
+Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wanted)
+{
+    return create_with(size <= inline_max ? size : 0, msg, size, std::move(wanted));
+}
+
+Result<Ref<Outgoing>> Outgoing::create_in(Ref<Outgoing> used, kapi_msg* msg, u32 size)
+{
+    if (!used || size > used->capacity_)
+        return create_with(size <= inline_reused_max ? size : 0, msg, size, nullptr);
+    used->own_length_ = used->length_ = size;
+    used->sent = 0;
+    TRY(check(kapi_msg_copy_in(msg, used->inline_bytes(), size)));
+    return used;
 }
 
 // Loops instead of recursing: a message may have many parts.
@@ -52,6 +67,10 @@ unsigned Outgoing::fill_own(u32 skip, kapi_segment* segments, unsigned count) co
 
 Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
 {
+    if (!pages_ && !next_) [[likely]] {
+        segments[0] = {inline_bytes() + sent, nullptr, 0, left()};
+        return {1, left()};
+    }
     Filled filled{0, 0};
     u32 skip = sent;
     for (const Outgoing* part = this; part && filled.segments < count; part = part->next_.get()) {

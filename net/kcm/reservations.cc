@@ -132,6 +132,17 @@ Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
     return Ref<Psock>();
 }
 
+Ref<Psock> Reservations::take_if_free(Socket& socket)
+{
+    Guard guard(lock_);
+    Psock* free = available_.front();
+    if (!free || socket.turn.waiting || socket.turn.granted)
+        return nullptr;
+    Ref<Psock> taken = available_.remove(*free);
+    own(socket, *taken);
+    return taken;
+}
+
 void Reservations::give_back(Psock& psock)
 {
     Ref<Socket> owner, kick;

@@ -45,6 +45,8 @@ public:
     // A connection for socket: wanted, or any when that is null. Null: it waits and its transmit work will run.
     // ENOTCONN: wanted cannot be sent on any more.
     Result<Ref<Psock>> take(Socket& socket, Psock* wanted);
+    // As take() of any connection, but socket does not wait: null also when it is waiting already.
+    Ref<Psock> take_if_free(Socket& socket);
     // The socket is done with psock, at the border of a message.
     void give_back(Psock& psock);
     // The socket wants nothing any more.

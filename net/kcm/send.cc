@@ -141,6 +141,20 @@ void Socket::go()
     transmit();
 }
 
+// Whoever sends few bytes at a time does it again and again: their memory is used again.
+Result<Ref<Outgoing>> Socket::create_alone(const kcm_send& send)
+{
+    auto used = Ref<Outgoing>::adopt(spare_.exchange(nullptr));
+    return Outgoing::create_in(std::move(used), send.msg, static_cast<u32>(send.size));
+}
+
+void Socket::keep(Ref<Outgoing> used)
+{
+    Outgoing* none = nullptr;
+    if (used->is_reusable() && spare_.compare_exchange(none, used.get()))
+        static_cast<void>(used.leak());
+}
+
 Result<u32> Socket::send(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
@@ -159,11 +173,18 @@ Result<u32> Socket::send(const kcm_send& send)
         return fail(KAPI_EMSGSIZE);
     if (send.size) {
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
-        Ref<Outgoing> part = TRY(Outgoing::create(send.msg, static_cast<u32>(send.size), std::move(wanted)));
+        u32 size = static_cast<u32>(send.size);
+        bool alone = ends && !addressed.given && !(send.flags & KCM_ABI_MSG_BATCH);
+        Ref<Outgoing> part = TRY(alone ? create_alone(send) : Outgoing::create(send.msg, size, std::move(wanted)));
+        if (alone && send_at_once(part)) {
+            if (part)
+                keep(std::move(part));
+            return size;
+        }
         TRY(add_when_room(std::move(part), ends, send));
         if (!(send.flags & KCM_ABI_MSG_BATCH))
             transmit();
-        return static_cast<u32>(send.size);
+        return size;
     }
     if (ends) {
         Guard guard(send_lock_);

@@ -19,6 +19,7 @@ Socket::Socket(kapi_sk* of, bool is_datagram, Ref<Mux> shared)
 
 Socket::~Socket()
 {
+    auto spare = Ref<Outgoing>::adopt(spare_.load_relaxed());
     HW_ASSERT(queue_.empty() && receiving.bundles.empty());
 }
 

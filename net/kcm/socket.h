@@ -75,10 +75,18 @@ private:
     bool may_add();
     Result<bool> add(Ref<Outgoing>& part, bool ends, bool goes);
     Result<> add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send);
+    Result<Ref<Outgoing>> create_alone(const kcm_send& send);
+    void keep(Ref<Outgoing> used);
     void complete() HW_REQUIRES(send_lock_);
     void go();
     // transmit.cc
     void transmit();
+    bool send_at_once(Ref<Outgoing>& message);
+    bool send_whole(Outgoing& message);
+    void put_first(Ref<Outgoing> message);
+    void count_bytes(u32 bytes);
+    void count_message();
+    void transmit_until_left();
     void transmit_in_work();
     void transmit_all();
     bool transmit_batch();
@@ -110,6 +118,7 @@ private:
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
     bool room_wanted_ HW_GUARDED_BY(send_lock_) = false; // somebody was told that there is none
 
+    Atomic<Outgoing*> spare_{nullptr}; // a reference, for the next message of few bytes
     Ref<Psock> psock_; // of the transmitter: it sends on it
     Atomic<u32> transmitters_{0}; // who asked for transmission since somebody began; not 0: somebody does it
     Atomic<u32> given_up_{0};     // closed, and it takes too long: what is not sent yet is not going to be

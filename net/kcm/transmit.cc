@@ -9,7 +9,9 @@ namespace kcm {
 namespace {
 
 constexpr unsigned batch_segments = 32;
+constexpr unsigned few_segments = 4; // of one message, of which most have one
 constexpr unsigned batch_messages = 256; // bounds how long the queue is locked
+constexpr u32 batch_contended = 16 * 1024; // bytes after which others get the connection
 constexpr unsigned rounds_max = 64; // then the socket's work goes on, and the program gets back to its own
 
 } // namespace
@@ -57,8 +59,14 @@ void Socket::transmit_in_work()
 
 void Socket::transmit()
 {
-    if (transmitters_.fetch_add(1) != 0)
-        return; // whoever is at it looks again before he leaves
+    if (transmitters_.fetch_add(1) == 0)
+        transmit_until_left();
+    // Else whoever is at it looks again before he leaves.
+}
+
+// Transmits, and ends being the transmitter when nobody has asked since.
+void Socket::transmit_until_left()
+{
     u32 seen = 1;
     unsigned rounds = 0;
     do {
@@ -69,6 +77,58 @@ void Socket::transmit()
             return;
         }
     } while (!transmitters_.compare_exchange(seen, 0));
+}
+
+// A message before which there is none goes straight to a connection that is free, by no queue, and stays the caller's. What
+// TCP does not take of it is queued before all others. False: it has to be queued behind others.
+bool Socket::send_at_once(Ref<Outgoing>& message)
+{
+    u32 nobody = 0;
+    {
+        Guard guard(send_lock_);
+        if (building_ || queued_ || !has_room() || !transmitters_.compare_exchange(nobody, 1))
+            return false;
+    }
+    // We are the transmitter.
+    psock_ = mux->reservations.take_if_free(*this);
+    if (psock_ && !psock_->failed() && send_whole(*message)) [[likely]] {
+        let_go();
+        u32 seen = 1;
+        if (transmitters_.compare_exchange(seen, 0)) [[likely]]
+            return true;
+    } else {
+        put_first(std::move(message));
+    }
+    transmit_until_left();
+    return true;
+}
+
+void Socket::put_first(Ref<Outgoing> message)
+{
+    Guard guard(send_lock_);
+    queued_bytes_ += message->left();
+    queue_.push_front(std::move(message));
+    queued_++;
+    ready_++;
+}
+
+// False: TCP took only a part, or nothing.
+bool Socket::send_whole(Outgoing& message)
+{
+    kapi_segment segments[few_segments];
+    auto filled = message.fill(segments, few_segments);
+    u32 end;
+    s64 taken = kapi_stream_send(psock_->stream(), segments, filled.segments, filled.bytes < message.left(), &end);
+    if (taken < 0) {
+        psock_->fail(static_cast<int>(-taken));
+        return false;
+    }
+    message.sent = static_cast<u32>(taken);
+    count_bytes(message.sent);
+    if (message.left())
+        return false;
+    count_message();
+    return true;
 }
 
 void Socket::transmit_all()
@@ -84,12 +144,14 @@ void Socket::transmit_all()
         finish();
 }
 
-// The messages from the first on that may take this connection, as far as they fit. Only the first when others wait for
-// the connection: with a slow peer this one would never be through.
+// The messages from the first on that may take this connection, as far as they fit. Not many when others wait for the
+// connection, and only what is left of the first when TCP has a part of it: with a slow peer this one would never be through.
 void Socket::collect(Batch& batch)
 {
-    unsigned seen = 0, most = mux->reservations.contended() ? 1 : ready_;
-    for (Outgoing* m = queue_.front(); m && seen < most; m = queue_.next(*m), seen++) {
+    bool contended = mux->reservations.contended();
+    unsigned seen = 0, most = contended && queue_.front()->sent ? 1 : ready_;
+    u32 most_bytes = contended ? batch_contended : ~u32{0};
+    for (Outgoing* m = queue_.front(); m && seen < most && batch.bytes < most_bytes; m = queue_.next(*m), seen++) {
         if (m->wanted && m->wanted.get() != psock_.get())
             return;
         batch.more = true;
@@ -123,6 +185,18 @@ Socket::Step Socket::prepare(Batch& batch)
     return Step::send;
 }
 
+void Socket::count_bytes(u32 bytes)
+{
+    tx_bytes.add(bytes);
+    psock_->tx_bytes.add(bytes);
+}
+
+void Socket::count_message()
+{
+    tx_msgs.add(1);
+    psock_->tx_msgs.add(1);
+}
+
 // TCP took so many more bytes.
 Socket::Left Socket::account(u32 bytes)
 {
@@ -132,8 +206,7 @@ Socket::Left Socket::account(u32 bytes)
     {
         Guard guard(send_lock_);
         queued_bytes_ -= bytes;
-        tx_bytes.add(bytes);
-        psock_->tx_bytes.add(bytes);
+        count_bytes(bytes);
         while (bytes) {
             Outgoing* m = queue_.front();
             u32 part = min(bytes, m->left());
@@ -144,8 +217,7 @@ Socket::Left Socket::account(u32 bytes)
             done.push_back(queue_.pop_front());
             queued_--;
             ready_--;
-            tx_msgs.add(1);
-            psock_->tx_msgs.add(1);
+            count_message();
         }
         room = look_for_room();
         left.any = ready_ != 0;
@@ -253,6 +325,11 @@ bool Socket::send_batch(Batch& batch)
     }
     Left left = account(static_cast<u32>(taken));
     if (taken < batch.bytes) {
+        // Between messages it goes to whoever wants to have it to himself: that is not to wait for room.
+        if (!left.cut && !mux->reservations.usable(psock)) {
+            let_go();
+            return true;
+        }
         // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
         if (psock.expects_room() && taken == 0)
             return false;

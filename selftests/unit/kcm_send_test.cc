@@ -61,6 +61,33 @@ TEST_F(KcmSend, message__is_sent_as_it_is)
     EXPECT_FALSE(peer_has_unread(ends));
 }
 
+TEST_F(KcmSend, few_bytes__need_no_new_memory_after_the_first_time)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    auto allocations = [&](std::size_t size) {
+        std::uint64_t before = a.faults().count;
+        EXPECT_EQ(send(socket, text(size)), static_cast<long>(size));
+        EXPECT_EQ(peer_reads(ends, size), text(size));
+        return a.faults().count - before;
+    };
+    auto first = allocations(500), again = allocations(500);
+    EXPECT_LT(again, first);
+    EXPECT_EQ(allocations(1), again);
+    EXPECT_EQ(allocations(501), first); // does not fit
+    EXPECT_EQ(allocations(500), again);
+}
+
+TEST_F(KcmSend, message__that_tcp_takes_a_part_of_stays_before_later_ones)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    std::vector<std::string> messages{framed(text(30'000)), framed("second"), framed(text(500, 3))};
+    for (const std::string &message : messages)
+        EXPECT_EQ(send(socket, message, kNow), static_cast<long>(message.size()));
+    EXPECT_EQ(peer_reads_messages(ends, 3), messages);
+}
+
 TEST_F(KcmSend, datagram__goes_on_with_more)
 {
     KcmSocket &socket = new_socket();
