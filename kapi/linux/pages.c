@@ -30,7 +30,7 @@
 
 struct kapi_pages {
 	size_t length;
-	unsigned int count;
+	unsigned int count, capacity; /* pieces */
 	bool pinned;
 	struct mmpin account; /* of pinned pages, against the memlock limit */
 	struct bio_vec pieces[];
@@ -43,6 +43,7 @@ static struct kapi_pages *pages_create(unsigned int pieces)
 	if (pages) {
 		pages->length = 0;
 		pages->count = 0;
+		pages->capacity = pieces;
 		pages->pinned = false;
 		pages->account.user = NULL;
 		pages->account.num_pg = 0;
@@ -153,28 +154,39 @@ static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t le
 	return piece->bv_len;
 }
 
-int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result)
+int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size length)
 {
 	struct iov_iter *from = &kapi_msg_to_msghdr(msg)->msg_iter;
-	struct kapi_pages *pages;
 	size_t left = length;
 
 	might_sleep();
-	/* Each piece has a whole page at least, but for what is left at the end, which may lie in two. */
-	pages = pages_create(DIV_ROUND_UP(length, PAGE_SIZE) + 1);
-	if (!pages)
-		return -ENOMEM;
+	if (WARN_ON_ONCE(pages->count || length > kapi_pages_capacity(pages)))
+		return -EMSGSIZE;
 	while (left) {
 		int copied = copy_piece(pages, from, left);
 
-		if (copied < 0) {
-			kapi_pages_free(pages);
+		if (copied < 0)
 			return copied;
-		}
 		left -= copied;
 	}
-	*result = pages;
 	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_refill);
+
+int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result)
+{
+	/* Each piece has a whole page at least, but for what is left at the end, which may lie in two. */
+	struct kapi_pages *pages = pages_create(DIV_ROUND_UP(length, PAGE_SIZE) + 1);
+	int error;
+
+	if (!pages)
+		return -ENOMEM;
+	error = kapi_pages_refill(pages, msg, length);
+	if (error)
+		kapi_pages_free(pages);
+	else
+		*result = pages;
+	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_pages_from_msg);
 
@@ -239,14 +251,28 @@ int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages
 }
 EXPORT_SYMBOL_GPL(kapi_pages_pin_msg);
 
-void kapi_pages_free(struct kapi_pages *pages)
+void kapi_pages_clear(struct kapi_pages *pages)
 {
 	unsigned int i;
 
-	if (!pages)
-		return;
 	for (i = 0; i < pages->count; i++)
 		put_page(pages->pieces[i].bv_page);
+	pages->count = 0;
+	pages->length = 0;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_clear);
+
+kapi_size kapi_pages_capacity(const struct kapi_pages *pages)
+{
+	return (size_t)(pages->capacity - 1) << PAGE_SHIFT;
+}
+EXPORT_SYMBOL_GPL(kapi_pages_capacity);
+
+void kapi_pages_free(struct kapi_pages *pages)
+{
+	if (!pages)
+		return;
+	kapi_pages_clear(pages);
 	if (pages->pinned)
 		mm_unaccount_pinned_pages(&pages->account);
 	kvfree(pages);

@@ -13,7 +13,7 @@
 
 struct kapi_pages {
     sim::Node *node;
-    kapi_size length = 0;
+    kapi_size length = 0, capacity = 0;
     bool pinned = false;
     std::vector<sim::Page *> pages; // each full but the last
 };
@@ -90,12 +90,13 @@ template <class Use> void walk(const kapi_pages &pages, kapi_size offset, Use us
 
 using namespace sim;
 
-int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result) noexcept
+int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size length) noexcept
 {
-    enter_task("kapi_pages_from_msg");
-    if (fault("kapi_pages_from_msg"))
+    enter_task("kapi_pages_refill");
+    if (!pages->pages.empty() || length > pages->capacity)
+        broken("pages are filled again that are not empty, or with more than fits");
+    if (fault("kapi_pages_refill"))
         return -KAPI_ENOMEM;
-    kapi_pages *pages = make_pages(false);
     while (pages->length < length) {
         // The kernel gives larger pieces when it has them.
         std::size_t size = std::min<std::size_t>(length - pages->length, kPage << world().host_random().below(4));
@@ -104,13 +105,41 @@ int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_page
         page->size = size;
         pages->pages.push_back(page);
         pages->length += size;
-        if (int err = kapi_msg_copy_in(msg, page->data(), size)) {
-            kapi_pages_free(pages);
+        if (int err = kapi_msg_copy_in(msg, page->data(), size))
             return err;
-        }
     }
-    *result = pages;
     return 0;
+}
+
+void kapi_pages_clear(struct kapi_pages *pages) noexcept
+{
+    enter_any("kapi_pages_clear");
+    if (pages->pinned)
+        broken("pinned pages are to be used again");
+    for (Page *page : pages->pages)
+        PageRef::put(page);
+    pages->pages.clear();
+    pages->length = 0;
+}
+
+kapi_size kapi_pages_capacity(const struct kapi_pages *pages) noexcept
+{
+    return pages->capacity;
+}
+
+int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result) noexcept
+{
+    enter_task("kapi_pages_from_msg");
+    if (fault("kapi_pages_from_msg"))
+        return -KAPI_ENOMEM;
+    kapi_pages *pages = make_pages(false);
+    pages->capacity = (length + kPage - 1) / kPage * kPage;
+    int err = kapi_pages_refill(pages, msg, length);
+    if (err)
+        kapi_pages_free(pages);
+    else
+        *result = pages;
+    return err;
 }
 
 int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **result) noexcept

@@ -6,36 +6,46 @@
 
 namespace kcm {
 
-// With room for so many bytes behind it, or 0: they go into pages.
-Result<Ref<Outgoing>> Outgoing::create_with(u32 capacity, kapi_msg* msg, u32 size, Ref<Psock> wanted)
+Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wanted)
 {
-    auto* made = make_with_tail<Outgoing>(Alloc::sleep, capacity, size, capacity, std::move(wanted));
+    if (size > inline_max)
+        return create_in_pages(msg, size, std::move(wanted));
+    auto* made = make_with_tail<Outgoing>(Alloc::sleep, size, size, std::move(wanted));
     if (!made)
         return fail(KAPI_ENOMEM);
     auto message = Ref<Outgoing>::adopt(made);
-    if (capacity) {
-        TRY(check(kapi_msg_copy_in(msg, message->inline_bytes(), size)));
-    } else {
-        kapi_pages* pages;
-        TRY(check(kapi_pages_from_msg(msg, size, &pages)));
-        message->pages_.reset(pages);
-    }
+    TRY(check(kapi_msg_copy_in(msg, message->inline_bytes(), size)));
     return message;
 }
 
-Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wanted)
+Result<Ref<Outgoing>> Outgoing::create_in_pages(kapi_msg* msg, u32 size, Ref<Psock> wanted)
 {
-    return create_with(size <= inline_max ? size : 0, msg, size, std::move(wanted));
+    auto* made = make<Outgoing>(Alloc::sleep, size, std::move(wanted));
+    if (!made)
+        return fail(KAPI_ENOMEM);
+    auto message = Ref<Outgoing>::adopt(made);
+    kapi_pages* pages;
+    TRY(check(kapi_pages_from_msg(msg, size, &pages)));
+    message->pages_.reset(pages);
+    return message;
 }
 
 Result<Ref<Outgoing>> Outgoing::create_in(Ref<Outgoing> used, kapi_msg* msg, u32 size)
 {
-    if (!used || size > used->capacity_)
-        return create_with(size <= inline_reused_max ? size : 0, msg, size, nullptr);
+    if (!used || size > kapi_pages_capacity(used->pages_.get()))
+        return create_in_pages(msg, size, nullptr);
+    TRY(check(kapi_pages_refill(used->pages_.get(), msg, size)));
     used->own_length_ = used->length_ = size;
     used->sent = 0;
-    TRY(check(kapi_msg_copy_in(msg, used->inline_bytes(), size)));
     return used;
+}
+
+bool Outgoing::retire()
+{
+    if (!pages_ || next_ || kapi_pages_capacity(pages_.get()) > kept_max)
+        return false;
+    kapi_pages_clear(pages_.get());
+    return true;
 }
 
 // Loops instead of recursing: a message may have many parts.
@@ -67,10 +77,6 @@ unsigned Outgoing::fill_own(u32 skip, kapi_segment* segments, unsigned count) co
 
 Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
 {
-    if (!pages_ && !next_) [[likely]] {
-        segments[0] = {inline_bytes() + sent, nullptr, 0, left()};
-        return {1, left()};
-    }
     Filled filled{0, 0};
     u32 skip = sent;
     for (const Outgoing* part = this; part && filled.segments < count; part = part->next_.get()) {

@@ -16,11 +16,11 @@ public:
     // With the next size bytes of msg, and the connection it has to take (null: any). Sleeps. ENOMEM, EFAULT.
     static Result<Ref<Outgoing>> create(kapi_msg* msg, u32 size, Ref<Psock> wanted);
     static void destroy(Outgoing* message);
-    // As create() for any connection, in a message that nobody uses any more when the bytes fit there. With memory that is
-    // there already, two copies of up to 1 KiB cost less than a page's references.
+    // As create() for any connection and always in pages: by reference they cost less than TCP's copy when the message goes
+    // at once. In a message that nobody uses any more, when it has the room.
     static Result<Ref<Outgoing>> create_in(Ref<Outgoing> used, kapi_msg* msg, u32 size);
-    // Is it of use to create_in(), for whoever has the only reference?
-    bool is_reusable() const { return capacity_ && !next_; }
+    // Is it of use to create_in()? Then its bytes are given back. For whoever has the only reference.
+    bool retire();
 
     // The message goes on with what part has.
     void append(Ref<Outgoing> part);
@@ -36,20 +36,16 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    static constexpr u32 inline_max = 256, inline_reused_max = 1024;
-    static Result<Ref<Outgoing>> create_with(u32 capacity, kapi_msg* msg, u32 size, Ref<Psock> wanted);
-    Outgoing(u32 size, u32 capacity, Ref<Psock> to)
-        : wanted(std::move(to)), capacity_(capacity), own_length_(size), length_(size)
-    {
-    }
+    static Result<Ref<Outgoing>> create_in_pages(kapi_msg* msg, u32 size, Ref<Psock> wanted);
+    static constexpr u32 inline_max = 256, kept_max = 64 * 1024;
+    Outgoing(u32 size, Ref<Psock> to) : wanted(std::move(to)), own_length_(size), length_(size) {}
     ~Outgoing() = default;
     u8* inline_bytes() const { return reinterpret_cast<u8*>(const_cast<Outgoing*>(this) + 1); }
     unsigned fill_own(u32 skip, kapi_segment* segments, unsigned count) const;
 
-    Pages pages_;        // null: the bytes stand behind us
-    const u32 capacity_; // for bytes behind us
-    u32 own_length_;     // of this part
-    u32 length_;         // with all parts
+    Pages pages_;    // null: the bytes stand behind us
+    u32 own_length_; // of this part
+    u32 length_;     // with all parts
     Ref<Outgoing> next_; // part
     Outgoing* last_ = this;
 };

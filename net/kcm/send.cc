@@ -141,7 +141,7 @@ void Socket::go()
     transmit();
 }
 
-// Whoever sends few bytes at a time does it again and again: their memory is used again.
+// Whoever sends a message sends the next one soon: the memory of its bookkeeping is used again.
 Result<Ref<Outgoing>> Socket::create_alone(const kcm_send& send)
 {
     auto used = Ref<Outgoing>::adopt(spare_.exchange(nullptr));
@@ -151,7 +151,7 @@ Result<Ref<Outgoing>> Socket::create_alone(const kcm_send& send)
 void Socket::keep(Ref<Outgoing> used)
 {
     Outgoing* none = nullptr;
-    if (used->is_reusable() && spare_.compare_exchange(none, used.get()))
+    if (used->retire() && spare_.compare_exchange(none, used.get()))
         static_cast<void>(used.leak());
 }
 

@@ -337,6 +337,18 @@ bool pages(Bench&)
     CHECK(sum_of_segments(pages, 0) == large && sum_of_segments(pages, 40'000) == large - 40'000);
     CHECK(sum_of_segments(pages, large) == 0);
     CHECK(read_back(pages, bytes) == 0);
+    // Again, in the same list.
+    CHECK(kapi_pages_capacity(pages) >= large);
+    kapi_pages_clear(pages);
+    CHECK(kapi_pages_length(pages) == 0 && sum_of_segments(pages, 0) == 0);
+    CHECK(kapi_test_with_msg(bytes, large, 0, [](kapi_msg* msg, void* list) {
+        return kapi_pages_refill(static_cast<kapi_pages*>(list), msg, large);
+    }, pages) == 0);
+    CHECK(read_back(pages, bytes) == 0);
+    kapi_pages_clear(pages);
+    CHECK(kapi_test_with_msg(bytes, 100, 0, [](kapi_msg* msg, void* list) {
+        return kapi_pages_refill(static_cast<kapi_pages*>(list), msg, large);
+    }, pages) == -KAPI_EFAULT);
     kapi_pages_free(pages);
     kapi_pages_free(nullptr);
 

@@ -30,6 +30,13 @@ unload() {
 	done
 }
 
+who_holds() {
+	grep -E "^(Slab|SUnreclaim|Percpu|KernelStack|VmallocUsed|Shmem)" /proc/meminfo
+	cat /proc/net/sockstat /proc/net/sockstat6
+	cat /proc/net/tcp /proc/net/tcp6 | head -30
+	awk 'NR > 2 { print $3 * $4 / 1024, "KiB", $1 }' /proc/slabinfo | sort -rn | head -12
+}
+
 all_gone() { # held-before module...
 	before=$1
 	shift
@@ -40,5 +47,8 @@ all_gone() { # held-before module...
 		sleep 1
 	done
 	echo "memory: $before KiB before, $after KiB after"
-	[ $((after - before)) -le $LIMIT_KIB ] || { echo "too much of it is still held" >&2; return 1; }
+	[ $((after - before)) -gt $LIMIT_KIB ] || return 0
+	echo "too much of it is still held" >&2
+	who_holds
+	return 1
 }
