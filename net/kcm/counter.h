@@ -9,6 +9,7 @@ namespace kcm {
 class Counter {
 public:
     void add(hw::u64 n) { value_.store_relaxed(value_.load_relaxed() + n); }
+    void sub(hw::u64 n) { value_.store_relaxed(value_.load_relaxed() - n); }
     operator hw::u64() const { return value_.load_relaxed(); }
 
 private:

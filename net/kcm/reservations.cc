@@ -6,6 +6,17 @@
 
 namespace kcm {
 
+// Of whom a connection was reclaimed. Ends without the lock.
+struct Reservations::Reclaimed {
+    Ref<Socket> owner;
+    bool asked = false; // to transmit, meanwhile
+    ~Reclaimed()
+    {
+        if (asked)
+            owner->transmit_later();
+    }
+};
+
 void Reservations::own(Socket& socket, Psock& psock)
 {
     psock.lane.owner = Ref<Socket>::share(socket);
@@ -41,6 +52,39 @@ void Reservations::make_available(Psock& psock, Ref<Socket>& kick)
         return;
     }
     available_.push_back(Ref<Psock>::share(psock));
+    available_count_.fetch_add(1);
+}
+
+Ref<Psock> Reservations::take_available(Psock& psock)
+{
+    available_count_.fetch_sub(1);
+    return available_.remove(psock);
+}
+
+// Takes psock from a socket that keeps it. Null: it does not, or sends at the moment, and looks afterwards who waits.
+Ref<Psock> Reservations::reclaim(Psock& psock, Reclaimed& from)
+{
+    if (!psock.lane.kept)
+        return nullptr;
+    Ref<Psock> kept = psock.lane.owner->take_kept(from.asked);
+    if (!kept)
+        return nullptr;
+    HW_ASSERT(kept.get() == &psock);
+    psock.lane.kept = false;
+    from.owner = std::move(psock.lane.owner);
+    return kept_.remove(psock);
+}
+
+// As reclaim(), of wanted, or of whom it can be when that is null.
+Ref<Psock> Reservations::reclaim_any(Psock* wanted, Reclaimed& from)
+{
+    for (Psock* p = kept_.front(); p; p = kept_.next(*p)) {
+        if (!p->lane.up || (wanted && wanted != p))
+            continue;
+        if (Ref<Psock> reclaimed = reclaim(*p, from))
+            return reclaimed;
+    }
+    return nullptr;
 }
 
 void Reservations::add(Psock& psock)
@@ -67,21 +111,24 @@ Ref<Socket> Reservations::next_disappointed(Psock& psock)
 }
 
 // Nobody gets psock now. Its place on the list.
-Ref<Psock> Reservations::withdraw(Psock& psock)
+Ref<Psock> Reservations::withdraw(Psock& psock, Reclaimed& from)
 {
     psock.lane.up = false;
+    if (psock.lane.kept)
+        return reclaim(psock, from);
     if (!static_cast<ListNode<Available>&>(psock).linked())
         return nullptr;
-    return available_.remove(psock);
+    return take_available(psock);
 }
 
 void Reservations::hold_back(Psock& psock)
 {
+    Reclaimed from;
     Ref<Psock> dropped;
     Ref<Socket> kick;
     {
         Guard guard(lock_);
-        dropped = withdraw(psock);
+        dropped = withdraw(psock, from);
         psock.lane.held_back = true;
         kick = psock.lane.owner;
     }
@@ -91,11 +138,12 @@ void Reservations::hold_back(Psock& psock)
 
 void Reservations::remove(Psock& psock)
 {
+    Reclaimed from;
     Ref<Psock> dropped;
     Ref<Socket> kick;
     {
         Guard guard(lock_);
-        dropped = withdraw(psock);
+        dropped = withdraw(psock, from);
         psock.lane.held_back = false;
         kick = psock.lane.owner;
     }
@@ -109,6 +157,7 @@ void Reservations::remove(Psock& psock)
 
 Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
 {
+    Reclaimed from;
     Ref<Socket> waited;
     Ref<Psock> before;
     Guard guard(lock_);
@@ -119,7 +168,7 @@ Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
     Psock* free = wanted ? wanted : available_.front();
     if (free && free->lane.up && !free->lane.owner) {
         waited = stop_waiting(socket); // for another one
-        Ref<Psock> taken = available_.remove(*free);
+        Ref<Psock> taken = take_available(*free);
         own(socket, *taken);
         return taken;
     }
@@ -129,28 +178,63 @@ Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
         waiting_.push_back(Ref<Socket>::share(socket));
     }
     before = std::exchange(socket.turn.wanted, wanted ? Ref<Psock>::share(*wanted) : Ref<Psock>());
-    return Ref<Psock>();
+    // Only now: who sends on what it keeps sees afterwards that somebody waits, or has been seen to have ended.
+    Ref<Psock> reclaimed = reclaim_any(wanted, from);
+    if (reclaimed) {
+        waited = stop_waiting(socket);
+        socket.turn.wanted = nullptr;
+        own(socket, *reclaimed);
+    }
+    return reclaimed;
 }
 
 Ref<Psock> Reservations::take_if_free(Socket& socket)
 {
+    Reclaimed from;
     Guard guard(lock_);
-    Psock* free = available_.front();
-    if (!free || socket.turn.waiting || socket.turn.granted)
+    if (socket.turn.waiting || socket.turn.granted)
         return nullptr;
-    Ref<Psock> taken = available_.remove(*free);
-    own(socket, *taken);
+    Psock* free = available_.front();
+    Ref<Psock> taken = free ? take_available(*free) : reclaim_any(nullptr, from);
+    if (taken)
+        own(socket, *taken);
     return taken;
+}
+
+bool Reservations::keep(Psock& psock)
+{
+    Guard guard(lock_);
+    if (!psock.lane.up || !waiting_.empty() || !available_.empty())
+        return false;
+    psock.lane.kept = true;
+    psock.lane.owner->turn.sends_on = -1;
+    psock.unreserved.add(1);
+    kept_.push_back(Ref<Psock>::share(psock));
+    return true;
+}
+
+void Reservations::resume(Psock& psock)
+{
+    Ref<Psock> listed;
+    Guard guard(lock_);
+    psock.lane.kept = false;
+    psock.lane.owner->turn.sends_on = static_cast<int>(psock.index);
+    psock.reserved.add(1);
+    listed = kept_.remove(psock);
 }
 
 void Reservations::give_back(Psock& psock)
 {
     Ref<Socket> owner, kick;
+    Ref<Psock> listed;
     {
         Guard guard(lock_);
         owner = std::move(psock.lane.owner);
         owner->turn.sends_on = -1;
-        psock.unreserved.add(1);
+        if (std::exchange(psock.lane.kept, false))
+            listed = kept_.remove(psock);
+        else
+            psock.unreserved.add(1);
         make_available(psock, kick);
     }
     psock.lane.given_back.wake();
@@ -180,13 +264,19 @@ bool Reservations::usable(Psock& psock)
 
 Result<> Reservations::wait_idle(Psock& psock, u64 deadline_ns)
 {
-    return psock.lane.given_back.wait_until(deadline_ns, [&] { return !owner(psock); });
+    return psock.lane.given_back.wait_until(deadline_ns, [&] { return !is_owned(psock); });
+}
+
+bool Reservations::is_owned(Psock& psock)
+{
+    Guard guard(lock_);
+    return static_cast<bool>(psock.lane.owner);
 }
 
 Ref<Socket> Reservations::owner(Psock& psock)
 {
     Guard guard(lock_);
-    return psock.lane.owner;
+    return psock.lane.kept ? Ref<Socket>() : psock.lane.owner;
 }
 
 Reservations::Look Reservations::look(Socket& socket)

@@ -14,7 +14,7 @@ using namespace hw;
 class Psock;
 class Socket;
 
-struct Available;   // list tag: connections that nobody sends on
+struct Available;   // list tag: connections that nobody sends on, or that are kept
 struct WantsToSend; // list tag: sockets that wait for one
 struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
 
@@ -23,6 +23,7 @@ struct Lane {
     Ref<Socket> owner;
     bool up = false;        // may be given to somebody
     bool held_back = false; // not now, but maybe again
+    bool kept = false;      // owner sends on it only what goes at once, and is asked before others get it
     WaitQueue given_back;
 };
 
@@ -49,6 +50,13 @@ public:
     Ref<Psock> take_if_free(Socket& socket);
     // The socket is done with psock, at the border of a message.
     void give_back(Psock& psock);
+    // As give_back(), but its owner may go on with the next message without asking, as long as it would get this one: nobody
+    // waits and no other connection is free. False: give it back. Of the transmitter.
+    bool keep(Psock& psock);
+    // Should a connection that is kept be given back?
+    bool wants_back() const { return waiting_count_.load() != 0 || available_count_.load_relaxed() != 0; }
+    // The owner needs what it keeps for longer, and nobody asks until give_back(). Of the transmitter.
+    void resume(Psock& psock);
     // The socket wants nothing any more.
     void forget(Socket& socket);
     // Does somebody else wait for what psock's owner has?
@@ -56,6 +64,7 @@ public:
     bool usable(Psock& psock);
     // Waits until nobody sends on psock, which was removed. ETIMEDOUT, EINTR.
     Result<> wait_idle(Psock& psock, u64 deadline_ns);
+    // Null also when it only keeps psock.
     Ref<Socket> owner(Psock& psock);
     struct Look { bool waits; int sends_on; };
     Look look(Socket& socket);
@@ -64,13 +73,19 @@ private:
     void make_available(Psock& psock, Ref<Socket>& kick) HW_REQUIRES(lock_);
     void own(Socket& socket, Psock& psock) HW_REQUIRES(lock_);
     Ref<Socket> stop_waiting(Socket& socket) HW_REQUIRES(lock_);
-    Ref<Psock> withdraw(Psock& psock) HW_REQUIRES(lock_);
+    struct Reclaimed;
+    Ref<Psock> reclaim(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
+    Ref<Psock> reclaim_any(Psock* wanted, Reclaimed& from) HW_REQUIRES(lock_);
+    Ref<Psock> take_available(Psock& psock) HW_REQUIRES(lock_);
+    Ref<Psock> withdraw(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Socket> next_disappointed(Psock& psock) HW_REQUIRES(lock_);
+    bool is_owned(Psock& psock);
 
     Spin<ReservationsLock> lock_;
     RefList<Psock, Available> available_ HW_GUARDED_BY(lock_);
+    RefList<Psock, Available> kept_ HW_GUARDED_BY(lock_);
     RefList<Socket, WantsToSend> waiting_ HW_GUARDED_BY(lock_);
-    Atomic<u32> waiting_count_{0};
+    Atomic<u32> waiting_count_{0}, available_count_{0};
 };
 
 } // namespace kcm

@@ -99,7 +99,7 @@ Result<bool> Socket::add(Ref<Outgoing>& part, bool ends, bool goes)
         return fail(KAPI_EMSGSIZE);
     if (!building_ && !has_room())
         return false;
-    queued_bytes_ += part->length();
+    queued_bytes_.add(part->length());
     if (building_)
         building_->append(std::move(part));
     else

@@ -49,7 +49,7 @@ void Socket::release()
         closed_ = true;
         unfinished = std::move(building_);
         if (unfinished)
-            queued_bytes_ -= unfinished->length();
+            queued_bytes_.sub(unfinished->length());
         ready_ = queued_;
         empty = queue_.empty();
     }

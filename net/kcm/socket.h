@@ -37,6 +37,9 @@ public:
     void send_limit_changed(); // SO_SNDBUF is another. Any context.
     // transmit.cc. In work of its own; any context.
     void transmit_later();
+    // The connection that the socket only keeps. Null: it is transmitting. asked: then transmit_later() is to follow. Under
+    // the reservations' lock.
+    Ref<Psock> take_kept(bool& asked);
 
     // receive.cc
     Result<u32> receive(kcm_receive& receive);
@@ -81,7 +84,9 @@ private:
     void go();
     // transmit.cc
     void transmit();
+    bool leave();
     bool send_at_once(Ref<Outgoing>& message);
+    void done_at_once();
     bool send_whole(Outgoing& message);
     void put_first(Ref<Outgoing> message);
     void count_bytes(u32 bytes);
@@ -113,13 +118,14 @@ private:
     RefList<Outgoing, ToSend> queue_ HW_GUARDED_BY(send_lock_); // whole messages
     u32 queued_ HW_GUARDED_BY(send_lock_) = 0;     // messages on it
     u32 ready_ HW_GUARDED_BY(send_lock_) = 0;      // of which so many, from the first, may go: the others are a batch
-    u64 queued_bytes_ HW_GUARDED_BY(send_lock_) = 0; // that TCP does not have, with those of building_
+    Counter queued_bytes_; // that TCP does not have, with those of building_; under the lock
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
     bool room_wanted_ HW_GUARDED_BY(send_lock_) = false; // somebody was told that there is none
 
-    Atomic<Outgoing*> spare_{nullptr}; // a reference, for the next message of few bytes
-    Ref<Psock> psock_; // of the transmitter: it sends on it
+    Atomic<Outgoing*> spare_{nullptr}; // a reference, for the next message
+    Ref<Psock> psock_;   // of the transmitter: it sends on it
+    bool keeps_ = false; // of the transmitter: it only keeps it, for the next message
     Atomic<u32> transmitters_{0}; // who asked for transmission since somebody began; not 0: somebody does it
     Atomic<u32> given_up_{0};     // closed, and it takes too long: what is not sent yet is not going to be
     Atomic<u32> finished_{0};

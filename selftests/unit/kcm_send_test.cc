@@ -61,7 +61,7 @@ TEST_F(KcmSend, message__is_sent_as_it_is)
     EXPECT_FALSE(peer_has_unread(ends));
 }
 
-TEST_F(KcmSend, few_bytes__need_no_new_memory_after_the_first_time)
+TEST_F(KcmSend, message_alone__needs_no_new_memory_after_the_first_time)
 {
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
@@ -74,8 +74,9 @@ TEST_F(KcmSend, few_bytes__need_no_new_memory_after_the_first_time)
     auto first = allocations(500), again = allocations(500);
     EXPECT_LT(again, first);
     EXPECT_EQ(allocations(1), again);
-    EXPECT_EQ(allocations(501), first); // does not fit
-    EXPECT_EQ(allocations(500), again);
+    EXPECT_EQ(allocations(4096), again);
+    EXPECT_EQ(allocations(4097), first); // needs another page
+    EXPECT_EQ(allocations(5000), again);
 }
 
 TEST_F(KcmSend, message__that_tcp_takes_a_part_of_stays_before_later_ones)

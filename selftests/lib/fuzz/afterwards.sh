@@ -31,10 +31,10 @@ unload() {
 }
 
 who_holds() {
-	grep -E "^(Slab|SUnreclaim|Percpu|KernelStack|VmallocUsed|Shmem)" /proc/meminfo
-	cat /proc/net/sockstat /proc/net/sockstat6
-	cat /proc/net/tcp /proc/net/tcp6 | head -30
-	awk 'NR > 2 { print $3 * $4 / 1024, "KiB", $1 }' /proc/slabinfo | sort -rn | head -12
+	grep -E "^(SUnreclaim|Percpu|KernelStack|VmallocUsed):" /proc/meminfo
+	grep -h "^TCP" /proc/net/sockstat /proc/net/sockstat6
+	awk '$1 == "count:" { sum += $2 } END { print sum * 4, "KiB on lists of processors" }' /proc/zoneinfo
+	awk 'NR > 2 { print $3 * $4 / 1024, "KiB", $1 }' /proc/slabinfo | sort -rn | head -8
 }
 
 all_gone() { # held-before module...
