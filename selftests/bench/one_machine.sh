@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 cpus=1 clock=counted time=600
-# files: build/selftests/bench/bench
+# files: build/selftests/bench/bench selftests/bench/quiet.sh
 #
 # Two namespaces of one machine with one processor, joined by a virtual link: all that both ends run is in one clock.
 # Run by scripts/bench, which makes that clock count instructions.
@@ -16,6 +16,7 @@ ip -n right addr add 10.66.0.2/24 dev east
 ip -n left link set west up
 ip -n right link set east up
 load_rds
+. quiet.sh
 
 for round in 1 2 3; do
 	for protocol in tcp rds; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 cpus=1 clock=counted time=600
-# files: build/selftests/bench/bench
+# files: build/selftests/bench/bench selftests/bench/quiet.sh
 #
 # One round of TCP and two of RDS in one machine, for the profile: the first round of RDS is not looked at. The marks in
 # the benchmark program tell QEMU's plugin when to count; what the addresses mean is put out at the end.
@@ -14,6 +14,7 @@ ip -n right addr add 10.66.0.2/24 dev east
 ip -n left link set west up
 ip -n right link set east up
 load_rds
+. quiet.sh
 
 for round in tcp-1 rds-2 rds-3; do
 	port=$((5000 + ${round#*-}))

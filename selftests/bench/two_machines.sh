@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 cpus=1 time=600
-# files: build/selftests/bench/bench
+# files: build/selftests/bench/bench selftests/bench/quiet.sh
 #
 # Client on a, server on b, a direct link between them: throughput and latency by the wall clock. Run by scripts/bench.
 
 load_rds
+. quiet.sh
 for round in 1 2 3; do
 	for protocol in tcp rds; do
 		port=$((5000 + round))

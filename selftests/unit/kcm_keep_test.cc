@@ -63,24 +63,6 @@ TEST_P(KcmKeep, another_socket__gets_it)
     EXPECT_EQ(totals().reserved, totals().unreserved);
 }
 
-TEST_P(KcmKeep, sockets_that_send_at_the_same_time__lose_nothing)
-{
-    KcmSocket &socket = new_socket(), &other = new_socket();
-    Ends ends = open_and_send(socket);
-    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
-    std::vector<sim::TaskRef> writers;
-    for (KcmSocket *each : {&socket, &other})
-        writers.push_back(world.spawn(a, "writer", [&, each] {
-            for (unsigned i = 0; i < 50; i++)
-                EXPECT_EQ(each->send(each == &socket ? "s" : "o", 1), 1);
-        }));
-    std::string got = peer_reads(ends, 100);
-    EXPECT_EQ(std::count(got.begin(), got.end(), 's'), 50);
-    EXPECT_EQ(std::count(got.begin(), got.end(), 'o'), 50);
-    for (auto &writer : writers)
-        EXPECT_TRUE(writer->is_done());
-}
-
 TEST_P(KcmKeep, begun_message__lets_others_have_it)
 {
     // A program that never ends its message holds nobody up.
@@ -163,5 +145,40 @@ TEST_P(KcmKeep, connection_that_ends__is_kept_by_nobody)
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, KcmKeep, testing::Range<std::uint64_t>(1, 9));
+
+/** Of threads that meet by chance alone. */
+class KcmKeepAtOnce : public KcmKeep {};
+
+TEST_P(KcmKeepAtOnce, threads_of_one_socket__stay_behind_what_tcp_has_no_room_for)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+    });
+    constexpr unsigned kThreads = 3, kRounds = 40;
+    std::string message = framed(text(3000));
+    for (unsigned round = 0; round < kRounds; round++) {
+        for (unsigned thread = 0; thread < kThreads; thread++)
+            world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send(message.data(), message.size()), 3004); });
+        for (unsigned thread = 0; thread < kThreads; thread++)
+            ASSERT_EQ(peer_reads(ends, message.size()), message) << round;
+    }
+}
+
+TEST_P(KcmKeepAtOnce, sockets__get_it_from_each_other)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_and_send(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    for (unsigned round = 0; round < 40; round++) {
+        for (KcmSocket *each : {&socket, &other})
+            world.spawn(a, "writer", [each] { EXPECT_EQ(each->send("x", 1), 1); });
+        ASSERT_EQ(peer_reads(ends, 2), "xx") << round;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, KcmKeepAtOnce, testing::Range<std::uint64_t>(1, 121));
 
 } // namespace

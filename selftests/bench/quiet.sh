@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# A kernel that has just booted goes on testing its ciphers, which other programs' figures would bear.
+#
+#       . quiet.sh		waits until the processors have nothing to do by themselves
+
+ticks() { # busy and all, since the boot
+	awk '$1 == "cpu" { for (i = 2; i <= 9; i++) all += $i; print all - $5 - $6, all }' /proc/stat
+}
+
+set -- $(ticks)
+for try in $(seq 60); do
+	sleep 1
+	set -- $(ticks) "$1" "$2"
+	[ $((($1 - $3) * 10)) -gt $(($2 - $4)) ] || break
+done
