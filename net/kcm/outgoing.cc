@@ -6,21 +6,9 @@
 
 namespace kcm {
 
-Result<Ref<Outgoing>> Outgoing::create(kapi_msg* msg, u32 size, Ref<Psock> wanted)
+Result<Ref<Outgoing>> Outgoing::create_new(kapi_msg* msg, u32 size)
 {
-    if (size > inline_max)
-        return create_in_pages(msg, size, std::move(wanted));
-    auto* made = make_with_tail<Outgoing>(Alloc::sleep, size, size, std::move(wanted));
-    if (!made)
-        return fail(KAPI_ENOMEM);
-    auto message = Ref<Outgoing>::adopt(made);
-    TRY(check(kapi_msg_copy_in(msg, message->inline_bytes(), size)));
-    return message;
-}
-
-Result<Ref<Outgoing>> Outgoing::create_in_pages(kapi_msg* msg, u32 size, Ref<Psock> wanted)
-{
-    auto* made = make<Outgoing>(Alloc::sleep, size, std::move(wanted));
+    auto* made = make<Outgoing>(Alloc::sleep, size);
     if (!made)
         return fail(KAPI_ENOMEM);
     auto message = Ref<Outgoing>::adopt(made);
@@ -30,20 +18,29 @@ Result<Ref<Outgoing>> Outgoing::create_in_pages(kapi_msg* msg, u32 size, Ref<Pso
     return message;
 }
 
-Result<Ref<Outgoing>> Outgoing::create_in(Ref<Outgoing> used, kapi_msg* msg, u32 size)
+Result<Ref<Outgoing>> Outgoing::create(Ref<Outgoing> used, kapi_msg* msg, u32 size, Ref<Psock> wanted)
 {
     if (!used || size > kapi_pages_capacity(used->pages_.get()))
-        return create_in_pages(msg, size, nullptr);
-    TRY(check(kapi_pages_refill(used->pages_.get(), msg, size)));
-    used->own_length_ = used->length_ = size;
-    used->sent = 0;
+        used = TRY(create_new(msg, size));
+    else
+        TRY(check(kapi_pages_refill(used->pages_.get(), msg, size)));
+    used->begin_again(size, std::move(wanted));
     return used;
 }
 
+void Outgoing::begin_again(u32 size, Ref<Psock> to)
+{
+    wanted = std::move(to);
+    own_length_ = length_ = size;
+    sent = 0;
+}
+
+// Gives back what it has. False: it is not to be used again.
 bool Outgoing::retire()
 {
-    if (!pages_ || next_ || kapi_pages_capacity(pages_.get()) > kept_max)
+    if (next_ || kapi_pages_capacity(pages_.get()) > kept_max)
         return false;
+    wanted = nullptr;
     kapi_pages_clear(pages_.get());
     return true;
 }
@@ -62,17 +59,10 @@ void Outgoing::destroy(Outgoing* message)
 void Outgoing::append(Ref<Outgoing> part)
 {
     length_ += part->length_;
+    overhead_ += part->overhead_;
     Outgoing* added = part.get();
     last_->next_ = std::move(part);
     last_ = added;
-}
-
-unsigned Outgoing::fill_own(u32 skip, kapi_segment* segments, unsigned count) const
-{
-    if (pages_)
-        return kapi_pages_segments(pages_.get(), skip, segments, count);
-    segments[0] = {inline_bytes() + skip, nullptr, 0, own_length_ - skip};
-    return 1;
 }
 
 Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
@@ -84,13 +74,43 @@ Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
             skip -= part->own_length_;
             continue;
         }
-        unsigned got = part->fill_own(skip, segments + filled.segments, count - filled.segments);
+        unsigned got = kapi_pages_segments(part->pages_.get(), skip, segments + filled.segments, count - filled.segments);
         for (unsigned i = 0; i < got; i++)
             filled.bytes += segments[filled.segments + i].length;
         filled.segments += got;
         skip = 0;
     }
     return filled;
+}
+
+Ref<Outgoing> UsedMessages::take()
+{
+    Ref<Outgoing> first = take_all();
+    if (first && first->next_)
+        put(std::move(first->next_));
+    return first;
+}
+
+void UsedMessages::keep(Ref<Outgoing> used)
+{
+    if (!used->retire())
+        return;
+    Ref<Outgoing> others = take_all();
+    used->behind_ = others ? others->behind_ + 1 : 0;
+    if (used->behind_ == most) {
+        put(std::move(others));
+        return;
+    }
+    used->next_ = std::move(others);
+    put(std::move(used));
+}
+
+// Drops them when somebody else has put some there meanwhile.
+void UsedMessages::put(Ref<Outgoing> all)
+{
+    Outgoing* none = nullptr;
+    if (first_.compare_exchange(none, all.get()))
+        static_cast<void>(all.leak());
 }
 
 } // namespace kcm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // A message being sent, or built from several calls. Its bytes were copied from the user once, into pages that TCP gets
-// by reference; of few bytes TCP makes a copy of its own, which costs less than a page's references.
+// by reference.
 #pragma once
 
 #include "psock.h"
@@ -13,19 +13,17 @@ struct ToSend; // list tag: a socket's send queue
 
 class Outgoing : public RefCounted<Outgoing>, public ListNode<ToSend> {
 public:
-    // With the next size bytes of msg, and the connection it has to take (null: any). Sleeps. ENOMEM, EFAULT.
-    static Result<Ref<Outgoing>> create(kapi_msg* msg, u32 size, Ref<Psock> wanted);
+    // With the next size bytes of msg, and the connection it has to take (null: any). Made of used, which may be null, when
+    // that has the room. Sleeps. ENOMEM, EFAULT.
+    static Result<Ref<Outgoing>> create(Ref<Outgoing> used, kapi_msg* msg, u32 size, Ref<Psock> wanted);
     static void destroy(Outgoing* message);
-    // As create() for any connection and always in pages: by reference they cost less than TCP's copy when the message goes
-    // at once. In a message that nobody uses any more, when it has the room.
-    static Result<Ref<Outgoing>> create_in(Ref<Outgoing> used, kapi_msg* msg, u32 size);
-    // Is it of use to create_in()? Then its bytes are given back. For whoever has the only reference.
-    bool retire();
 
     // The message goes on with what part has.
     void append(Ref<Outgoing> part);
     u32 length() const { return length_; }
-    const Ref<Psock> wanted;
+    // What it takes of the send buffer beside its bytes: a program may send one at a time.
+    u32 overhead() const { return overhead_; }
+    Ref<Psock> wanted;
 
     // Of the transmitter: bytes that TCP has.
     u32 sent = 0;
@@ -36,18 +34,38 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    static Result<Ref<Outgoing>> create_in_pages(kapi_msg* msg, u32 size, Ref<Psock> wanted);
-    static constexpr u32 inline_max = 256, kept_max = 64 * 1024;
-    Outgoing(u32 size, Ref<Psock> to) : wanted(std::move(to)), own_length_(size), length_(size) {}
+    friend class UsedMessages;
+    static constexpr u32 overhead_of_part = 256, kept_max = 64 * 1024;
+    static Result<Ref<Outgoing>> create_new(kapi_msg* msg, u32 size);
+    explicit Outgoing(u32 size) : own_length_(size), length_(size) {}
     ~Outgoing() = default;
-    u8* inline_bytes() const { return reinterpret_cast<u8*>(const_cast<Outgoing*>(this) + 1); }
-    unsigned fill_own(u32 skip, kapi_segment* segments, unsigned count) const;
+    void begin_again(u32 size, Ref<Psock> to);
+    bool retire();
 
-    Pages pages_;    // null: the bytes stand behind us
+    Pages pages_;
     u32 own_length_; // of this part
     u32 length_;     // with all parts
-    Ref<Outgoing> next_; // part
+    u32 overhead_ = overhead_of_part;
+    unsigned behind_ = 0; // among used messages: how many follow
+    Ref<Outgoing> next_;   // part, or used message
     Outgoing* last_ = this;
+};
+
+// Messages that were sent, for the next ones: whoever sends does it again and again. Without a lock: who comes while another
+// looks finds none, and makes a new one. Any context.
+class UsedMessages : Pinned {
+public:
+    ~UsedMessages() { static_cast<void>(take_all()); }
+    Ref<Outgoing> take();
+    // The only reference to it.
+    void keep(Ref<Outgoing> used);
+
+private:
+    static constexpr unsigned most = 32; // as a batch has
+    Ref<Outgoing> take_all() { return Ref<Outgoing>::adopt(first_.exchange(nullptr)); }
+    void put(Ref<Outgoing> all);
+
+    Atomic<Outgoing*> first_{nullptr}; // a reference
 };
 
 } // namespace kcm

@@ -7,7 +7,7 @@ namespace kcm {
 
 namespace {
 
-// One message, whatever the send buffer: it is in memory until its end is known.
+// One message with its overhead, whatever the send buffer: it is in memory until its end is known.
 constexpr u64 max_outgoing = 64u << 20;
 
 u64 deadline_after(u64 timeout_ns)
@@ -95,11 +95,11 @@ void Socket::complete()
 Result<bool> Socket::add(Ref<Outgoing>& part, bool ends, bool goes)
 {
     Guard guard(send_lock_);
-    if (building_ && u64{building_->length()} + part->length() > max_outgoing)
+    if (building_ && u64{building_->length()} + building_->overhead() + part->length() > max_outgoing)
         return fail(KAPI_EMSGSIZE);
     if (!building_ && !has_room())
         return false;
-    queued_bytes_.add(part->length());
+    queued_bytes_.add(part->length() + part->overhead());
     if (building_)
         building_->append(std::move(part));
     else
@@ -141,20 +141,6 @@ void Socket::go()
     transmit();
 }
 
-// Whoever sends a message sends the next one soon: the memory of its bookkeeping is used again.
-Result<Ref<Outgoing>> Socket::create_alone(const kcm_send& send)
-{
-    auto used = Ref<Outgoing>::adopt(spare_.exchange(nullptr));
-    return Outgoing::create_in(std::move(used), send.msg, static_cast<u32>(send.size));
-}
-
-void Socket::keep(Ref<Outgoing> used)
-{
-    Outgoing* none = nullptr;
-    if (used->retire() && spare_.compare_exchange(none, used.get()))
-        static_cast<void>(used.leak());
-}
-
 Result<u32> Socket::send(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
@@ -174,11 +160,11 @@ Result<u32> Socket::send(const kcm_send& send)
     if (send.size) {
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
+        Ref<Outgoing> part = TRY(Outgoing::create(used_.take(), send.msg, size, std::move(wanted)));
         bool alone = ends && !addressed.given && !(send.flags & KCM_ABI_MSG_BATCH);
-        Ref<Outgoing> part = TRY(alone ? create_alone(send) : Outgoing::create(send.msg, size, std::move(wanted)));
         if (alone && send_at_once(part)) {
             if (part)
-                keep(std::move(part));
+                used_.keep(std::move(part));
             return size;
         }
         TRY(add_when_room(std::move(part), ends, send));

@@ -19,7 +19,6 @@ Socket::Socket(kapi_sk* of, bool is_datagram, Ref<Mux> shared)
 
 Socket::~Socket()
 {
-    auto spare = Ref<Outgoing>::adopt(spare_.load_relaxed());
     HW_ASSERT(queue_.empty() && receiving.bundles.empty());
 }
 
@@ -49,7 +48,7 @@ void Socket::release()
         closed_ = true;
         unfinished = std::move(building_);
         if (unfinished)
-            queued_bytes_.sub(unfinished->length());
+            queued_bytes_.sub(unfinished->length() + unfinished->overhead());
         ready_ = queued_;
         empty = queue_.empty();
     }

@@ -78,8 +78,6 @@ private:
     bool may_add();
     Result<bool> add(Ref<Outgoing>& part, bool ends, bool goes);
     Result<> add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send);
-    Result<Ref<Outgoing>> create_alone(const kcm_send& send);
-    void keep(Ref<Outgoing> used);
     void complete() HW_REQUIRES(send_lock_);
     void go();
     // transmit.cc
@@ -118,12 +116,12 @@ private:
     RefList<Outgoing, ToSend> queue_ HW_GUARDED_BY(send_lock_); // whole messages
     u32 queued_ HW_GUARDED_BY(send_lock_) = 0;     // messages on it
     u32 ready_ HW_GUARDED_BY(send_lock_) = 0;      // of which so many, from the first, may go: the others are a batch
-    Counter queued_bytes_; // that TCP does not have, with those of building_; under the lock
+    Counter queued_bytes_; // that TCP does not have, with those of building_ and overhead; changed under the lock
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
     bool room_wanted_ HW_GUARDED_BY(send_lock_) = false; // somebody was told that there is none
 
-    Atomic<Outgoing*> spare_{nullptr}; // a reference, for the next message
+    UsedMessages used_;
     Ref<Psock> psock_;   // of the transmitter: it sends on it
     bool keeps_ = false; // of the transmitter: it only keeps it, for the next message
     Atomic<u32> transmitters_{0}; // who asked for transmission since somebody began; not 0: somebody does it

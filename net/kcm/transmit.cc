@@ -144,7 +144,7 @@ Ref<Psock> Socket::take_kept(bool& asked)
 void Socket::put_first(Ref<Outgoing> message)
 {
     Guard guard(send_lock_);
-    queued_bytes_.add(message->left());
+    queued_bytes_.add(message->left() + message->overhead());
     queue_.push_front(std::move(message));
     queued_++;
     ready_++;
@@ -254,6 +254,7 @@ Socket::Left Socket::account(u32 bytes)
             bytes -= part;
             if (m->left())
                 break;
+            queued_bytes_.sub(m->overhead());
             done.push_back(queue_.pop_front());
             queued_--;
             ready_--;
@@ -263,7 +264,8 @@ Socket::Left Socket::account(u32 bytes)
         left.any = ready_ != 0;
         left.cut = left.any && queue_.front()->sent != 0;
     }
-    done.clear();
+    while (Ref<Outgoing> message = done.pop_front())
+        used_.keep(std::move(message));
     tell(room);
     return left;
 }
@@ -311,7 +313,7 @@ void Socket::drop_head()
         dropped = queue_.pop_front();
         queued_--;
         ready_--;
-        queued_bytes_.sub(dropped->left());
+        queued_bytes_.sub(dropped->left() + dropped->overhead());
         room = look_for_room();
     }
     tell(room);

@@ -79,6 +79,54 @@ TEST_F(KcmSend, message_alone__needs_no_new_memory_after_the_first_time)
     EXPECT_EQ(allocations(5000), again);
 }
 
+TEST_F(KcmSend, batch__needs_no_new_memory_after_the_first_time)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    auto allocations = [&](unsigned count) {
+        std::uint64_t before = a.faults().count;
+        for (unsigned i = 0; i < count; i++)
+            EXPECT_EQ(send(socket, "x", i + 1 < count ? kBatch : 0), 1);
+        EXPECT_EQ(peer_reads(ends, count), std::string(count, 'x'));
+        return a.faults().count - before;
+    };
+    auto first = allocations(16), again = allocations(16);
+    EXPECT_LT(again, first);
+    EXPECT_EQ(allocations(16), again);
+    // Not without bound.
+    allocations(200);
+    EXPECT_GT(allocations(200), 200 * again / 16);
+}
+
+TEST_F(KcmSend, small_messages__fill_the_buffer_too)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.sk().sndbuf = 20'000; });
+    EXPECT_EQ(send(socket, framed(text(30'000)), kNow), 30'004);
+    peer_reads(ends, 30'000); // 4 are left, maybe with TCP
+    unsigned sent = 0;
+    while (send(socket, framed(""), kNow) == 4)
+        ASSERT_LT(++sent, 5000u);
+    settle();
+    EXPECT_EQ(peer_reads(ends, 4 + 4 * sent).size(), 4 + 4 * sent);
+}
+
+TEST_F(KcmSend, message_of_many_parts__has_a_limit_of_memory)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    std::string part = text(1000);
+    unsigned parts = 0;
+    long result = 0;
+    run(a, [&] {
+        while ((result = socket.send(part.data(), part.size(), kMore)) == 1000)
+            parts++;
+    });
+    EXPECT_EQ(result, -KAPI_EMSGSIZE);
+    EXPECT_LT(parts, 60'000u); // of 64 MiB
+}
+
 TEST_F(KcmSend, message__that_tcp_takes_a_part_of_stays_before_later_ones)
 {
     KcmSocket &socket = new_socket();
