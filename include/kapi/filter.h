@@ -8,6 +8,7 @@
 KAPI_BEGIN
 
 struct kapi_filter;
+struct kapi_rx;
 
 /* The most that a program is shown of a message. */
 #define KAPI_FILTER_VIEW 4096
@@ -21,6 +22,9 @@ void kapi_filter_put(struct kapi_filter *filter) KAPI_NOEXCEPT; /* [any] NULL al
  * begins at bytes. Returns what the program returned.
  */
 kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
+/* [any] The same over size bytes at offset of what a stream offers. */
+kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset,
+			    kapi_size size) KAPI_NOEXCEPT;
 
 KAPI_END
 #endif

@@ -15,6 +15,7 @@
 
 #include <kapi/filter.h>
 #include <kapi/linux.h>
+#include <kapi/stream.h>
 
 #include "filter.h"
 
@@ -73,6 +74,31 @@ void kapi_filter_put(struct kapi_filter *filter)
 }
 EXPORT_SYMBOL_GPL(kapi_filter_put);
 
+/* This CPU's packet, which nobody else gets until end_packet(); the program's maps are under RCU until then. */
+static struct sk_buff *begin_packet(void)
+{
+	local_bh_disable();
+	rcu_read_lock();
+	return this_cpu_read(filter_packet);
+}
+
+static s32 run_on(const struct kapi_filter *filter, struct sk_buff *packet)
+{
+	const struct bpf_prog *prog = prog_of(filter);
+
+	/* The program may keep something there, but not from one run to the next. */
+	if (unlikely(prog->cb_access))
+		memset(bpf_skb_cb(packet), 0, BPF_SKB_CB_LEN);
+	return bpf_prog_run(prog, packet);
+}
+
+static void end_packet(struct sk_buff *packet)
+{
+	__skb_trim(packet, 0);
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
 kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size)
 {
 	struct sk_buff *packet;
@@ -80,15 +106,25 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
 
 	if (WARN_ON_ONCE(size > KAPI_FILTER_VIEW))
 		return -EINVAL;
-	/* Keeps others from this CPU's packet; the program's maps are under RCU. */
-	local_bh_disable();
-	rcu_read_lock();
-	packet = this_cpu_read(filter_packet);
+	packet = begin_packet();
 	skb_put_data(packet, bytes, size);
-	result = bpf_prog_run_clear_cb(prog_of(filter), packet);
-	__skb_trim(packet, 0);
-	rcu_read_unlock();
-	local_bh_enable();
+	result = run_on(filter, packet);
+	end_packet(packet);
 	return result;
 }
 EXPORT_SYMBOL_GPL(kapi_filter_run);
+
+kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size size)
+{
+	struct sk_buff *packet;
+	s32 result;
+
+	if (WARN_ON_ONCE(size > KAPI_FILTER_VIEW))
+		return -EINVAL;
+	packet = begin_packet();
+	kapi_rx_copy(rx, offset, skb_put(packet, size), size);
+	result = run_on(filter, packet);
+	end_packet(packet);
+	return result;
+}
+EXPORT_SYMBOL_GPL(kapi_filter_run_rx);

@@ -50,6 +50,8 @@ struct kapi_rx {
 	struct sk_buff *skb;
 	unsigned int offset;
 	size_t length;
+	unsigned int frag; /* that was looked at last, and where it begins */
+	size_t frag_start;
 };
 
 struct kapi_stream *kapi_stream_create(struct socket *sock);

@@ -111,23 +111,37 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream)
 }
 EXPORT_SYMBOL_GPL(kapi_stream_resume);
 
-/* The bytes from offset on when they lie in one piece that needs no mapping, as those of small packets do; else NULL.
+/*
+ * The bytes from offset on when they lie in one piece that needs no mapping, as headers mostly do; else NULL. Whoever looks
+ * for message after message goes forward, and so does the search.
  */
-static const void *in_one_piece(const struct sk_buff *skb, size_t offset, size_t size)
+static const void *in_one_piece(struct kapi_rx *rx, size_t offset, size_t size)
 {
-	const skb_frag_t *frag = &skb_shinfo(skb)->frags[0];
+	const struct skb_shared_info *shared = skb_shinfo(rx->skb);
+	unsigned int head = skb_headlen(rx->skb);
 
-	if (offset + size <= skb_headlen(skb))
-		return skb->data + offset;
-	if (IS_ENABLED(CONFIG_HIGHMEM) || offset < skb_headlen(skb) || !skb_shinfo(skb)->nr_frags ||
-	    offset - skb_headlen(skb) + size > skb_frag_size(frag))
+	if (offset + size <= head)
+		return rx->skb->data + offset;
+	if (IS_ENABLED(CONFIG_HIGHMEM) || offset < head)
 		return NULL;
-	return skb_frag_address(frag) + offset - skb_headlen(skb);
+	if (offset < rx->frag_start || !rx->frag) {
+		rx->frag = 0;
+		rx->frag_start = head;
+	}
+	for (; rx->frag < shared->nr_frags; rx->frag++) {
+		const skb_frag_t *frag = &shared->frags[rx->frag];
+		size_t end = rx->frag_start + skb_frag_size(frag);
+
+		if (offset < end)
+			return offset + size <= end ? skb_frag_address(frag) + offset - rx->frag_start : NULL;
+		rx->frag_start = end;
+	}
+	return NULL;
 }
 
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size)
 {
-	const void *from = in_one_piece(rx->skb, rx->offset + offset, size);
+	const void *from = in_one_piece(rx, rx->offset + offset, size);
 
 	if (likely(from)) {
 		memcpy(to, from, size);

@@ -2,6 +2,7 @@
 // kapi's calls for programs that look at bytes.
 #include <kapi/errno.h>
 #include <kapi/filter.h>
+#include <kapi/stream.h>
 
 #include <vector>
 
@@ -38,4 +39,12 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
     const auto *from = static_cast<const unsigned char *>(bytes);
     const std::vector<unsigned char> shown(from, from + size); // of this size, so that all bytes must be readable
     return filter->run(shown.data(), shown.size());
+}
+
+kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset,
+                            kapi_size size) noexcept
+{
+    std::vector<unsigned char> shown(size);
+    kapi_rx_copy(rx, offset, shown.data(), size);
+    return kapi_filter_run(filter, shown.data(), size);
 }

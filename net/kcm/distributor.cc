@@ -37,25 +37,25 @@ void Distributor::update_open()
     open_.store_release(held_.empty() && (!idle_.empty() || !roomy_.empty()));
 }
 
-// Puts the socket on the list where it belongs now. One that was full has room again when half of it is free, so that
-// reader and connection do not take turns.
+// Puts the socket on the list where it belongs now, after every change of what it has to read. One that was full has room
+// again when half of it is free, so that reader and connection do not take turns.
 void Distributor::place(Socket& socket)
 {
     ReceiveQueue& q = socket.receiving;
     u64 limit = kapi_sk_rcvbuf(socket.sk);
     bool was_full = !q.list;
     RefList<Socket, Receiver>* list = nullptr;
+    bool readable = q.begun.bundle || !q.bundles.empty();
+    q.readable.store_release(readable);
     if (q.joined && !q.disabled) {
-        if (!q.readable())
+        if (!readable)
             list = &idle_;
         else if (q.charged < (was_full ? limit / 2 : limit))
             list = &roomy_;
     }
     if (list == q.list)
         return;
-    Ref<Socket> keep = Ref<Socket>::share(socket);
-    if (q.list)
-        static_cast<void>(q.list->remove(socket));
+    Ref<Socket> keep = q.list ? q.list->remove(socket) : Ref<Socket>::share(socket);
     q.list = list;
     if (list)
         list->push_back(std::move(keep));
@@ -77,7 +77,7 @@ Socket* Distributor::pick()
     unsigned seen = 0;
     for (auto* list : {&idle_, &roomy_}) {
         for (Socket* s = list->front(); s && seen < candidates; s = list->next(*s), seen++) {
-            if (steering == KCM_ABI_STEER_CPU && s->receiving.cpu == cpu)
+            if (steering == KCM_ABI_STEER_CPU && s->receiving.cpu.load_relaxed() == cpu)
                 return s;
             if (steering == KCM_ABI_STEER_LEAST_LOADED && s->receiving.charged < best->receiving.charged)
                 best = s;
@@ -265,58 +265,56 @@ void Distributor::resume_next()
 
 // ---- readers
 
-Taken Distributor::take_next(Socket& socket, bool peek)
+void Distributor::take_next(Socket& socket, bool peek, Taken& taken)
 {
-    Taken taken;
     ReceiveQueue& q = socket.receiving;
-    q.cpu = kapi_cpu();
-    if (q.begun.bundle) {
-        if (peek)
-            return q.begun;
+    if (q.begun.bundle) [[unlikely]] {
+        if (peek) {
+            taken = q.begun;
+            return;
+        }
         taken = std::move(q.begun);
         place(socket);
         taken.resume = next_blocked();
-        return taken;
+        return;
     }
     Bundle* first = q.bundles.front();
     if (!first)
-        return taken;
+        return;
     taken.index = static_cast<unsigned>(__builtin_ctzll(first->unread));
     taken.entry = first->entry(taken.index);
     if (peek) {
         taken.bundle = Ref<Bundle>::share(*first);
-        return taken;
+        return;
     }
     first->unread &= first->unread - 1;
     q.messages--;
     if (first->unread) {
         taken.bundle = Ref<Bundle>::share(*first);
-        return taken;
+        return;
     }
     q.charged -= first->true_size();
     taken.bundle = q.bundles.pop_front();
     taken.bundle->holder = nullptr;
     place(socket);
     taken.resume = next_blocked();
-    return taken;
 }
 
 // Connections wait until nothing is held any more, so that it is for readers to give that out.
-Taken Distributor::take(Socket& socket, bool peek)
+bool Distributor::take(Socket& socket, bool peek, Taken& taken)
 {
-    Taken taken;
     {
         Guard guard(lock_);
-        taken = take_next(socket, peek);
+        take_next(socket, peek, taken);
         if (held_.empty()) [[likely]]
-            return taken;
+            return static_cast<bool>(taken.bundle);
     }
     Wakes wakes;
     Guard guard(lock_);
     give_held(wakes);
     if (!taken.resume)
         taken.resume = next_blocked();
-    return taken;
+    return static_cast<bool>(taken.bundle);
 }
 
 // Makes a message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now.
@@ -372,8 +370,7 @@ void Distributor::put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest
 
 bool Distributor::readable(Socket& socket)
 {
-    Guard guard(lock_);
-    return socket.receiving.readable();
+    return socket.receiving.readable.load_acquire();
 }
 
 Distributor::Load Distributor::load(Socket& socket)

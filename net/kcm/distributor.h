@@ -38,9 +38,10 @@ struct ReceiveQueue {
     u64 charged = 0;   // true size of the bundles
     u32 messages = 0;  // unread in them
     bool joined = false, disabled = false;
-    u32 cpu = 0;       // that it last received on
     RefList<Socket, Receiver>* list = nullptr; // that it is on
-    bool readable() const { return begun.bundle || !bundles.empty(); }
+    // Without the lock:
+    Atomic<u32> cpu{0};      // that it last received on, or waited
+    Atomic<u32> readable{0}; // is there anything?
 };
 
 // Sockets that were given something, to be woken once, without the lock.
@@ -78,13 +79,14 @@ public:
     void resume_next();
     unsigned receivers() const { return receivers_.load_relaxed(); }
 
-    // The first unread message. Null bundle: there is none. With peek it stays unread.
-    Taken take(Socket& socket, bool peek);
+    // The first unread message. False: there is none. With peek it stays unread.
+    bool take(Socket& socket, bool peek, Taken& taken);
     // Makes what was taken unread again, in its place.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
     // What is left of what was taken is what socket reads next.
     void put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
-    bool readable(Socket& socket);
+    // Without the lock, so that a message may come or go meanwhile.
+    static bool readable(Socket& socket);
 
     struct Load { u32 messages; u64 charged; bool ready; };
     Load load(Socket& socket);
@@ -98,7 +100,7 @@ private:
     void insert(RefList<Bundle, Queued>& list, Ref<Bundle> bundle) HW_REQUIRES(lock_);
     void give(Socket& socket, Ref<Bundle> bundle, bool newest) HW_REQUIRES(lock_);
     void move_all(Socket& socket, Wakes& wakes) HW_REQUIRES(lock_);
-    Taken take_next(Socket& socket, bool peek) HW_REQUIRES(lock_);
+    void take_next(Socket& socket, bool peek, Taken& taken) HW_REQUIRES(lock_);
     void give_held(Wakes& wakes) HW_REQUIRES(lock_);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);

@@ -8,7 +8,7 @@ namespace kcm {
 
 namespace {
 
-// Shown first, from the stack: enough for most headers.
+// Shown first: enough for most headers.
 constexpr usize first_view = 64;
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
@@ -55,15 +55,11 @@ Result<> Parser::need_view()
 
 Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
 {
-    HW_UNINITIALIZED u8 first[first_view];
     usize shown = min(available, first_view);
-    kapi_rx_copy(rx, at, first, shown);
-    s32 said = kapi_filter_run(filter_.get(), first, shown);
+    s32 said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
     if (said == 0 && available > shown) {
-        TRY(need_view());
         shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
-        kapi_rx_copy(rx, at, view_.get(), shown);
-        said = kapi_filter_run(filter_.get(), view_.get(), shown);
+        said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
     }
     return judge(said, shown, limit);
 }

@@ -13,7 +13,7 @@ Result<> Socket::wait_for_message(bool may_wait)
     u64 timeout = kapi_sk_rcvtimeo_ns(sk);
     u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
     auto waited = waiters.wait_until(deadline,
-                                     [&] { return mux->distributor.readable(*this) || kapi_sk_has_error(sk); });
+                                     [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); });
     if (waited)
         return {};
     int error = waited.error().code();
@@ -66,13 +66,14 @@ Result<u32> Socket::receive(kcm_receive& receive)
 {
     bool peek = (receive.flags & KCM_ABI_MSG_PEEK) != 0;
     for (;;) {
-        Taken taken = mux->distributor.take(*this, peek);
-        if (taken.bundle) {
-            auto got = hand_over(taken, receive);
-            if (taken.resume)
-                taken.resume->resume_later();
+        receiving.cpu.store_relaxed(kapi_cpu());
+        Taken taken;
+        bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peek, taken);
+        Result<u32> got = is_there ? hand_over(taken, receive) : 0;
+        if (taken.resume)
+            taken.resume->resume_later();
+        if (is_there)
             return got;
-        }
         TRY(wait_for_message(!(receive.flags & KCM_ABI_MSG_DONTWAIT)));
     }
 }
@@ -83,7 +84,7 @@ unsigned Socket::poll(kapi_poll* poll)
     unsigned events = 0;
     if (kapi_sk_has_error(sk))
         events |= KAPI_ERR;
-    if (mux->distributor.readable(*this))
+    if (Distributor::readable(*this))
         events |= KAPI_IN | KAPI_RDNORM;
     Guard guard(send_lock_);
     if (has_room_or_wants_it())
