@@ -139,6 +139,18 @@ void kapi_fresh_pages_free(void)
 	}
 }
 
+/* Within one page only the page is checked; else this would be done for each, and the memory is checked as a whole. */
+static bool copy_in(const struct bio_vec *piece, struct iov_iter *from)
+{
+	size_t copied;
+
+	if (piece->bv_len < PAGE_SIZE)
+		copied = copy_page_from_iter(piece->bv_page, piece->bv_offset, piece->bv_len, from);
+	else
+		copied = copy_from_iter(page_address(piece->bv_page) + piece->bv_offset, piece->bv_len, from);
+	return copied == piece->bv_len;
+}
+
 /* Fills one piece; returns its length. It is reserved first, for the copy may fault and sleep. */
 static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t left)
 {
@@ -149,7 +161,7 @@ static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t le
 			return -ENOMEM;
 	}
 	piece = &pages->pieces[pages->count - 1];
-	if (copy_from_iter(page_address(piece->bv_page) + piece->bv_offset, piece->bv_len, from) != piece->bv_len)
+	if (!copy_in(piece, from))
 		return -EFAULT;
 	return piece->bv_len;
 }

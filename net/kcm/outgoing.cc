@@ -74,12 +74,11 @@ Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
             skip -= part->own_length_;
             continue;
         }
-        unsigned got = kapi_pages_segments(part->pages_.get(), skip, segments + filled.segments, count - filled.segments);
-        for (unsigned i = 0; i < got; i++)
-            filled.bytes += segments[filled.segments + i].length;
-        filled.segments += got;
+        filled.segments += kapi_pages_segments(part->pages_.get(), skip, segments + filled.segments, count - filled.segments);
         skip = 0;
     }
+    for (unsigned i = 0; i < filled.segments; i++)
+        filled.bytes += segments[i].length;
     return filled;
 }
 

@@ -153,7 +153,7 @@ void Socket::put_first(Ref<Outgoing> message)
 // False: TCP took only a part, or nothing.
 bool Socket::send_whole(Outgoing& message)
 {
-    kapi_segment segments[few_segments];
+    HW_UNINITIALIZED kapi_segment segments[few_segments];
     auto filled = message.fill(segments, few_segments);
     u32 end;
     s64 taken = kapi_stream_send(psock_->stream(), segments, filled.segments, filled.bytes < message.left(), &end);
