@@ -9,13 +9,13 @@
 
 LIMIT_KIB=8192
 
-# KiB that the kernel holds, but for what it only keeps for a while. A debug kernel holds things back, and finds what is
-# lost in its own way.
+# KiB that the kernel holds, but for what it only keeps for a while, as the lists of free pages that each processor has. A
+# debug kernel holds things back, and finds what is lost in its own way.
 held() {
 	[ ! -e /sys/kernel/debug/kmemleak ] || { echo 0; return; }
 	echo 3 >/proc/sys/vm/drop_caches
 	awk '/^MemTotal:/ { sum += $2 } /^(MemFree|Buffers|Cached|SReclaimable|AnonPages|PageTables):/ { sum -= $2 }
-		END { print sum }' /proc/meminfo
+		$1 == "count:" { sum -= 4 * $2 } END { print sum }' /proc/meminfo /proc/zoneinfo
 }
 
 unload() {
@@ -33,7 +33,6 @@ unload() {
 who_holds() {
 	grep -E "^(SUnreclaim|Percpu|KernelStack|VmallocUsed):" /proc/meminfo
 	grep -h "^TCP" /proc/net/sockstat /proc/net/sockstat6
-	awk '$1 == "count:" { sum += $2 } END { print sum * 4, "KiB on lists of processors" }' /proc/zoneinfo
 	awk 'NR > 2 { print $3 * $4 / 1024, "KiB", $1 }' /proc/slabinfo | sort -rn | head -8
 }
 
