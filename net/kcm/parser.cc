@@ -95,8 +95,6 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
         return {0, Stop::blocked};
     find_run(rx, at, length, owner, run);
     if (!run.count) {
-        if (run.error == KAPI_ENOMEM)
-            return {0, Stop::memory};
         if (run.error)
             return {0, Stop::error, run.error};
         return begin(rx, at, length, run.next, owner);

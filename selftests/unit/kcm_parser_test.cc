@@ -98,6 +98,7 @@ TEST_F(KcmParser, filter__ends_the_connection_with_the_error_it_gives)
     expect_error(-KAPI_EINVAL, KAPI_EINVAL);
     expect_error(-86, 86);
     expect_error(-133, 133);
+    expect_error(-KAPI_ENOMEM, KAPI_ENOMEM); // the program's word, not a shortage of ours
     expect_error(-134, KAPI_EPROTO);
     expect_error(-512, KAPI_EPROTO); // ERESTARTSYS is the kernel's own
     expect_error(INT_MIN, KAPI_EPROTO);

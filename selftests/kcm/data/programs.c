@@ -55,7 +55,7 @@ static void returns(int value)
 void data_programs(void)
 {
 	static const int values[] = { 0,    1,	   2,	   7,	  999,	  1000,	       1001,	  65536,       100000000,
-				      -1,   -2,	   -11,	   -22,	  -110,	  -133,	       -512,	  -4096,       -100000,
+				      -1,   -2,	   -11,	   -12,	   -22,	  -110,	  -133,	       -512,	  -4096,       -100000,
 				      1 << 24, 1 << 30, INT_MAX, INT_MIN, INT_MIN + 1, INT_MAX - 3 };
 
 	pattern_fill(pattern, BYTES, 1);
