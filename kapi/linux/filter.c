@@ -74,7 +74,10 @@ void kapi_filter_put(struct kapi_filter *filter)
 }
 EXPORT_SYMBOL_GPL(kapi_filter_put);
 
-/* This CPU's packet, which nobody else gets until end_packet(); the program's maps are under RCU until then. */
+/*
+ * This CPU's packet, which nobody else gets until end_packet(). Without bottom halves we stay on this CPU, as a program needs;
+ * its maps are under RCU.
+ */
 static struct sk_buff *begin_packet(void)
 {
 	local_bh_disable();

@@ -79,7 +79,7 @@ public:
     void resume_next();
     unsigned receivers() const { return receivers_.load_relaxed(); }
 
-    // The first unread message. False: there is none. With peek it stays unread.
+    // The first unread message. False: there is none, but there may be a connection to resume. With peek it stays unread.
     bool take(Socket& socket, bool peek, Taken& taken);
     // Makes what was taken unread again, in its place.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);

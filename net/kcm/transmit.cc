@@ -98,8 +98,10 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
         transmit_until_left();
         return false;
     }
-    if (!keeps_)
+    if (!keeps_) {
+        HW_ASSERT(!psock_); // who leaves with one has a message partly with TCP
         psock_ = mux->reservations.take_if_free(*this);
+    }
     if (psock_ && !psock_->failed() && send_whole(*message)) [[likely]] {
         done_at_once();
         bool keeps = keeps_;

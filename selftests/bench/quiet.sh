@@ -12,5 +12,7 @@ set -- $(ticks)
 for try in $(seq 60); do
 	sleep 1
 	set -- $(ticks) "$1" "$2"
-	[ $((($1 - $3) * 10)) -gt $(($2 - $4)) ] || break
+	[ $((($1 - $3) * 10)) -gt $(($2 - $4)) ] || return 0
 done
+echo "the machine does not come to rest" >&2
+exit 1
