@@ -17,8 +17,15 @@ OUT ?= $(CURDIR)/build/modules/$(NAME)
 # The kernels of the lab (scripts/kernels.sh puts them below build/kernels).
 KERNELS ?= 6.1 6.12
 
-jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
-kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole
+# As many jobs as processors, unless make was given a number. Make does not say so before it runs recipes.
+jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+# The compiler of a kernel that clang has built, when nobody names one; gcc is Kbuild's own choice.
+kernel_clang = $(shell sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$$/\1/p' $(KDIR)/include/config/auto.conf)
+compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%=CC=clang-%))
+# The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
+kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole $(compiler) \
+	'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
 mirrored := Kbuild include kapi net drivers scripts selftests/kapi
 
 all: modules
@@ -51,6 +58,9 @@ build/kernels/%-debug/headers: scripts/debug-kernel/machine.config scripts/debug
 build/kernels/%-kcsan/headers: scripts/debug-kernel/machine.config scripts/debug-kernel/kcsan.config
 	scripts/debug-kernel.sh $*-kcsan
 
+build/kernels/%-cfi/headers: scripts/debug-kernel/machine.config scripts/debug-kernel/cfi.config
+	scripts/debug-kernel.sh $*-cfi
+
 build/kernels/%/headers:
 	scripts/kernels.sh $*
 
@@ -59,10 +69,13 @@ build/kernels/%/headers:
 
 # Where the kernel has no signing key to sign with, Kbuild is told not to try. depmod is run here because Kbuild does so
 # only when it finds System.map, which header packages do not hold.
+# Below another root (DESTDIR, INSTALL_MOD_PATH) it is left to the one who owns that root.
+INSTALL_MOD_DIR ?= updates
+install_root = $(DESTDIR)$(INSTALL_MOD_PATH)
 modules_install: modules
-	@$(kbuild) INSTALL_MOD_DIR=updates $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) \
-		DEPMOD=true modules_install
-	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) $$($(call release_of,$(KDIR)))
+	@$(kbuild) INSTALL_MOD_DIR=$(INSTALL_MOD_DIR) INSTALL_MOD_PATH=$(install_root) \
+		$(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) DEPMOD=true modules_install
+	$(if $(install_root),@echo 'not installed for this system: no depmod',depmod $$($(call release_of,$(KDIR))))
 
 # The programs that tests put into virtual machines: static, because nothing else is in there.
 programs:
@@ -71,10 +84,12 @@ programs:
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
 
-# Everything that can be tested: selftests/plan. ONLY='interop/ api' runs a part of it.
+# What selftests/plan lists: the shortest run that notices when anything is broken, or with LEVEL=all everything.
+# ONLY='interop/ api' runs a part of everything.
+LEVEL ?= quick
 check:
 	@scripts/setup.sh build host lab
-	@scripts/check.py $(ONLY:%=--only '%')
+	@scripts/check.py --level $(LEVEL) $(ONLY:%=--only '%')
 
 # The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with all that is to be known about it.
 sim:
@@ -107,7 +122,7 @@ lab: lab-ready
 
 # What those machines need, and no more. Two words of MACHINES' NAME=KERNEL:SUITE matter here.
 booted = $(sort $(foreach machine,$(MACHINES),$(word 2,$(subst :, ,$(subst =, ,$(machine))))))
-static_tools = $(MAKE) $(jobs) --no-print-directory -f tools/Makefile O=build/static STATIC=1
+static_tools = $(MAKE) $(jobs) --no-print-directory -f tools/Makefile O=build/static STATIC=1 WERROR=1
 
 lab-ready:
 	@scripts/setup.sh build lab
@@ -125,6 +140,13 @@ fuzz:
 coverage:
 	@scripts/setup.sh host
 	@$(MAKE) $(jobs) --no-print-directory -f selftests/coverage.mk
+
+# COUNT= changes of core that the tests on this machine should notice; SEED= draws the same again, ONLY= one file or folder,
+# KIND=wake one kind, GIVEN= those that a file lists.
+mutate:
+	@scripts/setup.sh host
+	@nice $(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk mutate HOST=g++ MUTATE='$(COUNT:%=--count %) \
+		$(SEED:%=--seed %) $(ONLY:%=--only %) $(KIND:%=--kind %) $(GIVEN:%=--given %)'
 
 # Ours against the kernel's own modules and raw TCP: what a message costs. Tables and JSON in build/bench.
 bench: bench-rds bench-kcm
@@ -148,14 +170,16 @@ help:
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
 	@echo 'make run              two virtual machines move data over RDS and KCM, told as a story'
 	@echo 'make lab              the same two machines with a shell in each'
-	@echo "make check            all tests; ONLY='api interop/' runs those whose names hold one of these"
+	@echo 'make check            the tests that notice when anything is broken, 15 minutes at most'
+	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names hold one of these"
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
 	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
 	@echo 'make fuzz             the fuzzers, MINUTES= each'
 	@echo 'make coverage         how much of the core the tests on this machine execute'
+	@echo 'make mutate           changes core in COUNT= places, one by one: do the tests notice?'
 	@echo 'make bench            what a message costs: ours, the kernel'"'"'s own and raw TCP'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run lab lab-ready check check-debug sim fuzz coverage bench bench-programs bench-rds bench-kcm
+.PHONY: run lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm
 .DEFAULT_GOAL := all

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build-modules.sh OUT KDIR COMMAND...: runs Kbuild and checks what it made.
+# build-modules.sh OUT KDIR COMMAND...: runs Kbuild and checks its output.
 set -euo pipefail
 
 out=$1
@@ -9,11 +9,11 @@ kdir=$2
 shift 2
 log=$out/build.log
 
-# pahole mentions what it leaves out of C++ even when told to leave out all of it.
+# pahole reports the C++ types that it omits even with the option to omit all of them.
 "$@" modules 2>&1 | sed -u -e '/^make\[[0-9]*\]: [EL]/d' -e '/^Skipping BTF generation/d' -e '/^die__process/d' |
 	tee "$log"
 
-# objtool only warns, and only once for an object: what it warned of must be built anew next time.
+# objtool only warns, and only once for an object: such objects must be rebuilt next time.
 if grep 'warning: objtool:' "$log" >/dev/null; then
 	sed -n 's/^\(.*\.o\): warning: objtool:.*/\1/p' "$log" | sort -u | while read -r object; do
 		(cd "$out" && rm -f "$object")

@@ -3,15 +3,15 @@
 #
 # check-debug.sh KERNEL [SCENE...]     the tests in virtual machines, on a debug kernel (6.1-debug)
 #
-# First the proof that this kernel sees what it should, in C and in C++: scenes that misbehave on purpose, each of which
-# must fail for its reason. Then all scenes, in which any report of the kernel is a failure.
+# First the proof that this kernel detects faults in C and in C++: scenes that misbehave on purpose, each of which
+# must fail for the expected reason. Then all scenes, in which any report of the kernel is a failure.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 kernel=$1
 shift
-scale=${LAB_TIME_SCALE:-4}	# KASAN and lockdep cost that much
+scale=${LAB_TIME_SCALE:-4}	# KASAN and lockdep are that slow
 lab() {
 	command=$1
 	shift
@@ -20,17 +20,18 @@ lab() {
 
 case $kernel in
 *-kcsan) bites=selftests/kapi/fails_race.sh ;;
+*-cfi) bites=selftests/kapi/fails_cfi.sh ;;
 *) bites="selftests/kapi/fails_out_of_bounds.sh selftests/lab/fails_debug_leak.sh selftests/lab/fails_debug_locks.sh" ;;
 esac
 if [ $# = 0 ]; then
 	set -- selftests/kapi/kapi.sh selftests/lab/rds_flow.sh
 	for scene in selftests/rds/*.sh selftests/kcm/*.sh; do
 		case $scene in
-		# A story is for people, and what is about RDMA comes with its transport.
+		# A story is for people; tests of RDMA come with its transport.
 		*/story.sh | */tools_rdma.sh) ;;
-		# Before a timer's tick: 4 million instructions, which such a kernel needs for the work itself.
+		# It expects an end before a timer tick, 4 million instructions; this kernel needs them for the work itself.
 		*/kcm_clock.sh) ;;
-		# Allocations do not fail on purpose everywhere.
+		# Not every kernel can inject allocation failures.
 		*/starve.sh | */poor.sh) [ "${kernel%-debug}" = "$kernel" ] || set -- "$@" "$scene" ;;
 		*) set -- "$@" "$scene" ;;
 		esac
@@ -38,10 +39,10 @@ if [ $# = 0 ]; then
 fi
 
 bad=0
-echo "check-debug: does the kernel see what is wrong?"
+echo "check-debug: does the kernel report faults that are made on purpose?"
 # shellcheck disable=SC2086 # a list of names
 lab bite $bites || bad=1
-echo "check-debug: is something wrong?"
+echo "check-debug: does it report other faults?"
 lab run "$@" || bad=1
 [ $bad = 0 ] || echo "check-debug: failed" >&2
 exit $bad

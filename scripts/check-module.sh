@@ -4,8 +4,8 @@
 # check-module.sh KDIR SYMVERS MODULE.ko...
 #
 # Fails when a linked module holds something that the kernel would not run, would not accept or would not
-# unwind: static constructors, exception tables, section groups, symbols that nobody exports; or lacks type
-# information that it should have.
+# unwind: static constructors, exception tables, section groups, symbols that no module exports; or lacks type
+# information that it should have; or names the folder that it was built in, so that no two builds are the same.
 set -eu
 
 kdir=$1
@@ -18,12 +18,13 @@ complain() {
 	failed=1
 }
 
+folder=$(dirname "$symvers")
 known=$(mktemp)
 trap 'rm -f "$known"' EXIT
 awk '{ print $2 }' "$kdir/Module.symvers" "$symvers" | sort -u >"$known"
 
-# A kernel that runs constructors does so for its sanitizers, which put some into every object; KCSAN's compiler does, too,
-# and nobody runs them.
+# Sanitizers add constructors to every object, and a kernel with them runs them; with KCSAN the compiler adds some
+# that are never run.
 never=".eh_frame .gcc_except_table"
 grep -qE '^CONFIG_(CONSTRUCTORS|KCSAN)=y' "$kdir/include/config/auto.conf" || never="$never .init_array .ctors .fini_array .dtors"
 
@@ -41,7 +42,10 @@ for module; do
 	if [ -n "$unknown" ]; then
 		complain "needs what neither the kernel nor our modules export: $unknown"
 	fi
-	# The kernel offers its own BTF to build on: then the C part of a module has some too.
+	if grep -qaF "$folder/" "$module"; then
+		complain "names the folder that it was built in: an object was compiled without -ffile-prefix-map"
+	fi
+	# With BTF in the kernel, the C part of a module has BTF, too.
 	if [ -f "$kdir/vmlinux" ] && grep -q '^CONFIG_DEBUG_INFO_BTF_MODULES=y' "$kdir/include/config/auto.conf" &&
 		! echo "$sections" | grep -qE '\] \.BTF '; then
 		complain "has no BTF; is pahole installed?"

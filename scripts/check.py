@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs what selftests/plan lists, ring by ring, cheapest first, and says how many tests passed and failed.
 
-One line for each step; a step that failed shows the end of its log. Everything is run, whatever failed before
-it, except scenes whose modules or programs could not be built. The last line is always `N passed, M failed`.
+One line for each step; a step that failed shows the end of its log, and one that exceeded its budget is marked.
+Earlier failures stop nothing, except scenes whose modules or programs could not be built. The last
+line is always `N passed, M failed`.
 """
 
 import argparse
@@ -31,9 +32,17 @@ OUT = f"{TOP}/build/check"
 
 SCENE_RINGS = ("lab", "interop")
 RINGS = ("prepare", "static", "unit", "sim", "fuzz", *SCENE_RINGS)
-STEP_SECONDS = 1200     # the lab bounds its scenes more tightly; this is for what hangs outside of it
-GRACE_SECONDS = 15      # for a step that was told to end to clean up, virtual machines above all
+LEVELS = ("quick", "all")
+PLAN_LEVELS = {"both": LEVELS, "quick": ("quick",), "all": ("all",)}   # first word of a line: where it runs
+STEP_SECONDS = 1200     # the lab limits its scenes itself; this is for other steps
+POLL_SECONDS = 0.05
+GRACE_SECONDS = 15      # for a stopped step to clean up, virtual machines above all
 LOG_TAIL = 80           # lines shown of the log of a step that failed
+LOG_WIDTH = 300         # build commands are long
+
+
+# A compiler command printed by make; its messages follow on lines of their own.
+COMPILATION = re.compile(r"^(?:/\S*/)?(?:clang|gcc|g)(?:\+\+)?(?:-\d+)? -\S.* -(?:c|o) ")
 
 
 class PlanError(Exception):
@@ -42,32 +51,46 @@ class PlanError(Exception):
 
 @dataclass
 class Step:
-    """A line of the plan, or one combination of machines of it, and what came of it."""
+    """A line of the plan, or one combination of machines of it, and its result."""
 
     ring: str
     name: str
     command: list
-    json: str = ""              # where the command leaves its results, else they are read from its output
+    levels: tuple               # of LEVELS
+    budget: int                 # expected seconds on two idle processors without KVM
+    json: str = ""              # the command's result file, else its output is read
+    attempts: int = 1           # maximum number of runs; see scene_step
     passed: int = 0
     failed: int = 0
     seconds: float = 0.0
-    reasons: list = field(default_factory=list)
+    cpu_seconds: float = 0.0    # of all processes of the step
+    reasons: list = field(default_factory=list)     # why it failed
+    earlier: list = field(default_factory=list)     # why earlier attempts failed
     log: str = ""
 
     @property
     def title(self):
         return f"{self.ring}/{self.name}"
 
+    @property
+    def late(self):
+        return self.seconds > self.budget
+
     def as_dict(self):
         return {"ring": self.ring, "name": self.name, "passed": self.passed, "failed": self.failed,
-                "seconds": round(self.seconds, 1), "reasons": self.reasons,
+                "seconds": round(self.seconds, 1), "cpu_seconds": round(self.cpu_seconds, 1),
+                "budget": self.budget, "reasons": self.reasons,
                 "log": os.path.relpath(self.log, TOP) if self.log else ""}
 
 
 # --- the plan ---
 
-def scene_step(ring, scene, machines, number):
-    """The step that runs a scene on these machines, written as in the plan."""
+def scene_step(ring, scene, machines, number, **terms):
+    """The step for a scene on these machines, written as in the plan; `terms` are its levels and budget.
+
+    Where every machine has the kernel's own modules, nothing of the suite runs: the step checks what the scene expects.
+    Those modules have lost a message in CI, which is no fault of the suite: such a step has two attempts.
+    """
     result = f"{OUT}/scene-{number}.json"
     command = [f"{TOP}/scripts/lab/lab", "run", "--json", result]
     specs = machines.split("/")
@@ -76,35 +99,38 @@ def scene_step(ring, scene, machines, number):
     for host, spec in zip("abcdefgh", specs if len(specs) > 1 else []):
         command += ["--host", f"{host}={spec}"]
     name = os.path.basename(scene).removesuffix(".sh")
-    return Step(ring, f"{name} {machines}", [*command, scene], json=result)
+    attempts = 2 if all(spec.endswith(":kernel") for spec in specs) else 1
+    return Step(ring, f"{name} {machines}", [*command, scene], json=result, attempts=attempts, **terms)
+
+
+def read_line(line, where):
+    """The steps of one line of the plan: LEVEL SECONDS RING NAME: COMMAND, or ... RING SCENE MACHINES..."""
+    words = line.split()
+    if len(words) < 5 or words[0] not in PLAN_LEVELS or not words[1].isdigit():
+        raise PlanError(f"{where}: cannot understand '{line}'")
+    terms = {"levels": PLAN_LEVELS[words[0]], "budget": int(words[1])}
+    ring, name, *rest = words[2:]
+    if ring in RINGS and name.endswith(":"):
+        return [Step(ring, name[:-1], ["bash", "-c", line.split(":", 1)[1].strip()], **terms)]
+    if ring in SCENE_RINGS:
+        return [scene_step(ring, name, machines, f"{where.rpartition(':')[2]}-{index}", **terms)
+                for index, machines in enumerate(rest, 1)]
+    raise PlanError(f"{where}: cannot understand '{line}'")
 
 
 def read_plan(path):
     """The steps of the plan, in its order."""
-    steps = []
     with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            line = line.split("#")[0].strip()
-            if len(line.split()) < 2:
-                if line:
-                    raise PlanError(f"{path}:{number}: cannot understand '{line}'")
-                continue
-            ring, name, *words = line.split()
-            if ring in RINGS and name.endswith(":") and words:
-                steps.append(Step(ring, name[:-1], ["bash", "-c", line.split(":", 1)[1].strip()]))
-            elif ring in SCENE_RINGS and words:
-                steps += [scene_step(ring, name, machines, f"{number}-{index}")
-                          for index, machines in enumerate(words, 1)]
-            else:
-                raise PlanError(f"{path}:{number}: cannot understand '{line}'")
-    return steps
+        lines = [line.split("#")[0].strip() for line in file]
+    return [step for number, line in enumerate(lines, 1) if line
+            for step in read_line(line, f"{path}:{number}")]
 
 
-def choose(steps, patterns):
-    """The steps to run: those whose title holds one of the patterns; what prepares is always needed."""
+def choose(steps, level, patterns):
+    """The steps to run: those of the level, or those whose title contains a pattern; preparation always runs."""
     if not patterns:
-        return steps
-    return [step for step in steps
+        return [step for step in steps if level in step.levels]
+    return [step for step in steps if "all" in step.levels
             if step.ring == "prepare" or any(fnmatch.fnmatchcase(step.title, f"*{word}*")
                                              for word in patterns)]
 
@@ -120,12 +146,21 @@ class Runner:
         self._skips = Skips(f"{TOP}/selftests/skips")
 
     def run(self, step):
-        """Runs a step and fills in what came of it."""
+        """Runs a step, again if it failed and has another attempt, and stores its result."""
+        self._attempt(step)
+        while step.failed and step.attempts > 1 and not self._stopped:
+            step.attempts -= 1
+            step.earlier += [f"an earlier attempt failed: {reason}" for reason in step.reasons]
+            os.replace(step.log, f"{step.log}.{step.attempts}")
+            step.passed, step.failed, step.reasons = 0, 0, []
+            self._attempt(step)
+
+    def _attempt(self, step):
         step.log = f"{OUT}/{re.sub(r'[^A-Za-z0-9.+-]+', '_', step.title)}.log"
         began = time.monotonic()
         with open(step.log, "wb") as log:
             code = self._execute(step, log)
-        step.seconds = time.monotonic() - began
+        step.seconds += time.monotonic() - began
         if step.json:
             self._count_json(step)
         elif step.ring != "prepare":
@@ -145,14 +180,14 @@ class Runner:
         if self._stopped:
             return 130
         environment = {**os.environ, "LC_ALL": "C.UTF-8"}
-        environment.pop("MAKEFLAGS", None)      # a job server that we do not hand on
+        environment.pop("MAKEFLAGS", None)      # do not inherit make's job server
         environment.pop("MAKELEVEL", None)
         process = subprocess.Popen(step.command, cwd=TOP, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         self._running.add(process)
         try:
-            return process.wait(STEP_SECONDS)
-        except subprocess.TimeoutExpired:
+            if self._wait(process, step):
+                return process.returncode
             step.reasons.append(f"did not end within {STEP_SECONDS} s")
             self._end(process)
             return process.returncode
@@ -160,8 +195,24 @@ class Runner:
             self._running.discard(process)
 
     @staticmethod
+    def _wait(process, step):
+        """Waits for the end of a step and notes the processor time it took; False when time is up before."""
+        deadline = time.monotonic() + STEP_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            except ChildProcessError:   # ended by stop()
+                return True
+            if ended:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                step.cpu_seconds += usage.ru_utime + usage.ru_stime
+                return True
+            time.sleep(POLL_SECONDS)
+        return False
+
+    @staticmethod
     def _end(process):
-        """As the user's Ctrl-C would, so that the lab takes its machines with it; then by force."""
+        """Sends SIGINT, as Ctrl-C does, so that the lab stops its machines; then SIGKILL."""
         for how, patience in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, None)):
             try:
                 os.killpg(process.pid, how)
@@ -174,16 +225,16 @@ class Runner:
 
     @staticmethod
     def _count_json(step):
-        """The lab's own account."""
+        """Counts from the lab's JSON file."""
         try:
             with open(step.json, encoding="utf-8") as file:
-                told = json.load(file)
+                report = json.load(file)
         except (OSError, ValueError):
             step.failed = 1
             step.reasons.append("the lab left no result")
             return
-        step.passed, step.failed = told["passed"], told["failed"]
-        for scene in told["scenes"]:
+        step.passed, step.failed = report["passed"], report["failed"]
+        for scene in report["scenes"]:
             step.reasons += [f"{entry['host']}: {entry['reason']}" for entry in scene["failures"]]
 
     def _count_output(self, step):
@@ -222,27 +273,30 @@ class Runner:
             step.reasons.append(name)
 
 
-# --- telling ---
+# --- reporting ---
 
-def tell(step):
+def print_result(step):
     """The progress line of a step that ended; for one that failed, why."""
     word = "not ok" if step.failed else "ok"
     counts = f"{step.passed} passed" + (f", {step.failed} failed" if step.failed else "")
     if step.ring == "prepare":
         counts = "failed" if step.failed else "done"
-    print(f"{word:6} {step.seconds:6.1f} s  {step.ring:8} {step.name:44} {counts}", flush=True)
+    late = f"   over its budget of {step.budget} s" if step.late else ""
+    print(f"{word:6} {step.seconds:6.1f} s  {step.ring:8} {step.name:44} {counts}{late}", flush=True)
+    for reason in step.earlier:
+        print(f"    {reason}")
     if not step.failed:
         return
     for reason in step.reasons:
         print(f"    {reason}")
     if step.log and os.path.exists(step.log):
         with open(step.log, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+            lines = [line for line in file.read().splitlines() if not COMPILATION.match(line)]
         if len(lines) > LOG_TAIL:
             print(f"    ... (the whole log: {os.path.relpath(step.log, TOP)})")
         for line in lines[-LOG_TAIL:]:
-            # The last line of all is the only one that may look like it.
-            print(f"    | {line}")
+            # The prefix keeps a log line from looking like our last line.
+            print(f"    | {line[:LOG_WIDTH]}")
     sys.stdout.flush()
 
 
@@ -250,14 +304,14 @@ def run_all(runner, steps, jobs):
     """Runs the steps; scenes `jobs` at a time."""
     for step in [step for step in steps if step.ring not in SCENE_RINGS]:
         runner.run(step)
-        tell(step)
+        print_result(step)
     scenes = [step for step in steps if step.ring in SCENE_RINGS]
     broken = [step.name for step in steps if step.ring == "prepare" and step.failed]
     if broken:
         for step in scenes:
             step.failed = 1
             step.reasons.append(f"not run, because {', '.join(broken)} failed")
-            tell(step)
+            print_result(step)
         return
     with ThreadPoolExecutor(jobs) as pool:
         def work(step):
@@ -265,7 +319,7 @@ def run_all(runner, steps, jobs):
             return step
         try:
             for step in pool.map(work, scenes):
-                tell(step)
+                print_result(step)
         except KeyboardInterrupt:
             runner.stop()
             raise
@@ -282,21 +336,25 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="TEXT",
                         help="only steps whose RING/NAME holds this, e.g. unit/, api, interop/*6.12")
+    parser.add_argument("--level", choices=LEVELS, default="quick",
+                        help="quick: the shortest run that notices when anything is broken; all: everything "
+                             "(default %(default)s)")
     jobs = max(1, (os.cpu_count() or 1) // 2)   # a machine has two processors, and there may be two machines
     parser.add_argument("--jobs", type=int, default=jobs, metavar="N",
                         help="scenes that run at the same time (default %(default)s)")
     parser.add_argument("--json", default=f"{OUT}/result.json", metavar="FILE",
                         help="where the results go (default build/check/result.json)")
-    parser.add_argument("--list", action="store_true", help="say what would be run")
+    parser.add_argument("--list", action="store_true", help="print the steps without running them")
     return parser.parse_args()
 
 
 def main():
     options = parse_arguments()
-    steps = choose(read_plan(PLAN), options.only)
+    steps = choose(read_plan(PLAN), options.level, options.only)
     if options.list:
         for step in steps:
-            print(step.title)
+            print(f"{step.budget:4} s  {step.title}")
+        print(f"{sum(step.budget for step in steps) / 60:.0f} minutes at most, in sequence")
         return 0
     shutil.rmtree(OUT, ignore_errors=True)
     os.makedirs(OUT)

@@ -5,8 +5,8 @@
 #
 # Debian's source (scripts/kernels.sh --source), configured by machine.config, FLAVOUR.config and, where there is one,
 # FLAVOUR-VERSION.config of scripts/debug-kernel/, built outside of the source, so that one source serves all flavours.
-# What is left has the stable names of a fetched kernel: vmlinuz, modules, headers, release. What is up to date is left as
-# it is. JOBS and NICE say how much of the machine the build may take.
+# The result has the stable names of a fetched kernel: vmlinuz, modules, headers, release. An up-to-date kernel is not
+# rebuilt. JOBS and NICE limit the load of the build.
 
 set -eu
 
@@ -18,10 +18,10 @@ die() {
 	exit 1
 }
 
-# A kernel that was built in a git work tree would be called "+": LOCALVERSION, even empty, says that the name is given.
+# In a git work tree the release name would get a "+"; LOCALVERSION, even empty, prevents that.
 build() {
 	nice -n "${NICE:-10}" make -C "$source" O="$target/objects" -j"${JOBS:-$(nproc)}" "LOCALVERSION=-hawser-$flavour" \
-		"$@"
+		${compiler:+"CC=$compiler"} "$@"
 }
 
 wanted_options() {
@@ -48,7 +48,7 @@ configure() {
 $missing"
 }
 
-# Everything but the headers, which are the objects themselves.
+# Everything but the headers, which are the object folder itself.
 publish() {
 	rm -rf "$target/root.new"
 	build INSTALL_MOD_PATH="$target/root.new" DEPMOD=/sbin/depmod modules_install >>"$log" 2>&1 ||
@@ -72,9 +72,14 @@ settings=$top/scripts/debug-kernel
 source=$store/$version-source
 target=$store/$1
 log=$target/build.log
+# Only clang generates the checks of kernel CFI. Make's default serves the others.
+case $flavour in
+cfi) compiler=clang-19 ;;
+*) compiler= ;;
+esac
 
 mkdir -p "$target/objects"
-# Whoever comes second finds the work done.
+# A second caller waits and finds the work done.
 exec 9>"$target/.lock"
 flock 9
 "$top/scripts/kernels.sh" --source "$version"

@@ -4,15 +4,15 @@
 # kernels.sh [--update] VERSION...      fetch stock Debian kernels (6.1, 6.12) into build/kernels/VERSION/
 # kernels.sh --source VERSION...        unpack their source into build/kernels/VERSION-source/
 #
-# Nothing is installed and the host's package lists are left alone: apt runs on a configuration of its own,
-# whose only sources are the suites named below, on the mirror that this host's own sources name.
+# Nothing is installed and the host's package lists do not change: apt runs with a configuration of its own,
+# whose only sources are the suites below, on the mirror of this host's own sources.
 #
-# What is left for others to use, by stable names:
+# Results, by stable names:
 #   build/kernels/VERSION/vmlinuz     the signed kernel
 #   build/kernels/VERSION/modules     its modules (a folder with modules.dep)
 #   build/kernels/VERSION/headers     make -C build/kernels/VERSION/headers M=...
-#   build/kernels/VERSION/release     what `uname -r` says in it
-# A version that is there is left as it is; --update looks for a newer one.
+#   build/kernels/VERSION/release     its `uname -r`
+# An existing version is kept; --update looks for a newer one.
 
 set -eu
 
@@ -24,7 +24,7 @@ die() {
 	exit 1
 }
 
-# The suites that carry a version, and the pattern of its flavour's package name.
+# The suites that contain a version, and the pattern of its flavour's package name.
 suites_of() {
 	case $1 in
 	6.1) echo "bookworm bookworm-security" ;;
@@ -98,8 +98,8 @@ source_line() {
 	fi
 }
 
-# Runs an apt program on the private configuration of $version. The host's proxy and transport settings still
-# hold.
+# Runs an apt program on the private configuration of $version. The host's proxy and transport settings
+# apply.
 private() {
 	program=$1
 	shift
@@ -135,7 +135,7 @@ unpack() {
 	rm -r "$work/debs"
 }
 
-# Puts the finished folder $work at its place. Another process may be reading the old one, so it is moved
+# Moves the finished folder $work to its place. Another process may be reading the old one, so that is moved
 # first.
 publish() {
 	rm -rf "$1.old"
@@ -144,7 +144,7 @@ publish() {
 	rm -rf "$1.old"
 }
 
-# The headers name each other by the absolute paths of an installed system; let them find each other by place.
+# The headers refer to each other by the absolute paths of an installed system; make the references relative.
 relocate_headers() {
 	headers=usr/src/linux-headers-$release
 	common=$(sed -n 's|^include /usr/src/\([^/]*\)/Makefile$|\1|p' "$work/root/$headers/Makefile")
@@ -219,7 +219,7 @@ trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 for version; do
 	suites_of "$version" >/dev/null
-	# One at a time for each version: whoever comes second finds the work done.
+	# One at a time for each version: a second caller waits and finds the work done.
 	exec 9>"$store/.lock-$version"
 	flock 9
 	work=$(mktemp -d "$store/.new-$version.XXXXXX")

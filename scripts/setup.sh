@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# setup.sh SET...    installs, through apt, what is missing of these sets:
+# setup.sh SET...    installs, through apt, the missing packages of these sets:
 #   build   compile the modules for an installed or fetched kernel
 #   host    compile and run the tests that run on the host: unit tests, simulator, fuzzers, static checks
 #   lab     boot the virtual machines
 #   kernel  compile a whole kernel (the debug kernel)
 #
-# It says what it installs and asks sudo when not root. With nothing missing it is silent, needs no network
+# It prints the packages and uses sudo when not root. With nothing missing it is silent, needs no network
 # and takes a tenth of a second.
 
 set -eu
@@ -27,7 +27,7 @@ packages_of() {
 	esac
 }
 
-# Prints those of the packages that are not installed.
+# Prints the packages that are not installed.
 missing_of() {
 	installed=$(dpkg-query -W -f '${Package} ${db:Status-Status} ' "$@" 2>/dev/null || :)
 	for package; do
@@ -44,11 +44,13 @@ as_root() {
 	elif command -v sudo >/dev/null; then
 		sudo "$@"
 	else
-		echo "setup.sh: neither root nor sudo; ask an administrator to run: $*" >&2
+		# Callers redirect the output to a log; this must be visible.
+		echo "setup.sh: neither root nor sudo; ask an administrator to run: $*" >&3
 		exit 1
 	fi
 }
 
+# Output of the packages goes to $log.
 install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >"$log" 2>&1
 }
@@ -63,13 +65,14 @@ missing=$(missing_of $(printf '%s\n' $wanted | sort -u))
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-	echo "setup.sh: no apt here; please install what corresponds to: $missing" >&2
+	echo "setup.sh: no apt here; please install the equivalents of: $missing" >&2
 	exit 1
 fi
+exec 3>&2
 echo "setup.sh: installing $(echo "$missing" | tr '\n' ' ')"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Package lists that are absent or too old show as an install that fails; only then are they fetched.
+# Missing or old package lists make the install fail; only then are they fetched.
 # shellcheck disable=SC2086
 if ! install $missing; then
 	echo "setup.sh: fetching package lists"

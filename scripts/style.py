@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Checks what no compiler does: licence lines, width, where C and kernel headers may stand, leftovers.
+"""Checks rules that no compiler checks: licence lines, width, places of C and kernel headers, leftovers.
 
-Prints each offence as FILE:LINE: what, one result for each rule, and the count.
+Prints each offence as FILE:LINE: TEXT, one result for each rule, and the count.
 """
 
 import os
@@ -15,18 +15,22 @@ COLUMNS = 130
 LANGUAGES = (".c", ".h", ".cc", ".py", ".sh", ".md", ".rst", ".mk", ".awk")
 UNLICENSED = ("COPYING",)           # the licence itself
 DATA = ("selftests/fuzz/corpus/",)  # bytes, not text
-# The only homes of C and of kernel headers.
+# The only places of C and of kernel headers.
 C_PLACES = re.compile(r"(^|/)glue/|^kapi/linux/|^selftests/|^tools/|^scripts/|^include/uapi/")
 KERNEL_PLACES = re.compile(rf"{C_PLACES.pattern}|^include/kapi/(linux|types)\.h$")
 KERNEL_HEADER = re.compile(r'^\s*#\s*include\s*[<"](linux|net|asm|asm-generic|uapi|rdma|crypto|trace)/')
 KERNEL_VERSION = re.compile(r"\b(LINUX_VERSION_CODE|KERNEL_VERSION)\b")
+# A cast to a pointer to function: written out, or by a name that is a function type's by our naming (_fn, callback).
+FUNCTION_CAST = re.compile(r"(?:\(|_cast<)\s*(?:\w+[\s*]+)+\(\s*\*\s*(?:const\s*)?\)\s*\([^()]*\)\s*(?:\)\s*[\w&(*]|>)")
+TYPEDEF_CAST = re.compile(r"(?:\(|_cast<)\s*\w*(?:_fn|_func|_function|callback|actor)(?:_t)?\s*(?:\)\s*[\w&(]|>)")
+SHARED_QUEUE = re.compile(r"\b(system_\w*wq|schedule_(delayed_)?work(_on)?)\b")
 # Written in pieces, so that this file does not offend.
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PRIVATE_PATHS = re.compile(r"(?<![\w.])/(wor" r"k|hom" r"e|roo" r"t)/\w")
 
 
 def all_files():
-    """Paths of what belongs to the repository, or will when it is committed."""
+    """Paths of the repository's files, and of those that are not committed yet."""
     try:
         command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"]
         paths = subprocess.run(command, cwd=TOP, check=True, capture_output=True).stdout.decode().split("\0")
@@ -83,7 +87,24 @@ def kernel_headers(path, lines):
         if KERNEL_HEADER.search(line):
             yield number, f"kernel header: {line.strip()}"
         if KERNEL_VERSION.search(line):
-            yield number, "asks for the kernel's version"
+            yield number, "depends on the kernel's version"
+
+
+def function_casts(path, lines):
+    """no cast of a function pointer"""
+    if not path.endswith((".c", ".h", ".cc")):
+        return
+    for number, line in enumerate(lines, 1):
+        if match := FUNCTION_CAST.search(line) or TYPEDEF_CAST.search(line):
+            yield number, f"kernel CFI stops a call through another type: {match[0].strip()}"
+
+
+def shared_queues(path, lines):
+    """no work on the kernel's own queues, where work that waits for a program delays all others"""
+    if path.endswith(".c") and not path.startswith("selftests/"):
+        for number, line in enumerate(lines, 1):
+            if match := SHARED_QUEUE.search(line):
+                yield number, match[0]
 
 
 def leftovers(path, lines):
@@ -96,14 +117,14 @@ def leftovers(path, lines):
 
 
 def private_paths(_, lines):
-    """no path of somebody's machine"""
+    """no path of a private machine"""
     for number, line in enumerate(lines, 1):
         if match := PRIVATE_PATHS.search(line):
             yield number, match[0]
 
 
 def main():
-    rules = (licence, width, blanks, c_places, kernel_headers, leftovers, private_paths)
+    rules = (licence, width, blanks, c_places, kernel_headers, function_casts, shared_queues, leftovers, private_paths)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-# How much of the core the host tests execute: `make coverage`. Fails below MINIMUM per cent of the lines.
+# Share of the core that the host tests execute: `make coverage`. Fails below MINIMUM per cent of the lines.
 #
 #   make -f selftests/coverage.mk SEEDS=300    the unit tests and that many seeds of the simulator
 #
-# build/host/coverage/core.txt then shows each line of the core with how often it ran.
+# build/host/coverage/core.txt then shows the count of each line of the core.
 
 .DEFAULT_GOAL := coverage
 include $(dir $(abspath $(lastword $(MAKEFILE_LIST))))host.mk

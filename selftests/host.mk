@@ -3,13 +3,14 @@
 #
 #   make -f selftests/host.mk unit            unit tests with both compilers
 #   make -f selftests/host.mk unit HOST=g++   with one
-#   make -f selftests/host.mk refused         what the analysis of locks must not let pass
+#   make -f selftests/host.mk unit-fast HOST=g++   optimised, without sanitizers
+#   make -f selftests/host.mk refused         code that lock analysis must refuse
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
 #   make -f selftests/host.mk sim SUITE=kcm   the same for KCM; so with campaign
-#   make -f selftests/host.mk campaign SEEDS=20000  many more: without sanitizers, so what they would see is not
-#   make -f selftests/host.mk campaign FRESH=45  for so many seconds, seeds that nobody saw before
-#   make -f selftests/host.mk bites           plants known bugs and shows that the simulator finds them
-#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for so long
+#   make -f selftests/host.mk campaign SEEDS=20000  many more, but without sanitizers
+#   make -f selftests/host.mk campaign FRESH=45  new seeds for this number of seconds
+#   make -f selftests/host.mk bites           plants known bugs and checks that the simulator finds them
+#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for this time
 #   make -f selftests/host.mk tidy            clang-tidy over the core
 
 top := $(patsubst %/,%,$(dir $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))))
@@ -37,8 +38,11 @@ sanitize := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 common := -std=c++23 -O1 -g -fno-omit-frame-pointer -pthread $(warnings) $(sanitize) $(includes) -MMD -MP
 # Core is written for a kernel: no exceptions, no RTTI, no hidden allocation.
 core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
+# Tests take their time in what they call; optimised, they take twice as long to compile.
+test_flags := -O0
 flags_g++ :=
-flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never
+# With the fuzzers' coverage feedback, so that unit tests and fuzzers share their objects.
+flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never -fsanitize=fuzzer-no-link
 
 .PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
@@ -47,6 +51,9 @@ define compiler_rules
 $(out)/$(1)/net/%.o: $(top)/net/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
+$(out)/$(1)/selftests/unit/%.o: $(top)/selftests/unit/%.cc
+	@mkdir -p $$(@D)
+	$(1) $(common) $(test_flags) $(flags_$(1)) -c $$< -o $$@
 $(out)/$(1)/%.o: $(top)/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) -c $$< -o $$@
@@ -60,11 +67,12 @@ $(out)/$(1)/sim: $$(lib_$(1)) $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(program))
 .PHONY: unit-$(1)
 unit-$(1): $(out)/$(1)/unit
 	$$< --gtest_brief=1
-unit: unit-$(1)
 endef
-$(foreach compiler,$(HOST),$(eval $(call compiler_rules,$(compiler))))
+compilers := g++ clang++-19
+$(foreach compiler,$(compilers),$(eval $(call compiler_rules,$(compiler))))
+unit: $(HOST:%=unit-%)
 
-# Code that Clang's thread-safety analysis must refuse, and for no other reason.
+# Code that only Clang's thread-safety analysis refuses.
 refused := $(wildcard $(top)/selftests/unit/refused/*.cc)
 analyse := clang++-19 -std=c++23 -fsyntax-only $(warnings) $(includes)
 refused:
@@ -73,24 +81,16 @@ refused:
 		if $(analyse) $(flags_clang++-19) $$file 2>/dev/null; then echo "not refused: $$file"; exit 1; fi; \
 	done; set -- $(refused); echo "$$# passed, 0 failed"
 
-# The fuzzers: core and simulator once more, with coverage feedback.
+# The fuzzers: the objects of the unit tests, another main().
 fuzz_cc := clang++-19
-fuzz_flags := $(filter-out -fsanitize%,$(common)) -fsanitize=address,undefined,fuzzer-no-link \
-	-fno-sanitize-recover=undefined $(flags_clang++-19)
-fuzz_lib := $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(core) $(sim) $(coverage) $(fuzz_parts))
+fuzz_lib := $(lib_$(fuzz_cc)) $(patsubst $(top)/%.cc,$(out)/$(fuzz_cc)/%.o,$(coverage) $(fuzz_parts))
 fuzz_programs := $(patsubst $(top)/selftests/fuzz/%_fuzz.cc,$(out)/fuzz/%,$(fuzzers))
-.SECONDARY: $(fuzz_lib) $(patsubst $(top)/%.cc,$(out)/fuzz/%.o,$(fuzzers))
-
-$(out)/fuzz/net/%.o: $(top)/net/%.cc
+.SECONDARY: $(patsubst $(top)/%.cc,$(out)/$(fuzz_cc)/%.o,$(fuzzers))
+$(fuzz_programs): $(out)/fuzz/%: $(out)/$(fuzz_cc)/selftests/fuzz/%_fuzz.o $(fuzz_lib)
 	@mkdir -p $(@D)
-	$(fuzz_cc) $(fuzz_flags) $(core_flags) -c $< -o $@
-$(out)/fuzz/%.o: $(top)/%.cc
-	@mkdir -p $(@D)
-	$(fuzz_cc) $(fuzz_flags) -c $< -o $@
-$(fuzz_programs): $(out)/fuzz/%: $(out)/fuzz/selftests/fuzz/%_fuzz.o $(fuzz_lib)
 	$(fuzz_cc) -fsanitize=address,undefined,fuzzer $^ -o $@
 
-# What a run finds new stays in build/; the corpora that the repository keeps are in selftests/fuzz/corpus/.
+# New inputs stay in build/; the repository's corpora are in selftests/fuzz/corpus/.
 fuzz: $(fuzz_programs)
 	@for program in $(fuzz_programs); do \
 		name=$$(basename $$program); mkdir -p $(out)/fuzz/found/$$name; \
@@ -108,7 +108,7 @@ tidy:
 
 -include $(shell test -d $(out) && find $(out) -name '*.d')
 
-# The campaign runs with the first compiler only: what differs between them is found by the unit tests.
+# The campaign runs with the first compiler only: the unit tests find differences between compilers.
 simulator := $(out)/$(firstword $(HOST))/sim
 sim: $(simulator)
 ifdef SEED
@@ -122,11 +122,21 @@ fast := $(patsubst $(top)/%.cc,$(out)/fast/%.o,$(core) $(sim) $(program))
 $(out)/fast/net/%.o: $(top)/net/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) $(core_flags) -c $< -o $@
+$(out)/fast/selftests/unit/%.o: $(top)/selftests/unit/%.cc
+	@mkdir -p $(@D)
+	$(firstword $(HOST)) $(fast_flags) $(test_flags) -c $< -o $@
 $(out)/fast/%.o: $(top)/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) -c $< -o $@
 $(out)/fast/sim: $(fast)
 	$(firstword $(HOST)) -pthread $^ -o $@
+# The unit tests without sanitizers: for mutants, and for the compiler whose sanitizers are not needed a second time.
+fast_unit := $(patsubst $(top)/%.cc,$(out)/fast/%.o,$(core) $(sim) $(unit) $(coverage))
+$(out)/fast/unit: $(fast_unit)
+	$(firstword $(HOST)) -pthread $^ -lgtest_main -lgtest -o $@
+.PHONY: unit-fast
+unit-fast: $(out)/fast/unit
+	$< --gtest_brief=1
 campaign: $(out)/fast/sim
 	$< --suite $(SUITE) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 
@@ -135,3 +145,9 @@ fast_compile := $(firstword $(HOST)) $(filter-out -MMD -MP,$(fast_flags)) $(core
 bites: $(out)/fast/sim
 	selftests/sim/bites.py --out $(out) --compile '$(fast_compile)' --link '$(firstword $(HOST)) -pthread' \
 		--first $(FIRST) --only '$(PLANT)' $(fast)
+
+# Finds changes of core that no test notices. MUTATE= holds options for scripts/mutate.py.
+.PHONY: mutate
+mutate: $(out)/fast/unit $(out)/fast/sim
+	scripts/mutate.py --out $(out) --compile '$(fast_compile)' --link '$(firstword $(HOST)) -pthread' \
+		--unit $(fast_unit) --sim $(fast) $(MUTATE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Test programs for virtual machines, included by the Makefile of a protocol's folder: static, so that they run where
-# there is nothing else. A program is a folder of sources, or one source, linked with the helpers in lib/; one that is
+# Test programs for virtual machines, included by the Makefile of a protocol's folder: static, so that they run without
+# other files. A program is a folder of sources, or one source, linked with the helpers in lib/; one that is
 # called fuzz gets those in lib/fuzz/, too. Its name begins with $(prefix), because in a machine, and in the plan, all
 # protocols' programs are side by side.
 

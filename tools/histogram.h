@@ -3,7 +3,7 @@
 #define HAWSER_TOOLS_HISTOGRAM_H
 
 /*
- * How often which value occurred, in buckets that grow with the value: each power of two is cut into
+ * Counts values in buckets that grow with the value: each power of two is cut into
  * 2^HISTOGRAM_SUB_BITS equal parts, so a percentile read from it is at most 1/16 too high.
  */
 
@@ -22,10 +22,10 @@ void histogram_add(struct histogram *histogram, uint64_t value);
 /* Adds what @other counted. */
 void histogram_merge(struct histogram *histogram, const struct histogram *other);
 
-/* How many values there are. */
+/* The number of values. */
 uint64_t histogram_count(const struct histogram *histogram);
 
-/* How many values lie in [2^power, 2^(power+1)); power 0 includes the value 0. */
+/* The number of values in [2^power, 2^(power+1)); power 0 includes the value 0. */
 uint64_t histogram_count_power(const struct histogram *histogram, unsigned int power);
 
 /* The largest value that may be among the lowest @per_mille of them; 0 when there are none. */

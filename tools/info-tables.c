@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's tables: how an entry of each is taken apart, from either of its two layouts, and how it is
- * shown.
+ * The kernel's tables: decoding an entry, in either of its two layouts, and
+ * printing it.
  */
 #include "info-tables.h"
 
@@ -212,9 +212,16 @@ static void write_tcp_socket(struct json *json, const union row *row)
 
 /* Connections */
 
-static bool decode_connection(const struct rds_info_table *table, size_t index, bool ipv6, union row *row)
+static bool is_same_connection(const struct connection *a, const struct connection *b)
 {
-	struct connection *connection = &row->connection;
+	return !strcmp(a->transport, b->transport) && rds_address_same_host(&a->local, &b->local) &&
+	       rds_address_same_host(&a->remote, &b->remote) && a->has_tos == b->has_tos &&
+	       (!a->has_tos || a->tos == b->tos);
+}
+
+static bool decode_entry(const struct rds_info_table *table, size_t index, bool ipv6,
+			 struct connection *connection)
+{
 	struct rds6_info_connection six;
 	struct rds_info_connection four;
 
@@ -242,9 +249,26 @@ static bool decode_connection(const struct rds_info_table *table, size_t index, 
 	return true;
 }
 
+/*
+ * A connection has an entry for each path, in sequence, and entries do not identify their path's socket: the
+ * sockets of all paths are printed with the first.
+ */
+static bool decode_connection(const struct rds_info_table *table, size_t index, bool ipv6, union row *row)
+{
+	struct connection before;
+	bool shown = decode_entry(table, index, ipv6, &row->connection);
+
+	row->connection.shows_paths = true;
+	if (index) {
+		decode_entry(table, index - 1, ipv6, &before);
+		row->connection.shows_paths = !is_same_connection(&before, &row->connection);
+	}
+	return shown;
+}
+
 static bool is_path_of(const struct tcp_socket *tcp, const struct connection *connection)
 {
-	return !strcmp(connection->transport, "tcp") &&
+	return connection->shows_paths && !strcmp(connection->transport, "tcp") &&
 	       rds_address_same_host(&tcp->local, &connection->local) &&
 	       rds_address_same_host(&tcp->remote, &connection->remote) &&
 	       (!tcp->has_tos || !connection->has_tos || tcp->tos == connection->tos);
@@ -414,7 +438,7 @@ static bool decode_ib_connection(const struct rds_info_table *table, size_t inde
 		rds_info_entry(table, index, &six, sizeof(six));
 		rds_address_from_ipv6(&ib->local, six.src_addr, 0);
 		rds_address_from_ipv6(&ib->remote, six.dst_addr, 0);
-		/* After the addresses both layouts are the same. */
+		/* After the addresses both layouts are equal. */
 		memcpy((char *)&ib->details + rest, (char *)&six + rest_ipv6, sizeof(ib->details) - rest);
 	} else {
 		rds_info_entry(table, index, &ib->details, sizeof(ib->details));

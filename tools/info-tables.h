@@ -23,6 +23,7 @@ struct connection {
 	unsigned int tos;
 	uint64_t next_tx;
 	uint64_t next_rx;
+	bool shows_paths; /* the first of its connection's entries */
 };
 
 struct message {
@@ -62,7 +63,7 @@ struct ib_connection {
 	struct rds_info_rdma_connection details; /* its addresses are not used */
 };
 
-/* One entry of any table, whichever of the kernel's two layouts it came in. */
+/* One entry of any table, from either of the kernel's two layouts. */
 union row {
 	struct counter counter;
 	struct connection connection;
@@ -77,7 +78,7 @@ struct info_rows {
 	size_t count;
 };
 
-/* A kind of table: where it comes from and how it is shown. */
+/* A kind of table: its source and its format. */
 struct info_source {
 	char letter;
 	int item;
@@ -95,11 +96,11 @@ struct info_source {
 
 extern const struct info_source info_sources[INFO_SOURCE_COUNT];
 
-/* What the user wants to see, and what is needed to show it. */
+/* The user's choices, and the data that they need. */
 struct info_view {
 	bool verbose;
 	bool all_families;		/* IPv6 too */
-	struct info_rows tcp_sockets;	/* the paths of connections, where they are to be shown */
+	struct info_rows tcp_sockets;	/* the paths of connections, if shown */
 };
 
 extern struct info_view info_view;

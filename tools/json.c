@@ -13,7 +13,7 @@ static void write_quoted(struct json *json, const char *text)
 		if (c == '"' || c == '\\')
 			fprintf(json->file, "\\%c", c);
 		else if (c < 0x20 || c >= 0x7f)
-			/* Bytes of unknown encoding, as Latin-1: so the document is always valid. */
+			/* Bytes of unknown encoding are taken for Latin-1, so the document is always valid. */
 			fprintf(json->file, "\\u%04x", c);
 		else
 			fputc(c, json->file);

@@ -3,7 +3,7 @@
 #define HAWSER_TOOLS_JSON_H
 
 /*
- * A writer of JSON: it places the commas, the quotes and the line breaks, and escapes strings. In an object
+ * A writer of JSON: it adds the commas, the quotes and the line breaks, and escapes strings. In an object
  * every value has a key; in an array the key is NULL.
  */
 
@@ -16,7 +16,7 @@
 struct json {
 	FILE *file;
 	unsigned int depth;
-	bool has_items[JSON_MAX_DEPTH];	/* whether each open container already holds something */
+	bool has_items[JSON_MAX_DEPTH];	/* for each open container: it is not empty */
 	char closing[JSON_MAX_DEPTH];
 };
 
@@ -34,7 +34,7 @@ void json_unsigned(struct json *json, const char *key, uint64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
-/* A number with up to three decimals; JSON knows no infinities, so @value must be finite. */
+/* A number with up to three decimals; JSON has no infinities, so @value must be finite. */
 void json_decimal(struct json *json, const char *key, double value);
 
 #endif

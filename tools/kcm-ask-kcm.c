@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A worker of a client with KCM. A request goes to whichever connection is free, and the answer to whichever worker is:
- * none of them knows the connections, and what is under way belongs to all.
+ * A worker of a client with KCM. A request goes to any free connection, and the answer to any free worker:
+ * workers do not know the connections, and share all outstanding requests.
  */
 #include "kcm-asker.h"
 #include "kcm-frame.h"
@@ -42,7 +42,7 @@ static void receive_answers(struct asker *asker, struct buffers *b)
 				asker_fails(asker, "receiving", errno);
 			return;
 		}
-		/* The parser lets nothing shorter pass. */
+		/* The parser rejects shorter frames. */
 		ledger_enter(asker->ledger, b->in, (size_t)size, b->scratch);
 		asker->answers++;
 	}
@@ -63,7 +63,7 @@ void *ask_over_kcm(void *context)
 		send_requests(asker, &b);
 		if (b.pending)
 			fds[0].events |= POLLOUT;
-		/* A second, because others may receive what this one waits for. */
+		/* A second, because others may receive this one's answers. */
 		poll(fds, 2, 1000);
 		if (fds[1].revents)
 			break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A client without KCM: requests go out one behind the other, and the answers are cut from the stream here. */
+/* A client without KCM: requests are sent in sequence, and the stream of answers is split here. */
 #include "kcm-asker.h"
 #include "kcm-frame.h"
 #include "program.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Both hold more than one message of the largest size, so that what is read and written is rarely just one. */
+/* Both hold more than one message of the largest size, so that a call mostly carries several. */
 struct stream {
 	char *out, *in, *scratch;
 	size_t room;
@@ -57,7 +57,7 @@ static void read_answers(struct asker *asker, struct stream *s)
 		memcpy(&head, s->in + at, sizeof(head));
 		size = frame_size(&head);
 		if (size < FRAME_MIN || size > asker->ledger->plan.max_size) {
-			asker_fails(asker, "the stream of answers fell apart", 0);
+			asker_fails(asker, "the stream of answers has an invalid frame", 0);
 			return;
 		}
 		if (s->in_end - at < size)
@@ -84,7 +84,7 @@ void *ask_over_tcp(void *context)
 		write_requests(asker, &s);
 		if (s.out_begin < s.out_end)
 			fd.events |= POLLOUT;
-		/* A second, because the time for requests may be over with none under way. */
+		/* A second, because the time for requests may end with none outstanding. */
 		poll(&fd, 1, 1000);
 		if (fd.revents & ~POLLOUT)
 			read_answers(asker, &s);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kcm-client: asks kcm-server over several TCP connections, and checks every answer.
+ * kcm-client: sends requests to kcm-server over several TCP connections, and checks every answer.
  *
- * Without --kcm it is a client as they are everywhere: a thread for each connection. With it, workers share the
+ * Without --kcm it is an ordinary client: a thread for each connection. With it, workers share the
  * connections over KCM sockets of their own.
  */
 #include "json.h"
@@ -57,17 +57,17 @@ static void usage(FILE *out)
 	      "\n"
 	      " -p, --port number         TCP port of the server (default 16400)\n"
 	      " -c, --connections number  TCP connections (default 4, at most 256)\n"
-	      " -k, --kcm number          share them among so many workers over KCM (default: without KCM)\n"
+	      " -k, --kcm number          share them among this number of workers over KCM (default: without KCM)\n"
 	      " -n, --requests number     requests for each connection (default 1000)\n"
-	      " -T, --time time           send for so long, instead of a number of requests\n"
-	      " -W, --window number       requests under way on each connection (default 32)\n"
+	      " -T, --time time           send for this time, instead of a number of requests\n"
+	      " -W, --window number       outstanding requests on each connection (default 32)\n"
 	      "     --min-size bytes      of a message (default 16)\n"
 	      "     --max-size bytes      of a message (default 16K, at most 1M)\n"
 	      "     --timeout time        how long to wait for any answer (default 30)\n"
 	      "     --json                print a JSON document\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "Exit status: 0 everything was answered and right, 1 not so, 2 wrong usage.\n",
+	      "Exit status: 0 all answers came and were right, 1 otherwise, 2 wrong usage.\n",
 	      out);
 }
 
@@ -110,7 +110,7 @@ static struct asker *add_asker(struct run *run, int fd, struct ledger *ledger)
 	return asker;
 }
 
-/* Numbers of different connections are far apart: an answer that strays is noticed. */
+/* Numbers of different connections are far apart, so an answer on the wrong connection is noticed. */
 static void prepare_tcp(struct run *run)
 {
 	const struct ledger_plan plan = plan_for(run->settings, 1);
@@ -337,7 +337,7 @@ static void read_option(struct settings *settings, int option)
 		puts("kcm-client (hawser)");
 		exit(EXIT_GOOD);
 	default:
-		/* getopt has said what is wrong. */
+		/* getopt has printed the error. */
 		fprintf(stderr, "Try 'kcm-client --help'.\n");
 		exit(EXIT_USAGE);
 	}

@@ -17,7 +17,7 @@ void ledger_start(struct ledger *ledger, const struct ledger_plan *plan, uint64_
 	};
 }
 
-/* Small ones are many and large ones are few; the size of a request follows from its number. */
+/* Many small ones and few large ones; a request's size is derived from its number. */
 static size_t size_of(const struct ledger *ledger, uint64_t number)
 {
 	uint64_t random = frame_mix(~number), span = ledger->plan.max_size - ledger->plan.min_size;
@@ -52,7 +52,7 @@ size_t ledger_next(struct ledger *ledger, void *buffer)
 	return size;
 }
 
-/* Under the lock: it is the answer to @number, and the first one. */
+/* Under the lock, for the first answer to @number. */
 static void cross_off(struct ledger *ledger, uint64_t number, uint32_t worker, size_t size)
 {
 	ledger->slots[number % ledger->plan.window] = 0;

@@ -2,9 +2,9 @@
 /*
  * kcm-server: answers requests of many TCP connections with a few workers.
  *
- * All connections that are accepted go to one multiplexor. The workers know nothing of them: each receives whole
+ * All connections that are accepted go to one multiplexor. The workers do not know them: each receives whole
  * requests from its own KCM socket, as they come. The multiplexor's first socket receives none; the main thread uses it
- * to attach connections, to learn which of them are over, and to take these away.
+ * to attach connections and to remove those that ended.
  */
 #include "json.h"
 #include "kcm-frame.h"
@@ -16,6 +16,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <linux/kcm.h>
@@ -41,20 +42,15 @@ struct settings {
 	bool json;
 };
 
-/* An end of a connection as KCM tells it: IPv4 in IPv6 dress. */
-struct endpoint {
-	uint8_t address[16];
-	uint16_t port;
-};
-
 struct connection {
 	int tcp;
-	struct endpoint local, remote;
+	uint64_t id; /* KCM's id */
 };
 
 struct server {
 	const struct settings *settings;
 	int listener, signals, stop;
+	int cut[2]; /* a pipe: ids of connections that workers want cut off */
 	int kcm, parser;
 	struct worker *workers[MAX_WORKERS];
 	struct connection connections[KCM_MOST_CONNECTIONS];
@@ -76,47 +72,14 @@ static void usage(FILE *out)
 	      "     --json                print a JSON document at the end\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "It runs until SIGINT or SIGTERM, then tells what each worker did.\n"
+	      "It runs until SIGINT or SIGTERM, then prints what each worker did.\n"
 	      "Exit status: 0 it ran, 1 a failure, 2 wrong usage.\n",
 	      out);
 }
 
 /* ---- connections */
 
-static struct endpoint endpoint_of(const union rds_address *address)
-{
-	struct endpoint e = { .port = rds_address_port(address) };
-
-	if (address->any.sa_family == AF_INET) {
-		e.address[10] = e.address[11] = 0xff;
-		memcpy(e.address + 12, &address->ipv4.sin_addr, 4);
-	} else {
-		memcpy(e.address, &address->ipv6.sin6_addr, 16);
-	}
-	return e;
-}
-
-static bool endpoint_is(const struct endpoint *e, const uint8_t *address, uint16_t port)
-{
-	return e->port == port && !memcmp(e->address, address, sizeof(e->address));
-}
-
-static bool name_connection(struct connection *c)
-{
-	union rds_address local, remote;
-	socklen_t size = sizeof(local);
-
-	if (getsockname(c->tcp, &local.any, &size))
-		return false;
-	size = sizeof(remote);
-	if (getpeername(c->tcp, &remote.any, &size))
-		return false;
-	c->local = endpoint_of(&local);
-	c->remote = endpoint_of(&remote);
-	return true;
-}
-
-/* What TCP has to know of a connection: when to give up on its client. */
+/* TCP's time-outs for a client that does not answer. */
 static void set_up(const struct settings *settings, int tcp)
 {
 	int ms = (int)(settings->timeout_ns / NS_PER_MS), s = (ms + 999) / 1000;
@@ -144,47 +107,44 @@ static void accept_connection(struct server *server)
 	}
 	server->accepted++;
 	set_up(server->settings, c.tcp);
-	error = name_connection(&c) ? kcm_attach(server->kcm, c.tcp, server->parser) : -ENOTCONN;
+	error = kcm_attach(server->kcm, c.tcp, server->parser);
 	if (error) {
 		server->failed++;
 		warn("a connection was over before it began: %s", strerror(-error));
 		close(c.tcp);
 		return;
 	}
+	c.id = kcm_id(server->kcm, c.tcp);
 	server->connections[server->count++] = c;
 }
 
-static struct connection *find_connection(struct server *server, const struct kcm_connection_stats *stats)
+static struct connection *find_connection(struct server *server, uint64_t id)
 {
-	for (size_t i = 0; i < server->count; i++) {
-		struct connection *c = &server->connections[i];
-
-		if (endpoint_is(&c->remote, stats->remote_addr, stats->remote_port) &&
-		    endpoint_is(&c->local, stats->local_addr, stats->local_port))
-			return c;
-	}
+	for (size_t i = 0; i < server->count; i++)
+		if (server->connections[i].id == id)
+			return &server->connections[i];
 	return NULL;
 }
 
-/* Takes the connection from KCM and ends it, unless an answer to it is just on its way: then later. */
-static void end_connection(struct server *server, struct connection *c, int error)
+/* Detaches the connection from KCM and closes it; later if an answer to it is being sent. */
+static void end_connection(struct server *server, struct connection *c, const struct kcm_connection_stats *stats)
 {
 	char text[INET6_ADDRSTRLEN];
 
 	if (kcm_unattach(server->kcm, c->tcp) == -EAGAIN)
 		return;
-	if (error == EPIPE || error == 0) {
+	if (stats->error == EPIPE || stats->error == 0) {
 		server->closed++;
 	} else {
 		server->failed++;
-		inet_ntop(AF_INET6, c->remote.address, text, sizeof(text));
-		warn("the connection from %s, port %u, broke: %s", text, c->remote.port, strerror(error));
+		inet_ntop(AF_INET6, stats->remote_addr, text, sizeof(text));
+		warn("the connection from %s, port %u, broke: %s", text, stats->remote_port, strerror(stats->error));
 	}
 	close(c->tcp);
 	*c = server->connections[--server->count];
 }
 
-/* Ends the connections that are over. An error on our KCM socket says that there are some, but not which. */
+/* Closes connections that ended. An error on our KCM socket reports that some did, but not which. */
 static void look_after_connections(struct server *server)
 {
 	static struct kcm_connection_stats stats[KCM_MOST_CONNECTIONS];
@@ -198,10 +158,23 @@ static void look_after_connections(struct server *server)
 		struct connection *c = NULL;
 
 		if (stats[i].error || stats[i].state & KCM_CONN_RX_STOPPED)
-			c = find_connection(server, &stats[i]);
+			c = find_connection(server, stats[i].id);
 		if (c)
-			end_connection(server, c, stats[i].error);
+			end_connection(server, c, &stats[i]);
 	}
+}
+
+/* A worker wants a connection cut off whose client leaves too much unread: as if the client had ended it. */
+static void cut_connection(struct server *server)
+{
+	uint64_t id;
+	struct connection *c;
+
+	if (read(server->cut[0], &id, sizeof(id)) != sizeof(id))
+		die("cannot read the connections to cut off: %s", strerror(errno));
+	c = find_connection(server, id);
+	if (c)
+		shutdown(c->tcp, SHUT_RDWR);
 }
 
 /* ---- beginning and end */
@@ -217,7 +190,7 @@ static void listen_on(struct server *server)
 	server->listener = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (server->listener < 0)
 		die("cannot open a TCP socket: %s", strerror(errno));
-	/* All addresses means IPv4, too, whatever the system's default is. */
+	/* All addresses includes IPv4, independent of the system's default. */
 	if (address.any.sa_family == AF_INET6)
 		setsockopt(server->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
@@ -234,7 +207,7 @@ static int catch_signals(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	/* Before there are threads, so that all of them leave these signals to the descriptor. */
+	/* Before threads are created, so that all of them block these signals. */
 	if (sigprocmask(SIG_BLOCK, &set, NULL) || (fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
 		die("cannot catch signals: %s", strerror(errno));
 	return fd;
@@ -252,8 +225,8 @@ static void start(struct server *server)
 
 	server->signals = catch_signals();
 	server->stop = eventfd(0, EFD_CLOEXEC);
-	if (server->stop < 0)
-		die("eventfd: %s", strerror(errno));
+	if (server->stop < 0 || pipe2(server->cut, O_CLOEXEC | O_NONBLOCK))
+		die("cannot talk to workers: %s", strerror(errno));
 	server->kcm = kcm_open();
 	server->parser = kcm_load_parser(settings->max_message);
 	check(kcm_set(server->kcm, KCM_RECV_DISABLE, 1), "KCM_RECV_DISABLE");
@@ -263,33 +236,36 @@ static void start(struct server *server)
 		int socket = kcm_clone(server->kcm);
 
 		check(socket, "cannot clone a KCM socket");
-		server->workers[i] = worker_start(i, socket, server->stop, settings->max_message);
+		server->workers[i] = worker_start(i, socket, server->stop, server->cut[1], settings->max_message);
 	}
 	listen_on(server);
 	warn("listening on port %" PRIu64 " with %" PRIu64 " workers", settings->port, settings->workers);
 }
 
 /*
- * Looks at the connections once a second, too: one whose client had closed its side before it was attached is no error,
- * because that client may still read.
+ * Also checks the connections once a second: a client that closed its side before the attach causes no error,
+ * because it may still read.
  */
 static void serve(struct server *server)
 {
-	enum { SIGNAL, KCM, LISTENER };
+	enum { SIGNAL, KCM, LISTENER, CUT };
 	struct pollfd fds[] = {
 		[SIGNAL] = { .fd = server->signals, .events = POLLIN },
-		[KCM] = { .fd = server->kcm }, /* POLLERR comes unasked */
+		[KCM] = { .fd = server->kcm }, /* POLLERR is always reported */
 		[LISTENER] = { .fd = server->listener, .events = POLLIN },
+		[CUT] = { .fd = server->cut[0], .events = POLLIN },
 	};
 	uint64_t looked_ns = now_ns();
 
 	while (!fds[SIGNAL].revents) {
 		/* Those that find no room wait in the listener's queue. */
 		fds[LISTENER].events = server->count < KCM_MOST_CONNECTIONS ? POLLIN : 0;
-		if (poll(fds, 3, 1000) < 0 && errno != EINTR)
+		if (poll(fds, 4, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 		if (fds[LISTENER].revents)
 			accept_connection(server);
+		if (fds[CUT].revents)
+			cut_connection(server);
 		if (fds[KCM].revents || now_ns() - looked_ns >= NS_PER_SECOND) {
 			look_after_connections(server);
 			looked_ns = now_ns();
@@ -371,7 +347,7 @@ static void finish(struct server *server)
 		die("cannot stop the workers: %s", strerror(errno));
 	for (size_t i = 0; i < server->settings->workers; i++)
 		counts[i] = worker_join(server->workers[i]);
-	/* What was sent still goes: KCM takes care of it when its last socket is closed. */
+	/* KCM still delivers sent messages after its last socket is closed. */
 	close(server->kcm);
 	for (size_t i = 0; i < server->count; i++)
 		close(server->connections[i].tcp);
@@ -454,7 +430,7 @@ static void read_option(struct settings *settings, int option)
 		puts("kcm-server (hawser)");
 		exit(EXIT_GOOD);
 	default:
-		/* getopt has said what is wrong. */
+		/* getopt has printed the error. */
 		fprintf(stderr, "Try 'kcm-server --help'.\n");
 		exit(EXIT_USAGE);
 	}

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Older C libraries lack them. */
+/* For older C libraries. */
 #ifndef AF_KCM
 #define AF_KCM 41
 #endif
@@ -33,7 +33,7 @@ int kcm_open(void)
 		die("cannot open a KCM socket: %s", strerror(errno));
 	error = kcm_set(fd, KCM_ERRORS, 1);
 	if (error == -ENOPROTOOPT)
-		die("this is the kernel's own KCM, which cannot tell which connection a message came from");
+		die("this is the kernel's own KCM, which does not report a message's connection");
 	if (error)
 		die("cannot ask KCM for errors: %s", strerror(-error));
 	return fd;
@@ -47,15 +47,15 @@ int kcm_clone(int kcm)
 }
 
 /*
- * Assembled by hand, so that neither a compiler for BPF nor a library is needed. A load from the packet that finds too
- * few bytes there ends the program with 0, which asks KCM for more of them.
+ * Assembled by hand, so that neither a compiler for BPF nor a library is needed. A load beyond the bytes in the
+ * packet ends the program with 0, which makes KCM wait for more.
  */
 int kcm_load_parser(size_t max_size)
 {
 	const int length_size = sizeof(((struct frame_head *)NULL)->length);
 	const int refused = 2; /* instructions ahead */
 	const struct bpf_insn code[] = {
-		/* r6 is where loads look for the packet. */
+		/* Loads expect the packet in r6. */
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_6, .src_reg = BPF_REG_1 },
 		{ .code = BPF_LD | BPF_ABS | BPF_W, .imm = offsetof(struct frame_head, length) },
 		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_0, .imm = length_size },
@@ -93,6 +93,16 @@ int kcm_unattach(int kcm, int tcp)
 	return ioctl(kcm, SIOCKCMUNATTACH, &unattach) ? -errno : 0;
 }
 
+uint64_t kcm_id(int kcm, int tcp)
+{
+	struct kcm_attached attached = { .fd = tcp };
+	socklen_t size = sizeof(attached);
+
+	if (getsockopt(kcm, SOL_KCM, KCM_ATTACHED, &attached, &size))
+		die("cannot ask KCM for the id of a connection: %s", strerror(errno));
+	return attached.id;
+}
+
 int kcm_set(int kcm, int option, int value)
 {
 	return setsockopt(kcm, SOL_KCM, option, &value, sizeof(value)) ? -errno : 0;
@@ -127,12 +137,12 @@ int kcm_take_error(int kcm)
 bool kcm_names(const struct msghdr *message, uint64_t *connection)
 {
 	const struct cmsghdr *c = CMSG_FIRSTHDR(message);
-	struct kcm_connection told;
+	struct kcm_connection name;
 
-	if (!c || c->cmsg_level != SOL_KCM || c->cmsg_type != KCM_CONNECTION || c->cmsg_len != CMSG_LEN(sizeof(told)))
+	if (!c || c->cmsg_level != SOL_KCM || c->cmsg_type != KCM_CONNECTION || c->cmsg_len != CMSG_LEN(sizeof(name)))
 		return false;
-	memcpy(&told, CMSG_DATA(c), sizeof(told));
-	*connection = told.id;
+	memcpy(&name, CMSG_DATA(c), sizeof(name));
+	*connection = name.id;
 	return true;
 }
 

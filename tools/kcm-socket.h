@@ -3,7 +3,7 @@
 #define HAWSER_TOOLS_KCM_SOCKET_H
 
 /*
- * KCM sockets: what the kernel offers by ioctls, options and control messages, as functions. Those that return an int
+ * KCM sockets: functions for the kernel's ioctls, options and control messages. Those that return an int
  * return a negative errno when they fail.
  */
 
@@ -14,35 +14,38 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* A multiplexor takes as many as it is given; these programs give it no more than this. */
+/* A limit of these programs; a multiplexor has none. */
 #define KCM_MOST_CONNECTIONS 512
 
-/* Opens the first socket of a new multiplexor, or dies saying what this kernel lacks. It does not block. */
+/* Opens the first socket of a new multiplexor, or dies with a message about what is missing. It does not block. */
 int kcm_open(void);
 
 /* Opens one more socket of the multiplexor of @kcm. Unlike that one it blocks. */
 int kcm_clone(int kcm);
 
 /*
- * Loads the program that finds the messages in a stream of frames, or dies. It refuses those larger than @max_size or
- * without a whole head, so that nobody behind it has to expect them.
+ * Loads the program that splits a stream into messages, or dies. It refuses those larger than @max_size or
+ * without a whole head, so that receivers need not check for them.
  */
 int kcm_load_parser(size_t max_size);
 
-/* Gives the multiplexor of @kcm a TCP connection, cut by the program @parser; and takes it away again. */
+/* Attaches a TCP connection, split by the program @parser, to the multiplexor of @kcm; and detaches it. */
 int kcm_attach(int kcm, int tcp, int parser);
 int kcm_unattach(int kcm, int tcp);
+
+/* The connection id of the attached TCP socket @tcp, or dies. */
+uint64_t kcm_id(int kcm, int tcp);
 
 /* Sets an option of level SOL_KCM. */
 int kcm_set(int kcm, int option, int value);
 
-/* What is known of the connections of the multiplexor: at most @room of them go to @stats. Returns how many. */
+/* Statistics of the multiplexor's connections, at most @room of them. Returns their number. */
 int kcm_connections(int kcm, struct kcm_connection_stats *stats, size_t room);
 
-/* Can messages still go to @connection? */
+/* True if messages can still be sent to @connection. */
 bool kcm_is_up(int kcm, uint64_t connection);
 
-/* The error that is to be told of the socket, 0 for none; it is told once. */
+/* The socket's pending error, 0 for none; reading clears it. */
 int kcm_take_error(int kcm);
 
 /* Room for the control message that names a connection. */
@@ -51,10 +54,10 @@ union kcm_control {
 	char bytes[CMSG_SPACE(sizeof(struct kcm_connection))];
 };
 
-/* Does the message name a connection? A received one does with KCM_RECV_CONNECTION: the one that it came from. */
+/* True if the message names a connection. With KCM_RECV_CONNECTION received messages name their origin. */
 bool kcm_names(const struct msghdr *message, uint64_t *connection);
 
-/* Makes @message go to @connection; @control has to live as long as it. */
+/* Addresses @message to @connection; @control must live as long as it. */
 void kcm_send_to(struct msghdr *message, union kcm_control *control, uint64_t connection);
 
 #endif

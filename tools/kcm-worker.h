@@ -3,8 +3,9 @@
 #define HAWSER_TOOLS_KCM_WORKER_H
 
 /*
- * A worker of kcm-server: a thread with a KCM socket of its own. It receives whatever request comes next on any of the
- * connections, and answers on the connection that the request came from.
+ * A worker of kcm-server: a thread with a KCM socket of its own. It receives the next request of any of the
+ * connections, and answers on the same connection. Answers that a client does not read wait for
+ * that client alone.
  */
 
 #include <pthread.h>
@@ -14,16 +15,19 @@
 struct worker_counts {
 	uint64_t requests, request_bytes;
 	uint64_t answers, answer_bytes;
-	uint64_t undeliverable;		/* answers whose client was gone */
-	uint64_t receives, most;	/* calls that brought requests, and the most that one brought */
+	uint64_t undeliverable;		/* answers to disconnected clients */
+	uint64_t receives, most;	/* calls that returned requests, and the most of one call */
 };
 
 struct worker;
 
-/* Starts a worker on the socket @kcm, which becomes its own. It ends after @stop_fd has become readable. */
-struct worker *worker_start(uint32_t index, int kcm, int stop_fd, size_t max_message);
+/*
+ * Starts a worker on the socket @kcm, which becomes its own. It ends after @stop_fd has become readable. It writes the
+ * ids (uint64_t) of connections that are to be cut off to @cut_fd, which does not block.
+ */
+struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, size_t max_message);
 
-/* Waits for its end and closes its socket. */
+/* Waits for the thread's end and closes its socket. */
 struct worker_counts worker_join(struct worker *worker);
 
 #endif

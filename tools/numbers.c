@@ -30,7 +30,7 @@ bool parse_number(const char *text, uint64_t minimum, uint64_t maximum, uint64_t
 	uint64_t number;
 	char *end;
 
-	/* strtoull takes "-1" and leading blanks; nobody means that. */
+	/* strtoull accepts "-1" and leading blanks. */
 	if (!isdigit((unsigned char)*text))
 		return false;
 	errno = 0;
@@ -62,7 +62,7 @@ bool parse_duration(const char *text, uint64_t *nanoseconds)
 	char *end;
 	size_t i;
 
-	/* strtod takes blanks, signs, "inf" and "nan". */
+	/* strtod accepts blanks, signs, "inf" and "nan". */
 	if (!isdigit((unsigned char)*text) && *text != '.')
 		return false;
 	number = strtod(text, &end);
@@ -72,7 +72,7 @@ bool parse_duration(const char *text, uint64_t *nanoseconds)
 		if (strcmp(end, units[i].suffix))
 			continue;
 		number *= units[i].unit_ns;
-		/* A century is more than enough, and keeps additions to a clock from wrapping. */
+		/* A limit of a century keeps additions to a clock from wrapping. */
 		if (!(number <= 3.2e18))
 			return false;
 		*nanoseconds = (uint64_t)(number + 0.5);

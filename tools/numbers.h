@@ -3,8 +3,8 @@
 #define HAWSER_TOOLS_NUMBERS_H
 
 /*
- * Numbers as people write them on a command line. Nothing is guessed: a text that is not entirely a number,
- * or that does not fit the bounds, is refused.
+ * Parses numbers of a command line strictly: a text that is not entirely a number,
+ * or that is outside of the bounds, is refused.
  */
 
 #include <stdbool.h>

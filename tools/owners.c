@@ -14,7 +14,7 @@ static size_t owner_count;
 
 static void add_owner(const struct owner *owner)
 {
-	/* Doubled whenever the count is a power of two. */
+	/* The array doubles when the count is a power of two. */
 	if (!(owner_count & (owner_count - 1))) {
 		size_t room = owner_count ? 2 * owner_count : 1;
 		struct owner *larger = realloc(owners, room * sizeof(*owners));
@@ -39,7 +39,7 @@ static void read_command(int process, char *command, size_t size)
 	command[strcspn(command, "\n")] = '\0';
 }
 
-/* Notes every socket that the process has open; @process is its folder in /proc. */
+/* Records every socket that the process has open; @process is its folder in /proc. */
 static void read_process(int process, pid_t pid)
 {
 	struct owner owner = { .pid = pid };

@@ -3,7 +3,7 @@
 #define HAWSER_TOOLS_OWNERS_H
 
 /*
- * Which program has a socket open, as far as the caller may see: other people's only for root.
+ * Finds the program that has a socket open; only root can see other users' programs.
  */
 
 #include <stdbool.h>

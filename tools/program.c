@@ -10,7 +10,7 @@
 
 static void complain(const char *format, va_list arguments)
 {
-	/* Anything already said on stdout comes before the complaint, also when both go to one file. */
+	/* Earlier output on stdout comes before the error, also when both go to one file. */
 	fflush(stdout);
 	fprintf(stderr, "%s: ", program_name);
 	vfprintf(stderr, format, arguments);
@@ -38,7 +38,7 @@ void die(const char *format, ...)
 	exit(EXIT_FAILED);
 }
 
-/* What an administrator can do about it, or NULL. */
+/* Advice for an administrator, or NULL. */
 static const char *hint(int error)
 {
 	switch (error) {

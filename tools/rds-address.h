@@ -3,8 +3,8 @@
 #define HAWSER_TOOLS_RDS_ADDRESS_H
 
 /*
- * An IPv4 or IPv6 address with its port and, for a link-local one, its interface: what RDS binds to and sends
- * to.
+ * An IPv4 or IPv6 address with its port and, for a link-local one, its interface: for binding and sending
+ * with RDS.
  */
 
 #include <net/if.h>
@@ -23,12 +23,12 @@ union rds_address {
 #define RDS_ADDRESS_TEXT_SIZE (INET6_ADDRSTRLEN + IF_NAMESIZE)
 
 /*
- * Reads an address: "10.0.0.1", "fd00::1", "fe80::1%eth0", or a host's name. An IPv4 address in IPv6 dress
- * (::ffff:10.0.0.1) becomes what it is, IPv4. The port is zero. Returns NULL, or what is wrong with @text.
+ * Reads an address: "10.0.0.1", "fd00::1", "fe80::1%eth0", or a host's name. A mapped IPv4 address
+ * (::ffff:10.0.0.1) becomes IPv4. The port is zero. Returns NULL, or an error message about @text.
  */
 const char *rds_address_parse(const char *text, union rds_address *address);
 
-/* Builds an address from the pieces that RDS_INFO_* items carry; @port in network byte order. */
+/* Builds an address from the fields of RDS_INFO_* items; @port in network byte order. */
 void rds_address_from_ipv4(union rds_address *address, in_addr_t ipv4, in_port_t port);
 void rds_address_from_ipv6(union rds_address *address, struct in6_addr ipv6, in_port_t port);
 
@@ -42,10 +42,10 @@ socklen_t rds_address_size(const union rds_address *address);
 uint16_t rds_address_port(const union rds_address *address);
 void rds_address_set_port(union rds_address *address, uint16_t port);
 
-/* Is it 0.0.0.0 or :: ? */
+/* True for 0.0.0.0 and ::. */
 bool rds_address_is_any(const union rds_address *address);
 
-/* The same host, whatever the ports. */
+/* True for equal addresses; ports are ignored. */
 bool rds_address_same_host(const union rds_address *one, const union rds_address *other);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rds-info: what the kernel's RDS knows about itself, as tables or as JSON.
+ * rds-info: prints the kernel's RDS tables, as text or as JSON.
  *
  * The kernel has most tables twice: one of IPv4 entries, and one with IPv6 addresses in which the IPv4
- * entries appear again. With -a both are read, and from the second only what the first cannot show.
+ * entries appear again. With -a both are read, the second for IPv6 entries only.
  */
 #include "info-tables.h"
 #include "json.h"
@@ -18,7 +18,7 @@
 
 const char program_name[] = "rds-info";
 
-/* Appends what @table holds to @rows. */
+/* Appends the contents of @table to @rows. */
 static void decode_table(const struct info_source *source, const struct rds_info_table *table, bool ipv6,
 			 struct info_rows *rows)
 {
@@ -50,7 +50,7 @@ static bool read_source(int fd, const struct info_source *source, struct info_ro
 	if (!info_view.all_families || !source->item_ipv6)
 		return true;
 	error = rds_info_read(fd, source->item_ipv6, &table);
-	/* A kernel without IPv6 has shown everything already. */
+	/* A kernel without IPv6: the first table was complete. */
 	if (error == -ENOPROTOOPT)
 		return true;
 	if (error)
@@ -88,7 +88,7 @@ static void write_source(struct json *json, const struct info_source *source, co
 	json_close(json);
 }
 
-/* Returns how many of the tables that the user named do not exist. */
+/* Returns the number of requested tables that do not exist. */
 static unsigned int show(int fd, const bool *chosen, bool choose_all, bool as_json)
 {
 	unsigned int missing = 0;
@@ -108,7 +108,7 @@ static unsigned int show(int fd, const bool *chosen, bool choose_all, bool as_js
 		if (!read_source(fd, source, &rows)) {
 			if (as_json)
 				json_null(&json, source->key);
-			/* Not having every transport is normal; not finding what was asked for is not. */
+			/* A missing transport is normal, unless its table was requested. */
 			if (chosen[i]) {
 				warn("this kernel has no table of %s (is the transport loaded?)",
 				     source->description);
@@ -132,7 +132,7 @@ static void usage(FILE *out)
 	size_t i;
 
 	fputs("Usage: rds-info [options]\n"
-	      "Shows what the kernel's RDS knows. Without a choice: everything.\n\n",
+	      "Prints tables of the kernel's RDS. Without a choice: all.\n\n",
 	      out);
 	for (i = 0; i < INFO_SOURCE_COUNT; i++)
 		fprintf(out, " -%c            %s\n", info_sources[i].letter, info_sources[i].description);
@@ -156,7 +156,7 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-/* Returns false when @letter is no table's. */
+/* Returns false when no table has @letter. */
 static bool choose(int letter, bool *chosen)
 {
 	size_t i;
@@ -205,7 +205,7 @@ static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_
 		die_usage("what is '%s'?", argv[optind]);
 }
 
-/* The sockets under the connections, when the connections are to be shown in full. */
+/* The sockets of connections, for printing connections in full. */
 static void read_paths(int fd)
 {
 	size_t i;

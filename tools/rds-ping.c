@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rds-ping: does the other host answer over RDS, and how fast?
+ * rds-ping: measures a host's answers over RDS.
  *
- * A message to port 0 is answered by the peer's kernel with an empty message that carries nothing of the
- * question. So each probe has a socket of its own until its answer is there: the port tells which probe was
- * answered. Several sockets also mean several paths, because a connection with many paths chooses one by the
+ * The peer's kernel answers a message to port 0 with an empty message that contains nothing of the
+ * question. So each probe has a socket of its own until its answer arrives: the port identifies the
+ * probe. Several sockets also use several paths, because a connection with many paths chooses one by the
  * socket's port.
  */
 #include "json.h"
@@ -82,7 +82,7 @@ static void usage(FILE *out)
 	      "\n"
 	      " -c, --count number        stop after this many probes (default: when interrupted)\n"
 	      " -i, --interval time       time between probes, in seconds or with ms or us (default 1)\n"
-	      " -I, --source address      send from this address (default: as routing says)\n"
+	      " -I, --source address      send from this address (default: by routing)\n"
 	      " -Q, --tos number          type of service, 0 to 255\n"
 	      " -W, --timeout time        how long to wait for an answer (default: interval, at least 1 s)\n"
 	      " -S, --sockets number      spread the probes over this many sockets (default 8, at most 64)\n"
@@ -144,7 +144,7 @@ static void report(struct run *run, const struct probe *probe, uint64_t rtt_ns, 
 	flush_output();
 }
 
-/* A socket without a probe under way, or NULL when all wait for answers that may still come. */
+/* A socket without an outstanding probe, or NULL when all wait for answers. */
 static struct probe *free_probe(struct run *run, uint64_t now)
 {
 	struct probe *oldest = NULL;
@@ -162,7 +162,7 @@ static struct probe *free_probe(struct run *run, uint64_t now)
 	}
 	if (now - oldest->sent_ns < run->settings->timeout_ns)
 		return NULL;
-	/* Given up. A new socket, so that a late answer to the old probe is not taken for one to the new. */
+	/* Timed out. Use a new socket, so that a late answer to the old probe is not taken for one to the new. */
 	close(oldest->fd);
 	open_probe(run, oldest);
 	return oldest;
@@ -233,7 +233,7 @@ static bool any_waiting(const struct run *run)
 	return false;
 }
 
-/* Sends when it is time to, and says when to look again. */
+/* Sends if it is time; returns the next time. */
 static uint64_t send_or_wait(struct run *run, uint64_t now)
 {
 	struct probe *probe;
@@ -247,7 +247,7 @@ static uint64_t send_or_wait(struct run *run, uint64_t now)
 		/* An answer wakes us earlier. */
 		return now + 10 * NS_PER_MS;
 	send_probe(run, probe, now);
-	/* Counted from now, not from when it was due: after a stall there is no burst of late probes. */
+	/* Counted from now, not from the planned time: no burst of late probes after a stall. */
 	run->next_send_ns = now + run->settings->interval_ns;
 	return all_sent(run) ? now + run->settings->timeout_ns : run->next_send_ns;
 }
@@ -281,7 +281,7 @@ static void ping(struct run *run)
 	struct sigaction action = { .sa_handler = on_interrupt };
 	sigset_t interrupts, before;
 
-	/* Signals arrive only inside ppoll, so that none can slip in between the check and the wait. */
+	/* Signals arrive only inside ppoll, so none is missed between the check and the wait. */
 	sigemptyset(&interrupts);
 	sigaddset(&interrupts, SIGINT);
 	sigaddset(&interrupts, SIGTERM);
@@ -425,7 +425,7 @@ static void read_option(struct settings *settings, int option)
 		puts("rds-ping (hawser)");
 		exit(EXIT_GOOD);
 	default:
-		/* getopt has said what is wrong. */
+		/* getopt has printed the error. */
 		fprintf(stderr, "Try 'rds-ping --help'.\n");
 		exit(EXIT_USAGE);
 	}

@@ -57,7 +57,7 @@ static int bind_and_set_tos(int fd, const struct rds_socket_options *options, co
 	*step = "binding";
 	if (bind(fd, &local->any, rds_address_size(local)))
 		return -errno;
-	/* The transport translates it, so it comes after bind, which finds the transport. */
+	/* The transport translates it, so set it after bind, which chooses the transport. */
 	*step = "setting the type of service";
 	if (tos && ioctl(fd, SIOCRDSSETTOS, &tos))
 		return -errno;
@@ -96,8 +96,8 @@ int rds_local_address_towards(const union rds_address *remote, union rds_address
 	union rds_address to = *remote;
 	int fd, error = 0;
 
-	/* Connecting a UDP socket sends nothing, but makes routing choose the source address. Any port will
-	 * do. */
+	/* Connecting a UDP socket sends nothing, but makes routing choose the source address. The port is
+	 * arbitrary. */
 	rds_address_set_port(&to, 1);
 	fd = socket(remote->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -179,7 +179,7 @@ static void note_control(const struct cmsghdr *cmsg, struct rds_received *receiv
 
 int rds_socket_receive(int fd, void *buffer, size_t size, struct rds_received *received)
 {
-	/* As many notifications as rds_received holds and no more: the kernel hands over what fits, keeps the
+	/* As many notifications as rds_received holds and no more: the kernel keeps the
 	 * rest. */
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct rds_rdma_notify)) * RDS_MAX_NOTIFICATIONS];
@@ -201,7 +201,7 @@ int rds_socket_receive(int fd, void *buffer, size_t size, struct rds_received *r
 	bytes = recvmsg(fd, &message, MSG_DONTWAIT | MSG_TRUNC);
 	if (bytes < 0)
 		return -errno;
-	/* Notifications come alone and from nobody; an empty message does have a sender. */
+	/* Notifications come alone and without a sender; an empty message has a sender. */
 	received->has_message = message.msg_namelen > 0;
 	received->bytes = (size_t)bytes;
 	received->truncated = message.msg_flags & MSG_TRUNC;
@@ -210,7 +210,7 @@ int rds_socket_receive(int fd, void *buffer, size_t size, struct rds_received *r
 	return 0;
 }
 
-/* The control messages of one send, filled from the front. */
+/* The control messages of one send. */
 struct send_control {
 	size_t used;
 	union {
@@ -265,7 +265,7 @@ int rds_socket_send(int fd, const union rds_address *to, const void *data, size_
 	return sendmsg(fd, &message, flags) < 0 ? -errno : 0;
 }
 
-/* How often to follow a table that grows between asking its size and reading it. */
+/* Attempts with a table that grows between reading its size and its contents. */
 #define INFO_ATTEMPTS 32
 
 int rds_info_read(int fd, int item, struct rds_info_table *table)
@@ -275,7 +275,7 @@ int rds_info_read(int fd, int item, struct rds_info_table *table)
 
 	*table = (struct rds_info_table){ 0 };
 	for (attempt = 0; attempt < INFO_ATTEMPTS; attempt++) {
-		/* RDS answers with the size of one entry, as no other socket option does. */
+		/* Unlike other socket options, RDS returns the size of one entry. */
 		int each = getsockopt(fd, SOL_RDS, item, table->data, &size);
 		unsigned char *larger;
 
@@ -290,7 +290,7 @@ int rds_info_read(int fd, int item, struct rds_info_table *table)
 			rds_info_free(table);
 			return -error;
 		}
-		/* Some air, so that the next attempt succeeds although the table has grown meanwhile. */
+		/* Some spare room, because the table may grow before the next attempt. */
 		size += size / 8 + 256;
 		larger = realloc(table->data, size);
 		if (!larger) {

@@ -4,8 +4,8 @@
 
 /*
  * The socket engine that rds-ping, rds-info and rds-stress share: opening and binding, sending and receiving
- * with control messages, and reading the kernel's information tables. It decides nothing: every call returns
- * a result or a negative errno, and its caller says what that means to the user.
+ * with control messages, and reading the kernel's information tables. It has no policy: every call returns
+ * a result or a negative errno, and its caller reports errors to the user.
  */
 
 #include "rds-address.h"
@@ -19,14 +19,14 @@
 /* The largest message that RDS carries. */
 #define RDS_MAX_MESSAGE (1024u * 1024u)
 
-/* Takes the transport that serves the address. */
+/* The transport of the address. */
 #define RDS_TRANSPORT_ANY (-1)
 
 struct rds_socket_options {
 	int transport;			/* RDS_TRANS_TCP, RDS_TRANS_IB or RDS_TRANSPORT_ANY */
 	unsigned int tos;		/* type of service, 0..255 */
 	unsigned int buffer_bytes;	/* SO_SNDBUF and SO_RCVBUF to ask for; 0 keeps the system's default */
-	bool congestion_monitor;	/* get told which congested ports have cleared */
+	bool congestion_monitor;	/* get notified of ports that are no longer congested */
 	bool zerocopy;			/* allow MSG_ZEROCOPY */
 };
 
@@ -40,13 +40,13 @@ int rds_socket_open(const struct rds_socket_options *options, const union rds_ad
 /* The address that the socket is bound to. */
 int rds_socket_local_address(int fd, union rds_address *address);
 
-/* Which address of this host leads to @remote, as routing says. */
+/* The address of this host that routing chooses for @remote. */
 int rds_local_address_towards(const union rds_address *remote, union rds_address *local);
 
 /* Names of transports, for options: "tcp", "ib", "any". */
 bool rds_transport_parse(const char *text, int *transport);
 
-/* Everything that one receive call can bring. */
+/* The results of one receive call. */
 #define RDS_MAX_NOTIFICATIONS 16
 
 struct rds_received {
@@ -56,23 +56,23 @@ struct rds_received {
 	union rds_address from;
 	uint64_t congestion_cleared;	/* bit (port % 64): a congested port of that class has room again */
 	bool has_rdma_cookie;
-	rds_rdma_cookie_t rdma_cookie;	/* the peer's RDMA was meant for this place of ours */
+	rds_rdma_cookie_t rdma_cookie;	/* the local destination of the peer's RDMA */
 	unsigned int rdma_count;
 	struct rds_rdma_notify rdma[RDS_MAX_NOTIFICATIONS];
 	unsigned int zerocopy_count;
-	uint32_t zerocopy[RDS_MAX_NOTIFICATIONS]; /* cookies of zero-copy sends whose memory is free again */
+	uint32_t zerocopy[RDS_MAX_NOTIFICATIONS]; /* cookies of completed zero-copy sends */
 };
 
 /* Receives without waiting. Returns 0 or a negative errno (-EAGAIN: nothing there). */
 int rds_socket_receive(int fd, void *buffer, size_t size, struct rds_received *received);
 
-/* What goes with a message, beyond its bytes. All-zero means nothing. */
+/* Options of a message beyond its bytes. All-zero means none. */
 struct rds_send_extras {
 	bool zerocopy;
 	uint32_t zerocopy_cookie;
 	const struct rds_rdma_args *rdma; /* do this RDMA operation, then deliver the message */
-	const struct rds_get_mr_args *map; /* map this memory and tell the peer how to reach it */
-	const rds_rdma_cookie_t *rdma_destination; /* tell the peer how to reach memory mapped before */
+	const struct rds_get_mr_args *map; /* map this memory and send its key to the peer */
+	const rds_rdma_cookie_t *rdma_destination; /* send the key of memory mapped before */
 };
 
 /* Sends without waiting. Returns 0 or a negative errno: -EAGAIN no buffer, -ENOBUFS the peer's port is

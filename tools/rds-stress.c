@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rds-stress: loads RDS between two hosts, measures it, and tells when anything is lost, doubled, out of
- * order or damaged. This file is the life of the parent; stress.h says what the other parts do.
+ * rds-stress: loads RDS between two hosts, measures it, and reports messages that are lost, doubled, out of
+ * order or damaged. This file is the parent process; stress.h describes the other parts.
  */
 #include "stress.h"
 
@@ -24,10 +24,10 @@
 
 const char program_name[] = "rds-stress";
 
-/* How long the tasks of either side may take to open their sockets. */
+/* Time limit for the tasks of either side to open their sockets. */
 #define READY_MS 30000
 
-/* How often the parent looks at its tasks while it waits for them. */
+/* The parent's polling interval while it waits for its tasks. */
 #define TICK_MS 20
 
 struct run {
@@ -45,7 +45,7 @@ static volatile sig_atomic_t interrupted;
 static void on_interrupt(int signal_number)
 {
 	(void)signal_number;
-	/* The second time, the user means it. */
+	/* A second signal ends the program at once. */
 	if (interrupted)
 		_exit(EXIT_FAILED);
 	interrupted = 1;
@@ -73,7 +73,7 @@ static bool all_tasks_are(const struct run *run, enum stress_task_state state)
 	return true;
 }
 
-/* No task ends before it is told to. It has said why. */
+/* A task that ends early has printed why. */
 static void check_tasks(void)
 {
 	int status;
@@ -85,7 +85,7 @@ static void check_tasks(void)
 		die("a task ended early");
 }
 
-/* Listens to the other side for at most @timeout_ms. */
+/* Reads from the other side for at most @timeout_ms. */
 static void hear(struct run *run, int timeout_ms)
 {
 	char line[STRESS_LINE_SIZE];
@@ -97,7 +97,7 @@ static void hear(struct run *run, int timeout_ms)
 	else if (!strcmp(line, "drained"))
 		run->peer_drained = true;
 	else
-		die("the other side said '%.40s', which makes no sense here", line);
+		die("the other side sent '%.40s', which is not valid here", line);
 }
 
 static void start_tasks(struct run *run)
@@ -130,7 +130,7 @@ static void start_tasks(struct run *run)
 	}
 }
 
-/* Waits @seconds, or less when somebody wants to stop. Reports every second if @reporting. */
+/* Waits @seconds, or less after a stop request. Reports every second if @reporting. */
 static void run_for(struct run *run, uint64_t seconds, bool reporting)
 {
 	uint64_t started = now_ns();
@@ -142,7 +142,7 @@ static void run_for(struct run *run, uint64_t seconds, bool reporting)
 		if (now >= next) {
 			if (reporting)
 				stress_report_interval(&run->report);
-			/* Behind by seconds, one line covers them all. */
+			/* When late by several seconds, print one line for all. */
 			next += (now - next) / NS_PER_SECOND * NS_PER_SECOND + NS_PER_SECOND;
 			if (seconds && now - started >= seconds * NS_PER_SECOND)
 				return;
@@ -158,19 +158,19 @@ static void run_for(struct run *run, uint64_t seconds, bool reporting)
 static void drain(struct run *run)
 {
 	uint64_t deadline = now_ns() + run->options.drain_seconds * NS_PER_SECOND;
-	bool told = false;
+	bool stopped = false;
 
 	if (!run->peer_stopped)
 		stress_control_send(&run->control, "stop");
 	trace(run, "draining");
 	command(run, STRESS_DRAIN);
-	/* The other side may need our acknowledgements for as long as it waits, and then some to say so. */
-	while (!told || (!run->peer_drained && now_ns() < deadline + 5 * NS_PER_SECOND)) {
+	/* The other side may need our acknowledgements during its whole wait, and some time to report its end. */
+	while (!stopped || (!run->peer_drained && now_ns() < deadline + 5 * NS_PER_SECOND)) {
 		check_tasks();
-		if (!told && (all_tasks_are(run, STRESS_TASK_DRAINED) || now_ns() >= deadline)) {
+		if (!stopped && (all_tasks_are(run, STRESS_TASK_DRAINED) || now_ns() >= deadline)) {
 			stress_control_send(&run->control, "drained");
-			told = true;
-			continue; /* when the other side said so before, what it says next is not for here */
+			stopped = true;
+			continue; /* if the other side has ended, its next line is read elsewhere */
 		}
 		hear(run, TICK_MS);
 	}
@@ -198,7 +198,7 @@ static void prepare(struct run *run)
 	uint32_t run_id;
 	int fd;
 
-	/* Better to hear it now than after the other side has started. */
+	/* Report errors before the other side starts. */
 	fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		die_error(errno, "opening an RDS socket");
@@ -213,11 +213,11 @@ static void prepare(struct run *run)
 		stress_control_accept(&run->control, options);
 		stress_control_take_options(&run->control, options);
 	}
-	/* From here on, an interrupt ends the measurement in good order. */
+	/* From here on, an interrupt ends the measurement normally. */
 	sigaction(SIGINT, &on_signal, NULL);
 	sigaction(SIGTERM, &on_signal, NULL);
 	start_tasks(run);
-	/* After the tasks have been started: they keep the normal priority. */
+	/* After starting the tasks, which keep the normal priority. */
 	if (options->realtime && sched_setscheduler(0, SCHED_RR, &priority))
 		die("real-time priority: %s", strerror(errno));
 }
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 	if (run.options.warm_up_seconds)
 		run_for(&run, run.options.warm_up_seconds, false);
 	stress_report_begin(&run.report);
-	/* The active side's clock decides. */
+	/* The active side decides when to stop. */
 	run_for(&run, run.options.active ? run.options.run_seconds : 0, true);
 	stress_report_end(&run.report);
 	drain(&run);

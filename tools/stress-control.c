@@ -16,14 +16,14 @@
 
 #define GREETING "hawser rds-stress 1"
 
-/* How long the other side may take to answer when it has nothing to wait for. */
+/* Time limit for an answer of the other side. */
 #define ANSWER_MS 10000
 
-static void tell(const struct stress_options *options, const char *format, ...)
+static void print_progress(const struct stress_options *options, const char *format, ...)
 {
 	va_list arguments;
 
-	/* A JSON document has no room for chat. */
+	/* Keep the JSON document valid. */
 	if (options->json)
 		return;
 	va_start(arguments, format);
@@ -32,7 +32,7 @@ static void tell(const struct stress_options *options, const char *format, ...)
 	fflush(stdout);
 }
 
-/* Takes the addresses from the connection itself: they are certainly this host's and the other's. */
+/* Takes the addresses from the connection itself, so they are certainly correct. */
 static void learn_addresses(struct stress_control *control, struct stress_options *options)
 {
 	union rds_address local = { 0 }, remote = { 0 };
@@ -41,7 +41,7 @@ static void learn_addresses(struct stress_control *control, struct stress_option
 	if (getsockname(control->fd, &local.any, &local_size) ||
 	    getpeername(control->fd, &remote.any, &remote_size))
 		die("learning the addresses of the control connection: %s", strerror(errno));
-	/* A socket for both families shows IPv4 addresses in IPv6 dress. */
+	/* A socket for both families reports mapped IPv4 addresses. */
 	if (local.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&local.ipv6.sin6_addr)) {
 		rds_address_from_ipv6(&local, local.ipv6.sin6_addr, 0);
 		rds_address_from_ipv6(&remote, remote.ipv6.sin6_addr, 0);
@@ -92,7 +92,7 @@ void stress_control_accept(struct stress_control *control, struct stress_options
 	if (listener < 0)
 		die("listening on %s port %u: %s", rds_address_format(&address, text),
 		    rds_address_port(&address), strerror(errno));
-	tell(options, "waiting for incoming connection on %s port %u\n", rds_address_format(&address, text),
+	print_progress(options, "waiting for incoming connection on %s port %u\n", rds_address_format(&address, text),
 	     rds_address_port(&address));
 	do {
 		control->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -101,7 +101,7 @@ void stress_control_accept(struct stress_control *control, struct stress_options
 		die("accepting the control connection: %s", strerror(errno));
 	close(listener);
 	learn_addresses(control, options);
-	tell(options, "accepted connection from %s\n", rds_address_format(&options->remote, text));
+	print_progress(options, "accepted connection from %s\n", rds_address_format(&options->remote, text));
 }
 
 static bool worth_retrying(int error)
@@ -116,7 +116,7 @@ void stress_control_connect(struct stress_control *control, struct stress_option
 	uint64_t retries = 0;
 
 	rds_address_set_port(&to, (uint16_t)options->port);
-	tell(options, "connecting to %s port %u\n", rds_address_format(&to, text), rds_address_port(&to));
+	print_progress(options, "connecting to %s port %u\n", rds_address_format(&to, text), rds_address_port(&to));
 	for (;;) {
 		control->fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (control->fd < 0)
@@ -197,7 +197,7 @@ bool stress_control_receive(struct stress_control *control, char line[STRESS_LIN
 	return take_line(control, line);
 }
 
-/* Waits for a line; a wait that a signal or half a line ends goes on. */
+/* Waits for a line, also after a signal or half a line. */
 static void receive_line(struct stress_control *control, char line[STRESS_LINE_SIZE], int timeout_ms)
 {
 	uint64_t deadline = now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
@@ -218,7 +218,7 @@ void stress_control_expect(struct stress_control *control, const char *expected,
 	if (!strncmp(line, "error ", 6))
 		die("the other side says: %s", line + 6);
 	if (strcmp(line, expected))
-		die("the other side said '%.40s' instead of '%s'", line, expected);
+		die("the other side sent '%.40s' instead of '%s'", line, expected);
 }
 
 static void send_option(const char *name, uint64_t value, void *context)
@@ -287,7 +287,7 @@ void stress_control_swap_counts(struct stress_control *control, const struct str
 	for (i = 0; i < STRESS_COUNT_FIELDS; i++) {
 		receive_line(control, line, ANSWER_MS);
 		if (!split_line(line, &value) || strcmp(line, stress_count_names[i]))
-			die("the other side said '%.40s' instead of its counts", line);
+			die("the other side sent '%.40s' instead of its counts", line);
 		its[i] = value;
 	}
 }

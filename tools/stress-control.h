@@ -4,7 +4,7 @@
 
 /*
  * The TCP connection between the two parents of rds-stress: short lines of text, so that a version mismatch
- * or a program that is not ours shows at once.
+ * or another program is noticed at once.
  */
 
 #include "stress.h"
@@ -35,11 +35,11 @@ bool stress_control_receive(struct stress_control *control, char line[STRESS_LIN
 /* Waits at most @timeout_ms for a line and dies unless it is @expected. */
 void stress_control_expect(struct stress_control *control, const char *expected, int timeout_ms);
 
-/* The active side tells its options; the passive side takes them. Both die when they cannot agree. */
+/* The active side sends its options; the passive side applies them. Both die when they cannot agree. */
 void stress_control_tell_options(struct stress_control *control, const struct stress_options *options);
 void stress_control_take_options(struct stress_control *control, struct stress_options *options);
 
-/* Exchange what the tasks of either side counted: ours goes out, theirs comes back. */
+/* Exchanges the counts of both sides' tasks: sends ours, receives theirs. */
 void stress_control_swap_counts(struct stress_control *control, const struct stress_counts *ours,
 				struct stress_counts *theirs);
 

@@ -24,7 +24,7 @@ struct wire_header {
 _Static_assert(sizeof(struct wire_header) == STRESS_HEADER_SIZE, "the header has its published size");
 _Static_assert(offsetof(struct wire_header, sequence) == 24, "the header has no holes");
 
-/* FNV-1a: short, and good enough against mixed-up bytes, which is all it is for. */
+/* FNV-1a: short, and good enough to detect damaged bytes. */
 static uint32_t checksum(const struct wire_header *wire)
 {
 	const unsigned char *next = (const unsigned char *)wire;

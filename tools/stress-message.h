@@ -3,8 +3,8 @@
 #define HAWSER_TOOLS_STRESS_MESSAGE_H
 
 /*
- * What rds-stress sends: a header that says whose message this is and which one, under a checksum, and after
- * it whatever makes up the length, with -v a pattern that belongs to this one message.
+ * What rds-stress sends: a header with sender, receiver and number, under a checksum, then
+ * data up to the length, with -v a pattern unique to the message.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ enum stress_kind {
 	STRESS_ACK = 2,
 };
 
-/* What the receiver of a request does to the sender's memory before it acknowledges. */
+/* The receiver's operation on the sender's memory before it acknowledges. */
 enum stress_rdma_operation {
 	STRESS_RDMA_NONE = 0,
 	STRESS_RDMA_READ = 1,
@@ -40,10 +40,10 @@ struct stress_header {
 /* Writes the header to the first STRESS_HEADER_SIZE bytes of @message. */
 void stress_header_write(const struct stress_header *header, void *message);
 
-/* Reads it back. False when these @bytes are too few, not ours, or damaged. */
+/* Parses a header. False when @bytes is too small, or the header is foreign or damaged. */
 bool stress_header_read(struct stress_header *header, const void *message, size_t bytes);
 
-/* A number for stress_pattern_* that no other message of the run has. */
+/* The pattern seed of a message, unique in the run. */
 uint64_t stress_pattern_seed(const struct stress_header *header);
 
 /* Fills @bytes at @data with the pattern of @seed, or finds the first byte that differs (@bytes: none). */

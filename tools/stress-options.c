@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The options of rds-stress: one table from which come the parser, the help text, what is sent to the other
- * side and what --show-params prints.
+ * The options of rds-stress: one table for the parser, the help text, the exchange with the other
+ * side and --show-params.
  */
 #include "stress.h"
 
@@ -21,7 +21,7 @@ struct option_entry {
 	const char *name;
 	char letter;			/* or 0 */
 	bool is_flag;			/* takes no argument */
-	bool shared;			/* the active side's goes for both */
+	bool shared;			/* the active side's value applies to both */
 	size_t offset;
 	uint64_t minimum;
 	uint64_t maximum;
@@ -57,17 +57,17 @@ static const struct option_entry entries[] = {
 	SHARED("req-bytes", 'q', request_bytes, STRESS_HEADER_SIZE, RDS_MAX_MESSAGE, "bytes",
 	       "length of a request (default 1024)"),
 	SHARED_FLAG("one-way", 'o', one_way, "only the active side sends requests"),
-	SHARED("depth", 'd', depth, 1, MAX_DEPTH, "number", "requests under way to each task (default 1)"),
+	SHARED("depth", 'd', depth, 1, MAX_DEPTH, "number", "outstanding requests to each task (default 1)"),
 	SHARED("tasks", 't', tasks, 1, STRESS_MAX_TASKS, "number", "tasks on each side (default 1)"),
 	SHARED("time", 'T', run_seconds, 0, MAX_SECONDS, "seconds",
-	       "how long; 0, the default: until interrupted"),
-	/* Shared, for each side waits for the other one's end. */
+	       "duration; 0, the default: until interrupted"),
+	/* Shared, because each side waits for the other one's end. */
 	SHARED("drain-time", 0, drain_seconds, 1, 3600, "seconds",
-	       "how long the last acknowledgements may take (default 10)"),
+	       "time limit for the last acknowledgements (default 10)"),
 	SHARED("tos", 'Q', tos, 0, 255, "number", "type of service"),
 	SHARED_FLAG("verify", 'v', verify, "fill messages with a pattern and check it"),
 	SHARED("use-cong-monitor", 0, congestion_monitor, 0, 1, "0|1",
-	       "let the kernel say which congested ports have cleared (default 1)"),
+	       "let the kernel report ports whose congestion ended (default 1)"),
 	SHARED_FLAG("zerocopy", 0, zerocopy, "send requests with MSG_ZEROCOPY"),
 	SHARED("rdma-bytes", 'D', rdma_bytes, 0, RDS_MAX_MESSAGE, "bytes",
 	       "size of an RDMA buffer; 0: no RDMA"),
@@ -82,20 +82,20 @@ static const struct option_entry entries[] = {
 	SHARED("rdma-cache-mrs", 0, rdma_cache_mrs, 0, 1, "0|1", "register memory once and use it again"),
 	SHARED("rdma-alignment", 0, rdma_alignment, 0, 4095, "bytes",
 	       "start buffers off a page by this much"),
-	LOCAL_FLAG("report-cpu", 'c', report_cpu, "show how busy this host's processors are"),
+	LOCAL_FLAG("report-cpu", 'c', report_cpu, "show the load of this host's processors"),
 	LOCAL_FLAG("rtprio", 'R', realtime, "run the parent with real-time priority"),
-	LOCAL_FLAG("trace", 'V', trace, "say what happens"),
+	LOCAL_FLAG("trace", 'V', trace, "print a trace"),
 	LOCAL_FLAG("report-summary", 'z', summary_only, "print only the summary"),
 	LOCAL_FLAG("show-params", 0, show_parameters, "print the options"),
 	LOCAL_FLAG("show-perfdata", 0, show_perfdata,
 		   "print lines of comma-separated values, marked with ::"),
-	LOCAL_FLAG("show-histogram", 0, show_histogram, "print how long round trips took"),
+	LOCAL_FLAG("show-histogram", 0, show_histogram, "print a histogram of round-trip times"),
 	LOCAL("show-outliers", 0, outlier_us, 1, UINT32_MAX, "usec", "report round trips that took longer"),
 	LOCAL("connect-retries", 0, connect_retries, 0, MAX_SECONDS, "number",
-	      "try again, once a second, when nobody listens (default 0)"),
-	LOCAL("warm-up", 0, warm_up_seconds, 0, 3600, "seconds", "run so long before counting (default 1)"),
+	      "retry once a second when the connection is refused (default 0)"),
+	LOCAL("warm-up", 0, warm_up_seconds, 0, 3600, "seconds", "run this long before counting (default 1)"),
 	LOCAL_FLAG("json", 0, json, "print a JSON document"),
-	/* Set by the programs, not by users: no help text. */
+	/* Set by the programs: no help text. */
 	SHARED("transport-code", 0, transport, 0, RDS_TRANS_COUNT, NULL, NULL),
 	SHARED("run-id", 0, run_id, 0, UINT32_MAX, NULL, NULL),
 };
@@ -147,7 +147,7 @@ static void print_help(void)
 	size_t i;
 
 	puts("Usage: rds-stress [options]                  wait for the other side\n"
-	     "       rds-stress -s address [options]       connect to it, and tell it the options\n"
+	     "       rds-stress -s address [options]       connect to it, and send it the options\n"
 	     "Tasks on two hosts send each other requests over RDS and acknowledge them.\n");
 	printf(" %-4s%-36s%s\n", "-r,", "--recv-addr address", "use this local address");
 	printf(" %-4s%-36s%s\n", "-s,", "--send-addr address", "connect to this address");
@@ -281,7 +281,7 @@ const char *stress_options_problem(const struct stress_options *options)
 	if (options->rdma_use_once && options->rdma_cache_mrs)
 		return "memory that is used once cannot be used again: --rdma-use-once or --rdma-cache-mrs";
 	if (options->tasks * options->depth > 1u << 20)
-		return "too many requests under way at once (tasks times depth)";
+		return "too many requests at once (tasks times depth)";
 	return NULL;
 }
 

@@ -12,10 +12,10 @@
 
 #define PAGE 4096u
 
-/* A place in the queue of one peer: what we offer with our request, and what we use to serve the peer's. */
+/* A place in the queue of one peer: memory offered with our request, and memory used for the peer's. */
 struct place {
 	unsigned char *offered;
-	rds_rdma_cookie_t cookie;	/* the kernel's name of @offered, while it is registered */
+	rds_rdma_cookie_t cookie;	/* the key of @offered, while it is registered */
 	bool registered;
 	unsigned char *local;
 	bool busy;			/* an operation on @local is under way */
@@ -29,7 +29,7 @@ struct stress_rdma {
 	size_t place_count;
 	size_t busy_count;
 	struct place *places;
-	/* What the last extras point to. */
+	/* Storage for the last extras' pointers. */
 	struct rds_get_mr_args map;
 	struct rds_rdma_args args;
 	struct rds_iovec *vectors;
@@ -78,7 +78,7 @@ static enum stress_rdma_operation choose_operation(const struct stress_rdma *rdm
 	}
 }
 
-/* The data of an operation differ from those of the message that asks for it. */
+/* The data of an operation differ from those of its message. */
 static uint64_t data_seed(const struct stress_header *request)
 {
 	return ~stress_pattern_seed(request);
@@ -96,9 +96,9 @@ static int register_memory(struct stress_rdma *rdma, struct place *place, struct
 		return 0;
 	}
 	if (setsockopt(rdma->fd, SOL_RDS, RDS_GET_MR, &rdma->map, sizeof(rdma->map))) {
-		/* No mainline kernel can on today's devices: it registers memory for a connection only. */
+		/* Mainline kernels cannot on current devices: they register memory for a connection only. */
 		if (errno == EOPNOTSUPP)
-			die("this kernel refuses RDS_GET_MR; without --rdma-use-get-mr it may do");
+			die("this kernel refuses RDS_GET_MR; try without --rdma-use-get-mr");
 		return -errno;
 	}
 	extras->rdma_destination = &place->cookie;
@@ -116,11 +116,11 @@ int stress_rdma_offer(struct stress_rdma *rdma, unsigned int peer, struct stress
 	if (rdma->options->verify && header->rdma_operation == STRESS_RDMA_READ)
 		stress_pattern_fill(data_seed(header), place->offered, rdma->bytes);
 	if (place->registered)
-		/* Kept from an earlier request, or from an attempt that did not get through. */
+		/* Kept from an earlier request, or from a failed attempt. */
 		extras->rdma_destination = &place->cookie;
 	else
 		error = register_memory(rdma, place, extras);
-	/* Offered with the message, memory is registered only if that is sent. */
+	/* Memory offered with the message is registered only if that is sent. */
 	if (!error && extras->rdma_destination)
 		place->registered = true;
 	return error;
@@ -196,7 +196,7 @@ void stress_rdma_completed(struct stress_rdma *rdma, const struct rds_rdma_notif
 
 	if (notification->user_token >= rdma->place_count || !rdma->places[notification->user_token].busy) {
 		counts->rdma_failed++;
-		warn("the kernel reports the end of an RDMA operation that was not under way");
+		warn("the kernel reports the end of an RDMA operation that was not started");
 		return;
 	}
 	place = &rdma->places[notification->user_token];

@@ -3,8 +3,8 @@
 #define HAWSER_TOOLS_STRESS_RDMA_H
 
 /*
- * RDMA with a request: the requester offers memory, and the receiver reads it or writes to it before it
- * acknowledges. Each place in the queue of each peer has memory of its own, at either end.
+ * RDMA with a request: the requester offers memory, and the receiver reads or writes it before it
+ * acknowledges. Each place in the queue of each peer has memory of its own, on both sides.
  */
 
 #include "rds-socket.h"
@@ -24,13 +24,13 @@ struct stress_rdma *stress_rdma_create(const struct stress_options *options, int
 int stress_rdma_offer(struct stress_rdma *rdma, unsigned int peer, struct stress_header *header,
 		      struct rds_send_extras *extras);
 
-/* The request is acknowledged: checks what was written, takes the memory back. */
+/* The request is acknowledged: checks the written data, releases the memory. */
 void stress_rdma_take_back(struct stress_rdma *rdma, unsigned int peer, const struct stress_header *header,
 			   struct stress_counts *counts);
 
 /*
  * Prepares the operation that goes with the acknowledgement of @request. Returns 0, or -EBUSY while the
- * memory for it is still used by an earlier one, whose completion is to be awaited.
+ * memory for it is still used by an earlier one, which must complete first.
  */
 int stress_rdma_serve(struct stress_rdma *rdma, unsigned int peer, const struct stress_header *request,
 		      rds_rdma_cookie_t cookie, struct rds_send_extras *extras);
@@ -38,11 +38,11 @@ int stress_rdma_serve(struct stress_rdma *rdma, unsigned int peer, const struct 
 /* The acknowledgement with the operation was sent: its memory is busy until stress_rdma_completed(). */
 void stress_rdma_started(struct stress_rdma *rdma, unsigned int peer, const struct stress_header *request);
 
-/* The kernel reports the end of an operation. */
+/* For a completion reported by the kernel. */
 void stress_rdma_completed(struct stress_rdma *rdma, const struct rds_rdma_notify *notification,
 			   struct stress_counts *counts);
 
-/* Is any operation still under way? */
+/* True if an operation is not completed. */
 bool stress_rdma_busy(const struct stress_rdma *rdma);
 
 #endif

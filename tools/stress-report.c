@@ -55,7 +55,7 @@ static void sum_rtt(const struct stress_report *report, struct histogram *sum)
 		histogram_merge(sum, &report->shared->tasks[i].rtt_us);
 }
 
-/* How busy all processors have been since boot, interrupts included. */
+/* Busy time of all processors since boot, interrupts included. */
 static void read_cpu(struct stress_cpu *cpu)
 {
 	uint64_t user, nice, system, idle, iowait, irq, softirq, steal;
@@ -306,7 +306,7 @@ static void write_rtt(struct json *json, const struct histogram *rtt_us, const s
 	json_close(json);
 }
 
-/* Round trips of the measurement alone, without those of the warm-up. */
+/* Round trips of the measurement, without the warm-up. */
 static void measured_rtt(const struct stress_report *report, struct histogram *rtt_us)
 {
 	size_t i;

@@ -3,7 +3,7 @@
 #define HAWSER_TOOLS_STRESS_REPORT_H
 
 /*
- * What rds-stress prints: one line a second in the columns that its users know, a summary, or all of it as
+ * What rds-stress prints: one line a second in the usual columns, a summary, or all of it as
  * JSON.
  */
 
@@ -28,24 +28,24 @@ struct stress_report {
 	struct json json;
 };
 
-/* Prints what comes before everything. */
+/* Prints the header. */
 void stress_report_open(struct stress_report *report, const struct stress_options *options,
 			const struct stress_shared *shared);
 
 /* The measurement begins now. */
 void stress_report_begin(struct stress_report *report);
 
-/* A second is over: prints its line. */
+/* Prints the line of the last second. */
 void stress_report_interval(struct stress_report *report);
 
-/* The measurement ends now: what comes later, while the last messages drain, is not part of the averages. */
+/* The measurement ends now: later messages are not part of the averages. */
 void stress_report_end(struct stress_report *report);
 
-/* Prints the summary, with what both sides counted over the whole run. */
+/* Prints the summary, with both sides' counts of the whole run. */
 void stress_report_close(struct stress_report *report, const struct stress_counts *ours,
 			 const struct stress_counts *theirs);
 
-/* The sum over all tasks, now. */
+/* The current sum over all tasks. */
 void stress_report_sum(const struct stress_report *report, struct stress_counts *sum);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A task of rds-stress: a process with one RDS socket that keeps requests under way to every task of the
- * other side, and acknowledges theirs. Both arrive in order or something is wrong: RDS promises it between
+ * A task of rds-stress: a process with one RDS socket that keeps requests outstanding to every task of the
+ * other side, and acknowledges theirs. Both must arrive in order: RDS guarantees it between
  * two sockets.
  */
 #include "stress.h"
@@ -20,16 +20,16 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Enough to know what goes wrong; the counters say how often. */
+/* Limit of messages; the counters show the total. */
 #define MAX_COMPLAINTS 10
 
-/* A congested peer is tried again after this long even if the kernel has not said that it has room. */
+/* A congested peer is tried again after this time even without a notification. */
 #define CONGESTION_RETRY_NS NS_PER_SECOND
 
-/* How quickly a command of the parent is noticed when nothing else happens. */
+/* Maximum delay until a command of the parent is noticed. */
 #define TICK_MS 50
 
-/* A request that is to be acknowledged. */
+/* A request to acknowledge. */
 struct owed {
 	struct stress_header request;
 	rds_rdma_cookie_t cookie;
@@ -55,9 +55,9 @@ struct task {
 	unsigned int index;
 	unsigned int complaints;
 	int fd;
-	bool blocked;			/* the send buffer is full; poll says when it is not */
+	bool blocked;			/* the send buffer is full; poll reports room */
 	struct peer *peers;
-	unsigned int first_peer;	/* who is served first, in turn */
+	unsigned int first_peer;	/* the first to serve, in turn */
 	unsigned char *incoming;
 	unsigned char *outgoing;	/* one message, or with zero-copy one for each place */
 	struct stress_rdma *rdma;	/* NULL without */
@@ -84,8 +84,8 @@ static size_t largest_message(const struct stress_options *options)
 	return options->request_bytes > options->ack_bytes ? options->request_bytes : options->ack_bytes;
 }
 
-/* All requests and acknowledgements that can be under way, in both directions, fit the buffers if the system
- * lets. */
+/* The buffers have room for all outstanding requests and acknowledgements in both directions, if the system
+ * permits. */
 static unsigned int buffer_bytes(const struct stress_options *options)
 {
 	uint64_t bytes = options->tasks * options->depth * (options->request_bytes + options->ack_bytes) * 2;
@@ -202,7 +202,7 @@ static void take_request(struct task *task, unsigned int index, const struct str
 	peer->next_expected = request->sequence + 1;
 	counts->requests_received++;
 	if (peer->owed_end - peer->owed_first == task->options->depth) {
-		/* It has given up on some; forget the oldest. */
+		/* The peer has given up on some; drop the oldest. */
 		peer->owed_first++;
 	}
 	peer->owed[peer->owed_end++ % task->options->depth] = (struct owed){
@@ -247,7 +247,7 @@ static void take_message(struct task *task, const struct rds_received *received)
 	    rds_address_port(&received->from) != stress_task_port(options, true, header.from_task) ||
 	    header.length != (header.kind == STRESS_REQUEST ? options->request_bytes : options->ack_bytes)) {
 		counts->corrupted++;
-		complain(task, "a message that belongs elsewhere", header.from_task, task->index,
+		complain(task, "a message for another task", header.from_task, task->index,
 			 header.to_task);
 		return;
 	}
@@ -270,7 +270,7 @@ static void take_zerocopy(struct task *task, uint32_t place)
 	}
 	peer = &task->peers[place / task->options->depth];
 	peer->zerocopy_busy[place % task->options->depth] = false;
-	/* Locked memory may be what was missing. */
+	/* The limit of locked memory may have been the cause. */
 	peer->congested = false;
 }
 
@@ -290,7 +290,7 @@ static void take_notifications(struct task *task, const struct rds_received *rec
 		take_zerocopy(task, received->zerocopy[i]);
 }
 
-/* Takes what is there, but not for ever: acknowledgements are to flow as well. */
+/* Receives, but not endlessly: acknowledgements must be sent as well. */
 static void receive(struct task *task)
 {
 	struct rds_received received;
@@ -314,8 +314,8 @@ static void receive(struct task *task)
 
 enum attempt {
 	SENT,
-	NOT_NOW,			/* this peer cannot take it */
-	FULL,				/* nobody can */
+	NOT_NOW,			/* no room for this peer */
+	FULL,				/* no room for any peer */
 };
 
 static enum attempt judge(struct task *task, struct peer *peer, int error, uint64_t now)
@@ -436,7 +436,7 @@ static bool may_send_requests(const struct task *task)
 	       (task->options->active || !task->options->one_way);
 }
 
-/* One message to the peer, an acknowledgement if it waits for one. */
+/* Sends one message to the peer, an acknowledgement if one is due. */
 static enum attempt send_to(struct task *task, unsigned int index)
 {
 	struct peer *peer = &task->peers[index];
@@ -450,8 +450,8 @@ static enum attempt send_to(struct task *task, unsigned int index)
 	return NOT_NOW;
 }
 
-/* Sends in turn until nobody takes anything, but not more than a queue's worth before looking what has
- * arrived. */
+/* Sends in turn until no peer takes more, but at most a queue's worth before receiving
+ * again. */
 static void send_all(struct task *task)
 {
 	unsigned int tasks = (unsigned int)task->options->tasks;
@@ -521,7 +521,7 @@ static void wait_for_something(struct task *task)
 	task->blocked = false;
 	if (poll(&polled, 1, TICK_MS) < 0 && errno != EINTR)
 		die_error(errno, "waiting");
-	/* Without the monitor, a change of anybody's congestion wakes poll and says no more. */
+	/* Without the monitor, any congestion change wakes poll, without details. */
 	if (!task->options->congestion_monitor && polled.revents & POLLIN) {
 		for (i = 0; i < task->options->tasks; i++)
 			task->peers[i].congested = false;
@@ -544,7 +544,7 @@ _Noreturn void stress_task(const struct stress_options *options, struct stress_s
 	};
 	int command;
 
-	/* The parent decides when to stop; without a parent there is no point. */
+	/* The parent decides when to stop; end without a parent. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -559,6 +559,6 @@ _Noreturn void stress_task(const struct stress_options *options, struct stress_s
 			set_state(&task, STRESS_TASK_DRAINED);
 	} while (command != STRESS_EXIT);
 	count_missing(&task);
-	/* exit() would flush what the parent had buffered when it forked. */
+	/* exit() would flush output that the parent had buffered at fork(). */
 	_exit(EXIT_GOOD);
 }

@@ -3,12 +3,12 @@
 #define HAWSER_TOOLS_STRESS_H
 
 /*
- * What the parts of rds-stress know of each other.
+ * Common definitions of the parts of rds-stress.
  *
  * Two parents, the active one and the passive one, talk over a TCP connection (stress-control). Each starts
  * tasks, processes that own one RDS socket (stress-task) and exchange requests and acknowledgements with
- * every task of the other side (stress-message says what those look like). The tasks count into memory that
- * they share with their parent, who reports once a second (stress-report).
+ * every task of the other side (format: stress-message). The tasks count into memory that
+ * they share with their parent, which reports once a second (stress-report).
  */
 
 #include "histogram.h"
@@ -37,11 +37,11 @@ struct stress_options {
 	uint64_t show_parameters;
 	uint64_t show_perfdata;
 	uint64_t show_histogram;
-	uint64_t outlier_us;		/* report round trips longer than this; 0: none */
+	uint64_t outlier_us;		/* report longer round trips; 0: none */
 	uint64_t connect_retries;
 	uint64_t json;
 	uint64_t warm_up_seconds;
-	uint64_t drain_seconds;		/* how long the last acknowledgements may take */
+	uint64_t drain_seconds;		/* time limit for the last acknowledgements */
 	/* Of both: the active side's are sent to the passive side. */
 	uint64_t port;
 	uint64_t tasks;
@@ -61,10 +61,10 @@ struct stress_options {
 	uint64_t rdma_use_once;
 	uint64_t rdma_use_get_mr;
 	uint64_t rdma_use_fence;
-	uint64_t rdma_use_notify;	/* notifications are always asked for; kept because users give it */
+	uint64_t rdma_use_notify;	/* notifications are always requested; kept for compatibility */
 	uint64_t rdma_cache_mrs;
 	uint64_t rdma_alignment;
-	uint64_t run_id;		/* random, so that messages of an earlier run are told apart */
+	uint64_t run_id;		/* random, to recognise messages of an earlier run */
 	/* Addresses; not in the table. */
 	bool has_local;
 	bool active;
@@ -72,7 +72,7 @@ struct stress_options {
 	union rds_address remote;
 };
 
-/* What a task counts. The task alone writes; its parent reads while it does, so a sum may be a message
+/* A task's counters. Only the task writes; its parent reads at the same time, so a sum may be a message
  * behind. */
 struct stress_counts {
 	uint64_t requests_sent;
@@ -89,9 +89,9 @@ struct stress_counts {
 	uint64_t rtt_min_ns;
 	uint64_t rtt_max_ns;
 	uint64_t congested;		/* sends that the peer's congestion refused */
-	uint64_t congestion_late; /* ... that went through a second later without the kernel having said so */
+	uint64_t congestion_late; /* ... that succeeded a second later without a notification of the kernel */
 	uint64_t stale;			/* messages of an earlier run, ignored */
-	/* What must not happen. */
+	/* Faults. */
 	uint64_t lost;
 	uint64_t duplicated;
 	uint64_t corrupted;
@@ -102,10 +102,10 @@ struct stress_counts {
 #define STRESS_COUNT_FIELDS (sizeof(struct stress_counts) / sizeof(uint64_t))
 extern const char *const stress_count_names[STRESS_COUNT_FIELDS];
 
-/* Adds @other to @counts field by field, but for the extremes. */
+/* Adds @other to @counts field by field, except the extremes. */
 void stress_counts_add(struct stress_counts *counts, const struct stress_counts *other);
 
-/* Did anything happen that must not? */
+/* True if there was any fault. */
 bool stress_counts_bad(const struct stress_counts *counts);
 
 enum stress_command {
@@ -118,27 +118,27 @@ enum stress_command {
 enum stress_task_state {
 	STRESS_TASK_STARTING,
 	STRESS_TASK_READY,		/* its socket is bound */
-	STRESS_TASK_DRAINED,		/* told to drain, and nothing is missing */
+	STRESS_TASK_DRAINED,		/* drained: no acknowledgement is missing */
 };
 
 /* The memory that parent and tasks share. */
 struct stress_task_slot {
-	int state;			/* enum stress_task_state; the task writes */
+	int state;			/* enum stress_task_state; written by the task */
 	struct stress_counts counts;
 	struct histogram rtt_us;
 };
 
 struct stress_shared {
-	int command;			/* enum stress_command; the parent writes */
+	int command;			/* enum stress_command; written by the parent */
 	struct stress_task_slot tasks[];
 };
 
 /* The parts. */
 
-/* Reads the command line into @options; exits when it makes no sense. */
+/* Reads the command line into @options; exits when it is invalid. */
 void stress_read_command_line(struct stress_options *options, int argc, char **argv);
 
-/* Checks what no single option can know, such as sizes against each other. Returns NULL or what is wrong. */
+/* Checks combinations of options. Returns NULL or an error message. */
 const char *stress_options_problem(const struct stress_options *options);
 
 /* Calls @visit for each option that both sides share, or for all. */
@@ -149,7 +149,7 @@ void stress_options_each(const struct stress_options *options, bool shared_only,
  * allowed. */
 bool stress_options_set_shared(struct stress_options *options, const char *name, uint64_t value);
 
-/* The life of task @index: never returns. */
+/* Runs task @index; never returns. */
 _Noreturn void stress_task(const struct stress_options *options, struct stress_shared *shared,
 			   unsigned int index);
 

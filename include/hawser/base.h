@@ -32,10 +32,20 @@ struct Pinned {
     Pinned& operator=(const Pinned&) = delete;
 };
 
+// For HW_ASSERT.
+[[gnu::always_inline]] inline bool holds(bool condition, const char* expression, const char* file, int line)
+{
+    if (!condition) [[unlikely]]
+        kapi_bug(expression, file, line);
+    return condition;
+}
+
 } // namespace hw
 
-// What must hold whatever users and peers do. Unlike bad input, a failure is a defect of ours.
-#define HW_ASSERT(expression) ((expression) ? static_cast<void>(0) : kapi_bug(#expression, __FILE__, __LINE__))
+// What must hold whatever users and peers do. Unlike bad input, a failure is a defect of this code: the simulator stops, the
+// kernel logs it and goes on. Where going on would corrupt memory, the result, which is whether it holds, decides:
+// if (!HW_ASSERT(size <= room)) return ...
+#define HW_ASSERT(expression) ::hw::holds(static_cast<bool>(expression), #expression, __FILE__, __LINE__)
 
 // For a large variable whose unused part nobody reads: the kernel's flags would have it zeroed at each call.
 #if defined(__clang__)

@@ -6,7 +6,13 @@
 
 namespace hw {
 
-enum class Alloc { atomic = KAPI_ATOMIC, sleep = KAPI_SLEEP };
+// charged: to the program in whose call it is, or whose stream it is of (kapi/memory.h).
+enum class Alloc {
+    atomic = KAPI_ATOMIC,
+    sleep = KAPI_SLEEP,
+    atomic_charged = KAPI_ATOMIC_CHARGED,
+    charged = KAPI_SLEEP_CHARGED,
+};
 
 // A new T in zeroed memory with extra bytes behind it, or null. Constructors cannot fail.
 template <class T, class... Args> [[nodiscard]] T* make_with_tail(Alloc mode, usize tail, Args&&... args)

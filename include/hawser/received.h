@@ -10,7 +10,8 @@ namespace hw {
 
 class ReceivedBytes : Pinned {
 public:
-    ReceivedBytes() = default;
+    // pieces: how the memory for them is allocated.
+    explicit ReceivedBytes(Alloc pieces) : alloc_(pieces) {}
     ~ReceivedBytes()
     {
         // Loops instead of recursing: a chain may be a thousand pieces long.
@@ -76,11 +77,15 @@ private:
         RxBuffer network;
         u32 capacity = 0; // of the bytes behind it; 0 with a network buffer
         u8* bytes() { return reinterpret_cast<u8*>(this + 1); }
-        Chunk* next() const { return reinterpret_cast<Chunk*>(piece.next); }
+        Chunk* next() const
+        {
+            static_assert(std::is_standard_layout_v<Chunk> && offsetof(Chunk, piece) == 0);
+            return reinterpret_cast<Chunk*>(piece.next);
+        }
     };
 
     // The first piece needs no memory of its own. Null: there is none.
-    Chunk* unused_chunk() { return first_ ? make<Chunk>(Alloc::atomic) : &own_; }
+    Chunk* unused_chunk() { return first_ ? make<Chunk>(alloc_) : &own_; }
     void add(Chunk* chunk, usize cost)
     {
         if (last_)
@@ -99,7 +104,7 @@ private:
         if (rest) {
             u32 grown = min(2 * (last_ ? last_->capacity : 0), copy_chunk_most);
             u32 capacity = max(rest, max(grown, copy_chunk_first));
-            Own<Chunk> chunk(make_with_tail<Chunk>(Alloc::atomic, capacity));
+            Own<Chunk> chunk(make_with_tail<Chunk>(alloc_, capacity));
             if (!chunk)
                 return fail(KAPI_ENOMEM);
             chunk->capacity = capacity;
@@ -115,6 +120,7 @@ private:
         return {};
     }
 
+    const Alloc alloc_;
     Chunk own_;
     Chunk* first_ = nullptr; // the chain is owned, own_ as a part of us
     Chunk* last_ = nullptr;

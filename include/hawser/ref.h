@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Shared ownership by an intrusive count: Ref<T>, RefCounted<T>.
 //
-// An object is born with one reference, which is adopted once. A count that would overflow saturates: the object leaks,
-// as with refcount_t, instead of being freed while in use.
+// An object is born with one reference, which is adopted once. A count that would overflow, or that was 0, saturates: the
+// object leaks, as with refcount_t, instead of being freed while in use or twice.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -14,11 +14,11 @@ template <class T> class RefCounted : Pinned {
 public:
     void ref() const
     {
-        u32 old = count_.fetch_add(1);
-        HW_ASSERT(old != 0);
-        if (old >= saturated) [[unlikely]]
+        if (is_broken(count_.fetch_add(1))) [[unlikely]]
             count_.store_relaxed(saturated);
     }
+    // How many there are at this moment: of use only where nobody can take one meanwhile, or a guess is enough.
+    u32 references() const { return count_.load_acquire(); }
     // For look-ups of objects that may be dying: false when the last reference is gone.
     [[nodiscard]] bool ref_unless_dead() const
     {
@@ -36,10 +36,9 @@ public:
     [[gnu::always_inline]] void unref() const
     {
         u32 old = count_.fetch_sub(1);
-        HW_ASSERT(old != 0);
         if (old == 1)
             T::destroy(const_cast<T*>(static_cast<const T*>(this)));
-        else if (old >= saturated) [[unlikely]]
+        else if (is_broken(old)) [[unlikely]]
             count_.store_relaxed(saturated);
     }
 
@@ -48,6 +47,13 @@ protected:
 
 private:
     static constexpr u32 saturated = 0x80000000u;
+    static bool is_broken(u32 old)
+    {
+        if (old - 1 < saturated - 1) [[likely]]
+            return false;
+        HW_ASSERT(old != 0);
+        return true;
+    }
     mutable Atomic<u32> count_{1};
 };
 

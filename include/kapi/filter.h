@@ -10,7 +10,11 @@ KAPI_BEGIN
 struct kapi_filter;
 struct kapi_rx;
 
-/* The most that a program is shown of a message. */
+/*
+ * What a program is shown of a message that has so many bytes: first this many, which are enough for most headers, and
+ * when its result is not a length, the most that it is ever shown. Programs can see the difference, so both are ABI.
+ */
+#define KAPI_FILTER_FIRST_VIEW 64
 #define KAPI_FILTER_VIEW 4096
 
 /* [task] A reference to the program (of type SOCKET_FILTER) behind fd. -EBADF: fd is nothing; -EINVAL: something else.

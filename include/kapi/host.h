@@ -13,11 +13,20 @@ kapi_u64 kapi_local_clock_ns(void) KAPI_NOEXCEPT; /* [any] cheap clock for laten
 kapi_u32 kapi_cpu(void) KAPI_NOEXCEPT;          /* [any] the CPU we run on, which may change at once */
 kapi_u32 kapi_random_u32(void) KAPI_NOEXCEPT;   /* [any] unpredictable */
 
+/* [sleep] Others run that wait for this CPU: where a loop without a lock may be long. */
+void kapi_resched(void) KAPI_NOEXCEPT;
+
 enum kapi_log_level { KAPI_LOG_ERR = 3, KAPI_LOG_WARN = 4, KAPI_LOG_NOTICE = 5, KAPI_LOG_INFO = 6, KAPI_LOG_DEBUG = 7 };
 /* [any] One line, rate-limited; printf-like with the host's %d %u %s %llu %lld %x and no pointer formats. */
 void kapi_log(enum kapi_log_level level, const char *format, ...) KAPI_NOEXCEPT __attribute__((format(printf, 2, 3)));
-/* [any] Logs and, in a debug build or the simulator, stops: an invariant of ours is broken. */
+/* [any] Logs and, in a debug build or the simulator, stops: an invariant of hawser is broken. */
 void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
+
+/*
+ * [task] The user for whom the calling program runs: its real user; of one in a user namespace, the user who made the
+ * outermost one, for he decides who is who in it.
+ */
+kapi_u64 kapi_user(void) KAPI_NOEXCEPT;
 
 /* [any] Takes a reference to a module that may be unloading: 0 when it is (then it must not be called). */
 int kapi_module_get(struct kapi_module *module) KAPI_NOEXCEPT;
@@ -36,8 +45,15 @@ int kapi_net_is_local(struct kapi_net *net, const struct kapi_addr *addr) KAPI_N
 kapi_u32 kapi_net_addr_generation(struct kapi_net *net) KAPI_NOEXCEPT;
 /* [any] The lowest and highest automatic TCP port of net. */
 void kapi_net_port_range(struct kapi_net *net, kapi_u16 *low, kapi_u16 *high) KAPI_NOEXCEPT;
+/* [any] Did the administrator reserve a TCP port of that range (net.ipv4.ip_local_reserved_ports)? */
+int kapi_net_port_is_reserved(struct kapi_net *net, kapi_u16 port) KAPI_NOEXCEPT;
 /* [any] Is this the host's first namespace? */
 int kapi_net_is_initial(struct kapi_net *net) KAPI_NOEXCEPT;
+/*
+ * [any] The user who answers for net: the one who made it, or, where that was done inside of a user namespace, the one who
+ * made the outermost of those. 0 is the host's administrator.
+ */
+kapi_u32 kapi_net_owner(struct kapi_net *net) KAPI_NOEXCEPT;
 
 KAPI_END
 #endif

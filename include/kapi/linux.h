@@ -31,6 +31,13 @@ struct kapi_optval {
 	sockptr_t value;
 };
 
+/*
+ * What kapi_sk_charge() needs of a socket: from before it is used (may sleep; -ENOMEM) to its destructor. It is the running
+ * task that pays. It lies in sk_user_data.
+ */
+int kapi_sk_add_payer(struct sock *sk);
+void kapi_sk_remove_payer(struct sock *sk);
+
 static inline struct kapi_sk *kapi_sk_of(struct sock *sk)
 {
 	return (struct kapi_sk *)sk;

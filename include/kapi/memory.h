@@ -7,13 +7,20 @@
 
 KAPI_BEGIN
 
+/*
+ * Charged: to the memory cgroup of the program in whose system call we are, or whose stream (kapi_stream_adopt) calls rx().
+ * So is everything that a program can make us hold; where there is no such program (a peer, a timer) nobody is charged, and
+ * there has to be another bound. It fails when that cgroup has no more, whatever the machine has.
+ */
 enum kapi_alloc_mode {
-	KAPI_ATOMIC = 0, /* [any] */
-	KAPI_SLEEP = 1,  /* [sleep] */
+	KAPI_ATOMIC = 0,         /* [any] */
+	KAPI_SLEEP = 1,          /* [sleep] */
+	KAPI_ATOMIC_CHARGED = 2, /* [any] */
+	KAPI_SLEEP_CHARGED = 3,  /* [task] */
 };
 
 /* Returns zeroed memory of at least size bytes, aligned to 8, or NULL. No warning is logged. The caller owns it. With
- * KAPI_SLEEP it need not be physically contiguous when larger than a page. */
+ * KAPI_SLEEP and KAPI_SLEEP_CHARGED it need not be physically contiguous when larger than a page. */
 void *kapi_zalloc(kapi_size size, enum kapi_alloc_mode mode) KAPI_NOEXCEPT;
 
 /* As kapi_zalloc, the contents undefined: for buffers that are overwritten at once. */
@@ -24,6 +31,9 @@ void kapi_free(void *memory) KAPI_NOEXCEPT;
 
 /* [any] What an allocation of size bytes really takes (for accounting in true size). */
 kapi_size kapi_alloc_true_size(kapi_size size) KAPI_NOEXCEPT;
+
+/* [any] The memory of the machine, in bytes: what bounds that all share are a part of. */
+kapi_u64 kapi_memory_total(void) KAPI_NOEXCEPT;
 
 /*
  * Calls release(head) after a grace period, from a context where only [any] calls are allowed. head is embedded in the

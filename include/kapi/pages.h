@@ -19,22 +19,22 @@ struct kapi_segment {
 	kapi_u32 length;
 };
 
-/* A fixed number of bytes in pages; immutable once made, but for whoever has it alone and makes it again. One owner;
+/* A fixed number of bytes in pages; immutable once made, except for a sole owner that fills it again. One owner;
  * freeing it leaves alone what the network still holds. */
 struct kapi_pages;
 
-/* [task] Copies length bytes of the user's message into fresh pages. -ENOMEM, -EFAULT. */
+/* [task] Copies length bytes of the user's message into fresh pages, which are charged to it. -ENOMEM, -EFAULT. */
 int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **pages) KAPI_NOEXCEPT;
 /*
- * [task] Pins the user's own pages (MSG_ZEROCOPY), charged to the memlock limit. -EFAULT, -ENOBUFS (limit), -ENOMEM,
+ * [task] Pins the user's own pages (MSG_ZEROCOPY), each charged to the memlock limit. -EFAULT, -ENOMEM (the limit, too),
  * -EMSGSIZE (more pieces than fit).
  */
 int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **pages) KAPI_NOEXCEPT;
 void kapi_pages_free(struct kapi_pages *pages) KAPI_NOEXCEPT;                          /* [any] NULL allowed */
 /*
- * For whoever makes one after the other: clear gives the bytes back (what the network still holds stays as it is), refill is
- * then kapi_pages_from_msg() in the same list. length is at most kapi_pages_capacity(), which is what the list was made for
- * in whole pages. After an error it is to be freed.
+ * For an owner that fills one after the other: clear gives the bytes back (what the network still holds stays as it is),
+ * refill is then kapi_pages_from_msg() in the same list. length is at most kapi_pages_capacity(), which is what the list was
+ * made for in whole pages. After an error it is to be freed.
  */
 void kapi_pages_clear(struct kapi_pages *pages) KAPI_NOEXCEPT;                         /* [any] not of pinned pages */
 int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size length) KAPI_NOEXCEPT; /* [task] */

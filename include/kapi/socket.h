@@ -19,9 +19,9 @@ kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk) KAPI_NOEXCEPT;
 kapi_u64 kapi_sk_sndtimeo_ns(struct kapi_sk *sk) KAPI_NOEXCEPT;
 kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) KAPI_NOEXCEPT;
 int kapi_sk_has_error(struct kapi_sk *sk) KAPI_NOEXCEPT;  /* [any] sk_err or a queued error: poll reports ERR */
-/* [any] The error (positive) that SO_ERROR, the next call and poll are going to tell, once. */
+/* [any] The error (positive) that SO_ERROR, the next call and poll are going to report, once. */
 void kapi_sk_set_error(struct kapi_sk *sk, int error) KAPI_NOEXCEPT;
-/* [any] What is new, KAPI_IN or KAPI_OUT: SIGIO for whoever asked for it (O_ASYNC). */
+/* [any] What is new, KAPI_IN or KAPI_OUT: SIGIO for those that asked for it (O_ASYNC). */
 void kapi_sk_signal(struct kapi_sk *sk, unsigned int event) KAPI_NOEXCEPT;
 int kapi_sk_take_error(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] 0 or the negative errno, which is gone then */
 int kapi_sk_zerocopy(struct kapi_sk *sk) KAPI_NOEXCEPT;   /* [any] SO_ZEROCOPY is set */
@@ -29,6 +29,15 @@ int kapi_sk_timestamps(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] SO_TIMESTAMP 
 /* [task] SO_TIMESTAMP_OLD (29) or SO_TIMESTAMP_NEW (63) given at our own level. */
 void kapi_sk_set_timestamps(struct kapi_sk *sk, int optname, int on) KAPI_NOEXCEPT;
 int kapi_sk_ifindex(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] SO_BINDTODEVICE, or 0 */
+
+/*
+ * [any] Charges size bytes, held for the socket's owner, to the memory cgroup and the user for whom the socket was made.
+ * 0: charged. 1: charged, but little is left to it: senders should wait. -ENOMEM: nothing was charged; the cgroup has no more
+ * and the socket has what is guaranteed (KAPI_GUARANTEED), or the user has his share of the machine's memory (kapi/share.h).
+ * uncharge gives back what was charged, before the socket's destructor returns.
+ */
+int kapi_sk_charge(struct kapi_sk *sk, kapi_size size) KAPI_NOEXCEPT;
+void kapi_sk_uncharge(struct kapi_sk *sk, kapi_size size) KAPI_NOEXCEPT;
 
 /* [task] Bytes of user memory not yet copied. */
 kapi_size kapi_msg_left(const struct kapi_msg *msg) KAPI_NOEXCEPT;
@@ -43,6 +52,8 @@ void kapi_msg_save(const struct kapi_msg *msg, struct kapi_msg_mark *mark) KAPI_
 void kapi_msg_restore(struct kapi_msg *msg, const struct kapi_msg_mark *mark) KAPI_NOEXCEPT;
 /* [task] Appends a control message for the receiver; sets MSG_CTRUNC when there is no room. -EFAULT. */
 int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *data, kapi_size size) KAPI_NOEXCEPT;
+/* [task] Is there room left for a control message with size bytes of data, all of them? */
+int kapi_msg_cmsg_fits(const struct kapi_msg *msg, kapi_size size) KAPI_NOEXCEPT;
 /* [task] The timestamp control message in the form sk's owner asked for. */
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns) KAPI_NOEXCEPT;
 

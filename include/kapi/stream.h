@@ -15,6 +15,7 @@
 
 KAPI_BEGIN
 
+struct kapi_workqueue; /* kapi/work.h */
 struct kapi_stream;
 struct kapi_listener;
 struct kapi_rx;    /* bytes on offer, valid during rx() only */
@@ -38,10 +39,11 @@ struct kapi_stream_options {
 	kapi_u32 sndbuf, rcvbuf; /* bytes, 0: the kernel tunes itself */
 	kapi_u32 keepalive_idle_s, keepalive_interval_s, keepalive_count;
 	kapi_u8 nodelay;
+	kapi_u8 shares_port; /* connecting: local->port may be in use by listeners and by other connections */
 };
 
 /*
- * [sleep] Starts to connect local -> remote (local->port 0: automatic) and returns without waiting; event() tells the
+ * [sleep] Starts to connect local -> remote (local->port 0: automatic) and returns without waiting; event() reports the
  * rest, possibly before this returns. -EADDRINUSE, -EADDRNOTAVAIL, -ENETUNREACH, -ENOMEM, ... : nothing was made.
  * The stream does not hold its namespace; its owner closes it before the namespace goes.
  */
@@ -51,7 +53,8 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
 
 /*
  * [sleep] Listens on addr (:: or the v4-mapped any address for all). ready() is [any]: accept from work. It may be called
- * before this returns, but not before *listener is set; after an error *listener means nothing.
+ * before this returns, but not before *listener is set; after an error *listener means nothing. -EADDRINUSE; -EAFNOSUPPORT:
+ * an IPv6 address, and the host has no IPv6; -ENOMEM.
  */
 int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int backlog,
 		void (*ready)(void *context), void *context, struct kapi_listener **listener) KAPI_NOEXCEPT;
@@ -61,19 +64,24 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 void kapi_listener_stop(struct kapi_listener *listener) KAPI_NOEXCEPT; /* [sleep] ready() has returned for good */
 /* [sleep] After kapi_listener_stop(), and nobody is in kapi_accept(). What was not accepted is reset. */
 void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
-/* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. */
+/* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. Any other error is that of one
+ * connection, which is reset: others may be there, for which ready() is not called again. */
 int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAPI_NOEXCEPT;
 /* [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. */
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
 			const struct kapi_stream_ops *ops, void *context) KAPI_NOEXCEPT;
 /*
  * [task] Takes over sending and receiving on a program's connected TCP socket; mute until attached. The socket stays
- * open in the program, and as long as it is taken over nobody else can do the same with it. End it with
+ * open in the program, and while it is taken over no other call can take it over. End it with
  * kapi_stream_give_back() only. TLS on it is used where the kernel lets others read through it (from 6.12 on, in software,
  * with the keys of both directions). -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket, or one with another
  * protocol on top, such as other TLS; -EALREADY: taken over already; -ENOMEM.
+ *
+ * A program can hold its socket's lock for as long as it likes (a send() from memory that is not there), and a call that may
+ * sleep then waits. So works that make such calls belong on a queue that only works for the same user wait in; what the
+ * stream does by itself runs on queue, too, which outlives it.
  */
-int kapi_stream_adopt(int fd, struct kapi_stream **stream) KAPI_NOEXCEPT;
+int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream **stream) KAPI_NOEXCEPT;
 /* Bytes that go back to where they came from: those at bytes, or, when that is NULL, all of buffer. */
 struct kapi_piece {
 	struct kapi_piece *next;
@@ -84,10 +92,11 @@ struct kapi_piece {
 /*
  * [sleep] Ends what kapi_stream_adopt() began: no callback runs during or after, and the program reads first what first
  * holds, a copy of which is made, then what was never consumed. abort: the connection is reset as well. -ENOMEM: the bytes
- * could not be given back; it is reset, and the program reads nothing but that.
+ * could not be given back; it is reset, and the program reads nothing but that. When no program has the socket open any more,
+ * all of that is forgotten: the socket is closed then, and with unread bytes TCP would discard what it has yet to send.
  */
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
-/* [sleep] Resets the connection; the stream stays taken over, and event() tells its end. */
+/* [sleep] Resets the connection; the stream stays taken over, and event() reports its end. */
 void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* Which socket a stream or a descriptor stands for, to compare. [task] -ENOENT: fd is no socket. */
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
@@ -102,21 +111,29 @@ struct kapi_stream_queues {
 	kapi_u32 recv_q, rmem, send_q, smem;
 };
 void kapi_stream_queues(const struct kapi_stream *stream, struct kapi_stream_queues *queues) KAPI_NOEXCEPT;
-/* [any] Both ends' addresses. */
+/* [any] Both ends' addresses, each that is link-local with the interface of its link as the scope. */
 void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) KAPI_NOEXCEPT;
 /* [sleep] New buffer sizes for a live stream (0: leave as it is). */
 void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u32 rcvbuf) KAPI_NOEXCEPT;
+/* [any] The sizes that programs without privileges may ask for at most (net.core.wmem_max and rmem_max), in bytes. */
+void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) KAPI_NOEXCEPT;
 
 /*
  * [sleep] Appends the segments in order, without waiting for room: returns the number of bytes taken (maybe 0: acked()
  * follows when there is room) or the error that ended the stream (-EPIPE, -ECONNRESET, ...). *end_seq is the TCP
- * sequence number after the last byte taken. more: further bytes follow soon, so do not push a partial packet.
+ * sequence number after the last byte taken. more: further bytes follow soon, so do not push a partial packet; with count
+ * 0 and without more it is pushed after all.
  */
 kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
 			  kapi_u32 *end_seq) KAPI_NOEXCEPT;
 /* [sleep] Offers unread bytes to rx() until it declines or none are left. Returns the bytes still unread (0: drained).
  */
 kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
+/*
+ * [sleep] The same, and when none are left the connection is reset in the same moment: nothing that rx() was not offered is
+ * acknowledged to the peer. No callback runs afterwards; the stream is still to be closed. Not of a program's socket.
+ */
+kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* [sleep] Sends FIN after what was written; receiving goes on. */
 void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /*
@@ -130,12 +147,19 @@ struct kapi_stream_health {
 	kapi_u32 una, next;         /* oldest unacknowledged and next sequence number to be sent */
 	kapi_u32 write_seq;         /* after the last byte accepted */
 	kapi_u32 unread;            /* bytes received and not consumed */
-	kapi_u64 last_ack_ns;       /* when the peer was last heard, on kapi_now_ns()'s clock */
+	kapi_u64 silent_ns;         /* for so long nothing was heard of the peer; some milliseconds off, as TCP's clock is */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
 	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
 };
 void kapi_stream_health(struct kapi_stream *stream,
 			struct kapi_stream_health *health) KAPI_NOEXCEPT; /* [any] not from its callbacks */
+
+/*
+ * [sleep] Takes back what TCP's retransmission time-out (or its interval between window probes) has grown by, so that the next
+ * packet goes limit_ms from now at the latest, or three of the shortest round trips if that is more. Nothing happens when it
+ * goes earlier anyway. The stream ends no sooner for what is sent more often.
+ */
+void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) KAPI_NOEXCEPT;
 
 /* From rx() only. Copies size bytes that start offset bytes into the offer. */
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;

@@ -39,13 +39,14 @@ struct kapi_waiter {
 struct kapi_poll; /* the poll call in progress */
 
 void kapi_waitq_init(struct kapi_waitq *queue) KAPI_NOEXCEPT;                              /* [any] */
-void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;               /* [any] wakes all */
+/* [any] Wakes all; of exclusive pollers (EPOLLEXCLUSIVE) one, but with KAPI_HUP those too. */
+void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;
 int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] somebody waits; full barrier before */
 /* [sleep] waiter on the stack; full barrier after, so that a waker's look at the queue sees it or it sees the change */
 void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;
 void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [sleep] */
 /*
- * [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). Who is told of
+ * [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). A task that gets
  * a signal gives up: it stays pending, so another park would not sleep.
  */
 int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;

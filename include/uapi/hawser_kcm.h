@@ -8,12 +8,13 @@
 
 #include <linux/types.h>
 
-/* Socket options; all but KCM_STATS are an int or __u32 and can be read back. */
+/* Socket options; all but KCM_STATS and KCM_ATTACHED are an int or __u32 and can be read back. */
 #define KCM_ERRORS 16          /* 1: the end of each connection is reported here (SO_ERROR), not of the last one only */
 #define KCM_RECV_CONNECTION 17 /* 1: recvmsg() tells the connection of a message by a KCM_CONNECTION control message */
 #define KCM_MAX_MESSAGE 18     /* largest message of connections that this socket attaches from now on; 0: SO_RCVBUF */
 #define KCM_STEERING 19        /* of the multiplexor: which of its sockets receives, enum kcm_steering */
 #define KCM_STATS 20           /* getsockopt: an array of struct kcm_connection_stats */
+#define KCM_ATTACHED 21        /* getsockopt: struct kcm_attached */
 
 enum kcm_steering {
 	KCM_STEER_ROUND_ROBIN = 0, /* who has nothing to read, in turn */
@@ -28,6 +29,13 @@ enum kcm_steering {
 #define KCM_CONNECTION 1
 struct kcm_connection {
 	__u64 id; /* never used twice by a multiplexor */
+};
+
+/* Given to getsockopt() with the descriptor of an attached TCP socket, comes back with the id of its connection. */
+struct kcm_attached {
+	__s32 fd;
+	__u32 reserved; /* 0 */
+	__u64 id;
 };
 
 enum kcm_connection_state {

@@ -3,8 +3,8 @@
  * A program's own TCP socket, taken over for a while.
  *
  * The program keeps its descriptor and may do what it likes with it; while the stream exists its file is held. What
- * would let a callback of ours outlive the stream is refused by TCP itself, because the socket has an upper layer
- * protocol (ULP): ours, which does nothing. So neither TLS nor a listener, whose children inherit callbacks, comes on top.
+ * would let one of its callbacks outlive the stream is refused by TCP itself, because the socket has an upper layer
+ * protocol (ULP): hawser's, which does nothing. So neither TLS nor a listener, whose children inherit callbacks, comes on top.
  * TLS that is there already has the same effect (stream_tls.c).
  */
 
@@ -18,9 +18,11 @@
 #include <kapi/linux.h>
 #include <kapi/stream.h>
 
+#include "charge.h"
 #include "stream.h"
+#include "timeo.h"
 
-/* Its name is what getsockopt(TCP_ULP) and ss(8) tell of such a socket. */
+/* Its name is what getsockopt(TCP_ULP) and ss(8) show for such a socket. */
 static const struct tcp_ulp_ops taken_over = {
 	.name = "hawser",
 	.owner = THIS_MODULE,
@@ -78,6 +80,7 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	write_unlock_bh(&sk->sk_callback_lock);
 	if (error)
 		return error;
+	stream->disconnects = sk->sk_disconnects;
 	if (icsk->icsk_ulp_ops)
 		kapi_tls_take_over(stream);
 	else
@@ -85,7 +88,7 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	return 0;
 }
 
-int kapi_stream_adopt(int fd, struct kapi_stream **result)
+int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream **result)
 {
 	struct kapi_stream *stream;
 	struct socket *sock;
@@ -102,6 +105,10 @@ int kapi_stream_adopt(int fd, struct kapi_stream **result)
 	if (!stream)
 		goto put;
 	stream->adopted = true;
+	stream->queue = (struct workqueue_struct *)queue;
+	stream->payer = kapi_payer_create();
+	if (!stream->payer)
+		goto free;
 	lock_sock(sock->sk);
 	error = take_over(sock->sk, stream);
 	release_sock(sock->sk);
@@ -110,6 +117,8 @@ int kapi_stream_adopt(int fd, struct kapi_stream **result)
 	*result = stream;
 	return 0;
 free:
+	if (stream->payer)
+		kapi_payer_put(stream->payer);
 	kfree(stream);
 put:
 	sockfd_put(sock);
@@ -119,44 +128,17 @@ EXPORT_SYMBOL_GPL(kapi_stream_adopt);
 
 /* Giving back. */
 
-/* A buffer for TCP's queue with a copy of the piece. */
-static struct sk_buff *copy_of_piece(const struct kapi_piece *piece)
-{
-	unsigned int head = min_t(unsigned int, piece->size, SKB_WITH_OVERHEAD(PAGE_SIZE)), done = head, i;
-	struct sk_buff *copy;
-	int error;
-
-	copy = alloc_skb_with_frags(head, piece->size - head, PAGE_ALLOC_COSTLY_ORDER, &error, GFP_KERNEL | __GFP_NOWARN);
-	if (!copy)
-		return NULL;
-	kapi_piece_copy(piece, 0, skb_put(copy, head), head);
-	for (i = 0; done < piece->size; i++) {
-		const skb_frag_t *frag = &skb_shinfo(copy)->frags[i];
-		unsigned int part = min_t(unsigned int, piece->size - done, skb_frag_size(frag));
-
-		kapi_piece_copy(piece, done, skb_frag_address(frag), part);
-		done += part;
-	}
-	copy->len = piece->size;
-	copy->data_len = piece->size - head;
-	return copy;
-}
-
-static int copy_pieces(const struct kapi_piece *first, struct sk_buff_head *copies)
+static int copy_pieces(const struct kapi_piece *first, gfp_t gfp, struct sk_buff_head *copies)
 {
 	const struct kapi_piece *piece;
 
 	for (piece = first; piece; piece = piece->next) {
-		struct sk_buff *copy;
+		const struct kapi_source from = kapi_source_of(piece);
 
-		if (!piece->size)
-			continue;
-		copy = copy_of_piece(piece);
-		if (!copy) {
+		if (!kapi_copy_to_queue(&from, piece->size, gfp, copies)) {
 			__skb_queue_purge(copies);
 			return -ENOMEM;
 		}
-		__skb_queue_tail(copies, copy);
 	}
 	return 0;
 }
@@ -170,6 +152,7 @@ static bool prepend(struct sock *sk, struct sk_buff_head *copies)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct sk_buff *copy;
 	u32 seq = tp->copied_seq;
+	u8 flags = TCPHDR_ACK;
 	size_t cost = 0;
 
 	if (skb_queue_empty(copies))
@@ -178,12 +161,15 @@ static bool prepend(struct sock *sk, struct sk_buff_head *copies)
 		cost += copy->truesize;
 	if (!sk_rmem_schedule(sk, skb_peek(copies), cost))
 		return false;
-	while ((copy = __skb_dequeue_tail(copies))) {
+	/* A FIN that was consumed has the last number: the bytes stand before it, and the program consumes it anew. */
+	if (sock_flag(sk, SOCK_DONE) && seq == tp->rcv_nxt)
+		flags |= TCPHDR_FIN;
+	for (; (copy = __skb_dequeue_tail(copies)); flags = TCPHDR_ACK) {
 		memset(copy->cb, 0, sizeof(copy->cb));
 		TCP_SKB_CB(copy)->end_seq = seq;
-		seq -= copy->len;
+		seq -= copy->len + !!(flags & TCPHDR_FIN);
 		TCP_SKB_CB(copy)->seq = seq;
-		TCP_SKB_CB(copy)->tcp_flags = TCPHDR_ACK;
+		TCP_SKB_CB(copy)->tcp_flags = flags;
 		skb_set_owner_r(copy, sk);
 		__skb_queue_head(&sk->sk_receive_queue, copy);
 	}
@@ -194,13 +180,8 @@ static bool prepend(struct sock *sk, struct sk_buff_head *copies)
 	return true;
 }
 
-/* Closed by either end what came before can be read; not so when the program has disconnected it for another one. */
-static bool has_stream(const struct sock *sk)
-{
-	return sk->sk_state != TCP_CLOSE || sk->sk_shutdown == SHUTDOWN_MASK;
-}
-
-/* What came before it is lost: a program that reads on must find the end of the connection there. The lock is held. */
+/* What came before it is lost: a program that reads on must find the end of the connection there, and close() nothing. The
+ * lock is held. */
 static void forget_received(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
@@ -211,40 +192,76 @@ static void forget_received(struct kapi_stream *stream)
 	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
 }
 
+/* TCP charges what is put back to the socket; TLS has no accounts, so the program that attached it pays. */
+static int copy_for_program(const struct kapi_stream *stream, const struct kapi_piece *first, struct sk_buff_head *copies)
+{
+	struct mem_cgroup *other;
+	int error;
+
+	if (!stream->tls)
+		return copy_pieces(first, GFP_KERNEL, copies);
+	other = kapi_begin_charging(stream->payer);
+	error = copy_pieces(first, KAPI_GFP_CHARGED, copies);
+	set_active_memcg(other);
+	return error;
+}
+
+/* Another connection of the program is left alone. */
+static void abort_stream(struct kapi_stream *stream)
+{
+	bool replaced;
+
+	lock_sock(stream->sk);
+	replaced = kapi_stream_is_replaced(stream);
+	release_sock(stream->sk);
+	if (!replaced)
+		tcp_abort(stream->sk, ECONNABORTED);
+}
+
+static bool is_last_reference(const struct kapi_stream *stream)
+{
+	return file_count(stream->sock->file) == 1;
+}
+
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
+	/* The last reference is this stream's: nobody can get another. epoll may have one for a moment: checked again. */
+	bool unused = is_last_reference(stream);
 	struct sk_buff_head copies;
-	int error;
+	int error = 0;
 
 	might_sleep();
 	__skb_queue_head_init(&copies);
-	error = copy_pieces(first, &copies);
+	if (!unused)
+		error = copy_for_program(stream, first, &copies);
 	lock_sock(sk);
 	kapi_stream_mute(stream);
 	if (!stream->tls)
 		inet_csk(sk)->icsk_ulp_ops = NULL;
-	if (!error && has_stream(sk)) {
-		if (stream->tls)
-			kapi_tls_prepend(sk, &copies);
-		else if (!prepend(sk, &copies))
+	/* Bytes of a former connection would stand before those of the next one, with numbers that TCP does not expect. */
+	if (!error && !kapi_stream_is_replaced(stream)) {
+		if (!(stream->tls ? kapi_tls_prepend(sk, &copies) : prepend(sk, &copies)))
 			error = -ENOMEM;
 	}
-	if (error)
+	if (unused || (error && !kapi_stream_is_replaced(stream)))
 		forget_received(stream);
 	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
 		(*stream->data_ready_slot)(sk);
+	/* What was acknowledged meanwhile was not reported to the program. */
+	sk->sk_write_space(sk);
 	release_sock(sk);
 	__skb_queue_purge(&copies);
 	if (abort || error)
-		tcp_abort(sk, ECONNABORTED);
-	if (error) { /* what came until it was reset */
-		lock_sock(sk);
-		forget_received(stream);
-		release_sock(sk);
-	}
+		abort_stream(stream);
 	cancel_delayed_work_sync(&stream->later);
+	unused = unused || is_last_reference(stream);
+	lock_sock(sk);
+	if (unused || (error && !kapi_stream_is_replaced(stream))) /* what came meanwhile */
+		forget_received(stream);
+	release_sock(sk);
 	sockfd_put(stream->sock);
+	kapi_payer_put(stream->payer);
 	kfree(stream);
 	return error;
 }
@@ -253,11 +270,11 @@ EXPORT_SYMBOL_GPL(kapi_stream_give_back);
 void kapi_stream_reset(struct kapi_stream *stream)
 {
 	might_sleep();
-	tcp_abort(stream->sk, ECONNABORTED);
+	abort_stream(stream);
 }
 EXPORT_SYMBOL_GPL(kapi_stream_reset);
 
-/* What the program has set, and what it is told. */
+/* What the program has set, and the events that it gets. */
 
 void kapi_stream_post_error(struct kapi_stream *stream, int error)
 {
@@ -274,9 +291,7 @@ EXPORT_SYMBOL_GPL(kapi_stream_rcvbuf);
 
 kapi_u64 kapi_stream_rcvtimeo_ns(const struct kapi_stream *stream)
 {
-	long timeo = READ_ONCE(stream->sk->sk_rcvtimeo);
-
-	return timeo == MAX_SCHEDULE_TIMEOUT ? KAPI_FOREVER : jiffies64_to_nsecs(timeo);
+	return kapi_timeo_ns(READ_ONCE(stream->sk->sk_rcvtimeo));
 }
 EXPORT_SYMBOL_GPL(kapi_stream_rcvtimeo_ns);
 

@@ -75,8 +75,8 @@ void kapi_filter_put(struct kapi_filter *filter)
 EXPORT_SYMBOL_GPL(kapi_filter_put);
 
 /*
- * This CPU's packet, which nobody else gets until end_packet(). Without bottom halves we stay on this CPU, as a program needs;
- * its maps are under RCU.
+ * This CPU's packet, which no other context gets until end_packet(). Without bottom halves the task stays on this CPU, as a
+ * program needs; its maps are under RCU.
  */
 static struct sk_buff *begin_packet(void)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Time, chance, the log, modules, namespaces. */
 
+#include <linux/cred.h>
 #include <linux/inetdevice.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -9,6 +10,7 @@
 #include <linux/random.h>
 #include <linux/ratelimit.h>
 #include <linux/sched/clock.h>
+#include <linux/user_namespace.h>
 #include <net/addrconf.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
@@ -91,6 +93,24 @@ void kapi_bug(const char *expression, const char *file, int line)
 }
 EXPORT_SYMBOL_GPL(kapi_bug);
 
+void kapi_resched(void)
+{
+	might_sleep();
+	cond_resched();
+}
+EXPORT_SYMBOL_GPL(kapi_resched);
+
+kapi_u64 kapi_user(void)
+{
+	const struct user_namespace *ns = current_user_ns();
+	kuid_t user = current_uid();
+
+	for (; ns != &init_user_ns; ns = ns->parent)
+		user = ns->owner;
+	return __kuid_val(user);
+}
+EXPORT_SYMBOL_GPL(kapi_user);
+
 int kapi_module_get(struct kapi_module *module)
 {
 	return try_module_get(kapi_module_to_module(module));
@@ -119,7 +139,8 @@ static bool is_local(struct net *net, struct net_device *dev, const struct in6_a
 		return (dev ? inet_dev_addr_type(net, dev, v4) : inet_addr_type(net, v4)) == RTN_LOCAL;
 	}
 #if IS_ENABLED(CONFIG_IPV6)
-	return ipv6_chk_addr(net, ip, dev, 0);
+	/* With ipv6.disable=1 the tables that this call reads were never made. */
+	return ipv6_mod_enabled() && ipv6_chk_addr(net, ip, dev, 0);
 #else
 	return false;
 #endif
@@ -146,7 +167,8 @@ EXPORT_SYMBOL_GPL(kapi_net_is_local);
 kapi_u32 kapi_net_addr_generation(struct kapi_net *kapi_net)
 {
 	struct net *net = kapi_net_to_net(kapi_net);
-	u32 generation = atomic_read(&net->ipv4.dev_addr_genid) + READ_ONCE(net->dev_base_seq);
+	/* An address may be local by a route alone. */
+	u32 generation = atomic_read(&net->ipv4.dev_addr_genid) + READ_ONCE(net->dev_base_seq) + rt_genid_ipv4(net);
 
 #if IS_ENABLED(CONFIG_IPV6)
 	generation += atomic_read(&net->ipv6.dev_addr_genid);
@@ -165,8 +187,25 @@ void kapi_net_port_range(struct kapi_net *net, kapi_u16 *low, kapi_u16 *high)
 }
 EXPORT_SYMBOL_GPL(kapi_net_port_range);
 
+int kapi_net_port_is_reserved(struct kapi_net *net, kapi_u16 port)
+{
+	return inet_is_local_reserved_port(kapi_net_to_net(net), port);
+}
+EXPORT_SYMBOL_GPL(kapi_net_port_is_reserved);
+
 int kapi_net_is_initial(struct kapi_net *net)
 {
 	return net_eq(kapi_net_to_net(net), &init_net);
 }
 EXPORT_SYMBOL_GPL(kapi_net_is_initial);
+
+kapi_u32 kapi_net_owner(struct kapi_net *net)
+{
+	const struct user_namespace *ns = kapi_net_to_net(net)->user_ns;
+
+	/* Inside of one of them a user can have any number of names. */
+	while (ns->level > 1)
+		ns = ns->parent;
+	return __kuid_val(ns->owner);
+}
+EXPORT_SYMBOL_GPL(kapi_net_owner);

@@ -77,7 +77,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 	/* Before it listens: no child may start without the callback. */
 	listener->data_ready = listener->sock->sk->sk_data_ready;
 	set_callback(listener->sock->sk, listener, on_ready);
-	/* Whoever is told of a child looks for the listener here. */
+	/* The callback for a child looks for the listener here. */
 	*result = listener;
 	error = open_listener(listener->sock, addr, family, backlog);
 	if (error)
@@ -120,6 +120,7 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **result)
 	set_callback(sock->sk, NULL, listener->data_ready);
 	stream = kapi_stream_create(sock);
 	if (!stream) {
+		sock_no_linger(sock->sk); /* closed in order it would outlive its namespace */
 		sock_release(sock);
 		return -ENOMEM;
 	}

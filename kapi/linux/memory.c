@@ -9,27 +9,27 @@
 
 #include <kapi/memory.h>
 
+#include "charge.h"
 #include "opaque.h"
 
-/* A failed allocation is the caller's everyday case and has its error path: the kernel need not report it. */
-static gfp_t gfp_of(enum kapi_alloc_mode mode)
+static bool sleeps(enum kapi_alloc_mode mode)
 {
-	return (mode == KAPI_SLEEP ? GFP_KERNEL : GFP_ATOMIC) | __GFP_NOWARN;
+	return mode == KAPI_SLEEP || mode == KAPI_SLEEP_CHARGED;
 }
 
 void *kapi_zalloc(kapi_size size, enum kapi_alloc_mode mode)
 {
-	if (unlikely(size > PAGE_SIZE && mode == KAPI_SLEEP))
-		return kvzalloc(size, gfp_of(mode));
-	return kzalloc(size, gfp_of(mode));
+	if (unlikely(size > PAGE_SIZE && sleeps(mode)))
+		return kvzalloc(size, kapi_gfp_of(mode));
+	return kzalloc(size, kapi_gfp_of(mode));
 }
 EXPORT_SYMBOL_GPL(kapi_zalloc);
 
 void *kapi_alloc(kapi_size size, enum kapi_alloc_mode mode)
 {
-	if (unlikely(size > PAGE_SIZE && mode == KAPI_SLEEP))
-		return kvmalloc(size, gfp_of(mode));
-	return kmalloc(size, gfp_of(mode));
+	if (unlikely(size > PAGE_SIZE && sleeps(mode)))
+		return kvmalloc(size, kapi_gfp_of(mode));
+	return kmalloc(size, kapi_gfp_of(mode));
 }
 EXPORT_SYMBOL_GPL(kapi_alloc);
 
@@ -45,18 +45,24 @@ kapi_size kapi_alloc_true_size(kapi_size size)
 }
 EXPORT_SYMBOL_GPL(kapi_alloc_true_size);
 
+kapi_u64 kapi_memory_total(void)
+{
+	return (kapi_u64)totalram_pages() << PAGE_SHIFT;
+}
+EXPORT_SYMBOL_GPL(kapi_memory_total);
+
 static void release_after_grace(struct rcu_head *head)
 {
 	struct kapi_rcu_inside *inside = container_of(head, struct kapi_rcu_inside, head);
 
-	inside->release(inside);
+	inside->release(KAPI_OUTSIDE(struct kapi_rcu, inside));
 }
 
 void kapi_free_rcu(struct kapi_rcu *head, void (*release)(struct kapi_rcu *head))
 {
 	struct kapi_rcu_inside *inside = KAPI_INSIDE(struct kapi_rcu_inside, head);
 
-	inside->release = (void (*)(void *))release;
+	inside->release = release;
 	call_rcu(&inside->head, release_after_grace);
 }
 EXPORT_SYMBOL_GPL(kapi_free_rcu);

@@ -5,20 +5,31 @@
 
 #include <kapi/linux.h>
 
+#include "charge.h"
 #include "filter.h"
 #include "pages.h"
+#include "stream.h"
 
 const int KAPI_ABI = 1;
 EXPORT_SYMBOL_GPL(KAPI_ABI);
 
 static int __init hawser_init(void)
 {
-	return kapi_filters_init();
+	int error = kapi_streams_init();
+
+	kapi_charge_init();
+	if (error)
+		return error;
+	error = kapi_filters_init();
+	if (error)
+		kapi_streams_exit();
+	return error;
 }
 
 static void __exit hawser_exit(void)
 {
 	kapi_filters_exit();
+	kapi_streams_exit();
 	kapi_fresh_pages_free();
 }
 

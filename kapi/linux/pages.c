@@ -6,7 +6,7 @@
  * Every CPU has a ring of pages of 32 KiB (where such are to be had), of which it hands out parts in turn, so
  * that a message is few pieces and small ones share a page. When the ring comes round to a page that nobody
  * uses any more it is taken again: a new one would have to be cleared first, which costs as much as the
- * copying.
+ * copying. Each page is charged to the memory cgroup whose program it was allocated for, and used for no other's.
  */
 
 #include <linux/bvec.h>
@@ -20,6 +20,7 @@
 #include <kapi/linux.h>
 #include <kapi/pages.h>
 
+#include "charge.h"
 #include "pages.h"
 
 /* Bounds what one message may pin; 1 MiB of contiguous memory is 257 pieces. */
@@ -38,7 +39,7 @@ struct kapi_pages {
 
 static struct kapi_pages *pages_create(unsigned int pieces)
 {
-	struct kapi_pages *pages = kvmalloc(struct_size(pages, pieces, pieces), GFP_KERNEL | __GFP_NOWARN);
+	struct kapi_pages *pages = kvmalloc(struct_size(pages, pieces, pieces), KAPI_GFP_CHARGED);
 
 	if (pages) {
 		pages->length = 0;
@@ -61,31 +62,40 @@ static void add_piece(struct kapi_pages *pages, struct page *page, unsigned int 
 	pages->length += length;
 }
 
+struct fresh_page {
+	struct page *page;
+	const void *payer; /* kapi_paying_cgroup() */
+};
 struct fresh_pages {
 	unsigned int current_page, offset; /* where the next part starts */
-	struct page *ring[FRESH_PAGES];
+	struct fresh_page ring[FRESH_PAGES];
 };
 static DEFINE_PER_CPU(struct fresh_pages, fresh_pages);
+static const char fresh_mark; /* its address is in each such page, until that is freed */
 
 /*
  * Takes up to left bytes of the CPU's current page or of the next one. False: there has to be a new page
- * first.
+ * first. What is less than a page may be cut once only, or the pieces would not suffice: copying sleeps in
+ * between, and meanwhile others take parts of the same page.
  */
 static bool take_part(struct kapi_pages *pages, size_t left)
 {
+	const void *payer = kapi_paying_cgroup();
 	struct fresh_pages *fresh = get_cpu_ptr(&fresh_pages);
-	struct page *page = fresh->ring[fresh->current_page];
+	struct fresh_page *slot = &fresh->ring[fresh->current_page];
+	struct page *page = slot->payer == payer ? slot->page : NULL;
 	unsigned int offset = fresh->offset, length;
 	bool found = true;
 
 	/* TCP may cut at page borders: no more pieces than necessary then. */
 	if (left >= PAGE_SIZE)
 		offset = PAGE_ALIGN(offset);
-	if (!page || offset >= page_size(page)) {
+	if (!page || offset >= page_size(page) ||
+	    (offset + left > page_size(page) && pages->count + 1 == pages->capacity)) {
 		unsigned int next = (fresh->current_page + 1) % FRESH_PAGES;
 
-		page = fresh->ring[next];
-		found = page && page_ref_count(page) == 1;
+		page = fresh->ring[next].page;
+		found = page && fresh->ring[next].payer == payer && page_ref_count(page) == 1;
 		if (found) {
 			fresh->current_page = next;
 			offset = 0;
@@ -104,24 +114,32 @@ static bool take_part(struct kapi_pages *pages, size_t left)
 /* Puts a new page into the ring, next in turn, in place of one that is still in use elsewhere. */
 static bool add_fresh_page(void)
 {
+	const void *payer = kapi_paying_cgroup();
 	struct fresh_pages *fresh;
 	struct page *page, *old;
 
-	page = alloc_pages((GFP_KERNEL & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
+	page = alloc_pages((GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
 			   PAGE_ALLOC_COSTLY_ORDER);
 	if (!page)
-		page = alloc_page(GFP_KERNEL | __GFP_NOWARN);
+		page = alloc_page(KAPI_GFP_CHARGED);
 	if (!page)
 		return false;
+	set_page_private(page, (unsigned long)&fresh_mark);
 	fresh = get_cpu_ptr(&fresh_pages);
 	fresh->current_page = (fresh->current_page + 1) % FRESH_PAGES;
-	old = fresh->ring[fresh->current_page];
-	fresh->ring[fresh->current_page] = page;
+	old = fresh->ring[fresh->current_page].page;
+	fresh->ring[fresh->current_page] = (struct fresh_page){ .page = page, .payer = payer };
 	fresh->offset = 0;
 	put_cpu_ptr(&fresh_pages);
 	if (old)
 		put_page(old);
 	return true;
+}
+
+/* A driver's page that a program has mapped has no mapping either, so that only a mark is certain. */
+bool kapi_page_is_fresh(const struct page *page)
+{
+	return page_private(compound_head((struct page *)page)) == (unsigned long)&fresh_mark;
 }
 
 void kapi_fresh_pages_free(void)
@@ -133,8 +151,8 @@ void kapi_fresh_pages_free(void)
 		struct fresh_pages *fresh = per_cpu_ptr(&fresh_pages, cpu);
 
 		for (i = 0; i < FRESH_PAGES; i++) {
-			if (fresh->ring[i])
-				put_page(fresh->ring[i]);
+			if (fresh->ring[i].page)
+				put_page(fresh->ring[i].page);
 		}
 	}
 }
@@ -156,6 +174,8 @@ static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t le
 {
 	const struct bio_vec *piece;
 
+	if (WARN_ON_ONCE(pages->count == pages->capacity))
+		return -EMSGSIZE;
 	while (!take_part(pages, left)) {
 		if (!add_fresh_page())
 			return -ENOMEM;
@@ -247,9 +267,10 @@ int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages
 	if (!pages)
 		return -ENOMEM;
 	pages->pinned = true;
-	if (mm_account_pinned_pages(&pages->account, length)) {
+	/* By pages, not by bytes: one byte pins a page. */
+	if (mm_account_pinned_pages(&pages->account, (size_t)count << PAGE_SHIFT)) {
 		kapi_pages_free(pages);
-		return -ENOBUFS;
+		return -ENOMEM;
 	}
 	for (; left; left -= got) {
 		got = pin_some(pages, from, left, count - pages->count);

@@ -4,6 +4,7 @@
 #include <linux/kbuild.h>
 
 #include "opaque.h"
+#include "verbs_opaque.h"
 
 /* Storage is made of longs; an object that is empty without lockdep still takes one. */
 #define SIZE(name, type) DEFINE(name, sizeof(type) ? ALIGN(sizeof(type), 8) : 8)
@@ -19,5 +20,8 @@ int main(void)
 	SIZE(KAPI_SIZE_WORK, struct kapi_work_inside);
 	SIZE(KAPI_SIZE_RCU, struct kapi_rcu_inside);
 	SIZE(KAPI_SIZE_MSG_MARK, struct iov_iter);
+	SIZE(KAPI_SIZE_MAP, struct kapi_map_inside);
+	SIZE(KAPI_SIZE_WR, union kapi_wr_inside);
+	SIZE(KAPI_SIZE_RECV_WR, struct ib_recv_wr);
 	return 0;
 }

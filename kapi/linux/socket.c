@@ -2,7 +2,6 @@
 /* The kernel's side of a socket, and the message argument of its calls. */
 
 #include <linux/pagemap.h>
-#include <linux/jiffies.h>
 #include <linux/module.h>
 #include <linux/socket.h>
 #include <linux/uio.h>
@@ -13,6 +12,7 @@
 #include <kapi/wait.h>
 
 #include "opaque.h"
+#include "timeo.h"
 
 void kapi_sk_hold(struct kapi_sk *sk)
 {
@@ -44,20 +44,15 @@ kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk)
 }
 EXPORT_SYMBOL_GPL(kapi_sk_rcvbuf);
 
-static u64 timeo_ns(long timeo)
-{
-	return timeo == MAX_SCHEDULE_TIMEOUT ? KAPI_FOREVER : jiffies64_to_nsecs(timeo);
-}
-
 kapi_u64 kapi_sk_sndtimeo_ns(struct kapi_sk *sk)
 {
-	return timeo_ns(READ_ONCE(kapi_sk_to_sock(sk)->sk_sndtimeo));
+	return kapi_timeo_ns(READ_ONCE(kapi_sk_to_sock(sk)->sk_sndtimeo));
 }
 EXPORT_SYMBOL_GPL(kapi_sk_sndtimeo_ns);
 
 kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk)
 {
-	return timeo_ns(READ_ONCE(kapi_sk_to_sock(sk)->sk_rcvtimeo));
+	return kapi_timeo_ns(READ_ONCE(kapi_sk_to_sock(sk)->sk_rcvtimeo));
 }
 EXPORT_SYMBOL_GPL(kapi_sk_rcvtimeo_ns);
 
@@ -204,6 +199,16 @@ int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *dat
 	return put_cmsg(kapi_msg_to_msghdr(msg), level, type, size, (void *)data);
 }
 EXPORT_SYMBOL_GPL(kapi_msg_put_cmsg);
+
+int kapi_msg_cmsg_fits(const struct kapi_msg *kapi_msg, kapi_size size)
+{
+	const struct msghdr *msg = kapi_msg_to_msghdr(kapi_msg);
+	/* A 32-bit program's header has a length of 32 bits. */
+	size_t header = msg->msg_flags & MSG_CMSG_COMPAT ? 3 * sizeof(u32) : CMSG_LEN(0);
+
+	return msg->msg_control && msg->msg_controllen >= header + size;
+}
+EXPORT_SYMBOL_GPL(kapi_msg_cmsg_fits);
 
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns)
 {

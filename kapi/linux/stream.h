@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Between the files that make up streams: sending and life (stream.c), receiving (stream_rx.c), listening
- * (listener.c), a program's sockets (adopt.c), those with TLS on them (stream_tls.c).
+ * Between the files that make up streams: callbacks and life (stream.c), opening (stream_open.c), sending (stream_tx.c),
+ * receiving (stream_rx.c), state (stream_state.c), listening (listener.c), a program's sockets (adopt.c), those with TLS on
+ * them (stream_tls.c).
  */
 #ifndef KAPI_LINUX_STREAM_H
 #define KAPI_LINUX_STREAM_H
@@ -15,11 +16,11 @@
 #include <kapi/stream.h>
 
 typedef void (*kapi_callback)(struct sock *sk);
-/* In jiffies, before something is tried again of which nobody tells when it works. */
+/* In jiffies, before something is tried again for which no event comes. */
 #define KAPI_RETRY_DELAY (HZ / 100 + 1)
 
 /*
- * A TCP socket whose callbacks are ours. All fields but the constant ones are used with the socket's lock
+ * A TCP socket with hawser's callbacks. All fields but the constant ones are used with the socket's lock
  * held, which also holds while a callback runs.
  */
 struct kapi_stream {
@@ -27,41 +28,76 @@ struct kapi_stream {
 	struct socket *sock; /* constant */
 	const struct kapi_stream_ops *ops; /* NULL: mute */
 	void *context;
-	u32 una;          /* last told to acked() */
+	u32 una;          /* last reported to acked() */
 	u8 paused : 1;    /* rx() declined: nothing is offered until kapi_stream_resume() */
 	u8 blocked : 1;   /* a send took less than it was given: acked() is owed when there is room */
-	u8 established : 1; /* event told */
+	u8 established : 1; /* event reported */
 	u8 adopted : 1;     /* a program's own socket; constant */
 	u8 records_end : 1; /* TLS: an alert came, no data follow */
 	bool tls;           /* ... with TLS on it, through which bytes go; constant once it is taken over */
-	u16 broken;         /* TLS: the error that keeps it from being read on */
-	bool eof, closed;   /* events told; health() looks at them without the lock */
+	u8 task_frag : 1;   /* adopted: what the socket had as sk_use_task_frag */
+	u16 broken;         /* the error that keeps it from being read on: of TLS, bytes that cannot be read, replaced */
+	int disconnects;    /* adopted: the socket's, when it was taken over; constant */
+	bool eof, closed;   /* events reported; health() looks at them without the lock */
+	struct kapi_payer *payer; /* of an adopted one: is charged for what is kept of it; constant */
 	/*
-	 * When TCP had no memory and no acknowledgement is due that would tell of room; and what a callback of TLS,
+	 * When TCP had no memory and no acknowledgement is due that would report room; and what a callback of TLS,
 	 * which can be read from a task only, leaves to be done.
 	 */
 	struct delayed_work later;
+	struct workqueue_struct *queue; /* for that; constant */
 	kapi_callback *data_ready_slot, *write_space_slot; /* where callbacks are set; constant once it is taken over */
 	kapi_callback data_ready, state_change, write_space; /* what they were before */
 };
+
+/*
+ * The program has disconnected its adopted socket (connect() to AF_UNSPEC), of which TCP makes no callback: what TCP has, or
+ * gets, is of another connection. TLS may refuse it, which is counted too, and leaves the socket in this state. The lock is
+ * held.
+ */
+static inline bool kapi_stream_is_replaced(const struct kapi_stream *stream)
+{
+	return stream->adopted && stream->sk->sk_disconnects != stream->disconnects &&
+	       !(stream->tls && stream->sock->state == SS_DISCONNECTING);
+}
 
 /* What rx() is given. */
 struct kapi_rx {
 	struct sk_buff *skb;
 	unsigned int offset;
 	size_t length;
+	struct kapi_payer *payer; /* for what is kept; or NULL */
 	unsigned int frag; /* that was looked at last, and where it begins */
 	size_t frag_start;
 };
 
+int kapi_streams_init(void); /* The queue of work on our own streams. -ENOMEM. */
+void kapi_streams_exit(void);
 struct kapi_stream *kapi_stream_create(struct socket *sock);
 void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay); /* in jiffies */
-void kapi_stream_mute(struct kapi_stream *stream); /* the socket's lock is held */
-/* Copies size bytes that begin at offset of the piece. */
-void kapi_piece_copy(const struct kapi_piece *piece, unsigned int offset, void *to, unsigned int size);
+void kapi_stream_retry_later(struct kapi_stream *stream); /* unless something is to be done sooner */
+/* The socket's callbacks become ops', and its own again. The socket's lock is held. */
+void kapi_stream_unmute(struct kapi_stream *stream, const struct kapi_stream_ops *ops, void *context);
+void kapi_stream_mute(struct kapi_stream *stream);
+/* Notifies acked() of what the peer has acknowledged, or of room after a send that took too little. The same. */
+void kapi_stream_report_acked(struct kapi_stream *stream);
+/* Where bytes are copied from: memory, or, when bytes is NULL, a network buffer from offset on. */
+struct kapi_source {
+	const void *bytes;
+	const struct sk_buff *skb;
+	unsigned int offset;
+};
+struct kapi_source kapi_source_of(const struct kapi_piece *piece);
+/*
+ * Copies of size bytes at the end of copies, in as many network buffers as the kernel needs for them. False: no memory; the
+ * caller frees what is in copies.
+ */
+bool kapi_copy_to_queue(const struct kapi_source *from, unsigned int size, gfp_t gfp, struct sk_buff_head *copies);
+/* The same as one network buffer, which may carry others in its list of fragments. NULL: no memory. */
+struct sk_buff *kapi_copy_to_skb(const struct kapi_source *from, unsigned int size, gfp_t gfp);
 /* The socket's lock is held; when it has TLS on it, by a task. */
 void kapi_stream_offer(struct kapi_stream *stream);
-/* As before: tells an end that nobody was told of, after offering what came before it. */
+/* As before: reports an end that was not reported yet, after offering what came before it. */
 void kapi_stream_tell_end(struct kapi_stream *stream);
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && IS_ENABLED(CONFIG_TLS) && !IS_ENABLED(CONFIG_HIGHMEM)
@@ -71,7 +107,7 @@ bool kapi_tls_is_usable(const struct sock *sk);
 void kapi_tls_take_over(struct kapi_stream *stream);
 /*
  * As tcp_read_sock() with what is in records of data; may sleep. -EAGAIN: no record is whole; -EBUSY: the program is
- * reading, and nobody tells when it has done; -ESHUTDOWN: the next record is an alert; -EPROTO: it is another that is no
+ * reading, and no event comes when it has done; -ESHUTDOWN: the next record is an alert; -EPROTO: it is another that is no
  * data; else what broke the connection.
  */
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor);
@@ -80,8 +116,8 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
  * an error; *sent is what was taken in all, *left segments are left.
  */
 int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent);
-/* Puts copies before what TLS has. */
-void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies);
+/* Puts copies before what TLS has. False: it cannot be done while a program waits for the next record. */
+bool kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies);
 /* Drops what it has of the stream. */
 void kapi_tls_forget(struct sock *sk);
 #else
@@ -100,8 +136,9 @@ static inline int kapi_tls_send(struct kapi_stream *stream, const struct kapi_se
 {
 	return -EOPNOTSUPP;
 }
-static inline void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
+static inline bool kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
 {
+	return false;
 }
 static inline void kapi_tls_forget(struct sock *sk)
 {

@@ -9,44 +9,46 @@
 #include <linux/skbuff.h>
 #include <net/tcp.h>
 
+#include <kapi/kept.h>
 #include <kapi/linux.h>
 #include <kapi/stream.h>
 
+#include "charge.h"
+#include "rxbuf.h"
 #include "stream.h"
 
-/*
- * A kept part is a socket buffer; this lies in its control block. A clone holds the whole buffer's memory and
- * is charged for its share of it, which adds up when all parts of a buffer are kept. So that one small part
- * cannot hold many times what it is charged for, such a part is copied.
- */
-struct kept {
-	struct kapi_rxbuf *next;
-	u32 offset, length;
-	size_t true_size;
-};
-#define SMALLEST_SHARE 16
 
-static struct sk_buff *skb_of(const struct kapi_rxbuf *buffer)
+static bool is_readable(const struct sk_buff *skb)
 {
-	return (struct sk_buff *)buffer;
-}
-
-static struct kept *kept_of(const struct kapi_rxbuf *buffer)
-{
-	BUILD_BUG_ON(sizeof(struct kept) > sizeof(skb_of(buffer)->cb));
-	return (struct kept *)skb_of(buffer)->cb;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	return skb_frags_readable(skb);
+#else
+	return true;
+#endif
 }
 
 static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned int offset, size_t length)
 {
 	struct kapi_stream *stream = reader->arg.data;
-	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length };
+	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer };
+	struct mem_cgroup *other = NULL;
 	size_t used;
 
 	/* TCP offers the rest of a buffer that was consumed in part at once. */
 	if (stream->paused)
 		return 0;
+	/* It lies in a device's memory, for a program that reads it there. */
+	if (unlikely(!is_readable(skb))) {
+		stream->broken = EFAULT;
+		reader->count = 0;
+		return 0;
+	}
+	/* What a program's stream makes core allocate is the program's. */
+	if (stream->payer)
+		other = kapi_begin_charging(stream->payer);
 	used = stream->ops->rx(stream->context, &rx, length);
+	if (stream->payer)
+		set_active_memcg(other);
 	if (used < length) {
 		stream->paused = true;
 		reader->count = 0;
@@ -59,7 +61,8 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 
 static int offer_record(read_descriptor_t *reader, struct sk_buff *skb, unsigned int offset, size_t length)
 {
-	int used = offer_buffer(reader, skb, offset, length);
+	/* TLS keeps a record of which nothing is used; of an empty one (RFC 8446, 5.1) nothing can be. */
+	int used = length ? offer_buffer(reader, skb, offset, length) : 1;
 
 	if (reader->count)
 		reader->count--;
@@ -82,16 +85,32 @@ static void offer_records(struct kapi_stream *stream)
 		stream->broken = -result;
 }
 
+/* TCP reads no further there, and no message has such a byte in it. */
+static bool is_at_urgent_byte(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->urg_data && tp->urg_seq == tp->copied_seq;
+}
+
 void kapi_stream_offer(struct kapi_stream *stream)
 {
 	read_descriptor_t reader = { .arg.data = stream, .count = 1 };
 
-	if (!stream->ops || stream->paused)
+	if (!stream->ops || stream->paused || (stream->broken && !stream->tls))
 		return;
-	if (unlikely(stream->tls))
+	if (unlikely(stream->tls)) {
 		offer_records(stream);
+		return;
+	}
+	if (unlikely(kapi_stream_is_replaced(stream)))
+		stream->broken = ECONNRESET;
 	else
 		tcp_read_sock(stream->sk, &reader, offer_buffer);
+	if (unlikely(is_at_urgent_byte(stream->sk)) && !stream->broken)
+		stream->broken = EPROTO;
+	if (unlikely(stream->broken))
+		kapi_stream_tell_end(stream);
 }
 
 kapi_size kapi_stream_resume(struct kapi_stream *stream)
@@ -110,6 +129,26 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream)
 	return unread;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_resume);
+
+kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
+{
+	struct sock *sk = stream->sk;
+	kapi_size unread;
+
+	might_sleep();
+	lock_sock(sk);
+	stream->paused = false;
+	kapi_stream_offer(stream);
+	unread = tcp_inq(sk);
+	if (!unread) {
+		/* What waits in the backlog finds a closed socket, and its sender keeps it. */
+		kapi_stream_mute(stream);
+		tcp_disconnect(sk, 0);
+	}
+	release_sock(sk);
+	return unread;
+}
+EXPORT_SYMBOL_GPL(kapi_stream_drain_and_reset);
 
 /*
  * The bytes from offset on when they lie in one piece that needs no mapping, as headers mostly do; else NULL. Whoever looks
@@ -152,110 +191,67 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 }
 EXPORT_SYMBOL_GPL(kapi_rx_copy);
 
-/* A buffer of our own with a copy of a part of skb. */
-static struct sk_buff *copy_part(struct sk_buff *skb, unsigned int offset, unsigned int size)
+static size_t charge_of(const struct sk_buff *skb, size_t size)
 {
-	unsigned int head = min_t(unsigned int, size, SKB_WITH_OVERHEAD(PAGE_SIZE)), done, i;
-	struct sk_buff *copy;
-	int error;
+	u64 share = div_u64((u64)skb->truesize * size, max(skb->len, 1u));
 
-	copy = alloc_skb_with_frags(head, size - head, PAGE_ALLOC_COSTLY_ORDER, &error, GFP_ATOMIC | __GFP_NOWARN);
-	if (!copy)
-		return NULL;
-	error = skb_copy_bits(skb, offset, skb_put(copy, head), head);
-	for (done = head, i = 0; !error && done < size; i++) {
-		const skb_frag_t *frag = &skb_shinfo(copy)->frags[i];
-		unsigned int part = min_t(unsigned int, size - done, skb_frag_size(frag));
-
-		error = skb_copy_bits(skb, offset + done, skb_frag_address(frag), part);
-		done += part;
-	}
-	copy->len = size;
-	copy->data_len = size - head;
-	if (WARN_ON_ONCE(error)) {
-		kfree_skb(copy);
-		return NULL;
-	}
-	return copy;
+	return kapi_part_charge(share, skb->truesize) + sizeof(struct sk_buff);
 }
 
-static size_t share_of(const struct sk_buff *skb, size_t size)
+static void uncharge_kept(struct sk_buff *skb)
 {
-	return div_u64((u64)skb->truesize * size, max(skb->len, 1u)) + sizeof(struct sk_buff);
+	struct kapi_payer *payer = container_of(skb->sk, struct kapi_payer, sk);
+
+	kapi_uncharge(payer, kapi_kept_of((struct kapi_rxbuf *)skb)->true_size);
+	kapi_payer_put(payer);
+}
+
+/* As long as part lives, a clone of the network's buffer or a copy from it, the payer is charged for it. */
+static bool charge_kept(struct sk_buff *part, struct kapi_payer *payer, size_t size)
+{
+	if (!payer)
+		return true;
+	if (kapi_charge(payer, size) < 0)
+		return false;
+	kapi_payer_hold(payer);
+	part->sk = &payer->sk;
+	part->destructor = uncharge_kept;
+	return true;
 }
 
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size)
 {
 	struct sk_buff *skb = rx->skb, *mine;
-	struct kept kept = { .offset = rx->offset + offset, .length = size };
+	struct kapi_kept kept = { .offset = rx->offset + offset, .length = size };
+	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN; /* the payer is charged for all of it */
 
 	/*
 	 * On a virtual link a sender's own pages may arrive, and he may change them once TCP has acknowledged
 	 * them (MSG_ZEROCOPY): what was delivered must not change.
 	 */
-	if (size < skb->truesize / SMALLEST_SHARE || skb_has_shared_frag(skb)) {
-		mine = copy_part(skb, kept.offset, size);
+	if (kapi_part_is_copied(size, skb->truesize) || skb_has_shared_frag(skb)) {
+		const struct kapi_source from = { .skb = skb, .offset = kept.offset };
+
+		mine = kapi_copy_to_skb(&from, size, gfp);
 		kept.offset = 0;
 		kept.true_size = mine ? mine->truesize : 0;
 	} else {
-		mine = skb_clone(skb, GFP_ATOMIC | __GFP_NOWARN);
-		kept.true_size = share_of(skb, size);
+		kept.true_size = charge_of(skb, size);
+		mine = skb_clone(skb, gfp);
 	}
 	if (!mine)
 		return NULL;
-	*(struct kept *)mine->cb = kept;
+	if (!charge_kept(mine, rx->payer, kept.true_size)) {
+		kfree_skb(mine);
+		return NULL;
+	}
+	*kapi_kept_of((struct kapi_rxbuf *)mine) = kept;
 	return (struct kapi_rxbuf *)mine;
 }
 EXPORT_SYMBOL_GPL(kapi_rx_keep);
 
 kapi_size kapi_rx_true_size(const struct kapi_rx *rx)
 {
-	return share_of(rx->skb, rx->length);
+	return charge_of(rx->skb, rx->length);
 }
 EXPORT_SYMBOL_GPL(kapi_rx_true_size);
-
-void kapi_rxbuf_free(struct kapi_rxbuf *buffer)
-{
-	consume_skb(skb_of(buffer));
-}
-EXPORT_SYMBOL_GPL(kapi_rxbuf_free);
-
-kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer)
-{
-	return kept_of(buffer)->length;
-}
-EXPORT_SYMBOL_GPL(kapi_rxbuf_length);
-
-kapi_size kapi_rxbuf_true_size(const struct kapi_rxbuf *buffer)
-{
-	return kept_of(buffer)->true_size;
-}
-EXPORT_SYMBOL_GPL(kapi_rxbuf_true_size);
-
-struct kapi_rxbuf **kapi_rxbuf_next(struct kapi_rxbuf *buffer)
-{
-	return &kept_of(buffer)->next;
-}
-EXPORT_SYMBOL_GPL(kapi_rxbuf_next);
-
-void kapi_rxbuf_copy(const struct kapi_rxbuf *buffer, kapi_size offset, void *to, kapi_size size)
-{
-	WARN_ON_ONCE(skb_copy_bits(skb_of(buffer), kept_of(buffer)->offset + offset, to, size));
-}
-EXPORT_SYMBOL_GPL(kapi_rxbuf_copy);
-
-int kapi_rxbuf_to_msg(const struct kapi_rxbuf *buffer, kapi_size offset, kapi_size size, struct kapi_msg *msg)
-{
-	might_sleep();
-	return skb_copy_datagram_iter(skb_of(buffer), kept_of(buffer)->offset + offset,
-				      &kapi_msg_to_msghdr(msg)->msg_iter, size);
-}
-EXPORT_SYMBOL_GPL(kapi_rxbuf_to_msg);
-
-void kapi_piece_copy(const struct kapi_piece *piece, unsigned int offset, void *to, unsigned int size)
-{
-	if (piece->bytes)
-		memcpy(to, piece->bytes + offset, size);
-	else
-		kapi_rxbuf_copy(piece->buffer, offset, to, size);
-}

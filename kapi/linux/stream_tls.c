@@ -3,7 +3,7 @@
  * A program's TCP socket with TLS on it: what is sent becomes records, what is received is what was in them.
  *
  * TLS decrypts for a task that reads through the socket's read_sock(), which has that since 6.6. Its callbacks stay where they
- * are, in the socket; ours take the place of those that TLS calls in turn, and are found there when it ends. No key changes
+ * are, in the socket; hawser's take the place of those that TLS calls in turn, and are found there when it ends. No key changes
  * meanwhile: both are set before, and once.
  */
 
@@ -57,16 +57,17 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
 	int error = READ_ONCE(sk->sk_err), result;
 
+	/* TLS would wait for that reader without the lock, and report nothing when it went away without reading. */
+	if (rx->reader_present)
+		return -EBUSY;
 	result = stream->sock->ops->read_sock(sk, reader, actor);
-	/* TLS gives the socket's error to whoever reads, but the program is to find it. */
+	/* TLS gives the socket's error to the reader, but the program shall find it. */
 	if (error && !READ_ONCE(sk->sk_err))
 		WRITE_ONCE(sk->sk_err, error);
 	if (result == -EINVAL)
 		return refusal_of(rx);
-	/* That error is known already, and is told as what it is: the end of the connection. */
-	if (!result || (error && result == -error))
-		return -EAGAIN;
-	return result == -EAGAIN && rx->reader_present ? -EBUSY : result;
+	/* That error is known already, and is reported as what it is: the end of the connection. */
+	return !result || (error && result == -error) ? -EAGAIN : result;
 }
 
 #define SEND_BATCH 32
@@ -115,17 +116,21 @@ int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segment
 	return taken;
 }
 
-void kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
+bool kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies)
 {
 	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
 	struct sk_buff *copy;
 
+	/* A reader that waits for the next record looks at no others any more, and would get it before these bytes. */
+	if (rx->reader_present && !skb_queue_empty(copies))
+		return false;
 	while ((copy = __skb_dequeue_tail(copies))) {
 		memset(copy->cb, 0, sizeof(copy->cb));
 		record_of(copy)->tls.control = TLS_RECORD_TYPE_DATA;
 		strp_msg(copy)->full_len = copy->len;
 		__skb_queue_head(&rx->rx_list, copy);
 	}
+	return true;
 }
 
 void kapi_tls_forget(struct sock *sk)

@@ -25,7 +25,8 @@ EXPORT_SYMBOL_GPL(kapi_waitq_init);
 
 void kapi_wake(struct kapi_waitq *queue, unsigned int events)
 {
-	__wake_up(KAPI_INSIDE(struct wait_queue_head, queue), TASK_NORMAL, 0,
+	/* Our own waiters are never exclusive. Of those who asked for that (EPOLLEXCLUSIVE) one is enough, but at the end. */
+	__wake_up(KAPI_INSIDE(struct wait_queue_head, queue), TASK_NORMAL, events & KAPI_HUP ? 0 : 1,
 		  poll_to_key((__force __poll_t)events));
 }
 EXPORT_SYMBOL_GPL(kapi_wake);
@@ -98,7 +99,7 @@ EXPORT_SYMBOL_GPL(kapi_park);
 
 /*
  * Not TASK_IDLE, which the detector of hung tasks leaves alone: what is waited for are our own threads, as with
- * cancel_work_sync(), and when that takes minutes the administrator shall be told where.
+ * cancel_work_sync(), and when that takes minutes the administrator shall see where.
  */
 int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
 {

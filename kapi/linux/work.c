@@ -15,12 +15,20 @@
 
 #include "opaque.h"
 
-struct kapi_workqueue *kapi_workqueue_create(const char *name)
+struct kapi_workqueue *kapi_workqueue_create(const char *name, unsigned int most)
 {
 	might_sleep();
-	return (struct kapi_workqueue *)alloc_workqueue("%s", WQ_MEM_RECLAIM, 0, name);
+	return (struct kapi_workqueue *)alloc_workqueue("%s", KAPI_WQ_PER_CPU | WQ_MEM_RECLAIM, most, name);
 }
 EXPORT_SYMBOL_GPL(kapi_workqueue_create);
+
+/* WQ_MEM_RECLAIM is a thread for each queue, that has nothing to do as long as there is memory. */
+struct kapi_workqueue *kapi_workqueue_create_cheap(const char *name, unsigned int most)
+{
+	might_sleep();
+	return (struct kapi_workqueue *)alloc_workqueue("%s", KAPI_WQ_PER_CPU, most, name);
+}
+EXPORT_SYMBOL_GPL(kapi_workqueue_create_cheap);
 
 void kapi_workqueue_destroy(struct kapi_workqueue *queue)
 {
@@ -34,11 +42,11 @@ static void run_work(struct work_struct *work)
 {
 	struct kapi_work_inside *inside = container_of(to_delayed_work(work), struct kapi_work_inside, delayed);
 
-	inside->fn(inside);
+	inside->fn(KAPI_OUTSIDE(struct kapi_work, inside));
 }
 
 /*
- * Waiting for one work from another is legal, so that lockdep must tell them apart. A work's class is its
+ * Waiting for one work from another is legal, so that lockdep must distinguish them. A work's class is its
  * function; the keys are shared by the few functions that have the same hash.
  */
 static void set_work_class(struct kapi_work_inside *inside)
@@ -55,7 +63,7 @@ void kapi_work_init(struct kapi_work *work, kapi_work_fn fn)
 	struct kapi_work_inside *inside = KAPI_INSIDE(struct kapi_work_inside, work);
 
 	INIT_DELAYED_WORK(&inside->delayed, run_work);
-	inside->fn = (void (*)(void *))fn;
+	inside->fn = fn;
 	set_work_class(inside);
 }
 EXPORT_SYMBOL_GPL(kapi_work_init);
@@ -83,6 +91,12 @@ int kapi_work_mod(struct kapi_workqueue *queue, struct kapi_work *work, kapi_u64
 	return mod_delayed_work((struct workqueue_struct *)queue, &inside->delayed, jiffies_of(delay_ns));
 }
 EXPORT_SYMBOL_GPL(kapi_work_mod);
+
+int kapi_work_cancel(struct kapi_work *work)
+{
+	return cancel_delayed_work(&KAPI_INSIDE(struct kapi_work_inside, work)->delayed);
+}
+EXPORT_SYMBOL_GPL(kapi_work_cancel);
 
 int kapi_work_cancel_sync(struct kapi_work *work)
 {

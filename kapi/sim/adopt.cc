@@ -2,6 +2,7 @@
 // kapi's calls that take over a program's socket and give it back.
 #include <kapi/errno.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "program_socket.h"
@@ -27,6 +28,18 @@ void reset(Tcb &tcb)
     tcb.close(-KAPI_ECONNABORTED);
 }
 
+/** The kernel puts back copies in buffers of so many bytes; there may be no memory for any one of them. */
+constexpr kapi_u32 kCopyMax = 17 * 4096;
+
+bool copying_fails(const kapi_piece *first)
+{
+    for (const kapi_piece *piece = first; piece; piece = piece->next)
+        for (kapi_u32 done = 0; done < piece->size; done += std::min(piece->size - done, kCopyMax))
+            if (fault("kapi_stream_give_back"))
+                return true;
+    return false;
+}
+
 std::vector<unsigned char> bytes_of(const kapi_piece *first)
 {
     std::vector<unsigned char> bytes;
@@ -43,7 +56,7 @@ std::vector<unsigned char> bytes_of(const kapi_piece *first)
 
 } // namespace
 
-int kapi_stream_adopt(int fd, struct kapi_stream **stream) noexcept
+int kapi_stream_adopt(int fd, struct kapi_workqueue *, struct kapi_stream **stream) noexcept
 {
     enter_task("kapi_stream_adopt");
     const Descriptor *descriptor = Node::current()->descriptors.find(fd);
@@ -73,13 +86,14 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
     enter_stream("kapi_stream_give_back");
     adopted(stream, "kapi_stream_give_back");
     ProgramSocketRef socket = stream->socket;
-    int err = first && fault("kapi_stream_give_back") ? -KAPI_ENOMEM : 0;
+    bool unused = socket->closed;
+    int err = !unused && copying_fails(first) ? -KAPI_ENOMEM : 0;
     {
         Tcb &tcb = *socket->tcb;
         Locked locked(tcb);
         tcb.attached = false;
         tcb.ops = {};
-        if (err)
+        if (err || unused)
             tcb.forget_unread();
         else
             tcb.put_back(bytes_of(first));

@@ -126,6 +126,12 @@ void Fiber::abandon()
 #endif
 }
 
+bool Fiber::holds(const void *place) const
+{
+    auto *at = static_cast<const char *>(place), *bottom = static_cast<const char *>(stack_);
+    return stack_ && at >= bottom && at < bottom + kStackBytes;
+}
+
 void Fiber::first_steps()
 {
     Fiber *self = arriving;

@@ -25,6 +25,8 @@ public:
     void discard();
     /** What is on the stack is forgotten without being destroyed (a crashed machine). */
     void abandon();
+    /** Whether place is on its stack. */
+    bool holds(const void *place) const;
     /** Leaves `from` and continues `to`. With `ends`, `from` is never continued. */
     static void jump(Fiber &from, Fiber &to, bool ends = false);
 

@@ -57,6 +57,8 @@ void kapi_log(enum kapi_log_level level, const char *format, ...) noexcept
     va_end(arguments);
     if (World *world = World::current())
         world->trace().text(world->now_ns(), World::current_task()->id, line);
+    if (Node *node = Node::current())
+        node->log.emplace_back(line);
     static const char *shown = std::getenv("SIM_LOG");
     if (shown && level <= std::atoi(shown)) {
         const Node *node = Node::current();
@@ -67,6 +69,17 @@ void kapi_log(enum kapi_log_level level, const char *format, ...) noexcept
 void kapi_bug(const char *expression, const char *file, int line) noexcept
 {
     broken("BUG: %s at %s:%d", expression, file, line);
+}
+
+void kapi_resched(void) noexcept
+{
+    enter_sleep("kapi_resched");
+}
+
+kapi_u64 kapi_user(void) noexcept
+{
+    enter_task("kapi_user");
+    return World::current_task()->user;
 }
 
 int kapi_module_get(struct kapi_module *module) noexcept
@@ -108,7 +121,17 @@ void kapi_net_port_range(struct kapi_net *net, kapi_u16 *low, kapi_u16 *high) no
     *high = net->port_high;
 }
 
+int kapi_net_port_is_reserved(struct kapi_net *net, kapi_u16 port) noexcept
+{
+    return port >= net->reserved_low && port <= net->reserved_high;
+}
+
 int kapi_net_is_initial(struct kapi_net *net) noexcept
 {
     return net->initial;
+}
+
+kapi_u32 kapi_net_owner(struct kapi_net *net) noexcept
+{
+    return net->owner;
 }

@@ -2,7 +2,11 @@
 // Locks: who holds them, in which order they are taken.
 #include "lock.h"
 
+#include <hawser/steps.h>
+
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "node.h"
 
@@ -14,6 +18,9 @@ const char *lock_name(const Spin &lock)
 }
 
 namespace {
+
+thread_local std::map<std::string_view, std::uint64_t> signals; // by the name of each lock that was held
+thread_local std::map<std::string_view, std::uint64_t> most_steps; // by the name of the lock that was held longest
 
 Spin &inside(kapi_spin *lock)
 {
@@ -34,6 +41,29 @@ void check_order(const Task &task, const Spin &lock)
 }
 
 } // namespace
+
+std::uint64_t most_steps_under(const char *name)
+{
+    return most_steps[name];
+}
+
+std::uint64_t signals_under(const char *name)
+{
+    return signals[name];
+}
+
+void note_signal()
+{
+    for (const Spin *lock : World::current_task()->locks)
+        signals[lock_name(*lock)]++;
+}
+
+void forget_steps()
+{
+    signals.clear();
+    most_steps.clear();
+}
+
 } // namespace sim
 
 using namespace sim;
@@ -55,6 +85,8 @@ void kapi_spin_lock(kapi_spin *lock) noexcept
         world().wait(*spin.waiters, lock_name(spin));
     }
     spin.holder = &task;
+    if (task.locks.empty())
+        task.steps = 0;
     task.locks.push_back(&spin);
     if (task.node)
         task.node->held_locks.push_back(&spin);
@@ -66,6 +98,10 @@ void kapi_spin_unlock(kapi_spin *lock) noexcept
     Spin &spin = inside(lock);
     if (spin.holder != &task)
         broken("lock %s is unlocked by a task that does not hold it", lock_name(spin));
+    if (task.steps) { // seldom, and a look-up by name is not cheap
+        std::uint64_t &most = most_steps[lock_name(spin)];
+        most = std::max(most, task.steps);
+    }
     std::erase(task.locks, &spin);
     if (task.node)
         std::erase(task.node->held_locks, &spin);
@@ -83,4 +119,9 @@ void kapi_spin_unlock(kapi_spin *lock) noexcept
 int kapi_spin_is_held(kapi_spin *lock) noexcept
 {
     return inside(lock).holder == World::current_task();
+}
+
+void kapi_sim_step(void) noexcept
+{
+    World::current_task()->steps++;
 }

@@ -17,4 +17,11 @@ static_assert(sizeof(Spin) <= KAPI_SIZE_SPIN);
 
 const char *lock_name(const Spin &lock);
 
+/** Most HW_STEP()s between taking and releasing a lock of this name, since the last forget_steps(). */
+std::uint64_t most_steps_under(const char *name);
+/** How often programs were signalled while a lock of this name was held, since then. */
+std::uint64_t signals_under(const char *name);
+void note_signal(); // there is one
+void forget_steps();
+
 } // namespace sim

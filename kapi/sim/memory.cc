@@ -6,8 +6,17 @@
 #include <cstring>
 
 #include "node.h"
+#include "rdma.h"
+#include "tcp.h"
 
 namespace sim {
+
+/** A program in its call, or one whose stream offers what came. */
+bool somebody_pays()
+{
+    const Task &task = *World::current_task();
+    return task.callback_of ? task.callback_of->of_program : task.kind == TaskKind::process;
+}
 
 namespace {
 
@@ -45,14 +54,15 @@ bool Faults::next(const char *call)
     return fails;
 }
 
-void *Memory::allocate(std::size_t size, bool zeroed)
+void *Memory::allocate(std::size_t size, bool zeroed, bool charged)
 {
     void *memory = std::aligned_alloc(16, (size + 15) & ~std::size_t{15});
     if (!memory)
         broken("the machine that simulates is out of memory");
     std::memset(memory, zeroed ? 0 : 0xa5, size);
-    blocks_[reinterpret_cast<std::uintptr_t>(memory)] = {size, ++serial_};
+    blocks_[reinterpret_cast<std::uintptr_t>(memory)] = {size, ++serial_, charged};
     bytes_ += size;
+    charged_bytes_ += charged ? size : 0;
     static const char *wanted = std::getenv("SIM_TRAP_ALLOC"); // the serial number that a leak report gave
     if (wanted && std::strtoull(wanted, nullptr, 10) == serial_)
         broken("allocation %s is made here", wanted);
@@ -76,10 +86,23 @@ void Memory::release(void *memory)
                 broken("memory is freed with a held lock in it");
         }
     }
+    expect_unmapped(memory, size);
     bytes_ -= size;
+    charged_bytes_ -= block->second.charged ? size : 0;
     blocks_.erase(block);
     std::memset(memory, 0x6b, size);
     std::free(memory);
+}
+
+bool Memory::holds(const void *memory, std::size_t size, std::size_t &place) const
+{
+    auto at = reinterpret_cast<std::uintptr_t>(memory);
+    auto next = blocks_.upper_bound(at);
+    if (next == blocks_.begin())
+        return false;
+    const auto &[start, block] = *std::prev(next);
+    place = at - start;
+    return place <= block.size && size <= block.size - place;
 }
 
 void Memory::expect_empty(const char *owner) const
@@ -104,37 +127,49 @@ void Memory::forget()
     for (const auto &[place, block] : blocks_)
         std::free(reinterpret_cast<void *>(place));
     blocks_.clear();
-    bytes_ = 0;
+    bytes_ = charged_bytes_ = 0;
 }
 
 } // namespace sim
 
 using namespace sim;
 
-static void enter_alloc(enum kapi_alloc_mode mode, const char *call)
+static void *allocate(kapi_size size, enum kapi_alloc_mode mode, bool zeroed, const char *call)
 {
-    if (mode == KAPI_SLEEP)
+    switch (mode) {
+    case KAPI_SLEEP:
         enter_sleep(call);
-    else
+        break;
+    case KAPI_SLEEP_CHARGED:
+        enter_task(call);
+        break;
+    default:
         enter_any(call);
+    }
+    bool charged = mode == KAPI_SLEEP_CHARGED || (mode == KAPI_ATOMIC_CHARGED && somebody_pays());
+    return size > kLargestAllocation || fault(call) ? nullptr : current_memory().allocate(size, zeroed, charged);
 }
 
 void *kapi_zalloc(kapi_size size, enum kapi_alloc_mode mode) noexcept
 {
-    enter_alloc(mode, "kapi_zalloc");
-    return size > kLargestAllocation || fault("kapi_zalloc") ? nullptr : current_memory().allocate(size, true);
+    return allocate(size, mode, true, "kapi_zalloc");
 }
 
 void *kapi_alloc(kapi_size size, enum kapi_alloc_mode mode) noexcept
 {
-    enter_alloc(mode, "kapi_alloc");
-    return size > kLargestAllocation || fault("kapi_alloc") ? nullptr : current_memory().allocate(size, false);
+    return allocate(size, mode, false, "kapi_alloc");
 }
 
 void kapi_free(void *memory) noexcept
 {
     if (memory)
         current_memory().release(memory);
+}
+
+kapi_u64 kapi_memory_total(void) noexcept
+{
+    const Node *node = Node::current();
+    return node ? node->total_memory : std::size_t{8} << 30;
 }
 
 kapi_size kapi_alloc_true_size(kapi_size size) noexcept

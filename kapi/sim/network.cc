@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "rdma.h"
 #include "tcp.h"
 
 namespace sim {
@@ -142,6 +143,26 @@ void Network::send(const Node &from, Packet made)
     }
 }
 
+void Network::carry(const Node &from, Node &to, std::uint64_t flow, std::size_t size, std::function<void()> act)
+{
+    Link &wire = link(from, to);
+    Random &random = world_.host_random();
+    std::uint64_t sent_ns;
+    if (wire.cut || random.one_in(wire.lose_one_in) || !transmit(wire, size, sent_ns)) {
+        world_.note("lost", flow, size);
+        return;
+    }
+    std::uint64_t &last_ns = carried_[{from.index(), to.index(), flow}];
+    for (unsigned copies = random.one_in(wire.duplicate_one_in) ? 2 : 1; copies; copies--) {
+        std::uint64_t arrival_ns = sent_ns + wire.delay_ns + random.below(wire.jitter_ns + 1);
+        arrival_ns = last_ns = std::max(arrival_ns, last_ns + 1);
+        hardware_after(to, arrival_ns - world_.now_ns(), [this, a = from.index(), b = to.index(), act] {
+            if (!links_[{a, b}].cut)
+                act();
+        });
+    }
+}
+
 void Network::arrive(const PacketRef &arrived, unsigned from_index, unsigned from_net)
 {
     const Packet &packet = *arrived;
@@ -234,6 +255,8 @@ void Network::drop_node(const Node &node)
     }
     remove_if([&](const Tcb &tcb) { return tcb.node == &node; });
     std::erase_if(listeners, [&](const kapi_listener *listener) { return listener->net->node == &node; });
+    if (rdma)
+        drop_rdma(node);
 }
 
 void Network::drop_net(kapi_net &net)
@@ -251,6 +274,8 @@ void Network::drop_net(kapi_net &net)
     for (const kapi_listener *listener : listeners)
         if (listener->net == &net)
             world_.fail("a namespace goes with a listener open");
+    if (rdma)
+        drop_rdma(net);
 }
 
 void Network::end()

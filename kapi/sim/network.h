@@ -5,6 +5,7 @@
 #include <kapi/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@ struct kapi_listener;
 
 namespace sim {
 
+struct Fabric;
 struct Tcb;
 using TcbRef = std::shared_ptr<Tcb>;
 
@@ -70,6 +72,11 @@ public:
     std::uint64_t resets_done() const { return resets_done_; }
     std::uint64_t connections_made() const { return connections_made_; }
 
+    // For RDMA.
+    std::shared_ptr<Fabric> rdma; // made when a device is plugged in
+    /** Has arrive() called at the other machine, as late as the link is, or never; things of one flow stay in order. */
+    void carry(const Node &from, Node &to, std::uint64_t flow, std::size_t size, std::function<void()> arrive);
+
     // For TCP.
     void send(const Node &from, Packet packet);
     kapi_net *owner_of(const kapi_addr &addr, kapi_net *near) const;
@@ -104,6 +111,7 @@ private:
         std::uint64_t extra_ns, last_arrival_ns;
     };
     std::map<Flow, Way> ways_;
+    std::map<std::tuple<unsigned, unsigned, std::uint64_t>, std::uint64_t> carried_; // when the last of a flow arrives
     std::uint64_t reset_after_bytes_ = 0, resets_done_ = 0, connections_made_ = 0;
 };
 

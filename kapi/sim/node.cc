@@ -18,6 +18,12 @@ bool kapi_net::holds(const kapi_addr &addr) const
     });
 }
 
+kapi_u32 kapi_net::ifindex_of(const kapi_addr &addr) const
+{
+    auto own = std::find_if(addresses.begin(), addresses.end(), [&](const Address &a) { return same_ip(a.addr, addr); });
+    return own == addresses.end() ? 0 : own->ifindex;
+}
+
 void kapi_net::add(const kapi_addr &addr, kapi_u32 ifindex)
 {
     kapi_addr own = addr;
@@ -154,6 +160,7 @@ void Node::crash()
         world_.cancel(pending.timer);
     pending_works.clear();
     running_works.clear();
+    cancelled_works.clear();
     work_done.clear();
     held_locks.clear();
     dying_.clear();
@@ -168,6 +175,8 @@ void Node::crash()
     for (auto &net : nets_)
         net->sockets = 0;
     live_streams = live_listeners = live_sockets = live_pages = live_queues = live_filters = 0;
+    live_rdma.clear();
+    pinned_pages = 0;
     descriptors.forget();
 }
 
@@ -188,6 +197,8 @@ void Node::end()
     for (const auto &count : counts)
         if (count.left)
             world_.fail("%s leaks %zu %s", name_.c_str(), count.left, count.what);
+    for (const auto &[what, left] : live_rdma)
+        world_.fail("%s leaks %u RDMA objects: %s", name_.c_str(), left, what.c_str());
     memory_.expect_empty(name_.c_str());
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,12 @@ struct kapi_net {
     sim::Node *node;
     bool initial;
     unsigned id; // never used twice in a world
+    unsigned owner = 0; // the user who made it
     unsigned sockets = 0; // that hold it
     kapi_u32 addr_generation = 1;
     kapi_u16 port_low = 32768, port_high = 60999;
+    kapi_u16 reserved_low = 0, reserved_high = 0; // of these, net.ipv4.ip_local_reserved_ports
+    bool ipv6 = true; // the host was started with it
     struct Address {
         kapi_addr addr; // port 0; scope 0
         kapi_u32 ifindex;
@@ -30,6 +34,7 @@ struct kapi_net {
     std::vector<Address> addresses;
 
     bool holds(const kapi_addr &addr) const;
+    kapi_u32 ifindex_of(const kapi_addr &addr) const; // of the interface that has it, 0: none
     void add(const kapi_addr &addr, kapi_u32 ifindex = 2);
     void remove(const kapi_addr &addr);
 };
@@ -60,10 +65,14 @@ struct Faults {
 /** Every byte that a node's modules allocate. */
 class Memory {
 public:
-    void *allocate(std::size_t size, bool zeroed);
+    void *allocate(std::size_t size, bool zeroed, bool charged = false);
     void release(void *memory);
+    /** Whether all of it is one allocation; place is where in it. */
+    bool holds(const void *memory, std::size_t size, std::size_t &place) const;
     std::size_t blocks() const { return blocks_.size(); }
     std::size_t bytes() const { return bytes_; }
+    /** What of it programs pay for, as it was allocated for them. */
+    std::size_t charged_bytes() const { return charged_bytes_; }
     /** Fails the run when anything is still allocated. */
     void expect_empty(const char *owner) const;
     /** The machine is gone, and its memory with it. */
@@ -73,9 +82,10 @@ private:
     struct Block {
         std::size_t size;
         std::uint64_t serial;
+        bool charged;
     };
     std::map<std::uintptr_t, Block> blocks_;
-    std::size_t bytes_ = 0;
+    std::size_t bytes_ = 0, charged_bytes_ = 0;
     std::uint64_t serial_ = 0;
 };
 
@@ -143,10 +153,24 @@ public:
     void *slots[KAPI_SLOTS] = {}; // roots of the modules' state
     std::map<kapi_work *, PendingWork> pending_works;
     std::map<kapi_work *, TaskRef> running_works;
+    std::multiset<kapi_work *> cancelled_works; // by calls that still wait
     std::vector<const Spin *> held_locks; // by any of its tasks
     WaitList work_done; // woken whenever a work ends
+    std::uint64_t works_run = 0;
+    std::vector<std::string> log; // lines of its modules
     Descriptors descriptors;
     std::uint64_t next_socket_key = 1;
+    std::size_t charged_to_sockets = 0; // what waits in programs' sockets, charged to those
+    std::map<unsigned, std::size_t> charged_to_users; // the same
+    std::size_t socket_memory = ~std::size_t{0};      // which all of them share
+    std::size_t total_memory = std::size_t{8} << 30;
+    kapi_u32 wmem_max = 212992, rmem_max = 212992; // net.core.*
+    /** What nobody pays for. */
+    std::size_t uncharged_bytes() const { return memory_.bytes() - memory_.charged_bytes() - charged_to_sockets; }
+    std::map<std::string, unsigned> live_rdma; // objects by kind
+    unsigned pinned_pages = 0, memlock_pages = ~0u; // of its programs, and how many they may have
+    /** Counts crashes. */
+    unsigned life() const { return generation_; }
     unsigned live_filters = 0;
     unsigned live_streams = 0, live_listeners = 0, live_sockets = 0, live_pages = 0, live_queues = 0;
 
@@ -181,6 +205,8 @@ private:
 
 /** The memory that kapi_alloc takes from now: of the current node, or of no node. */
 Memory &current_memory();
+/** Whether a charged allocation has somebody to be charged to. */
+bool somebody_pays();
 /** Whether this fallible call shall fail now. */
 bool fault(const char *call);
 

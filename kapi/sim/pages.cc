@@ -100,6 +100,9 @@ int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size 
     while (pages->length < length) {
         // The kernel gives larger pieces when it has them.
         std::size_t size = std::min<std::size_t>(length - pages->length, kPage << world().host_random().below(4));
+        // What is left at the end may lie in two.
+        if (size > 1 && size < kPage && pages->length / kPage + 1 > pages->pages.size() && world().host_random().one_in(4))
+            size = 1 + world().host_random().below(size - 1);
         auto *page = new Page;
         page->own.resize(size);
         page->size = size;

@@ -15,6 +15,7 @@ struct Page {
     unsigned char *pinned = nullptr;   // the program's memory
     std::size_t size = 0;
     unsigned references = 1;
+    unsigned mapped = 0;               // of these, mappings for a device
 
     unsigned char *data() { return pinned ? pinned : own.data(); }
 };

@@ -12,6 +12,7 @@
 // modules log, SIM_TRAP_ALLOC=n stops at an allocation that leaked.
 #pragma once
 
+#include "lock.h"
 #include "network.h"
 #include "node.h"
 #include "program_socket.h"

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "program_socket.h"
+#include "rxbuf.h"
 #include "stream.h"
 
 namespace sim {
@@ -92,6 +93,11 @@ void let_go(Tcb &tcb, bool abort)
 
 using namespace sim;
 
+static bool is_link_local(const kapi_addr &addr)
+{
+    return addr.ip[0] == 0xfe && (addr.ip[1] & 0xc0) == 0x80;
+}
+
 int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, const struct kapi_addr *remote,
                         const struct kapi_stream_options *options, const struct kapi_stream_ops *ops, void *context,
                         struct kapi_stream **stream) noexcept
@@ -105,11 +111,15 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
     kapi_addr own = *local;
     if (!own.port)
         own.port = automatic_port(*net, own, *remote);
-    else if (network.port_taken(net, own))
+    else if (!options->shares_port && network.port_taken(net, own))
         return -KAPI_EADDRINUSE;
     if (!own.port)
         return -KAPI_EADDRNOTAVAIL;
-    auto tcb = std::make_shared<Tcb>(world(), *net, own, *remote);
+    kapi_addr to = *remote;
+    own.scope = to.scope = 0; // the peer has numbers of its own for its links
+    if (network.find(net, own, to))
+        return -KAPI_EADDRNOTAVAIL;
+    auto tcb = std::make_shared<Tcb>(world(), *net, own, to);
     tcb->options = *options;
     tcb->ops = *ops;
     tcb->context = context;
@@ -128,6 +138,9 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
     enter_stream("kapi_listen");
     if (fault("kapi_listen"))
         return -KAPI_ENOMEM;
+    static constexpr kapi_u8 kV4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (!net->ipv6 && std::memcmp(addr->ip, kV4, sizeof(kV4)) != 0)
+        return -KAPI_EAFNOSUPPORT;
     Network &network = world().network();
     for (const kapi_listener *other : network.listeners)
         if (other->net == net && other->addr.port == addr->port &&
@@ -191,6 +204,11 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) noe
     TcbRef tcb = std::move(listener->queue.front());
     listener->queue.pop_front();
     tcb->listener = nullptr;
+    if (fault("kapi_accept")) {
+        Locked locked(*tcb);
+        let_go(*tcb, true);
+        return -KAPI_ENOMEM;
+    }
     *stream = make_stream(tcb);
     enter_any("kapi_accept");
     return 0;
@@ -221,8 +239,11 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
 void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) noexcept
 {
     enter_any("kapi_stream_addrs");
-    *local = stream->tcb->local;
-    *remote = stream->tcb->remote;
+    const Tcb &tcb = *stream->tcb;
+    *local = tcb.local;
+    *remote = tcb.remote;
+    local->scope = is_link_local(*local) ? tcb.net->ifindex_of(*local) : 0;
+    remote->scope = is_link_local(*remote) ? tcb.net->ifindex_of(*local) : 0;
 }
 
 void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u32 rcvbuf) noexcept
@@ -235,6 +256,13 @@ void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u
     if (rcvbuf)
         tcb.options.rcvbuf = rcvbuf;
     tcb.announce_window();
+}
+
+void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) noexcept
+{
+    const Node *node = Node::current();
+    *sndbuf = node->wmem_max;
+    *rcvbuf = node->rmem_max;
 }
 
 kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int,
@@ -271,6 +299,22 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream) noexcept
     return tcb.unread;
 }
 
+kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) noexcept
+{
+    enter_stream("kapi_stream_drain_and_reset");
+    if (stream->socket)
+        broken("a program's socket is reset as if it were core's own");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    tcb.declined = false;
+    tcb.deliver();
+    if (!tcb.unread) {
+        let_go(tcb, true);
+        tcb.orphan = false; // until it is closed
+    }
+    return tcb.unread;
+}
+
 void kapi_stream_shutdown_write(struct kapi_stream *stream) noexcept
 {
     enter_stream("kapi_stream_shutdown_write");
@@ -296,6 +340,14 @@ void kapi_stream_close(struct kapi_stream *stream, int abort) noexcept
     free_stream(stream);
 }
 
+/** As the kernel has it: the difference of time stamps in ticks, which processors notice one after the other. */
+static kapi_u64 silent_ns(const Tcb &tcb)
+{
+    constexpr kapi_u64 kTickNs = 4 * kMillisecond;
+    kapi_u64 now = tcb.node->now_ns() / kTickNs - world().host_random().below(2), heard = tcb.last_heard_ns / kTickNs;
+    return now > heard ? (now - heard) * kTickNs : 0;
+}
+
 void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *health) noexcept
 {
     const Tcb &tcb = *stream->tcb;
@@ -306,19 +358,21 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
     health->next = tcb.next;
     health->write_seq = tcb.write_seq;
     health->unread = static_cast<kapi_u32>(tcb.unread);
-    health->last_ack_ns = tcb.last_heard_ns;
+    health->silent_ns = silent_ns(tcb);
     health->unanswered = tcb.retries || tcb.probes;
     health->eof = tcb.fin_received;
     health->closed = tcb.state == TcpState::closed || tcb.state == TcpState::time_wait;
 }
 
-// ---- received bytes
+void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) noexcept
+{
+    enter_stream("kapi_stream_limit_back_off");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    tcb.limit_back_off(limit_ms * kMillisecond);
+}
 
-struct kapi_rxbuf {
-    kapi_rxbuf *next;
-    kapi_size length;
-    unsigned char bytes[];
-};
+// ---- received bytes
 
 static void check_offer(const kapi_rx *rx, kapi_size offset, kapi_size size)
 {
@@ -340,53 +394,13 @@ struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size 
     check_offer(rx, offset, size);
     if (fault("kapi_rx_keep"))
         return nullptr;
-    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true));
-    buffer->length = size;
+    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, rx->tcb->of_program));
+    buffer->length = buffer->capacity = size;
     std::memcpy(buffer->bytes, rx->bytes + offset, size);
     return buffer;
 }
 
-static kapi_size true_size(kapi_size length)
-{
-    return 768 + ((length + 255) & ~kapi_size{255}); // a packet buffer costs far more than a few bytes
-}
-
 kapi_size kapi_rx_true_size(const struct kapi_rx *rx) noexcept
 {
-    return true_size(rx->length);
-}
-
-void kapi_rxbuf_free(struct kapi_rxbuf *buffer) noexcept
-{
-    kapi_free(buffer);
-}
-
-kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) noexcept
-{
-    return buffer->length;
-}
-
-kapi_size kapi_rxbuf_true_size(const struct kapi_rxbuf *buffer) noexcept
-{
-    return true_size(buffer->length);
-}
-
-struct kapi_rxbuf **kapi_rxbuf_next(struct kapi_rxbuf *buffer) noexcept
-{
-    return &buffer->next;
-}
-
-void kapi_rxbuf_copy(const struct kapi_rxbuf *buffer, kapi_size offset, void *to, kapi_size size) noexcept
-{
-    if (offset > buffer->length || size > buffer->length - offset)
-        broken("a received buffer is read beyond its end");
-    if (size)
-        std::memcpy(to, buffer->bytes + offset, size);
-}
-
-int kapi_rxbuf_to_msg(const struct kapi_rxbuf *buffer, kapi_size offset, kapi_size size, struct kapi_msg *msg) noexcept
-{
-    if (offset > buffer->length || size > buffer->length - offset)
-        broken("a received buffer is read beyond its end");
-    return kapi_msg_copy_out(msg, buffer->bytes + offset, size);
+    return rxbuf_true_size(rx->length);
 }

@@ -33,11 +33,14 @@ struct Task : std::enable_shared_from_this<Task> {
     std::uint64_t waits_since_ns = 0;
 
     std::vector<Spin *> locks;          // core locks held, oldest first
+    std::uint64_t steps = 0;            // HW_STEP()s since it took the first of them
     unsigned atomic_depth = 0;          // callbacks and releases it is in: it must not sleep
     const Tcb *callback_of = nullptr;   // the stream whose callback it is in
+    unsigned in_done = 0;               // callbacks of completion queues that it is in
     std::uint64_t quiet_states = 0;     // times it left its last lock or callback: grace periods wait for that
     bool signal_pending = false;
     unsigned interrupted_parks = 0;     // that a signal ended
+    unsigned user = 0;                  // of a system call
     int cpu = -1;                       // it runs on; -1: the host moves it about
 
     bool is_atomic() const { return !locks.empty() || atomic_depth > 0; }

@@ -11,12 +11,15 @@ namespace sim {
 namespace {
 
 constexpr unsigned kSynRetries = 6;
-constexpr unsigned kRetries = 15; // as net.ipv4.tcp_retries2
+constexpr unsigned kProbes = 15; // as net.ipv4.tcp_retries2
+// What 15 retransmissions take when each waits twice as long as the one before, up to the longest. The kernel counts the time.
+constexpr std::uint64_t kGiveUpNs = 924'600 * kMillisecond;
 constexpr unsigned kOrphanRetries = 8;
 constexpr std::uint64_t kRetransmitNs = 200 * kMillisecond;
 constexpr std::uint64_t kSlowestTripNs = 3 * kSecond;
 constexpr std::uint64_t kLongestRetransmitNs = 120 * kSecond;
 constexpr std::uint64_t kTimeWaitNs = kSecond;       // shorter than real: simulated hosts make many connections
+constexpr std::uint64_t kTryAgainNs = 8 * kMillisecond; // as TCP_TIMEOUT_MIN
 constexpr std::uint64_t kOrphanNs = 60 * kSecond;
 
 kapi_u32 first_sequence_number(Random &random)
@@ -285,15 +288,31 @@ std::uint64_t Tcb::timeout_ns() const
 
 void Tcb::set_timer()
 {
-    world.cancel(timer);
     timer_retransmits = una != next || next != write_seq + fin_queued;
-    if (std::uint64_t when = timeout_ns())
+    set_timer(timeout_ns());
+}
+
+void Tcb::set_timer(std::uint64_t when)
+{
+    world.cancel(timer);
+    if (when)
         timer = world.at(when, [weak = weak_from_this()] {
             if (auto self = weak.lock()) {
                 self->timer = {};
                 self->post({Input::timeout, nullptr});
             }
         });
+}
+
+void Tcb::limit_back_off(std::uint64_t limit_ns)
+{
+    limit_ns = std::max(limit_ns, 3 * shortest_trip_ns);
+    if (state != TcpState::established || !timer_retransmits || timer.time_ns <= world.now_ns() + limit_ns)
+        return;
+    backoff = 0;
+    retransmit_ns = std::min(retransmit_ns, limit_ns);
+    probes = std::min(probes, 1u);
+    set_timer(world.now_ns() + limit_ns);
 }
 
 void Tcb::handle_timeout()
@@ -318,14 +337,16 @@ void Tcb::handle_timeout()
     }
     if (una != next) {
         backoff++;
-        if (++retries > (orphan ? kOrphanRetries : kRetries))
+        if (!retries++)
+            retries_since_ns = world.now_ns();
+        if (orphan ? retries > kOrphanRetries : world.now_ns() - retries_since_ns >= kGiveUpNs)
             return close(-KAPI_ETIMEDOUT);
         slow_down();
         next = una;
         push_one();
     } else if (next != write_seq + fin_queued) {
         backoff++;
-        if (++probes > kRetries)
+        if (++probes > kProbes)
             return close(-KAPI_ETIMEDOUT);
         send_ack(una - 1);
     } else if (orphan) {
@@ -416,8 +437,11 @@ void Tcb::handle_packet(const Packet &packet)
 void Tcb::handle_syn_sent(const Packet &packet)
 {
     if (!packet.ack || packet.acked != next) {
-        if (packet.ack && !packet.rst)
-            send_reset(packet.acked); // the answer to an earlier life of this port
+        if (packet.ack && !packet.rst) {
+            send_reset(packet.acked); // the answer to an earlier life of this port, whose end at the peer this ends
+            if (!retries)
+                set_timer(world.now_ns() + kTryAgainNs);
+        }
         return;
     }
     if (packet.rst)
@@ -458,13 +482,15 @@ bool Tcb::handle_syn_received(const Packet &packet)
     kapi_listener *to = listener;
     to->embryos--;
     to->queue.push_back(shared_from_this());
-    to->calls++;
-    {
-        AtomicScope atomic(this);
-        to->ready(to->context);
+    if (!to->stopped) {
+        to->calls++;
+        {
+            AtomicScope atomic(this);
+            to->ready(to->context);
+        }
+        to->calls--;
+        world.wake(to->idle);
     }
-    to->calls--;
-    world.wake(to->idle);
     return state == TcpState::established;
 }
 
@@ -494,6 +520,7 @@ void Tcb::measure_round_trip()
 {
     if (timed_since_ns && !before(una, timed_seq)) {
         std::uint64_t trip_ns = world.now_ns() - timed_since_ns;
+        shortest_trip_ns = shortest_trip_ns ? std::min(shortest_trip_ns, trip_ns) : trip_ns;
         retransmit_ns = std::max({kRetransmitNs, std::min(3 * trip_ns, kSlowestTripNs), retransmit_ns / 8 * 7});
         timed_since_ns = 0;
     }

@@ -82,7 +82,9 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     TimerId timer;
     bool timer_retransmits = false; // or probes a closed window
     unsigned backoff = 0, retries = 0, probes = 0;
+    std::uint64_t retries_since_ns = 0;
     std::uint64_t retransmit_ns;       // without an acknowledgement; grows with the round trips
+    std::uint64_t shortest_trip_ns = 0; // 0: not known
     kapi_u32 timed_seq = 0;            // acknowledged: a round trip is over
     std::uint64_t timed_since_ns = 0;  // 0: none is measured
     std::uint64_t last_heard_ns; // on the machine's clock
@@ -105,6 +107,8 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     kapi_size append(const kapi_segment *segments, unsigned int count);
     void push();                          // sends what the peer's window allows
     void set_timer();
+    /** The next retransmission or window probe is no later than this from now, or than three round trips. */
+    void limit_back_off(std::uint64_t limit_ns);
     void reset_peer();                    // RST
     void queue_fin();
     void deliver();                       // offers unread bytes to rx()
@@ -147,6 +151,7 @@ private:
     bool push_one();
     bool trim(Packet &packet);
     std::uint64_t timeout_ns() const;
+    void set_timer(std::uint64_t when);
     void tell(kapi_stream_event event, int why);
     void tell_acked();
     void established();

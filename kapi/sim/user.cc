@@ -3,11 +3,14 @@
 #include "user.h"
 
 #include <kapi/errno.h>
+#include <kapi/share.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include "lock.h"
 #include "node.h"
 
 namespace sim {
@@ -40,6 +43,7 @@ kapi_msg make_msg(const void *data, std::size_t size, const Trouble &trouble)
     msg.fault_at = trouble.fault_at;
     msg.stall_at = trouble.stall_at;
     msg.stall_ns = trouble.stall_ns;
+    msg.control_faults = trouble.control_faults;
     return msg;
 }
 
@@ -87,10 +91,43 @@ void kapi_sk_put(struct kapi_sk *sk) noexcept
         return;
     if (sk->destructor)
         sk->destructor(sk->core);
+    if (sk->charged)
+        broken("a socket has ended and %zu bytes are charged to it", sk->charged);
     sk->node->live_sockets--;
     sk->net->sockets--;
     sk->node->disown(sk);
     delete sk;
+}
+
+int kapi_sk_charge(struct kapi_sk *sk, kapi_size size) noexcept
+{
+    enter_any("kapi_sk_charge");
+    Node &node = *sk->node;
+    std::size_t &of_user = node.charged_to_users[sk->user];
+    int share = kapi_share(sk->charged, of_user, node.socket_memory - node.charged_to_sockets, size);
+    std::size_t held = sk->charged + size;
+    if (fault("kapi_sk_charge") || share < 0 || held > std::max<std::size_t>(sk->charge_limit, KAPI_GUARANTEED))
+        return -KAPI_ENOMEM;
+    sk->charged = held;
+    of_user += size;
+    node.charged_to_sockets += size;
+    return share || held > sk->charge_limit;
+}
+
+kapi_u32 kapi_sk_user(struct kapi_sk *sk) noexcept
+{
+    enter_any("kapi_sk_user");
+    return sk->user % KAPI_USERS;
+}
+
+void kapi_sk_uncharge(struct kapi_sk *sk, kapi_size size) noexcept
+{
+    enter_any("kapi_sk_uncharge");
+    if (size > sk->charged)
+        broken("%zu bytes are given back of %zu that are charged", static_cast<std::size_t>(size), sk->charged);
+    sk->charged -= size;
+    sk->node->charged_to_users[sk->user] -= size;
+    sk->node->charged_to_sockets -= size;
 }
 
 kapi_u32 kapi_sk_sndbuf(struct kapi_sk *sk) noexcept
@@ -123,12 +160,14 @@ void kapi_sk_set_error(struct kapi_sk *sk, int error) noexcept
     enter_any("kapi_sk_set_error");
     if (error <= 0)
         broken("the error %d is set", error);
+    note_signal(); // the kernel's reports it, too
     sk->error = error;
 }
 
 void kapi_sk_signal(struct kapi_sk *sk, unsigned event) noexcept
 {
     enter_any("kapi_sk_signal");
+    note_signal();
     (event & KAPI_IN ? sk->signals_in : sk->signals_out)++;
 }
 
@@ -208,6 +247,8 @@ int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *dat
         msg->control_truncated = true;
         return 0;
     }
+    if (msg->control_faults)
+        return -KAPI_EFAULT;
     std::size_t taken = kControlHeader + size;
     if (taken > room) {
         msg->control_truncated = true;
@@ -218,6 +259,12 @@ int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *dat
     std::size_t aligned = (taken + 7) & ~std::size_t{7};
     msg->control_room -= aligned < room ? aligned : room;
     return 0;
+}
+
+int kapi_msg_cmsg_fits(const struct kapi_msg *msg, kapi_size size) noexcept
+{
+    enter_task("kapi_msg_cmsg_fits");
+    return msg->control_room >= kControlHeader + size;
 }
 
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns) noexcept

@@ -7,6 +7,7 @@
 #include <kapi/wait.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace sim {
@@ -24,6 +25,7 @@ struct kapi_msg {
     std::size_t stall_at = never;   // touching this byte takes stall_ns (userfaultfd, a slow disk)
     std::uint64_t stall_ns = 0;
     std::size_t control_room = 0;
+    bool control_faults = false;    // the program's memory for control messages is bad
     bool control_truncated = false;
     struct Control {
         int level, type;
@@ -51,11 +53,15 @@ struct kapi_sk {
     int timestamps = 0; // 0, SO_TIMESTAMP_OLD or SO_TIMESTAMP_NEW
     int ifindex = 0;
     kapi_u64 inode = 0;
+    unsigned user = 0;
+    std::size_t charged = 0, charge_limit = ~std::size_t{0}; // memory, and what the program's cgroup allows
 };
 
 struct kapi_poll {
     sim::PollWatch *watch = nullptr; // null: nobody waits, the poll only asks
-    unsigned events = 0;             // what wake-ups said
+    unsigned wanted = 0;             // wake-ups for other events pass it by, as in the kernel
+    bool woken = false;
+    unsigned queues = 0;             // that it was given
 };
 
 namespace sim {
@@ -74,10 +80,31 @@ private:
     std::vector<kapi_waiter *> watches_;
 };
 
+/** A program in poll() or epoll_wait() on one socket, whose poll operation is ask. It ends before the socket. */
+class Poller {
+public:
+    enum class Kind { poll, epoll, epoll_edge };
+    using Ask = std::function<unsigned(kapi_poll *)>;
+
+    /** With epoll the socket is asked, and its queues are watched, from here on: EPOLL_CTL_ADD. */
+    Poller(Ask ask, unsigned wanted, Kind kind);
+    /** Sleeps until an event is there. Returns those that are, or 0 when timeout_ns passed before. */
+    unsigned wait(std::uint64_t timeout_ns);
+
+private:
+    unsigned ask(PollWatch *watch);
+
+    Ask ask_;
+    Kind kind_;
+    PollWatch watch_;
+    kapi_poll poll_;
+};
+
 /** What goes wrong with a program's memory in a call: a byte faults, or takes its time. */
 struct Trouble {
     std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
     std::uint64_t stall_ns = 0;
+    bool control_faults = false;
 };
 /** The message argument of a call that gives, or gets, these bytes. */
 kapi_msg make_msg(const void *data, std::size_t size, const Trouble &trouble);

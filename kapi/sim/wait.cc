@@ -4,6 +4,7 @@
 #include <kapi/wait.h>
 
 #include <new>
+#include <utility>
 
 #include "node.h"
 #include "user.h"
@@ -62,6 +63,43 @@ void PollWatch::end()
     watches_.clear();
 }
 
+Poller::Poller(Ask ask, unsigned wanted, Kind kind) : ask_(std::move(ask)), kind_(kind)
+{
+    poll_.wanted = wanted | KAPI_ERR | KAPI_HUP;
+    if (kind_ != Kind::poll)
+        poll_.woken = this->ask(&watch_) != 0;
+}
+
+unsigned Poller::ask(PollWatch *watch)
+{
+    poll_.watch = watch;
+    poll_.queues = 0;
+    return ask_(&poll_) & poll_.wanted;
+}
+
+unsigned Poller::wait(std::uint64_t timeout_ns)
+{
+    const Node &node = *Node::current();
+    std::uint64_t deadline_ns = timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : node.now_ns() + timeout_ns;
+    bool first = kind_ == Kind::poll; // poll() asks at once, epoll_wait() only after a wake-up
+    for (;;) {
+        unsigned events = 0;
+        if (std::exchange(poll_.woken, false) || first)
+            events = ask(first ? &watch_ : nullptr);
+        first = false;
+        if (!events && node.now_ns() < deadline_ns) {
+            if (!poll_.woken)
+                world().park(deadline_ns == KAPI_FOREVER ? KAPI_FOREVER : node.world_time(deadline_ns));
+            continue;
+        }
+        if (kind_ == Kind::poll)
+            watch_.end();
+        if (kind_ == Kind::epoll && events)
+            poll_.woken = true; // stays on epoll's list until it is found without events
+        return events;
+    }
+}
+
 } // namespace sim
 
 using namespace sim;
@@ -75,9 +113,12 @@ void kapi_wake(struct kapi_waitq *queue, unsigned int events) noexcept
 {
     enter_any("kapi_wake");
     for (Waiter *waiter = inside(queue).first; waiter; waiter = waiter->next) {
+        if (waiter->poll) {
+            if (!(events & waiter->poll->wanted))
+                continue;
+            waiter->poll->woken = true;
+        }
         waiter->woken = true;
-        if (waiter->poll)
-            waiter->poll->events |= events;
         world().make_ready(*waiter->task);
     }
 }
@@ -148,7 +189,12 @@ int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) 
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) noexcept
 {
     enter_any("kapi_poll_wait");
-    if (!poll || !poll->watch)
+    if (!poll)
+        return;
+    // io_uring gives up at the third queue, and one is the glue's: the kernel reports a socket's errors by it.
+    if (++poll->queues > 1)
+        broken("a poll is to watch more queues than io_uring takes");
+    if (!poll->watch)
         return; // a poll that only asks
     Queue &list = inside(queue);
     auto *storage = new kapi_waiter;

@@ -2,6 +2,7 @@
 // Deferred work. All that the host knows of a work is kept outside of it, because a work may free its own memory.
 #include <kapi/work.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ void start_some(Node &node, kapi_workqueue &queue);
 
 void run(Node &node, kapi_workqueue &queue, kapi_work *work)
 {
+    node.works_run++;
     inside(work).fn(work);
     node.running_works.erase(work);
     queue.active--;
@@ -93,30 +95,50 @@ Node &node_of(kapi_work *work)
     return *node;
 }
 
+/** Takes it off its timer and out of its queue; false when it is on neither. */
+bool unqueue(Node &node, kapi_work *work)
+{
+    auto pending = node.pending_works.find(work);
+    if (pending == node.pending_works.end())
+        return false;
+    node.world().cancel(pending->second.timer);
+    std::erase(pending->second.queue->waiting, work);
+    node.pending_works.erase(pending);
+    return true;
+}
+
 } // namespace
 } // namespace sim
 
 using namespace sim;
 
-struct kapi_workqueue *kapi_workqueue_create(const char *name) noexcept
+struct kapi_workqueue *kapi_workqueue_create(const char *name, unsigned int most) noexcept
 {
-    enter_init("kapi_workqueue_create");
+    enter_sleep("kapi_workqueue_create");
     if (fault("kapi_workqueue_create"))
         return nullptr;
     Node *node = Node::current();
     node->live_queues++;
     // A small bound finds works that wait for one another.
-    auto bound = static_cast<unsigned>(node->world().host_random().one_in(4) ? 4 : 256);
+    auto bound = most ? most : 256u;
+    if (node->world().host_random().one_in(4))
+        bound = std::min(bound, 4u);
     auto *queue = new kapi_workqueue{.name = name, .bound = bound, .waiting = {}};
     node->adopt(queue, [](void *object) { delete static_cast<kapi_workqueue *>(object); });
     return queue;
+}
+
+// Threads cost nothing here, and are there without memory.
+struct kapi_workqueue *kapi_workqueue_create_cheap(const char *name, unsigned int most) noexcept
+{
+    return kapi_workqueue_create(name, most);
 }
 
 void kapi_workqueue_destroy(struct kapi_workqueue *queue) noexcept
 {
     if (!queue)
         return;
-    enter_init("kapi_workqueue_destroy");
+    enter_sleep("kapi_workqueue_destroy");
     Node &node = *Node::current();
     for (const auto &[work, pending] : node.pending_works)
         if (pending.queue == queue && pending.timer.armed())
@@ -137,7 +159,7 @@ int kapi_work_queue(struct kapi_workqueue *queue, struct kapi_work *work, kapi_u
 {
     enter_any("kapi_work_queue");
     Node &node = node_of(work);
-    if (node.pending_works.contains(work))
+    if (node.pending_works.contains(work) || node.cancelled_works.contains(work))
         return 0;
     arm(node, *queue, work, delay_ns);
     enter_any("kapi_work_queue");
@@ -148,10 +170,18 @@ int kapi_work_mod(struct kapi_workqueue *queue, struct kapi_work *work, kapi_u64
 {
     enter_any("kapi_work_mod");
     Node &node = node_of(work);
+    if (node.cancelled_works.contains(work))
+        return node.world().host_random().one_in(2); // not queued, and no version says that as another does
     int was_pending = node.pending_works.contains(work);
     arm(node, *queue, work, delay_ns);
     enter_any("kapi_work_mod");
     return was_pending;
+}
+
+int kapi_work_cancel(struct kapi_work *work) noexcept
+{
+    enter_any("kapi_work_cancel");
+    return unqueue(node_of(work), work);
 }
 
 int kapi_work_cancel_sync(struct kapi_work *work) noexcept
@@ -159,17 +189,14 @@ int kapi_work_cancel_sync(struct kapi_work *work) noexcept
     enter_sleep("kapi_work_cancel_sync");
     int was_pending = 0;
     Node &node = node_of(work);
+    auto cancelled = node.cancelled_works.insert(work);
     for (;;) {
-        auto pending = node.pending_works.find(work);
-        if (pending != node.pending_works.end()) {
-            node.world().cancel(pending->second.timer);
-            std::erase(pending->second.queue->waiting, work);
-            node.pending_works.erase(pending);
-            was_pending = 1;
-        }
+        was_pending |= unqueue(node, work);
         auto running = node.running_works.find(work);
-        if (running == node.running_works.end())
+        if (running == node.running_works.end()) {
+            node.cancelled_works.erase(cancelled);
             return was_pending;
+        }
         if (running->second.get() == World::current_task())
             broken("a work cancels itself and waits for that: a deadlock");
         node.world().wait(node.work_done, "a work that is cancelled");

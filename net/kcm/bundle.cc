@@ -3,7 +3,7 @@
 
 namespace kcm {
 
-Result<Ref<Bundle>> Bundle::create(u64 connection, u64 sequence, std::span<const u32> lengths)
+Result<Ref<Bundle>> Bundle::create(u64 connection, std::span<const u32> lengths)
 {
     u32 total = 0;
     for (u32 length : lengths)
@@ -11,7 +11,7 @@ Result<Ref<Bundle>> Bundle::create(u64 connection, u64 sequence, std::span<const
     bool inlined = total <= (lengths.size() == 1 ? inline_single : inline_run);
     usize tail = lengths.size() * sizeof(Entry) + (inlined ? total : 0);
     unsigned count = static_cast<unsigned>(lengths.size());
-    auto* bundle = make_with_tail<Bundle>(Alloc::atomic, tail, connection, sequence, count);
+    auto* bundle = make_with_tail<Bundle>(Alloc::atomic_charged, tail, connection, count);
     if (!bundle)
         return fail(KAPI_ENOMEM);
     u32 start = 0;
@@ -28,7 +28,8 @@ Result<Ref<Bundle>> Bundle::create(u64 connection, u64 sequence, std::span<const
 
 Result<> Bundle::append(kapi_rx* rx, usize offset, u32 size)
 {
-    HW_ASSERT(size <= left());
+    if (!HW_ASSERT(size <= left()))
+        return fail(KAPI_EINVAL);
     if (inlined_)
         kapi_rx_copy(rx, offset, inline_bytes() + filled_, size);
     else
@@ -39,7 +40,8 @@ Result<> Bundle::append(kapi_rx* rx, usize offset, u32 size)
 
 Result<> Bundle::append(const u8* bytes, u32 size)
 {
-    HW_ASSERT(size <= left());
+    if (!HW_ASSERT(size <= left()))
+        return fail(KAPI_EINVAL);
     if (inlined_)
         kapi_copy(inline_bytes() + filled_, bytes, size);
     else

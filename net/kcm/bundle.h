@@ -6,8 +6,8 @@
 // the bundle is whole.
 #pragma once
 
-#include <hawser/list.h>
 #include <hawser/received.h>
+#include <hawser/ref.h>
 
 #include <span>
 
@@ -15,24 +15,20 @@ namespace kcm {
 
 using namespace hw;
 
-struct Queued; // list tag: a socket's queue, or that of the distributor
-
-class Socket;
-
-class Bundle : public RefCounted<Bundle>, public ListNode<Queued> {
+class Bundle : public RefCounted<Bundle> {
 public:
     static constexpr unsigned max_messages = 64;
     // Up to here the bytes of a bundle are copied into it.
     static constexpr u32 inline_run = 1024;
     static constexpr u32 inline_single = 4096;
 
-    // One object for messages of these lengths, to be filled by append(). connection and sequence say where in which
-    // stream they stand. Any context. ENOMEM.
-    static Result<Ref<Bundle>> create(u64 connection, u64 sequence, std::span<const u32> lengths);
+    // One object for messages of these lengths, to be filled by append(), that came from this connection. Any context.
+    // ENOMEM.
+    static Result<Ref<Bundle>> create(u64 connection, std::span<const u32> lengths);
     static void destroy(Bundle* bundle) { dispose(bundle); }
 
     const u64 connection;
-    const u64 sequence;
+    u64 arrival = 0; // its number among all bundles of the distributor; a connection's are in the order of its stream
     u32 left() const { return total_ - filled_; }
     u32 total() const { return total_; }
     // Take the next size bytes, at most left(). ENOMEM: nothing was taken.
@@ -49,24 +45,29 @@ public:
     u64 unread = 0;           // a bit for each message
     unsigned unread_count() const
     {
-        unsigned n = 0;
-        for (u64 bits = unread; bits; bits &= bits - 1)
-            n++;
-        return n;
+        // The compiler's own would be a call to a library that the kernel does not have. Sums of 2, 4, 8 bits each.
+        u64 n = unread - (unread >> 1 & 0x5555555555555555);
+        n = (n & 0x3333333333333333) + (n >> 2 & 0x3333333333333333);
+        n = (n + (n >> 4)) & 0x0f0f0f0f0f0f0f0f;
+        return static_cast<unsigned>(n * 0x0101010101010101 >> 56);
     }
-    Socket* holder = nullptr; // whose queue it is on; null: the distributor's, or none
+    u32 uncounted = 0; // of the unread ones, those put back while it was queued elsewhere: its socket's count is without them
 
 private:
     HW_MADE_BY_CREATE;
-    Bundle(u64 of, u64 at, unsigned messages) : connection(of), sequence(at), count_(messages) {}
+    friend class BundleQueue;
+    Bundle(u64 of, unsigned messages) : connection(of), count_(messages) {}
     Entry* entries() const { return reinterpret_cast<Entry*>(const_cast<Bundle*>(this) + 1); }
     u8* inline_bytes() const { return reinterpret_cast<u8*>(entries() + count_); }
 
+    Bundle* left_ = nullptr; // in a BundleQueue
+    Bundle* right_ = nullptr;
+    u32 rank_ = 0;
     const unsigned count_;
     u32 total_ = 0, filled_ = 0;
     bool inlined_ = false;
     usize true_size_ = 0; // without large_
-    ReceivedBytes large_;  // when not inlined
+    ReceivedBytes large_{Alloc::atomic_charged}; // when not inlined
 };
 
 } // namespace kcm

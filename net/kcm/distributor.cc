@@ -10,16 +10,17 @@ namespace kcm {
 namespace {
 
 constexpr unsigned candidates = 64; // sockets that are looked at for a choice
+constexpr unsigned piece = 64;      // bundles that are given while the lock is held once
 
 } // namespace
 
 void Wakes::add(Socket& socket)
 {
-    if (count_ && sockets_[count_ - 1].get() == &socket)
-        return;
-    if (count_ == sizeof(sockets_) / sizeof(sockets_[0]))
-        flush();
-    sockets_[count_++] = Ref<Socket>::share(socket);
+    for (unsigned i = count_; i > 0; i--)
+        if (sockets_[i - 1].get() == &socket)
+            return;
+    if (HW_ASSERT(!full()))
+        sockets_[count_++] = Ref<Socket>::share(socket);
 }
 
 void Wakes::flush()
@@ -55,10 +56,10 @@ void Distributor::place(Socket& socket)
     }
     if (list == q.list)
         return;
-    Ref<Socket> keep = q.list ? q.list->remove(socket) : Ref<Socket>::share(socket);
+    Ref<Socket> hold_ref = q.list ? q.list->remove(socket) : Ref<Socket>::share(socket);
     q.list = list;
     if (list)
-        list->push_back(std::move(keep));
+        list->push_back(std::move(hold_ref));
     update_open();
 }
 
@@ -88,64 +89,72 @@ Socket* Distributor::pick()
 
 // ---- queues
 
-// Behind those of its connection that came before it, before those that came after it.
-void Distributor::insert(RefList<Bundle, Queued>& list, Ref<Bundle> bundle)
-{
-    Bundle* later = nullptr;
-    for (Bundle* b = list.back(); b; b = list.previous(*b)) {
-        if (b->connection != bundle->connection)
-            continue;
-        if (b->sequence < bundle->sequence)
-            break;
-        later = b;
-    }
-    if (later)
-        list.insert_before(*later, std::move(bundle));
-    else
-        list.push_back(std::move(bundle));
-}
-
-void Distributor::give(Socket& socket, Ref<Bundle> bundle, bool newest)
+void Distributor::give(Socket& socket, Ref<Bundle> bundle)
 {
     ReceiveQueue& q = socket.receiving;
-    bundle->holder = &socket;
+    bundle->uncounted = 0;
     q.charged += bundle->true_size();
-    q.messages += newest ? bundle->count() : bundle->unread_count();
-    if (newest)
-        q.bundles.push_back(std::move(bundle));
-    else
-        insert(q.bundles, std::move(bundle));
+    q.messages += bundle->unread_count();
+    q.bundles.insert(std::move(bundle));
     // In turn: the one that was given something is the last now.
     if (q.list == &roomy_) {
-        Ref<Socket> keep = roomy_.remove(socket);
-        roomy_.push_back(std::move(keep));
+        Ref<Socket> hold_ref = roomy_.remove(socket);
+        roomy_.push_back(std::move(hold_ref));
     }
     place(socket);
 }
 
-void Distributor::give_held(Wakes& wakes)
+// Gives some of what is held to those that have room, until so many have to be woken that the lock must go before. Returns how
+// many bundles.
+unsigned Distributor::give_held(Wakes& wakes, unsigned most)
 {
-    while (!held_.empty()) {
+    unsigned given = 0;
+    while (given < most && !held_.empty() && !wakes.full()) {
         Socket* socket = pick();
         if (!socket)
             break;
-        give(*socket, held_.pop_front(), false);
+        give(*socket, held_.pop_front());
         wakes.add(*socket);
+        given++;
     }
     update_open();
+    return given;
 }
 
-void Distributor::move_all(Socket& socket, Wakes& wakes)
+// The caller made room, or left messages to others. It continues until nobody has room or nothing is held.
+void Distributor::give_all_held()
+{
+    bool more = true;
+    while (more) {
+        Wakes wakes;
+        Guard guard(lock_);
+        more = give_held(wakes, piece) == piece || wakes.full();
+    }
+}
+
+// As far as it goes in a short time. The last ones to wake are left to the caller.
+void Distributor::give_some_held(Wakes& wakes)
+{
+    unsigned left = piece;
+    for (;;) {
+        {
+            Guard guard(lock_);
+            left -= give_held(wakes, left);
+        }
+        if (!wakes.full())
+            return;
+        wakes.flush();
+    }
+}
+
+// The socket receives no more: what it has not read is held for others.
+void Distributor::hold_all(Socket& socket)
 {
     ReceiveQueue& q = socket.receiving;
-    while (Ref<Bundle> bundle = q.bundles.pop_front()) {
-        bundle->holder = nullptr;
-        insert(held_, std::move(bundle));
-    }
-    q.charged = 0;
-    q.messages = 0;
+    held_.take_all(q.bundles);
+    q.charged = q.messages = 0;
     place(socket);
-    give_held(wakes);
+    update_open();
 }
 
 Ref<Psock> Distributor::next_blocked()
@@ -159,37 +168,34 @@ Ref<Psock> Distributor::next_blocked()
 
 void Distributor::join(Socket& socket)
 {
-    Wakes wakes;
-    Ref<Psock> resume;
     {
         Guard guard(lock_);
         socket.receiving.joined = true;
         receivers_.fetch_add(1);
         place(socket);
-        give_held(wakes);
-        resume = next_blocked();
     }
-    if (resume)
-        resume->resume_later();
+    give_all_held();
+    resume_next();
 }
 
 void Distributor::leave(Socket& socket)
 {
-    Wakes wakes;
     Taken lost; // who began to read it has closed
-    Guard guard(lock_);
-    ReceiveQueue& q = socket.receiving;
-    if (q.joined && !q.disabled)
-        receivers_.fetch_sub(1);
-    q.joined = false;
-    lost = std::move(q.begun);
-    move_all(socket, wakes);
+    {
+        Guard guard(lock_);
+        ReceiveQueue& q = socket.receiving;
+        if (q.joined && !q.disabled)
+            receivers_.fetch_sub(1);
+        q.joined = false;
+        lost = std::move(q.begun);
+        hold_all(socket);
+    }
+    give_all_held();
+    resume_next(); // others may have room for a connection that stopped while messages were held
 }
 
 void Distributor::set_disabled(Socket& socket, bool disabled)
 {
-    Wakes wakes;
-    Ref<Psock> resume;
     {
         Guard guard(lock_);
         ReceiveQueue& q = socket.receiving;
@@ -198,16 +204,14 @@ void Distributor::set_disabled(Socket& socket, bool disabled)
         q.disabled = disabled;
         if (disabled) {
             receivers_.fetch_sub(1);
-            move_all(socket, wakes);
+            hold_all(socket);
         } else {
             receivers_.fetch_add(1);
             place(socket);
-            give_held(wakes);
         }
-        resume = next_blocked();
     }
-    if (resume)
-        resume->resume_later();
+    give_all_held();
+    resume_next();
 }
 
 bool Distributor::disabled(Socket& socket)
@@ -233,15 +237,19 @@ bool Distributor::may_deliver(Psock& psock)
 
 void Distributor::deliver(Ref<Bundle> bundle, Wakes& wakes)
 {
-    Guard guard(lock_);
-    Socket* socket = held_.empty() ? pick() : nullptr;
-    if (!socket) {
-        insert(held_, std::move(bundle));
-        give_held(wakes);
-        return;
+    if (wakes.full())
+        wakes.flush();
+    {
+        Guard guard(lock_);
+        bundle->arrival = ++arrivals_;
+        if (Socket* socket = held_.empty() ? pick() : nullptr) [[likely]] {
+            give(*socket, std::move(bundle));
+            wakes.add(*socket);
+            return;
+        }
+        held_.insert(std::move(bundle));
     }
-    give(*socket, std::move(bundle), true);
-    wakes.add(*socket);
+    give_some_held(wakes);
 }
 
 void Distributor::unblock(Psock& psock)
@@ -263,111 +271,6 @@ void Distributor::resume_next()
         resume->resume_later();
 }
 
-// ---- readers
-
-void Distributor::take_next(Socket& socket, bool peek, Taken& taken)
-{
-    ReceiveQueue& q = socket.receiving;
-    if (q.begun.bundle) [[unlikely]] {
-        if (peek) {
-            taken = q.begun;
-            return;
-        }
-        taken = std::move(q.begun);
-        place(socket);
-        taken.resume = next_blocked();
-        return;
-    }
-    Bundle* first = q.bundles.front();
-    if (!first)
-        return;
-    taken.index = static_cast<unsigned>(__builtin_ctzll(first->unread));
-    taken.entry = first->entry(taken.index);
-    if (peek) {
-        taken.bundle = Ref<Bundle>::share(*first);
-        return;
-    }
-    first->unread &= first->unread - 1;
-    q.messages--;
-    if (first->unread) {
-        taken.bundle = Ref<Bundle>::share(*first);
-        return;
-    }
-    q.charged -= first->true_size();
-    taken.bundle = q.bundles.pop_front();
-    taken.bundle->holder = nullptr;
-    place(socket);
-    taken.resume = next_blocked();
-}
-
-// Connections wait until nothing is held any more, so that it is for readers to give that out.
-bool Distributor::take(Socket& socket, bool peek, Taken& taken)
-{
-    {
-        Guard guard(lock_);
-        take_next(socket, peek, taken);
-        if (held_.empty()) [[likely]]
-            return static_cast<bool>(taken.bundle);
-    }
-    Wakes wakes;
-    Guard guard(lock_);
-    give_held(wakes);
-    if (!taken.resume)
-        taken.resume = next_blocked();
-    return static_cast<bool>(taken.bundle);
-}
-
-// Makes a message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now.
-void Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
-{
-    Bundle& bundle = *taken.bundle;
-    bundle.entry(taken.index) = taken.entry;
-    bool queued = bundle.unread != 0;
-    bundle.unread |= 1ull << taken.index;
-    if (queued) {
-        if (bundle.holder) {
-            bundle.holder->receiving.messages++;
-            wakes.add(*bundle.holder);
-        }
-        return;
-    }
-    ReceiveQueue& q = socket.receiving;
-    if (!q.joined || q.disabled) {
-        insert(held_, taken.bundle);
-        give_held(wakes);
-        return;
-    }
-    bundle.holder = &socket;
-    q.charged += bundle.true_size();
-    q.messages++;
-    q.bundles.push_front(taken.bundle); // the first of its connection: those before it were read
-    place(socket);
-    wakes.add(socket);
-}
-
-void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
-{
-    Guard guard(lock_);
-    relink(socket, taken, wakes);
-}
-
-void Distributor::put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes)
-{
-    Guard guard(lock_);
-    ReceiveQueue& q = socket.receiving;
-    taken.entry = rest;
-    if (q.begun.bundle) { // another thread reads parts too
-        relink(socket, taken, wakes);
-        return;
-    }
-    q.begun.bundle = taken.bundle;
-    q.begun.index = taken.index;
-    q.begun.entry = rest;
-    q.begun.begun = true;
-    place(socket);
-    wakes.add(socket);
-}
-
 bool Distributor::readable(Socket& socket)
 {
     return socket.receiving.readable.load_acquire();
@@ -382,10 +285,10 @@ Distributor::Load Distributor::load(Socket& socket)
 
 void Distributor::clear()
 {
-    RefList<Bundle, Queued> lost;
+    BundleQueue lost;
     {
         Guard guard(lock_);
-        lost.splice_front(held_);
+        lost.take_all(held_);
         update_open();
     }
     lost.clear();

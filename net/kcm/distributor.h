@@ -3,11 +3,15 @@
 //
 // A connection delivers as long as some socket has room. When none has, it stops reading and is told when one has
 // again. All queues are under one lock, so that a message can move from a socket that closes to another and stay in its
-// place among those of its connection.
+// place among those of its connection. However many messages there are, the lock is held for a bounded number of steps
+// each time: what a socket leaves is held for others at once, so that no newer message overtakes it, and is given to them
+// in pieces.
 #pragma once
 
-#include "bundle.h"
+#include "../lock_order.h"
+#include "bundle_queue.h"
 
+#include <hawser/list.h>
 #include <hawser/lock.h>
 
 namespace kcm {
@@ -20,7 +24,6 @@ class Socket;
 
 struct Receiver; // list tag: sockets that can be given something
 struct Blocked;  // list tag: connections that wait for room
-struct DistributorLock { static constexpr const char* name = "kcm receive"; static constexpr unsigned rank = 30; };
 
 // A message in the hand of a reader.
 struct Taken {
@@ -33,10 +36,10 @@ struct Taken {
 
 // A socket's part, under the distributor's lock.
 struct ReceiveQueue {
-    RefList<Bundle, Queued> bundles;
+    BundleQueue bundles;
     Taken begun;       // the rest of a message that was read in part: the next one, and nobody else's
     u64 charged = 0;   // true size of the bundles
-    u32 messages = 0;  // unread in them
+    u32 messages = 0;  // unread in them, without Bundle::uncounted
     bool joined = false, disabled = false;
     RefList<Socket, Receiver>* list = nullptr; // that it is on
     // Without the lock:
@@ -48,11 +51,14 @@ struct ReceiveQueue {
 class Wakes : Pinned {
 public:
     ~Wakes() { flush(); }
+    bool full() const { return count_ == most; }
+    // Unless it is full. Under the lock.
     void add(Socket& socket);
-    void flush();
+    void flush(); // without the lock
 
 private:
-    Ref<Socket> sockets_[4];
+    static constexpr unsigned most = 8;
+    Ref<Socket> sockets_[most];
     unsigned count_ = 0;
 };
 
@@ -97,20 +103,23 @@ private:
     Socket* pick() HW_REQUIRES(lock_);
     Socket* pick_idle_or_roomy() HW_REQUIRES(lock_);
     void place(Socket& socket) HW_REQUIRES(lock_);
-    void insert(RefList<Bundle, Queued>& list, Ref<Bundle> bundle) HW_REQUIRES(lock_);
-    void give(Socket& socket, Ref<Bundle> bundle, bool newest) HW_REQUIRES(lock_);
-    void move_all(Socket& socket, Wakes& wakes) HW_REQUIRES(lock_);
+    void give(Socket& socket, Ref<Bundle> bundle) HW_REQUIRES(lock_);
+    unsigned give_held(Wakes& wakes, unsigned most) HW_REQUIRES(lock_);
+    void give_some_held(Wakes& wakes);
+    void give_all_held();
+    void hold_all(Socket& socket) HW_REQUIRES(lock_);
+    void give_older(Socket& socket) HW_REQUIRES(lock_);
     void take_next(Socket& socket, bool peek, Taken& taken) HW_REQUIRES(lock_);
-    void give_held(Wakes& wakes) HW_REQUIRES(lock_);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);
-    void relink(Socket& socket, Taken& taken, Wakes& wakes) HW_REQUIRES(lock_);
+    bool relink(Socket& socket, Taken& taken, Wakes& wakes) HW_REQUIRES(lock_);
 
     Spin<DistributorLock> lock_;
     RefList<Socket, Receiver> idle_ HW_GUARDED_BY(lock_);  // nothing to read
     RefList<Socket, Receiver> roomy_ HW_GUARDED_BY(lock_); // something, and room for more
-    RefList<Bundle, Queued> held_ HW_GUARDED_BY(lock_);    // nobody had room
+    BundleQueue held_ HW_GUARDED_BY(lock_);                // nobody had room
     RefList<Psock, Blocked> blocked_ HW_GUARDED_BY(lock_);
+    u64 arrivals_ HW_GUARDED_BY(lock_) = 0; // bundles that were delivered
     Atomic<u32> open_{0};      // somebody has room and nothing is held
     Atomic<u32> receivers_{0}; // sockets that may receive
     Atomic<s32> steering_{0};

@@ -6,34 +6,48 @@
 
 namespace kcm {
 
+Mux::~Mux()
+{
+    Module::get().users.put(works_);
+}
+
 Result<Ref<Mux>> Mux::create(Net& net)
 {
-    auto* mux = make<Mux>(Alloc::sleep, net);
-    if (!mux)
+    Users& users = Module::get().users;
+    WorkQueue* works = TRY(users.get(kapi_user()));
+    auto* mux = make<Mux>(Alloc::charged, net, *works);
+    if (!mux) {
+        users.put(*works);
         return fail(KAPI_ENOMEM);
+    }
     net.add(*mux);
     return Ref<Mux>::adopt(mux);
 }
 
 kapi_workqueue* Mux::workqueue() const
 {
-    return Module::get().workqueue;
+    return works_.queue;
 }
 
-// The lowest index that nobody has, in its place: a list's order is that of the indexes. Of so many members, which tells
-// that there is no gap to be looked for; 0: not known.
+// An index that nobody has, in its place: a list's order is that of the indexes. When the indexes of so many members have no
+// gap it is the next one; members may count some that are yet to be inserted. Else it is one of the first few, or behind the
+// last: looking for the lowest one might take long.
 template <class T> void Mux::insert_by_index(RefList<T, Members>& list, T& item, u32 members)
 {
-    bool dense = members && list.back()->index + 1 == members;
-    unsigned index = dense ? members : 0;
+    constexpr unsigned looked_at = 64;
+    T* last = list.back();
+    bool dense = last && last->index + 1 == members;
+    unsigned index = 0;
     T* place = dense ? nullptr : list.front();
-    for (; place && place->index == index; place = list.next(*place))
+    for (; place && place->index == index && index < looked_at; place = list.next(*place))
         index++;
-    item.index = index;
-    if (place)
-        list.insert_before(*place, Ref<T>::share(item));
-    else
+    if (!place || index == looked_at) {
+        item.index = last ? last->index + 1 : 0;
         list.push_back(Ref<T>::share(item));
+        return;
+    }
+    item.index = index;
+    list.insert_before(*place, Ref<T>::share(item));
 }
 
 // ---- sockets
@@ -52,7 +66,7 @@ Result<> Mux::add(Socket& socket)
 
 void Mux::remove(Socket& socket)
 {
-    Ref<Mux> keep = Ref<Mux>::share(*this);
+    Ref<Mux> hold_ref = Ref<Mux>::share(*this);
     Ref<Socket> removed;
     bool last;
     {
@@ -72,23 +86,78 @@ void Mux::remove(Socket& socket)
 
 // ---- connections
 
-Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
+void Mux::insert(Psock& psock)
 {
-    Ref<Psock> psock = TRY(Psock::create(*this, fd, bpf_fd, max_message));
-    psock->start();
-    offer(*psock);
+    insert_by_index(psocks_, psock, psock_count_ - 1);
+    by_id_->insert(Ref<Psock>::share(psock));
+    past_.attach++;
+}
+
+Mux::Removed Mux::remove(Psock& psock)
+{
+    psock_count_--;
+    no_longer_alive(psock);
+    Removed removed;
+    removed.member = psocks_.remove(psock);
+    removed.by_id = by_id_->remove(psock);
+    return removed;
+}
+
+// It has failed, or goes. True: it was the last one that had not.
+bool Mux::no_longer_alive(Psock& psock)
+{
+    bool was_alive = std::exchange(psock.alive, false);
+    alive_ -= was_alive;
+    return was_alive && alive_ == 0;
+}
+
+Result<> Mux::make_table()
+{
     {
         Guard guard(lock_);
-        insert_by_index(psocks_, *psock, 0);
-        past_.attach++;
+        if (by_id_)
+            return {};
+    }
+    auto table = TRY((IdTable<Psock, ById>::create()));
+    Guard guard(lock_);
+    if (!by_id_)
+        by_id_ = std::move(table);
+    return {};
+}
+
+Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
+{
+    TRY(make_table());
+    {
+        Guard guard(lock_);
+        if (psock_count_ == max_connections)
+            return fail(KAPI_ENFILE);
+        psock_count_++;
+    }
+    auto psock = Psock::create(*this, fd, bpf_fd, max_message);
+    if (!psock) {
+        Guard guard(lock_);
+        psock_count_--;
+        return fail(psock.error());
+    }
+    {
+        Guard guard(lock_);
+        (*psock)->alive = true; // it may fail from start() on
+        alive_++;
+    }
+    (*psock)->start();
+    publish(**psock);
+    {
+        Guard guard(lock_);
+        insert(**psock);
     }
     // Only now, so that whoever receives from it finds it.
-    psock->begin();
+    (*psock)->begin();
     return {};
 }
 
 // psock may be sent on, unless it has failed, maybe meanwhile.
-void Mux::offer(Psock& psock)
+void Mux::publish(Psock& psock)
 {
     reservations.add(psock);
     if (psock.failed())
@@ -98,47 +167,61 @@ void Mux::offer(Psock& psock)
 bool Mux::has_connections()
 {
     Guard guard(lock_);
-    for (Psock* p = psocks_.front(); p; p = psocks_.next(*p))
-        if (!p->failed())
-            return true;
-    return false;
-}
-
-Ref<Psock> Mux::take_by_key(u64 key)
-{
-    Guard guard(lock_);
-    for (Psock* p = psocks_.front(); p; p = psocks_.next(*p))
-        if (kapi_stream_key(p->stream()) == key)
-            return psocks_.remove(*p);
-    return nullptr;
+    return alive_ != 0;
 }
 
 Ref<Psock> Mux::take_any()
 {
+    Removed removed;
     Guard guard(lock_);
-    return psocks_.pop_front();
+    Psock* first = psocks_.front();
+    if (!first)
+        return nullptr;
+    removed = remove(*first);
+    return removed.member;
+}
+
+Result<Ref<Psock>> Mux::find_by_fd(int fd)
+{
+    u64 key;
+    TRY(check(kapi_stream_key_of_fd(fd, &key)));
+    Ref<Psock> found;
+    visit_all<Psock>([&](Psock& psock) {
+        if (kapi_stream_key(psock.stream()) == key)
+            found = Ref<Psock>::share(psock);
+    });
+    if (!found)
+        return fail(KAPI_ENOENT);
+    return found;
 }
 
 Result<> Mux::unattach(int fd, u64 deadline_ns)
 {
-    u64 key;
-    TRY(check(kapi_stream_key_of_fd(fd, &key)));
-    Ref<Psock> psock = take_by_key(key);
-    if (!psock)
-        return fail(KAPI_ENOENT);
+    Ref<Psock> psock = TRY(find_by_fd(fd));
+    {
+        Guard guard(lock_);
+        if (!static_cast<ListNode<Members>&>(*psock).linked())
+            return fail(KAPI_ENOENT); // somebody else was quicker
+        if (std::exchange(psock->leaving, true))
+            return fail(KAPI_EALREADY);
+    }
     reservations.hold_back(*psock);
     bool was_reserved = static_cast<bool>(reservations.owner(*psock));
     auto idle = reservations.wait_idle(*psock, deadline_ns);
-    if (!idle) {
-        offer(*psock);
+    Removed removed;
+    if (idle) {
         Guard guard(lock_);
-        insert_by_index(psocks_, *psock, 0);
-        return fail(idle.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : idle.error().code());
-    }
-    {
-        Guard guard(lock_);
+        psock->leaving = false;
+        removed = remove(*psock);
         past_.unattach++;
         past_.unattach_reserved += was_reserved;
+    } else {
+        publish(*psock); // while no other call may remove it
+        Guard guard(lock_);
+        psock->leaving = false;
+    }
+    if (!idle) {
+        return fail(idle.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : idle.error().code());
     }
     retire(*psock);
     return {};
@@ -159,24 +242,37 @@ void Mux::retire(Psock& psock)
 Ref<Psock> Mux::find(u64 id)
 {
     Guard guard(lock_);
-    for (Psock* p = psocks_.front(); p; p = psocks_.next(*p))
-        if (p->id == id)
-            return Ref<Psock>::share(*p);
-    return nullptr;
+    Psock* psock = by_id_ ? by_id_->find(id) : nullptr;
+    return psock ? Ref<Psock>::share(*psock) : Ref<Psock>();
 }
 
-void Mux::connection_failed(Psock& psock, int error)
+bool Mux::connection_failed(Psock& psock)
+{
+    Guard guard(lock_);
+    return no_longer_alive(psock);
+}
+
+void Mux::report_failure(Psock& psock, bool was_last)
 {
     reservations.remove(psock);
-    Guard guard(lock_);
-    bool last = true;
-    for (Psock* p = psocks_.front(); p && last; p = psocks_.next(*p))
-        last = p->failed();
-    for (Socket* s = sockets_.front(); s; s = sockets_.next(*s))
-        if (last)
-            s->connections_gone(error);
-        else if (s->wants_errors())
-            s->report(error);
+    if (!was_last && !watchers_.load_relaxed())
+        return;
+    // Each is woken, and signalled, without the lock.
+    constexpr unsigned at_a_time = 16;
+    Place<Socket> place;
+    for (;;) {
+        Ref<Socket> told[at_a_time];
+        unsigned count = 0;
+        bool any = visit_next(place, at_a_time, [&](Socket& socket) {
+            if (was_last || socket.wants_errors())
+                told[count++] = Ref<Socket>::share(socket);
+        });
+        if (!any)
+            return;
+        for (unsigned i = 0; i < count; i++)
+            was_last ? told[i]->connections_gone(psock.error()) : told[i]->report(psock.error());
+        kapi_resched();
+    }
 }
 
 u32 Mux::socket_count()

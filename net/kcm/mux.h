@@ -4,7 +4,9 @@
 // It lives as long as one of its sockets is open or still sends; then its connections are given back.
 #pragma once
 
+#include "../lock_order.h"
 #include "glue/kcm_core.h"
+#include "id_table.h"
 #include "psock.h"
 
 #include <utility>
@@ -12,9 +14,8 @@
 namespace kcm {
 
 class Net;
+struct WorkQueue;
 struct Muxes; // list tag: of a namespace
-
-struct MembersLock { static constexpr const char* name = "kcm members"; static constexpr unsigned rank = 20; };
 
 class Mux : public RefCounted<Mux>, public ListNode<Muxes> {
 public:
@@ -24,57 +25,72 @@ public:
     Net& net;
     Distributor distributor;
     Reservations reservations;
-    kapi_workqueue* workqueue() const;
+    kapi_workqueue* workqueue() const; // for works of its user
 
     // Sockets. ENFILE: there are too many.
     Result<> add(Socket& socket);
     // socket is closed and has nothing left to send. The last one gives the connections back. Sleeps.
     void remove(Socket& socket);
 
-    // Connections. Sleep.
+    // Connections. Sleep. ENFILE: there are too many.
     Result<> attach(int fd, int bpf_fd, u32 max_message);
     // Waits until a message that is being sent is with TCP: EAGAIN or EINTR when that takes longer than deadline or is
-    // interrupted; then nothing has changed. ENOENT: fd is none of ours.
+    // interrupted; then nothing has changed. ENOENT: fd is not attached here. EALREADY: somebody else waits for it already.
     Result<> unattach(int fd, u64 deadline_ns);
-    bool has_connections(); // that have not failed
+    bool has_connections(); // that have not failed; one that somebody waits to unattach is still there
     // Null: no such connection.
     Ref<Psock> find(u64 id);
+    // The connection whose TCP socket fd is. ENOENT. Sleeps.
+    Result<Ref<Psock>> find_by_fd(int fd);
     u64 next_id() { return ids_.fetch_add(1); }
-    // From Psock::fail(). Any context.
-    void connection_failed(Psock& psock, int error);
+    // From Psock::fail(). True: it was the last one that had not failed. Any context.
+    bool connection_failed(Psock& psock);
+    // Reports it to the sockets, and to who wants to send on it. Sleeps; the time grows with their number.
+    void report_failure(Psock& psock, bool was_last);
+    // A socket wants to know of every connection that ends, or no longer does.
+    void count_watcher(bool on) { on ? watchers_.fetch_add(1) : watchers_.fetch_sub(1); }
 
     // A message was resent from its beginning, on another connection.
     void count_retry() { tx_retries_.fetch_add(1); }
 
-    // How far somebody has walked along the sockets (T = Socket) or the connections (Psock): behind the last one he visited.
+    // How far somebody has walked along the sockets (T = Socket) or the connections (Psock).
     template <class T> struct Place {
-        Ref<T> last;
-        unsigned index = 0; // of last, when it was visited
+        unsigned index = 0; // all below were visited
+        Ref<T> last;        // one before the next; null: look from the first one on
     };
-    // Calls visit(T&) for the next ones, at most so many, under the lock; says how many they were. There may be very many,
-    // and bottom halves are off under the lock, so that it is taken anew for each piece. Who comes or goes between two
-    // pieces is visited or not; everybody else is, once.
+    // Calls visit(T&) for the next ones, at most so many, under the lock; returns how many they were, 0 at the end. There
+    // may be very many, and bottom halves are off under the lock, so that it is taken anew for each piece. Those that come or
+    // go between two pieces are visited or not; all others are, once.
     template <class T, class Visit> unsigned visit_next(Place<T>& place, unsigned most, Visit&& visit)
     {
-        Ref<T> before = std::move(place.last); // goes without the lock: nobody else may hold it any more
-        Guard guard(lock_);
-        auto& list = list_of(place);
-        T* last = nullptr;
-        unsigned count = 0;
-        for (T* at = behind(list, before.get(), place.index); at && count < most; at = list.next(*at), count++) {
-            visit(*at);
-            last = at;
+        for (;;) {
+            Ref<T> before = std::move(place.last); // goes without the lock: nobody else may hold it any more
+            Guard guard(lock_);
+            auto& list = list_of(place);
+            bool there = before && static_cast<const ListNode<Members>*>(before.get())->linked();
+            T* at = there ? list.next(*before) : list.front();
+            T* last = there ? before.get() : nullptr;
+            unsigned visited = 0;
+            for (unsigned steps = 0; at && steps < most; steps++, last = at, at = list.next(*at)) {
+                if (at->index < place.index)
+                    continue; // the last one went, and those before it are passed over, a piece at a time
+                visit(*at);
+                visited++;
+            }
+            if (visited)
+                place.index = last->index + 1;
+            if (last)
+                place.last = Ref<T>::share(*last);
+            if (visited || !at)
+                return visited;
         }
-        if (last)
-            place = {Ref<T>::share(*last), last->index};
-        return count;
     }
-    // Calls visit(T&) for all of them, as visit_next().
+    // Calls visit(T&) for all of them, as visit_next(). Sleeps.
     template <class T, class Visit> void visit_all(Visit&& visit)
     {
         Place<T> place;
         while (visit_next(place, piece, visit))
-            ;
+            kapi_resched();
     }
     u32 socket_count();
     void add_totals(kcm_totals& totals);
@@ -82,38 +98,35 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    explicit Mux(Net& of) : net(of) {}
-    ~Mux() = default;
-    static constexpr u32 max_sockets = 65536;
+    Mux(Net& of, WorkQueue& works) : net(of), works_(works) {}
+    ~Mux(); // not inline: a copy in several objects is a section group, which the linker of modules drops
+    static constexpr u32 max_sockets = 65536, max_connections = 65536;
     static constexpr unsigned piece = 64; // that are visited at a time
 
     RefList<Socket, Members>& list_of(const Place<Socket>&) HW_REQUIRES(lock_) { return sockets_; }
     RefList<Psock, Members>& list_of(const Place<Psock>&) HW_REQUIRES(lock_) { return psocks_; }
-    // The first behind one that had this index when it was visited (null: the first of all); it may be gone.
-    template <class T> static T* behind(const RefList<T, Members>& list, const T* before, unsigned index)
-    {
-        if (!before)
-            return list.front();
-        if (static_cast<const ListNode<Members>*>(before)->linked() && before->index == index)
-            return list.next(*before);
-        T* at = list.front();
-        while (at && at->index <= index)
-            at = list.next(*at);
-        return at;
-    }
     template <class T> static void insert_by_index(RefList<T, Members>& list, T& item, u32 members);
-    void offer(Psock& psock);
-    Ref<Psock> take_by_key(u64 key);
+    Result<> make_table();
+    void insert(Psock& psock) HW_REQUIRES(lock_);
+    struct Removed { Ref<Psock> member, by_id; }; // references that go without the lock
+    Removed remove(Psock& psock) HW_REQUIRES(lock_);
+    bool no_longer_alive(Psock& psock) HW_REQUIRES(lock_);
+    void publish(Psock& psock);
     Ref<Psock> take_any();
     void retire(Psock& psock);
 
+    WorkQueue& works_; // of who made it
     Spin<MembersLock> lock_;
     RefList<Socket, Members> sockets_ HW_GUARDED_BY(lock_);
     RefList<Psock, Members> psocks_ HW_GUARDED_BY(lock_);
+    Own<IdTable<Psock, ById>> by_id_ HW_GUARDED_BY(lock_); // null: nothing was ever attached
     u32 socket_count_ HW_GUARDED_BY(lock_) = 0;
+    u32 psock_count_ HW_GUARDED_BY(lock_) = 0; // with those that are about to be inserted
+    u32 alive_ HW_GUARDED_BY(lock_) = 0;       // connections that have not failed
     kcm_totals past_ HW_GUARDED_BY(lock_){}; // of what is gone
     u32 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
     bool has_departed_since(u32& departures);
+    Atomic<u32> watchers_{0}; // sockets with KCM_ERRORS
     Atomic<u64> ids_{1};
     Atomic<u64> tx_retries_{0};
 };

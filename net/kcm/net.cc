@@ -9,20 +9,17 @@ namespace kcm {
 
 Result<> Module::start()
 {
-    Own<Module> module(make<Module>(Alloc::sleep));
+    Module* module = make<Module>(Alloc::sleep);
     if (!module)
         return fail(KAPI_ENOMEM);
-    module->workqueue = kapi_workqueue_create("kcm");
-    if (!module->workqueue)
-        return fail(KAPI_ENOMEM);
-    *kapi_module_slot(KAPI_SLOT_KCM) = module.release();
+    *kapi_module_slot(KAPI_SLOT_KCM) = module;
     return {};
 }
 
 void Module::stop()
 {
     Module* module = &get();
-    kapi_workqueue_destroy(module->workqueue);
+    module->users.stop();
     *kapi_module_slot(KAPI_SLOT_KCM) = nullptr;
     dispose(module);
 }
@@ -68,15 +65,24 @@ unsigned Net::muxes()
     return count_;
 }
 
-// The multiplexor behind after, which may be gone by now, or the first.
-Ref<Mux> Net::next(const Mux* after)
+// The multiplexor behind after, or the first. When after is gone those before its place are passed over, a piece at a time: there
+// may be very many, and bottom halves are off under the lock.
+Ref<Mux> Net::next(Ref<Mux> after)
 {
-    Guard guard(lock_);
-    bool there = after && static_cast<const ListNode<Muxes>*>(after)->linked();
-    Mux* mux = there ? muxes_.next(*after) : muxes_.front();
-    while (mux && after && mux->number <= after->number)
-        mux = muxes_.next(*mux);
-    return mux ? Ref<Mux>::share(*mux) : Ref<Mux>();
+    constexpr unsigned piece = 64;
+    const u64 behind = after ? after->number : 0;
+    for (;;) {
+        Ref<Mux> before = std::move(after); // goes without the lock: nobody else may hold it any more
+        Guard guard(lock_);
+        bool there = before && static_cast<const ListNode<Muxes>*>(before.get())->linked();
+        Mux* mux = there ? muxes_.next(*before) : muxes_.front();
+        Mux* passed = nullptr;
+        for (unsigned steps = 0; mux && mux->number <= behind && steps < piece; steps++, mux = muxes_.next(*mux))
+            passed = mux;
+        if (!mux || mux->number > behind)
+            return mux ? Ref<Mux>::share(*mux) : Ref<Mux>();
+        after = Ref<Mux>::share(*passed);
+    }
 }
 
 bool Net::has_departed_since(u64& departures)
@@ -96,8 +102,10 @@ void Net::totals(kcm_totals& totals)
             totals = past_;
             departures = departures_;
         }
-        for (Ref<Mux> mux = next(nullptr); mux; mux = next(mux.get()))
+        for (Ref<Mux> mux = next(nullptr); mux; mux = next(std::move(mux))) {
             mux->add_totals(totals);
+            kapi_resched();
+        }
     } while (has_departed_since(departures) && ++tries < totals_tries);
 }
 
@@ -109,15 +117,15 @@ kcm_socket_row row_of(Socket& socket)
 {
     auto received = socket.mux->distributor.load(socket);
     auto sending = socket.send_load();
-    auto turn = socket.mux->reservations.look(socket);
+    auto reserved = socket.mux->reservations.look(socket);
     return {
         .index = socket.index,
         .traffic = {socket.rx_msgs, socket.rx_bytes, socket.tx_msgs, socket.tx_bytes},
         .recv_q = received.messages,
         .rmem = static_cast<unsigned>(received.charged),
         .send_q = sending.messages,
-        .reserved = turn.sends_on,
-        .tx_wait = turn.waits,
+        .reserved = reserved.sends_on,
+        .tx_wait = reserved.waiting != 0,
         .tx_wait_more = sending.holds || sending.building,
         .rx_wait = received.ready,
     };
@@ -127,7 +135,7 @@ kcm_connection_row row_of(Psock& psock)
 {
     struct kapi_stream_queues queues;
     kapi_stream_queues(psock.stream(), &queues);
-    Ref<Socket> owner = psock.mux->reservations.owner(psock);
+    Ref<SendQueue> owner = psock.mux->reservations.owner(psock);
     return {
         .index = psock.index,
         .traffic = {psock.rx_msgs, psock.rx_bytes, psock.tx_msgs, psock.tx_bytes},
@@ -139,7 +147,7 @@ kcm_connection_row row_of(Psock& psock)
         .tx_stopped = psock.failed(),
         .rx_stopped = psock.failed() || !psock.receives(),
         .rx_paused = psock.paused(),
-        .reserved = owner ? static_cast<int>(owner->index) : -1,
+        .reserved = owner ? static_cast<int>(owner->socket.index) : -1,
         .rx_need = psock.needed(),
     };
 }
@@ -178,7 +186,7 @@ void Net::show(const kcm_rows& rows, void* context)
 {
     Ref<Mux> mux = next(nullptr);
     while (mux && show_mux(*mux, rows, context))
-        mux = next(mux.get());
+        mux = next(std::move(mux));
 }
 
 void add_to(kcm_totals& a, const kcm_totals& b)

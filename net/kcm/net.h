@@ -2,12 +2,12 @@
 // KCM in one network namespace, and the module that all namespaces share.
 #pragma once
 
+#include "../lock_order.h"
 #include "glue/kcm_core.h"
 #include "mux.h"
+#include "users.h"
 
 namespace kcm {
-
-struct NetLock { static constexpr const char* name = "kcm namespace"; static constexpr unsigned rank = 10; };
 
 // The root of the module's state.
 class Module : Pinned {
@@ -15,7 +15,13 @@ public:
     static Module& get() { return *static_cast<Module*>(*kapi_module_slot(KAPI_SLOT_KCM)); }
     static Result<> start();
     static void stop();
-    kapi_workqueue* workqueue = nullptr;
+
+    Users users;
+
+private:
+    HW_MADE_BY_CREATE;
+    Module() = default;
+    ~Module() = default;
 };
 
 class Net : Pinned {
@@ -33,7 +39,7 @@ private:
     HW_MADE_BY_CREATE;
     Net() = default;
     ~Net() = default;
-    Ref<Mux> next(const Mux* after);
+    Ref<Mux> next(Ref<Mux> after);
     bool has_departed_since(u64& departures);
 
     Spin<NetLock> lock_;
@@ -44,7 +50,8 @@ private:
     u64 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
 };
 
-// How often numbers are added up anew because somebody left meanwhile; then what there is has to do.
+// Adding up the counters of many objects is begun anew when one of them went away meanwhile, but not more often than this:
+// then the sum may lack that one, or have it twice.
 constexpr unsigned totals_tries = 4;
 
 // Adds everything that b counts to a.

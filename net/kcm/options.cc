@@ -30,7 +30,7 @@ Result<> Socket::set_option(int option, const kapi_optval* value, int length)
         mux->distributor.set_disabled(*this, given != 0);
         return {};
     case KCM_ABI_ERRORS:
-        errors_.store_relaxed(given != 0);
+        watch_errors(given != 0);
         return {};
     case KCM_ABI_RECV_CONNECTION:
         tell_connection_.store_relaxed(given != 0);
@@ -73,6 +73,8 @@ Result<> Socket::get_option(int option, const kapi_optval* value, int& length)
         break;
     case KCM_ABI_STATS:
         return get_stats(value, length);
+    case KCM_ABI_ATTACHED:
+        return get_attached(value, length);
     default:
         return fail(KAPI_ENOPROTOOPT);
     }
@@ -87,12 +89,12 @@ Result<> Socket::get_stats(const kapi_optval* value, int& length)
     unsigned room = spare, count = 0;
     mux->visit_all<Psock>([&](Psock&) { room++; });
     Own<kcm_abi_connection_stats, free_stats> table(
-        static_cast<kcm_abi_connection_stats*>(kapi_zalloc(room * sizeof(kcm_abi_connection_stats), KAPI_SLEEP)));
+        static_cast<kcm_abi_connection_stats*>(kapi_zalloc(room * sizeof(kcm_abi_connection_stats), KAPI_SLEEP_CHARGED)));
     if (!table)
         return fail(KAPI_ENOMEM);
     mux->visit_all<Psock>([&](Psock& psock) {
         if (count < room)
-            psock.tell(table.get()[count++]);
+            psock.describe(table.get()[count++]);
     });
     int needed = static_cast<int>(count * sizeof(kcm_abi_connection_stats));
     bool fits = needed <= length;
@@ -100,6 +102,19 @@ Result<> Socket::get_stats(const kapi_optval* value, int& length)
     if (!fits)
         return fail(KAPI_ENOSPC);
     return check(kapi_optval_copy_out(value, 0, table.get(), static_cast<usize>(needed)));
+}
+
+// Which connection a TCP socket is.
+Result<> Socket::get_attached(const kapi_optval* value, int& length)
+{
+    if (length < static_cast<int>(sizeof(kcm_abi_attached)))
+        return fail(KAPI_EINVAL);
+    auto attached = TRY(argument<kcm_abi_attached>(value));
+    if (attached.reserved)
+        return fail(KAPI_EINVAL);
+    attached.id = TRY(mux->find_by_fd(attached.fd))->id;
+    length = sizeof(attached);
+    return check(kapi_optval_copy_out(value, 0, &attached, sizeof(attached)));
 }
 
 Result<> Socket::ioctl(unsigned command, const kapi_optval* value, bool nonblocking)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "outgoing.h"
 
-#include "mux.h"
-#include "socket.h"
+#include <hawser/steps.h>
 
 namespace kcm {
 
 Result<Ref<Outgoing>> Outgoing::create_new(kapi_msg* msg, u32 size)
 {
-    auto* made = make<Outgoing>(Alloc::sleep, size);
+    auto* made = make<Outgoing>(Alloc::charged, size);
     if (!made)
         return fail(KAPI_ENOMEM);
     auto message = Ref<Outgoing>::adopt(made);
@@ -18,21 +17,31 @@ Result<Ref<Outgoing>> Outgoing::create_new(kapi_msg* msg, u32 size)
     return message;
 }
 
-Result<Ref<Outgoing>> Outgoing::create(Ref<Outgoing> used, kapi_msg* msg, u32 size, Ref<Psock> wanted)
+Result<Ref<Outgoing>> Outgoing::create(Ref<Outgoing> used, kapi_msg* msg, u32 size)
+{
+    u32 part = min(size, part_max);
+    Ref<Outgoing> message = TRY(create_part(std::move(used), msg, part));
+    while (size -= part) {
+        part = min(size, part_max);
+        message->append(TRY(create_part(nullptr, msg, part)));
+    }
+    return message;
+}
+
+Result<Ref<Outgoing>> Outgoing::create_part(Ref<Outgoing> used, kapi_msg* msg, u32 size)
 {
     if (!used || size > kapi_pages_capacity(used->pages_.get()))
         used = TRY(create_new(msg, size));
     else
         TRY(check(kapi_pages_refill(used->pages_.get(), msg, size)));
-    used->begin_again(size, std::move(wanted));
+    used->begin_again(size);
     return used;
 }
 
-void Outgoing::begin_again(u32 size, Ref<Psock> to)
+void Outgoing::begin_again(u32 size)
 {
-    wanted = std::move(to);
     own_length_ = length_ = size;
-    sent = 0;
+    rewind();
 }
 
 // Gives back what it has. False: it is not to be used again.
@@ -40,7 +49,6 @@ bool Outgoing::retire()
 {
     if (next_ || kapi_pages_capacity(pages_.get()) > kept_max)
         return false;
-    wanted = nullptr;
     kapi_pages_clear(pages_.get());
     return true;
 }
@@ -65,15 +73,28 @@ void Outgoing::append(Ref<Outgoing> part)
     last_ = added;
 }
 
+void Outgoing::advance(u32 bytes)
+{
+    sent_ += bytes;
+    while (at_->next_ && sent_ - sent_before_ >= at_->own_length_) {
+        HW_STEP();
+        sent_before_ += at_->own_length_;
+        at_ = at_->next_.get();
+    }
+}
+
+void Outgoing::rewind()
+{
+    sent_ = sent_before_ = 0;
+    at_ = this;
+}
+
 Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const
 {
     Filled filled{0, 0};
-    u32 skip = sent;
-    for (const Outgoing* part = this; part && filled.segments < count; part = part->next_.get()) {
-        if (skip >= part->own_length_) {
-            skip -= part->own_length_;
-            continue;
-        }
+    u32 skip = sent_ - sent_before_;
+    for (const Outgoing* part = at_; part && filled.segments < count; part = part->next_.get()) {
+        HW_STEP();
         filled.segments += kapi_pages_segments(part->pages_.get(), skip, segments + filled.segments, count - filled.segments);
         skip = 0;
     }
@@ -90,7 +111,7 @@ Ref<Outgoing> UsedMessages::take()
     return first;
 }
 
-void UsedMessages::keep(Ref<Outgoing> used)
+void UsedMessages::recycle(Ref<Outgoing> used)
 {
     if (!used->retire())
         return;

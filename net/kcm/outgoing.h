@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 // A message being sent, or built from several calls. Its bytes were copied from the user once, into pages that TCP gets
-// by reference.
+// by reference. It consists of parts: at least one for each call, and none larger than part_max, so that what is to be
+// sent next is found in few steps however long the message is.
 #pragma once
 
-#include "psock.h"
-
+#include <hawser/atomic.h>
+#include <hawser/list.h>
 #include <hawser/user.h>
 
 namespace kcm {
 
-struct ToSend; // list tag: a socket's send queue
+using namespace hw;
+
+struct ToSend; // list tag: a send queue
 
 class Outgoing : public RefCounted<Outgoing>, public ListNode<ToSend> {
 public:
-    // With the next size bytes of msg, and the connection it has to take (null: any). Made of used, which may be null, when
-    // that has the room. Sleeps. ENOMEM, EFAULT.
-    static Result<Ref<Outgoing>> create(Ref<Outgoing> used, kapi_msg* msg, u32 size, Ref<Psock> wanted);
+    // With the next size bytes of msg. Made of used, which may be null, when that has the room. Sleeps. ENOMEM, EFAULT.
+    static Result<Ref<Outgoing>> create(Ref<Outgoing> used, kapi_msg* msg, u32 size);
     static void destroy(Outgoing* message);
 
     // The message goes on with what part has.
@@ -23,11 +25,13 @@ public:
     u32 length() const { return length_; }
     // What it takes of the send buffer beside its bytes: a program may send one at a time.
     u32 overhead() const { return overhead_; }
-    Ref<Psock> wanted;
+    u64 number = 0; // among the whole messages of its socket
 
-    // Of the transmitter: bytes that TCP has.
-    u32 sent = 0;
-    u32 left() const { return length_ - sent; }
+    // Of the transmitter: bytes that TCP has, from the beginning on.
+    u32 sent() const { return sent_; }
+    u32 left() const { return length_ - sent_; }
+    void advance(u32 bytes); // TCP took so many more, at most left()
+    void rewind();           // TCP has nothing
     // Fills at most count segments with what is to be sent next, and says how many and how many bytes.
     struct Filled { unsigned segments; u32 bytes; };
     Filled fill(kapi_segment* segments, unsigned count) const;
@@ -35,17 +39,20 @@ public:
 private:
     HW_MADE_BY_CREATE;
     friend class UsedMessages;
-    static constexpr u32 overhead_of_part = 256, kept_max = 64 * 1024;
+    static constexpr u32 overhead_of_part = 256, kept_max = 64 * 1024, part_max = 1u << 20;
+    static Result<Ref<Outgoing>> create_part(Ref<Outgoing> used, kapi_msg* msg, u32 size);
     static Result<Ref<Outgoing>> create_new(kapi_msg* msg, u32 size);
     explicit Outgoing(u32 size) : own_length_(size), length_(size) {}
     ~Outgoing() = default;
-    void begin_again(u32 size, Ref<Psock> to);
+    void begin_again(u32 size);
     bool retire();
 
     Pages pages_;
     u32 own_length_; // of this part
     u32 length_;     // with all parts
     u32 overhead_ = overhead_of_part;
+    u32 sent_ = 0, sent_before_ = 0; // of all parts; of those before at_, which are sent
+    const Outgoing* at_ = this;      // the part to go on with
     unsigned behind_ = 0; // among used messages: how many follow
     Ref<Outgoing> next_;   // part, or used message
     Outgoing* last_ = this;
@@ -57,8 +64,8 @@ class UsedMessages : Pinned {
 public:
     ~UsedMessages() { static_cast<void>(take_all()); }
     Ref<Outgoing> take();
-    // The only reference to it.
-    void keep(Ref<Outgoing> used);
+    // used is not needed any more; the only reference to it.
+    void recycle(Ref<Outgoing> used);
 
 private:
     static constexpr unsigned most = 32; // as a batch has

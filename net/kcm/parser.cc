@@ -8,8 +8,6 @@ namespace kcm {
 
 namespace {
 
-// Shown first: enough for most headers.
-constexpr usize first_view = 64;
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
 
@@ -33,7 +31,7 @@ Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 }
 
 // What the program said, shown that many bytes: the length, 0 for "more", or an error.
-Result<u32> Parser::judge(s32 said, usize shown, u32 limit)
+Result<u32> Parser::check_result(s32 said, usize shown, u32 limit)
 {
     if (said < 0)
         return fail(said < -last_errno ? KAPI_EPROTO : -said);
@@ -47,21 +45,22 @@ Result<u32> Parser::judge(s32 said, usize shown, u32 limit)
 Result<> Parser::need_view()
 {
     if (!view_)
-        view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC)));
+        view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC_CHARGED)));
     if (!view_)
         return fail(KAPI_ENOMEM);
     return {};
 }
 
+// An error counts only when the program has seen what there is: it may have tried to load what it was not shown.
 Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
 {
-    usize shown = min(available, first_view);
+    usize shown = min(available, static_cast<usize>(KAPI_FILTER_FIRST_VIEW));
     s32 said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
-    if (said == 0 && available > shown) {
+    if (said <= 0 && available > shown) {
         shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
         said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
     }
-    return judge(said, shown, limit);
+    return check_result(said, shown, limit);
 }
 
 // The messages that are whole, as many as go to one socket at once.
@@ -99,7 +98,7 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
             return {0, Stop::error, run.error};
         return begin(rx, at, length, run.next, owner);
     }
-    auto made = Bundle::create(owner.id, sequence_, {run.lengths, run.count});
+    auto made = Bundle::create(owner.id, {run.lengths, run.count});
     if (!made || !(*made)->append(rx, at, static_cast<u32>(run.end - at)))
         return {0, Stop::memory};
     sequence_ += run.count;
@@ -111,7 +110,7 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
 Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Psock& owner)
 {
     if (total) {
-        auto made = Bundle::create(owner.id, sequence_, {&total, 1});
+        auto made = Bundle::create(owner.id, {&total, 1});
         if (!made)
             return {0, Stop::memory};
         partial_ = std::move(*made);
@@ -120,7 +119,7 @@ Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Ps
     needed_more_.store_relaxed(needed_more_.load_relaxed() + 1);
     if (!need_view())
         return {0, Stop::memory};
-    head_size_ = static_cast<u32>(length - at); // less than the whole view: judge() saw to it
+    head_size_ = static_cast<u32>(length - at); // less than the whole view: check_result() refuses more
     kapi_rx_copy(rx, at, view_.get(), head_size_);
     return {head_size_, Stop::none};
 }
@@ -131,7 +130,7 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
     u32 more = static_cast<u32>(min(length - at, static_cast<usize>(KAPI_FILTER_VIEW) - head_size_));
     kapi_rx_copy(rx, at, view_.get() + head_size_, more);
     u32 shown = head_size_ + more;
-    auto measured = judge(kapi_filter_run(filter_.get(), view_.get(), shown), shown, owner.message_limit());
+    auto measured = check_result(kapi_filter_run(filter_.get(), view_.get(), shown), shown, owner.message_limit());
     if (measured && *measured && *measured < head_size_)
         measured = fail(KAPI_EPROTO);
     if (!measured)
@@ -141,7 +140,7 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
         head_size_ = shown;
         return {more, Stop::none};
     }
-    auto made = Bundle::create(owner.id, sequence_, {&*measured, 1});
+    auto made = Bundle::create(owner.id, {&*measured, 1});
     if (!made || !(*made)->append(view_.get(), head_size_))
         return {0, Stop::memory};
     partial_ = std::move(*made);

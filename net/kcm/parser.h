@@ -42,7 +42,7 @@ public:
     u32 partial() const { return head_size_ + (partial_ ? partial_->total() - partial_->left() : 0); }
     u32 needed() const { return partial_ ? partial_->left() : 0; } // bytes that are missing; 0: unknown
     u64 sequence() const { return sequence_; } // messages that were whole
-    // They, to be given back; see Bundle::pieces(). Nobody is in feed().
+    // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While nobody is in feed().
     const kapi_piece* pieces(kapi_piece& first) const;
     u64 needed_more() const { return needed_more_.load_relaxed(); }
 
@@ -60,7 +60,7 @@ private:
     Outcome grow_head(kapi_rx* rx, usize at, usize length, Psock& owner);
     Outcome fill(kapi_rx* rx, usize at, usize length, Psock& owner);
     Result<u32> measure(kapi_rx* rx, usize at, usize available, u32 limit);
-    Result<u32> judge(s32 said, usize shown, u32 limit);
+    Result<u32> check_result(s32 said, usize shown, u32 limit);
     Result<> need_view();
 
     Filter filter_;

@@ -17,7 +17,7 @@ const kapi_stream_ops Psock::stream_ops = {.rx = rx, .acked = acked, .event = ev
 
 Psock::Psock(Mux& of, u64 number, Filter filter, u32 max_message)
     : mux(Ref<Mux>::share(of)), id(number), parser_(std::move(filter)), max_message_(max_message), resume_work_(*this),
-      assembly_work_(*this)
+      assembly_work_(*this), failure_work_(*this)
 {
 }
 
@@ -37,17 +37,20 @@ Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
     kapi_filter* program;
     TRY(check(kapi_stream_key_of_fd(fd, &key)));
     TRY(check(kapi_filter_get(bpf_fd, &program)));
-    auto* made = make<Psock>(Alloc::sleep, mux, mux.next_id(), Filter(program), max_message);
+    auto* made = make<Psock>(Alloc::charged, mux, mux.next_id(), Filter(program), max_message);
     if (!made)
         return hw::fail(KAPI_ENOMEM);
     auto psock = Ref<Psock>::adopt(made);
-    TRY(check(kapi_stream_adopt(fd, &psock->stream_)));
+    TRY(check(kapi_stream_adopt(fd, mux.workqueue(), &psock->stream_)));
     return psock;
 }
 
 void Psock::start()
 {
     static constexpr kapi_stream_options unchanged{};
+    struct kapi_stream_health health;
+    kapi_stream_health(stream_, &health);
+    had_ended_ = health.eof;
     kapi_stream_attach(stream_, &unchanged, &stream_ops, this);
 }
 
@@ -70,9 +73,11 @@ void Psock::detach()
         unref();
     kapi_piece first;
     const kapi_piece* unread = parser_.pieces(first);
-    kapi_stream_give_back(stream_, unread, was_cut());
+    kapi_stream_give_back(stream_, unread, is_to_be_reset());
     stream_ = nullptr;
-    mux->distributor.resume_next(); // which may have been our turn
+    // A connection that is resumed has the room for itself, and passes on what it leaves. If that was this one, another has
+    // to be resumed instead.
+    mux->distributor.resume_next();
 }
 
 void Psock::fail(int error, bool unreadable)
@@ -84,7 +89,17 @@ void Psock::fail(int error, bool unreadable)
         return;
     count_error(error);
     kapi_stream_post_error(stream_, error);
-    mux->connection_failed(*this, error);
+    was_last = mux->connection_failed(*this);
+    ref();
+    if (!failure_work_.queue(mux->workqueue()))
+        unref();
+}
+
+// In work of its own, which may end after detach(): there may be very many sockets.
+void Psock::report_failure()
+{
+    mux->report_failure(*this, was_last);
+    unref();
 }
 
 void Psock::count_error(int error)
@@ -136,7 +151,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
         wakes_ = nullptr;
     }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
-    watch_assembly(outcome.stop == Parser::Stop::blocked);
+    watch_assembly();
     if (outcome.stop == Parser::Stop::error) {
         fail(outcome.error, true);
     } else if (outcome.stop == Parser::Stop::memory) {
@@ -162,37 +177,52 @@ void Psock::resume()
     unref();
 }
 
+// A negative SO_RCVTIMEO is stored as 0, and means no limit here as in the kernel's own.
+u64 Psock::assembly_timeout_ns() const
+{
+    u64 timeout = kapi_stream_rcvtimeo_ns(stream_);
+    return timeout ? timeout : KAPI_FOREVER;
+}
+
 // A message has to be whole within SO_RCVTIMEO of its first byte, unless it is we who do not read the rest.
-void Psock::watch_assembly(bool blocked)
+void Psock::watch_assembly()
 {
     u32 partial = parser_.partial();
     partial_bytes_.store_relaxed(partial);
     needed_bytes_.store_relaxed(parser_.needed());
-    if (!partial || blocked) {
+    if (!partial || paused()) {
         assembly_since_ns_.store_relaxed(0);
         return;
     }
-    u64 timeout = kapi_stream_rcvtimeo_ns(stream_);
+    u64 timeout = assembly_timeout_ns(), since = assembly_since_ns_.load_relaxed();
     bool another = std::exchange(assembled_, parser_.sequence()) != parser_.sequence();
-    if (another || assembly_since_ns_.load_relaxed() == 0)
-        assembly_since_ns_.store_relaxed(kapi_now_ns());
-    if (timeout == KAPI_FOREVER)
+    if (another || since == 0) {
+        since = kapi_now_ns();
+        assembly_since_ns_.exchange(since); // before the look at what is due: check_assembly() looks the other way round
+    }
+    // A check that comes earlier finds out how long is left.
+    if (timeout == KAPI_FOREVER || assembly_due_ns_.load() <= since + timeout)
         return;
+    assembly_due_ns_.store_relaxed(since + timeout);
+    u64 now = kapi_now_ns();
     ref();
-    if (!assembly_work_.queue(mux->workqueue(), timeout))
+    if (!assembly_work_.mod(mux->workqueue(), since + timeout > now ? since + timeout - now : 0))
         unref();
 }
 
 void Psock::check_assembly()
 {
-    u64 since = assembly_since_ns_.load_relaxed(), now = kapi_now_ns();
-    u64 timeout = receives() ? kapi_stream_rcvtimeo_ns(stream_) : KAPI_FOREVER;
+    assembly_due_ns_.exchange(KAPI_FOREVER);
+    u64 since = assembly_since_ns_.load(), now = kapi_now_ns();
+    u64 timeout = receives() ? assembly_timeout_ns() : KAPI_FOREVER;
     if (since && timeout != KAPI_FOREVER) {
         if (now - since >= timeout) {
             fail(KAPI_ETIMEDOUT, true);
         } else {
             ref();
-            if (!assembly_work_.queue(mux->workqueue(), since + timeout - now))
+            if (assembly_work_.queue(mux->workqueue(), since + timeout - now))
+                assembly_due_ns_.store_relaxed(since + timeout);
+            else
                 unref();
         }
     }
@@ -216,7 +246,7 @@ void Psock::add_totals(kcm_totals& totals) const
     totals.rx_timeouts += rx_timeouts;
 }
 
-void Psock::tell(kcm_abi_connection_stats& stats)
+void Psock::describe(kcm_abi_connection_stats& stats)
 {
     kapi_addr local, remote;
     kapi_stream_addrs(stream_, &local, &remote);
@@ -239,8 +269,8 @@ void Psock::acked(void* context, u32)
     auto& psock = *static_cast<Psock*>(context);
     if (!psock.expects_room())
         return;
-    if (Ref<Socket> owner = psock.mux->reservations.owner(psock))
-        owner->transmit_later();
+    if (Ref<SendQueue> owner = psock.mux->reservations.owner(psock))
+        owner->wake();
 }
 
 void Psock::event(void* context, kapi_stream_event event, int error)
@@ -249,7 +279,7 @@ void Psock::event(void* context, kapi_stream_event event, int error)
     if (event == KAPI_STREAM_ESTABLISHED)
         return;
     // A peer that had closed its side before the program attached may still listen. What it sent is read as there is room.
-    if (event == KAPI_STREAM_EOF && psock.starting_.load_acquire())
+    if (event == KAPI_STREAM_EOF && psock.had_ended_)
         return;
     psock.fail(error ? -error : KAPI_EPIPE);
 }

@@ -17,8 +17,10 @@
 namespace kcm {
 
 struct Members; // list tag: sockets and connections of a multiplexor
+struct ById;    // list tag: connections of a multiplexor
 
-class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<Available>, public ListNode<Blocked> {
+class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<ById>, public ListNode<Available>,
+              public ListNode<Blocked> {
 public:
     // Takes the TCP socket fd over. max_message 0: as much as its SO_RCVBUF. Sleeps. As kapi_stream_adopt() and
     // kapi_filter_get(), in the order in which the kernel's own finds faults.
@@ -27,7 +29,11 @@ public:
 
     const Ref<Mux> mux;
     const u64 id;
-    unsigned index = 0; // in the multiplexor's list, under its lock
+    u64 id_in_table() const { return id; }
+    unsigned index = 0;   // in the multiplexor's list, under its lock
+    bool was_last = false; // no other was alive when it failed; from fail() to report_failure()
+    bool alive = false;   // counts among its connections that have not failed, under its lock
+    bool leaving = false; // somebody waits to unattach it, under its lock
     Lane lane;          // under the reservations' lock
 
     // Callbacks begin, and the end of the connection is noticed. Sleeps.
@@ -35,7 +41,7 @@ public:
     // Messages are received, beginning with those that are there, in work of its own. Any context.
     void begin();
     // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered; a
-    // connection that was cut() is reset. Sleeps.
+    // connection that is to be reset is. Sleeps.
     void detach();
     // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
     // cannot be. Any context.
@@ -44,8 +50,8 @@ public:
     int error() const { return error_.load_acquire(); }
     bool receives() const { return !stopped_.load_acquire(); }
     // What fail() left undone because it may not sleep: a message that was cut short resets the connection.
-    void cut() { reset_.store_release(1); }
-    bool was_cut() const { return reset_.load_acquire() != 0; }
+    void mark_for_reset() { reset_.store_release(1); }
+    bool is_to_be_reset() const { return reset_.load_acquire() != 0; }
     kapi_stream* stream() const { return stream_; }
 
     // Goes on reading, in work of its own. Any context.
@@ -62,7 +68,7 @@ public:
     void deliver(Ref<Bundle> bundle);
 
     void add_totals(kcm_totals& totals) const;
-    void tell(kcm_abi_connection_stats& stats);
+    void describe(kcm_abi_connection_stats& stats);
 
     u32 partial() const { return partial_bytes_.load_relaxed(); }
     u32 needed() const { return needed_bytes_.load_relaxed(); }
@@ -83,15 +89,18 @@ private:
     static void event(void* context, kapi_stream_event event, int error);
     usize receive(kapi_rx* offer, usize length);
     void count_error(int error);
-    void watch_assembly(bool blocked);
+    u64 assembly_timeout_ns() const;
+    void watch_assembly();
     void resume();
     void check_assembly();
+    void report_failure();
     static const kapi_stream_ops stream_ops;
 
     kapi_stream* stream_ = nullptr; // until detach()
     Parser parser_;                 // in rx()
     const u32 max_message_;
     Wakes* wakes_ = nullptr;        // in rx(): to be woken at its end
+    bool had_ended_ = false;        // its peer's side, before start(); constant afterwards
     Atomic<u32> starting_{1};       // until begin()
     Atomic<int> error_{0};          // that ended it
     Atomic<u32> stopped_{0};        // receives no more
@@ -100,8 +109,10 @@ private:
     Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
     u64 assembled_ = 0;             // in rx(): the message that was watched last
     Atomic<u64> assembly_since_ns_{0}; // a message is not whole since; 0: none is
+    Atomic<u64> assembly_due_ns_{KAPI_FOREVER}; // that is checked; no later than this
     Work<Psock, &Psock::resume> resume_work_;
     Work<Psock, &Psock::check_assembly> assembly_work_;
+    Work<Psock, &Psock::report_failure> failure_work_; // once
 };
 
 } // namespace kcm

@@ -5,21 +5,24 @@
 
 namespace kcm {
 
-Result<> Socket::wait_for_message(bool may_wait)
+// deadline_ns: of the call, 0 before it has waited for the first time.
+Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
 {
     TRY(check(kapi_sk_take_error(sk)));
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    u64 timeout = kapi_sk_rcvtimeo_ns(sk);
-    u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
-    auto waited = waiters.wait_until(deadline,
+    if (!deadline_ns) {
+        u64 timeout = kapi_sk_rcvtimeo_ns(sk);
+        deadline_ns = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
+    }
+    auto waited = waiters.wait_until(deadline_ns,
                                      [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); });
     if (waited)
         return {};
     int error = waited.error().code();
     if (error == KAPI_ETIMEDOUT)
         return fail(KAPI_EAGAIN);
-    return fail(error == KAPI_EINTR && timeout == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
+    return fail(error == KAPI_EINTR && deadline_ns == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
 }
 
 Result<> Socket::put_connection(const Bundle& bundle, kcm_receive& receive)
@@ -65,6 +68,7 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
 Result<u32> Socket::receive(kcm_receive& receive)
 {
     bool peek = (receive.flags & KCM_ABI_MSG_PEEK) != 0;
+    u64 deadline_ns = 0;
     for (;;) {
         receiving.cpu.store_relaxed(kapi_cpu());
         Taken taken;
@@ -74,7 +78,7 @@ Result<u32> Socket::receive(kcm_receive& receive)
             taken.resume->resume_later();
         if (is_there)
             return got;
-        TRY(wait_for_message(!(receive.flags & KCM_ABI_MSG_DONTWAIT)));
+        TRY(wait_for_message(!(receive.flags & KCM_ABI_MSG_DONTWAIT), deadline_ns));
     }
 }
 
@@ -87,7 +91,7 @@ unsigned Socket::poll(kapi_poll* poll)
     if (Distributor::readable(*this))
         events |= KAPI_IN | KAPI_RDNORM;
     Guard guard(send_lock_);
-    if (has_room_or_wants_it())
+    if (has_room_or_wants_it(&any_))
         events |= KAPI_OUT | KAPI_WRNORM;
     return events;
 }

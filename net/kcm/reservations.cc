@@ -8,45 +8,83 @@ namespace kcm {
 
 // Of whom a connection was reclaimed. Ends without the lock.
 struct Reservations::Reclaimed {
-    Ref<Socket> owner;
+    Ref<SendQueue> owner;
     bool asked = false; // to transmit, meanwhile
     ~Reclaimed()
     {
         if (asked)
-            owner->transmit_later();
+            owner->socket.transmit_later();
     }
 };
 
-void Reservations::own(Socket& socket, Psock& psock)
+void Reservations::own(SendQueue& queue, Psock& psock)
 {
-    psock.lane.owner = Ref<Socket>::share(socket);
+    psock.lane.owner = Ref<SendQueue>::share(queue);
     psock.reserved.add(1);
-    socket.turn.sends_on = static_cast<int>(psock.index);
+    queue.socket.reserved.sends_on = static_cast<int>(psock.index);
 }
 
-// Takes socket out of the line.
-Ref<Socket> Reservations::stop_waiting(Socket& socket)
+// queue no longer has psock, as far as anybody is shown.
+void Reservations::disown(SendQueue& queue, Psock& psock)
 {
-    if (!socket.turn.waiting)
+    if (queue.socket.reserved.sends_on == static_cast<int>(psock.index))
+        queue.socket.reserved.sends_on = -1;
+    psock.unreserved.add(1);
+}
+
+void Reservations::wait_in_line(SendQueue& queue)
+{
+    if (queue.turn.waiting)
+        return;
+    queue.turn.waiting = true;
+    queue.turn.ticket = ++tickets_;
+    queue.socket.reserved.waiting++;
+    waiting_.fetch_add(1);
+    if (queue.to) {
+        queue.to->lane.line.push_back(Ref<SendQueue>::share(queue));
+        queue.to->lane.in_line.fetch_add(1);
+    } else {
+        line_.push_back(Ref<SendQueue>::share(queue));
+        in_line_.fetch_add(1);
+    }
+}
+
+// Takes queue out of the line.
+Ref<SendQueue> Reservations::stop_waiting(SendQueue& queue)
+{
+    if (!queue.turn.waiting)
         return nullptr;
-    socket.turn.waiting = false;
-    waiting_count_.fetch_sub(1);
-    return waiting_.remove(socket);
+    queue.turn.waiting = false;
+    queue.socket.reserved.waiting--;
+    waiting_.fetch_sub(1);
+    if (queue.to) {
+        queue.to->lane.in_line.fetch_sub(1);
+        return queue.to->lane.line.remove(queue);
+    }
+    in_line_.fetch_sub(1);
+    return line_.remove(queue);
+}
+
+// Of those who can use psock, who has waited longest.
+SendQueue* Reservations::first_in_line(Psock& psock)
+{
+    SendQueue* own = psock.lane.line.front();
+    SendQueue* any = line_.front();
+    if (!own || !any)
+        return own ? own : any;
+    return own->turn.ticket < any->turn.ticket ? own : any;
 }
 
 // psock has no owner: the first in line who can use it gets it. Nobody does when it has failed: whoever noted that has yet to
 // remove it, and until then its last owner would get it again and again.
-void Reservations::make_available(Psock& psock, Ref<Socket>& kick)
+void Reservations::make_available(Psock& psock, Ref<SendQueue>& kick)
 {
     if (psock.failed())
         psock.lane.up = false;
     if (!psock.lane.up)
         return;
-    for (Socket* s = waiting_.front(); s; s = waiting_.next(*s)) {
-        if (s->turn.wanted && s->turn.wanted.get() != &psock)
-            continue;
-        kick = stop_waiting(*s);
-        kick->turn.wanted = nullptr;
+    if (SendQueue* first = first_in_line(psock)) {
+        kick = stop_waiting(*first);
         kick->turn.granted = Ref<Psock>::share(psock);
         own(*kick, psock);
         return;
@@ -61,25 +99,27 @@ Ref<Psock> Reservations::take_available(Psock& psock)
     return available_.remove(psock);
 }
 
-// Takes psock from a socket that keeps it. Null: it does not, or sends at the moment, and looks afterwards who waits.
+// Takes psock from a queue that it is parked at. Null: it is not, or sends at the moment, and looks afterwards who waits.
 Ref<Psock> Reservations::reclaim(Psock& psock, Reclaimed& from)
 {
-    if (!psock.lane.kept)
+    if (!psock.lane.parked)
         return nullptr;
-    Ref<Psock> kept = psock.lane.owner->take_kept(from.asked);
-    if (!kept)
+    Ref<Psock> taken = psock.lane.owner->socket.take_parked(from.asked);
+    if (!taken)
         return nullptr;
-    HW_ASSERT(kept.get() == &psock);
-    psock.lane.kept = false;
+    HW_ASSERT(taken.get() == &psock);
+    psock.lane.parked = false;
     from.owner = std::move(psock.lane.owner);
-    return kept_.remove(psock);
+    return parked_.remove(psock);
 }
 
 // As reclaim(), of wanted, or of whom it can be when that is null.
 Ref<Psock> Reservations::reclaim_any(Psock* wanted, Reclaimed& from)
 {
-    for (Psock* p = kept_.front(); p; p = kept_.next(*p)) {
-        if (!p->lane.up || (wanted && wanted != p))
+    if (wanted)
+        return wanted->lane.up ? reclaim(*wanted, from) : nullptr;
+    for (Psock* p = parked_.front(); p; p = parked_.next(*p)) {
+        if (!p->lane.up)
             continue;
         if (Ref<Psock> reclaimed = reclaim(*p, from))
             return reclaimed;
@@ -89,7 +129,7 @@ Ref<Psock> Reservations::reclaim_any(Psock* wanted, Reclaimed& from)
 
 void Reservations::add(Psock& psock)
 {
-    Ref<Socket> kick;
+    Ref<SendQueue> kick;
     {
         Guard guard(lock_);
         psock.lane.up = true;
@@ -98,23 +138,14 @@ void Reservations::add(Psock& psock)
             make_available(psock, kick);
     }
     if (kick)
-        kick->transmit_later();
-}
-
-// Takes somebody out of the line who wants psock and no other.
-Ref<Socket> Reservations::next_disappointed(Psock& psock)
-{
-    for (Socket* s = waiting_.front(); s; s = waiting_.next(*s))
-        if (s->turn.wanted.get() == &psock)
-            return stop_waiting(*s);
-    return nullptr;
+        kick->wake();
 }
 
 // Nobody gets psock now. Its place on the list.
 Ref<Psock> Reservations::withdraw(Psock& psock, Reclaimed& from)
 {
     psock.lane.up = false;
-    if (psock.lane.kept)
+    if (psock.lane.parked)
         return reclaim(psock, from);
     if (!static_cast<ListNode<Available>&>(psock).linked())
         return nullptr;
@@ -125,7 +156,7 @@ void Reservations::hold_back(Psock& psock)
 {
     Reclaimed from;
     Ref<Psock> dropped;
-    Ref<Socket> kick;
+    Ref<SendQueue> kick;
     {
         Guard guard(lock_);
         dropped = withdraw(psock, from);
@@ -133,14 +164,14 @@ void Reservations::hold_back(Psock& psock)
         kick = psock.lane.owner;
     }
     if (kick)
-        kick->transmit_later();
+        kick->wake();
 }
 
 void Reservations::remove(Psock& psock)
 {
     Reclaimed from;
     Ref<Psock> dropped;
-    Ref<Socket> kick;
+    Ref<SendQueue> kick;
     {
         Guard guard(lock_);
         dropped = withdraw(psock, from);
@@ -149,108 +180,107 @@ void Reservations::remove(Psock& psock)
     }
     do {
         if (kick)
-            kick->transmit_later();
+            kick->wake();
         Guard guard(lock_);
-        kick = next_disappointed(psock);
+        SendQueue* refused = psock.lane.line.front();
+        kick = refused ? stop_waiting(*refused) : nullptr;
     } while (kick);
+    if (from.owner)
+        psock.lane.given_back.wake(); // the owner no longer does
 }
 
-Result<Ref<Psock>> Reservations::take(Socket& socket, Psock* wanted)
+Result<Ref<Psock>> Reservations::take(SendQueue& queue)
 {
     Reclaimed from;
-    Ref<Socket> waited;
-    Ref<Psock> before;
+    Ref<SendQueue> waited;
     Guard guard(lock_);
-    if (Ref<Psock> granted = std::move(socket.turn.granted))
+    if (Ref<Psock> granted = std::move(queue.turn.granted))
         return granted;
+    Psock* wanted = queue.to.get();
     if (wanted && !wanted->lane.up && !wanted->lane.held_back)
         return fail(KAPI_ENOTCONN);
     Psock* free = wanted ? wanted : available_.front();
     if (free && free->lane.up && !free->lane.owner) {
-        waited = stop_waiting(socket); // for another one
+        waited = stop_waiting(queue);
         Ref<Psock> taken = take_available(*free);
-        own(socket, *taken);
+        own(queue, *taken);
         return taken;
     }
-    if (!socket.turn.waiting) {
-        socket.turn.waiting = true;
-        waiting_count_.fetch_add(1);
-        waiting_.push_back(Ref<Socket>::share(socket));
-    }
-    before = std::exchange(socket.turn.wanted, wanted ? Ref<Psock>::share(*wanted) : Ref<Psock>());
-    // Only now: who sends on what it keeps sees afterwards that somebody waits, or has been seen to have ended.
+    wait_in_line(queue);
+    // Only now: who sends on what is parked sees afterwards that somebody waits, or has been seen to have ended.
     Ref<Psock> reclaimed = reclaim_any(wanted, from);
     if (reclaimed) {
-        waited = stop_waiting(socket);
-        socket.turn.wanted = nullptr;
-        own(socket, *reclaimed);
+        waited = stop_waiting(queue);
+        own(queue, *reclaimed);
     }
     return reclaimed;
 }
 
-Ref<Psock> Reservations::take_if_free(Socket& socket)
+Ref<Psock> Reservations::take_if_free(SendQueue& queue)
 {
     Reclaimed from;
     Guard guard(lock_);
-    if (socket.turn.waiting || socket.turn.granted)
+    if (queue.turn.waiting || queue.turn.granted)
         return nullptr;
     Psock* free = available_.front();
     Ref<Psock> taken = free ? take_available(*free) : reclaim_any(nullptr, from);
     if (taken)
-        own(socket, *taken);
+        own(queue, *taken);
     return taken;
 }
 
-bool Reservations::keep(Psock& psock)
+bool Reservations::contended(Psock& psock) const
+{
+    return in_line_.load_relaxed() != 0 || psock.lane.in_line.load_relaxed() != 0;
+}
+
+bool Reservations::park(Psock& psock)
 {
     Guard guard(lock_);
-    if (!psock.lane.up || !waiting_.empty() || !available_.empty())
+    if (!psock.lane.up || first_in_line(psock) || !available_.empty())
         return false;
-    psock.lane.kept = true;
-    psock.lane.owner->turn.sends_on = -1;
-    psock.unreserved.add(1);
-    kept_.push_back(Ref<Psock>::share(psock));
+    psock.lane.parked = true;
+    disown(*psock.lane.owner, psock);
+    parked_.push_back(Ref<Psock>::share(psock));
     return true;
 }
 
-void Reservations::resume(Psock& psock)
+void Reservations::unpark(Psock& psock)
 {
     Ref<Psock> listed;
     Guard guard(lock_);
-    psock.lane.kept = false;
-    psock.lane.owner->turn.sends_on = static_cast<int>(psock.index);
+    psock.lane.parked = false;
+    psock.lane.owner->socket.reserved.sends_on = static_cast<int>(psock.index);
     psock.reserved.add(1);
-    listed = kept_.remove(psock);
+    listed = parked_.remove(psock);
 }
 
 void Reservations::give_back(Psock& psock)
 {
-    Ref<Socket> owner, kick;
+    Ref<SendQueue> owner, kick;
     Ref<Psock> listed;
     {
         Guard guard(lock_);
         owner = std::move(psock.lane.owner);
-        owner->turn.sends_on = -1;
-        if (std::exchange(psock.lane.kept, false))
-            listed = kept_.remove(psock);
+        if (std::exchange(psock.lane.parked, false))
+            listed = parked_.remove(psock);
         else
-            psock.unreserved.add(1);
+            disown(*owner, psock);
         make_available(psock, kick);
     }
     psock.lane.given_back.wake();
     if (kick)
-        kick->transmit_later();
+        kick->wake();
 }
 
-void Reservations::forget(Socket& socket)
+void Reservations::forget(SendQueue& queue)
 {
-    Ref<Psock> granted, wanted;
-    Ref<Socket> dropped;
+    Ref<Psock> granted;
+    Ref<SendQueue> dropped;
     {
         Guard guard(lock_);
-        dropped = stop_waiting(socket);
-        wanted = std::move(socket.turn.wanted);
-        granted = std::move(socket.turn.granted);
+        dropped = stop_waiting(queue);
+        granted = std::move(queue.turn.granted);
     }
     if (granted)
         give_back(*granted);
@@ -273,16 +303,16 @@ bool Reservations::is_owned(Psock& psock)
     return static_cast<bool>(psock.lane.owner);
 }
 
-Ref<Socket> Reservations::owner(Psock& psock)
+Ref<SendQueue> Reservations::owner(Psock& psock)
 {
     Guard guard(lock_);
-    return psock.lane.kept ? Ref<Socket>() : psock.lane.owner;
+    return psock.lane.parked ? Ref<SendQueue>() : psock.lane.owner;
 }
 
-Reservations::Look Reservations::look(Socket& socket)
+Reserved Reservations::look(Socket& socket)
 {
     Guard guard(lock_);
-    return {socket.turn.waiting, socket.turn.sends_on};
+    return socket.reserved;
 }
 
 } // namespace kcm

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who may send on which connection: a connection belongs to one socket for whole messages. Sockets that find none free
-// wait in line, and the next free one is theirs.
+// Who may send on which connection: a connection belongs to one send queue for whole messages. Queues that find none free
+// wait in line, and the next free one is theirs. Those that want a certain connection have a line of their own.
 #pragma once
+
+#include "../lock_order.h"
+#include "send_queue.h"
 
 #include <hawser/list.h>
 #include <hawser/lock.h>
@@ -11,81 +14,80 @@ namespace kcm {
 
 using namespace hw;
 
-class Psock;
-class Socket;
+struct Available;   // list tag: connections that nobody sends on, or that are parked
 
-struct Available;   // list tag: connections that nobody sends on, or that are kept
-struct WantsToSend; // list tag: sockets that wait for one
-struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
-
-// A connection's part, under the lock of the reservations.
+// A connection's part, under the lock of the reservations: the lane that messages take to TCP.
 struct Lane {
-    Ref<Socket> owner;
+    Ref<SendQueue> owner;
     bool up = false;        // may be given to somebody
     bool held_back = false; // not now, but maybe again
-    bool kept = false;      // owner sends on it only what goes at once, and is asked before others get it
+    bool parked = false;    // owner sends on it only what goes at once, and others may take it from there
+    RefList<SendQueue, WantsToSend> line; // who wants this one and no other
+    Atomic<u32> in_line{0};
     WaitQueue given_back;
 };
 
-// A socket's part, under the same lock.
-struct Turn {
-    Ref<Psock> granted; // waited for, not picked up yet
-    Ref<Psock> wanted;  // waits for this one; null: for any
-    bool waiting = false;
-    int sends_on = -1;  // index of its connection
+// What is shown of a socket, under the same lock.
+struct Reserved {
+    int sends_on = -1; // index of the connection that one of its queues got last
+    u32 waiting = 0;   // queues
 };
 
 class Reservations : Pinned {
 public:
     // psock can be sent on from now on, unless it has failed.
     void add(Psock& psock);
-    // psock is given to nobody until add() or remove(); who wants it and no other waits. Its owner, if any, is told to look.
+    // psock is given to nobody until add() or remove(); who wants it and no other waits. Its owner, if any, is woken.
     void hold_back(Psock& psock);
-    // psock is given to nobody any more, and who wants it and no other is told so, as is its owner.
+    // psock is given to nobody any more; who wants it and no other is woken and will be refused. Its owner is woken, too.
     void remove(Psock& psock);
-    // A connection for socket: wanted, or any when that is null. Null: it waits and its transmit work will run.
-    // ENOTCONN: wanted cannot be sent on any more.
-    Result<Ref<Psock>> take(Socket& socket, Psock* wanted);
-    // As take() of any connection, but socket does not wait: null also when it is waiting already.
-    Ref<Psock> take_if_free(Socket& socket);
-    // The socket is done with psock, at the border of a message.
+    // A connection for queue: the one that its messages are for, or any. Null: it waits, and is woken. ENOTCONN: that one
+    // cannot be sent on any more.
+    Result<Ref<Psock>> take(SendQueue& queue);
+    // As take() for a queue without address, but it does not wait: null also when it is waiting already.
+    Ref<Psock> take_if_free(SendQueue& queue);
+    // The queue is done with psock, at the border of a message.
     void give_back(Psock& psock);
-    // As give_back(), but its owner may go on with the next message without asking, as long as it would get this one: nobody
-    // waits and no other connection is free. False: give it back. Of the transmitter.
-    bool keep(Psock& psock);
-    // Should a connection that is kept be given back?
-    bool wants_back() const { return waiting_count_.load() != 0 || available_count_.load_relaxed() != 0; }
-    // The owner needs what it keeps for longer, and nobody asks until give_back(). Of the transmitter.
-    void resume(Psock& psock);
-    // The socket wants nothing any more.
-    void forget(Socket& socket);
+    // As give_back(), but its owner may go on with the next message without a reservation, as long as it would get this
+    // one: nobody waits and no other connection is free. False: give it back. Of the transmitter.
+    bool park(Psock& psock);
+    // The owner needs what is parked for longer: it is nobody else's until give_back(). Of the transmitter.
+    void unpark(Psock& psock);
+    // Should what is parked be given back? Somebody waits, or another connection is free.
+    bool wants_back() const { return waiting_.load() != 0 || available_count_.load_relaxed() != 0; }
+    // The queue wants nothing any more.
+    void forget(SendQueue& queue);
     // Does somebody else wait for what psock's owner has?
-    bool contended() const { return waiting_count_.load_relaxed() != 0; }
+    bool contended(Psock& psock) const;
     bool usable(Psock& psock);
-    // Waits until nobody sends on psock, which was removed. ETIMEDOUT, EINTR.
+    // Waits until nobody sends on psock, which is held back. ETIMEDOUT, EINTR.
     Result<> wait_idle(Psock& psock, u64 deadline_ns);
-    // Null also when it only keeps psock.
-    Ref<Socket> owner(Psock& psock);
-    struct Look { bool waits; int sends_on; };
-    Look look(Socket& socket);
+    // Null also when psock is only parked.
+    Ref<SendQueue> owner(Psock& psock);
+    Reserved look(Socket& socket);
 
 private:
-    void make_available(Psock& psock, Ref<Socket>& kick) HW_REQUIRES(lock_);
-    void own(Socket& socket, Psock& psock) HW_REQUIRES(lock_);
-    Ref<Socket> stop_waiting(Socket& socket) HW_REQUIRES(lock_);
+    void make_available(Psock& psock, Ref<SendQueue>& kick) HW_REQUIRES(lock_);
+    void own(SendQueue& queue, Psock& psock) HW_REQUIRES(lock_);
+    void disown(SendQueue& queue, Psock& psock) HW_REQUIRES(lock_);
+    SendQueue* first_in_line(Psock& psock) HW_REQUIRES(lock_);
+    void wait_in_line(SendQueue& queue) HW_REQUIRES(lock_);
+    Ref<SendQueue> stop_waiting(SendQueue& queue) HW_REQUIRES(lock_);
     struct Reclaimed;
     Ref<Psock> reclaim(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Psock> reclaim_any(Psock* wanted, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Psock> take_available(Psock& psock) HW_REQUIRES(lock_);
     Ref<Psock> withdraw(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
-    Ref<Socket> next_disappointed(Psock& psock) HW_REQUIRES(lock_);
     bool is_owned(Psock& psock);
 
     Spin<ReservationsLock> lock_;
     RefList<Psock, Available> available_ HW_GUARDED_BY(lock_);
-    RefList<Psock, Available> kept_ HW_GUARDED_BY(lock_);
-    RefList<Socket, WantsToSend> waiting_ HW_GUARDED_BY(lock_);
-    Atomic<u32> waiting_count_{0}, available_count_{0};
+    RefList<Psock, Available> parked_ HW_GUARDED_BY(lock_);
+    RefList<SendQueue, WantsToSend> line_ HW_GUARDED_BY(lock_); // for any connection
+    u64 tickets_ HW_GUARDED_BY(lock_) = 0;
+    Atomic<u32> in_line_{0};       // of line_
+    Atomic<u32> waiting_{0};       // of all lines
+    Atomic<u32> available_count_{0};
 };
 
 } // namespace kcm

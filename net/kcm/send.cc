@@ -42,30 +42,74 @@ Result<Socket::Addressed> Socket::parse_control(const kcm_send& send)
     return addressed;
 }
 
-// Who is told that there is no room gets a signal when there is, if the program asked for signals.
-bool Socket::has_room_or_wants_it()
+// ---- the queues
+
+// Null: nothing waits for that connection.
+SendQueue* Socket::find_queue(Psock* to)
 {
-    if (has_room())
+    if (!to)
+        return &any_;
+    return addressed_ ? addressed_->find(to->id) : nullptr;
+}
+
+void Socket::charge(SendQueue& queue, u64 bytes)
+{
+    queue.bytes += bytes;
+    queued_bytes_.add(bytes);
+}
+
+void Socket::uncharge(SendQueue& queue, u64 bytes)
+{
+    queue.bytes -= bytes;
+    queued_bytes_.sub(bytes);
+}
+
+// A queue without a message has nothing to do, and one for a certain connection goes.
+Socket::Unlisted Socket::unlist_if_idle(SendQueue& queue)
+{
+    Unlisted unlisted;
+    if (!queue.messages.empty() || queue.woken)
+        return unlisted;
+    if (static_cast<ListNode<Sending>&>(queue).linked())
+        unlisted.sending = runnable_.remove(queue);
+    if (!queue.building && static_cast<ListNode<ByAddress>&>(queue).linked())
+        unlisted.by_address = addressed_->remove(queue);
+    return unlisted;
+}
+
+// Who is refused for want of room gets a signal when there is some, if the program asked for signals.
+bool Socket::has_room_or_wants_it(SendQueue* queue)
+{
+    if (has_room(queue))
         return true;
-    room_wanted_ = true;
+    if (queue)
+        queue->room_wanted = true;
+    if (queue != &any_) {
+        room_wanted_ = true;
+        room_for_all_wanted_ |= !addressed_have_room();
+    }
     return false;
 }
 
 // The message goes on that is being built, or there is room for another one.
-bool Socket::may_add()
+bool Socket::may_add(Psock* to)
 {
     Guard guard(send_lock_);
-    return building_ || has_room_or_wants_it();
+    SendQueue* queue = find_queue(to);
+    return building_ || has_room_or_wants_it(queue);
 }
 
-// Something has left the send buffer, or it is larger: what is to be told of it, without the lock.
-Socket::Room Socket::look_for_room()
+// Something has left the queue: who is to be notified, without the lock.
+Socket::Room Socket::look_for_room(SendQueue& queue)
 {
-    bool room = has_room();
-    return {room, room && std::exchange(room_wanted_, false)};
+    bool room = has_room(&queue), room_for_all = room_for_all_wanted_ && addressed_have_room();
+    bool wanted = (room && std::exchange(queue.room_wanted, false)) || room_for_all;
+    if (room_for_all)
+        room_for_all_wanted_ = false;
+    return {room || room_for_all, wanted};
 }
 
-void Socket::tell(Room room)
+void Socket::notify_room(Room room)
 {
     if (room.there)
         waiters.wake(KAPI_OUT | KAPI_WRNORM);
@@ -73,78 +117,146 @@ void Socket::tell(Room room)
         kapi_sk_signal(sk, KAPI_OUT);
 }
 
-Result<> Socket::wait_for_room(bool may_wait, u64 deadline_ns)
+Result<> Socket::wait_for_room(Psock* to, bool may_wait, u64 deadline_ns)
 {
     // What is held for the rest of a batch would fill the buffer for ever.
-    go();
-    if (may_add())
+    release_batch();
+    if (may_add(to))
         return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    TRY(waiters.wait_until(deadline_ns, [&] { return may_add() || kapi_sk_has_error(sk); }));
+    TRY(waiters.wait_until(deadline_ns, [&] { return may_add(to) || kapi_sk_has_error(sk); }));
     return check(kapi_sk_take_error(sk));
 }
 
+// ---- messages
+
 void Socket::complete()
 {
-    queue_.push_back(std::move(building_));
+    SendQueue& queue = *building_for_;
+    building_->number = next_number_++;
+    queue.messages.push_back(std::move(building_));
+    queue.building = false;
     queued_++;
+    if (!static_cast<ListNode<Sending>&>(queue).linked())
+        batched_.push_back(std::move(building_for_));
+    else
+        building_for_ = nullptr; // the lists have references, too
 }
 
-// Adds to the message that is being built, or begins one. False: there is no room.
-Result<bool> Socket::add(Ref<Outgoing>& part, bool ends, bool goes)
+// All messages that are whole may go.
+void Socket::end_batch()
 {
+    may_go_below_ = next_number_;
+    batched_.splice_front(runnable_);
+    runnable_.splice_front(batched_);
+}
+
+// Adds to the message that is being built, or begins one.
+Result<Socket::Added> Socket::add(Part& part, Spare& spare)
+{
+    u64 size = u64{part.bytes->length()} + part.bytes->overhead();
     Guard guard(send_lock_);
-    if (building_ && u64{building_->length()} + building_->overhead() + part->length() > max_outgoing)
-        return fail(KAPI_EMSGSIZE);
-    if (!building_ && !has_room())
-        return false;
-    queued_bytes_.add(part->length() + part->overhead());
-    if (building_)
-        building_->append(std::move(part));
-    else
-        building_ = std::move(part);
-    if (ends)
+    if (building_) {
+        if (part.to && building_for_->to.get() != part.to)
+            return fail(KAPI_EINVAL); // another message is being built, whose receiver must not get this
+        if (u64{building_->length()} + building_->overhead() + part.bytes->length() > max_outgoing)
+            return fail(KAPI_EMSGSIZE);
+        building_->append(std::move(part.bytes));
+    } else {
+        SendQueue* queue = find_queue(part.to);
+        if (!has_room(queue))
+            return Added::no_room;
+        if (!queue && !spare.queue)
+            return Added::no_queue;
+        if (!queue) {
+            if (!addressed_)
+                addressed_ = std::move(spare.table);
+            queue = spare.queue.get();
+            addressed_->insert(std::move(spare.queue));
+        }
+        building_ = std::move(part.bytes);
+        building_for_ = Ref<SendQueue>::share(*queue);
+        queue->building = true;
+    }
+    charge(*building_for_, size);
+    if (part.ends)
         complete();
-    if (goes)
-        ready_ = queued_;
-    return true;
+    if (part.goes)
+        end_batch();
+    return Added::yes;
+}
+
+// A queue for the connection, and the table of them if this is the first one.
+Result<> Socket::make_spare(Psock& to, Spare& spare)
+{
+    bool has_table;
+    {
+        Guard guard(send_lock_);
+        has_table = static_cast<bool>(addressed_);
+    }
+    if (!has_table)
+        spare.table = TRY(AddressTable::create());
+    spare.queue = TRY(SendQueue::create(*this, Ref<Psock>::share(to)));
+    return {};
+}
+
+// Makes what add() lacked, or waits for it.
+Result<> Socket::wait_and_add(Part& part, Added added, bool may_wait, u64 deadline_ns)
+{
+    Spare spare;
+    while (added != Added::yes) {
+        if (added == Added::no_room)
+            TRY(wait_for_room(part.to, may_wait, deadline_ns));
+        else
+            TRY(make_spare(*part.to, spare));
+        added = TRY(add(part, spare));
+    }
+    return {};
 }
 
 // As add(), once there is room.
-Result<> Socket::add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send)
+Result<> Socket::add_when_room(Part part, const kcm_send& send)
 {
-    bool goes = !(send.flags & KCM_ABI_MSG_BATCH);
-    if (TRY(add(part, ends, goes))) [[likely]]
+    Spare none;
+    Added added = TRY(add(part, none));
+    if (added == Added::yes) [[likely]]
         return {};
     bool may_wait = !(send.flags & KCM_ABI_MSG_DONTWAIT);
     u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
-    u64 deadline = deadline_after(timeout);
-    Result<> room;
-    while (room && !TRY(add(part, ends, goes)))
-        room = wait_for_room(may_wait, deadline);
-    if (room)
+    Result<> waited = wait_and_add(part, added, may_wait, deadline_after(timeout));
+    if (waited)
         return {};
-    int error = room.error().code();
+    int error = waited.error().code();
     if (error == KAPI_ETIMEDOUT)
         return fail(KAPI_EAGAIN);
     return fail(error == KAPI_EINTR && timeout == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
 }
 
 // Everything that is queued may go.
-void Socket::go()
+void Socket::release_batch()
 {
     {
         Guard guard(send_lock_);
-        ready_ = queued_;
+        end_batch();
     }
     transmit();
 }
 
+// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began.
 Result<u32> Socket::send(const kcm_send& send)
+{
+    auto sent = send_one(send);
+    if (!sent)
+        release_batch();
+    return sent;
+}
+
+Result<u32> Socket::send_one(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
     bool ends = by_more ? !(send.flags & KCM_ABI_MSG_MORE) : (send.flags & KCM_ABI_MSG_EOR) != 0;
+    bool goes = !(send.flags & KCM_ABI_MSG_BATCH);
     Addressed addressed;
     if (send.control_length)
         addressed = TRY(parse_control(send));
@@ -160,15 +272,14 @@ Result<u32> Socket::send(const kcm_send& send)
     if (send.size) {
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
-        Ref<Outgoing> part = TRY(Outgoing::create(used_.take(), send.msg, size, std::move(wanted)));
-        bool alone = ends && !addressed.given && !(send.flags & KCM_ABI_MSG_BATCH);
-        if (alone && send_at_once(part)) {
-            if (part)
-                used_.keep(std::move(part));
+        Ref<Outgoing> bytes = TRY(Outgoing::create(used_.take(), send.msg, size));
+        if (ends && goes && !wanted && send_at_once(bytes)) {
+            if (bytes)
+                used_.recycle(std::move(bytes));
             return size;
         }
-        TRY(add_when_room(std::move(part), ends, send));
-        if (!(send.flags & KCM_ABI_MSG_BATCH))
+        TRY(add_when_room({std::move(bytes), wanted.get(), ends, goes}, send));
+        if (goes)
             transmit();
         return size;
     }
@@ -177,25 +288,27 @@ Result<u32> Socket::send(const kcm_send& send)
         if (building_)
             complete();
     }
-    if (!(send.flags & KCM_ABI_MSG_BATCH))
-        go();
+    if (goes)
+        release_batch();
     return 0;
 }
 
+// Those that were refused look for themselves whether there is room in their queue now: there may be very many queues.
 void Socket::send_limit_changed()
 {
-    Room room;
+    Room room{true, false};
     {
         Guard guard(send_lock_);
-        room = look_for_room();
+        bool addressed = std::exchange(room_wanted_, false);
+        room.wanted = look_for_room(any_).wanted || addressed;
     }
-    tell(room);
+    notify_room(room);
 }
 
 Socket::SendLoad Socket::send_load()
 {
     Guard guard(send_lock_);
-    return {queued_, ready_ != queued_, static_cast<bool>(building_)};
+    return {queued_, may_go_below_ != next_number_, static_cast<bool>(building_)};
 }
 
 } // namespace kcm

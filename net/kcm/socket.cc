@@ -19,14 +19,14 @@ Socket::Socket(kapi_sk* of, bool is_datagram, Ref<Mux> shared)
 
 Socket::~Socket()
 {
-    HW_ASSERT(queue_.empty() && receiving.bundles.empty());
+    HW_ASSERT(queued_ == 0 && receiving.bundles.empty());
 }
 
 Result<Socket*> Socket::create(Net& net, kapi_sk* sk, int type, Socket* sibling)
 {
     Ref<Mux> mux = sibling ? sibling->mux : TRY(Mux::create(net));
     bool datagram = sibling ? sibling->datagram : type == KCM_ABI_SOCK_DGRAM;
-    auto* socket = make<Socket>(Alloc::sleep, sk, datagram, mux);
+    auto* socket = make<Socket>(Alloc::charged, sk, datagram, mux);
     Result<> added = socket ? mux->add(*socket) : fail(KAPI_ENOMEM);
     if (!added) {
         dispose(socket);
@@ -40,31 +40,49 @@ Result<Socket*> Socket::create(Net& net, kapi_sk* sk, int type, Socket* sibling)
 // The caller's reference to sk lasts until this returns.
 void Socket::release()
 {
+    watch_errors(false);
     mux->distributor.leave(*this);
     Ref<Outgoing> unfinished;
+    Ref<SendQueue> unfinished_in;
     bool empty;
     {
         Guard guard(send_lock_);
         closed_ = true;
         unfinished = std::move(building_);
-        if (unfinished)
-            queued_bytes_.sub(unfinished->length() + unfinished->overhead());
-        ready_ = queued_;
-        empty = queue_.empty();
+        unfinished_in = std::move(building_for_);
+        if (unfinished) {
+            uncharge(*unfinished_in, u64{unfinished->length()} + unfinished->overhead());
+            unfinished_in->building = false;
+        }
+        end_batch();
+        empty = queued_ == 0;
     }
+    if (unfinished_in)
+        unfinished_in->wake(); // it may be of no use any more
     if (!mux->has_connections())
-        given_up_.store_release(1); // nobody is there to send it to
+        stop_sending(); // nobody is there to send it to
     if (!empty) {
         ref();
         if (!give_up_work_.queue(mux->workqueue(), drain_limit_ns))
             unref();
+        // What was left may have gone since: then finish() had nothing to bring forward.
+        if (finished_.load())
+            end_waiting();
     }
     transmit();
 }
 
-void Socket::give_up()
+// What TCP has nothing of is not going to be sent.
+void Socket::stop_sending()
 {
     given_up_.store_release(1);
+    Guard guard(send_lock_);
+    runnable_.splice_front(stalled_);
+}
+
+void Socket::give_up()
+{
+    stop_sending();
     transmit();
     unref();
 }
@@ -74,12 +92,23 @@ void Socket::finish()
 {
     if (finished_.exchange(1))
         return;
-    mux->reservations.forget(*this);
+    mux->reservations.forget(any_);
     mux->remove(*this);
-    // This may be that work, which cannot wait for itself: so it runs once more, and the reference goes at once.
-    ref();
-    if (!give_up_work_.mod(mux->workqueue(), 0))
+    end_waiting();
+}
+
+// The queue of works may stand still for as long as programs like, so nothing is left to it: the reference goes here. The
+// caller may be in that work, which then drops it itself.
+void Socket::end_waiting()
+{
+    if (give_up_work_.cancel())
         unref();
+}
+
+void Socket::watch_errors(bool on)
+{
+    if (errors_.exchange(on) != u32{on})
+        mux->count_watcher(on);
 }
 
 void Socket::connections_gone(int error)
@@ -91,7 +120,7 @@ void Socket::connections_gone(int error)
         closed = closed_;
     }
     if (closed) {
-        given_up_.store_release(1);
+        stop_sending();
         transmit_later();
     }
 }

@@ -2,6 +2,7 @@
 // A KCM socket. The kernel's struct sock owns it; its reference count is the sock's.
 #pragma once
 
+#include "../lock_order.h"
 #include "mux.h"
 #include "outgoing.h"
 #include "uapi.h"
@@ -10,9 +11,7 @@
 
 namespace kcm {
 
-struct SendLock { static constexpr const char* name = "kcm send"; static constexpr unsigned rank = 35; };
-
-class Socket : Pinned, public ListNode<Members>, public ListNode<Receiver>, public ListNode<WantsToSend> {
+class Socket : Pinned, public ListNode<Members>, public ListNode<Receiver> {
 public:
     // Of a new multiplexor of net, or of sibling's. Sleeps. ENOMEM, ENFILE.
     static Result<Socket*> create(Net& net, kapi_sk* sk, int type, Socket* sibling);
@@ -27,7 +26,7 @@ public:
     unsigned index = 0;        // in the multiplexor's list, under its lock
     WaitQueue waiters;
     ReceiveQueue receiving;    // under the distributor's lock
-    Turn turn;                 // under the reservations' lock
+    Reserved reserved;         // under the reservations' lock
 
     // close(). Sleeps.
     void release();
@@ -37,9 +36,11 @@ public:
     void send_limit_changed(); // SO_SNDBUF is another. Any context.
     // transmit.cc. In work of its own; any context.
     void transmit_later();
-    // The connection that the socket only keeps. Null: it is transmitting. asked: then transmit_later() is to follow. Under
+    // See SendQueue::wake().
+    void wake(SendQueue& queue);
+    // The connection that is parked here. Null: the socket is transmitting. asked: then transmit_later() is to follow. Under
     // the reservations' lock.
-    Ref<Psock> take_kept(bool& asked);
+    Ref<Psock> take_parked(bool& asked);
 
     // receive.cc
     Result<u32> receive(kcm_receive& receive);
@@ -53,10 +54,12 @@ public:
 
     // A connection ended. Any context.
     bool wants_errors() const { return errors_.load_relaxed() != 0; }
+    void watch_errors(bool on);
     void report(int error);
     void connections_gone(int error); // the last one ended
 
-    Counter rx_msgs, rx_bytes, tx_msgs, tx_bytes; // of readers; of the transmitter
+    SharedCounter rx_msgs, rx_bytes; // of readers
+    Counter tx_msgs, tx_bytes;       // of the transmitter
     struct SendLoad { u32 messages; bool holds, building; };
     SendLoad send_load();
     void add_totals(kcm_totals& totals) const;
@@ -69,61 +72,100 @@ private:
     // send.cc
     struct Addressed { bool given = false; u64 id = 0; };
     static Result<Addressed> parse_control(const kcm_send& send);
-    Result<> wait_for_room(bool may_wait, u64 deadline_ns);
-    bool has_room() HW_REQUIRES(send_lock_) { return queued_bytes_ < kapi_sk_sndbuf(sk); }
-    bool has_room_or_wants_it() HW_REQUIRES(send_lock_);
+    Result<> wait_for_room(Psock* to, bool may_wait, u64 deadline_ns);
+    // queue null: one that is to be made.
+    bool has_room(const SendQueue* queue) HW_REQUIRES(send_lock_)
+    {
+        return (!queue || queue->bytes < kapi_sk_sndbuf(sk)) && (queue == &any_ || addressed_have_room());
+    }
+    // All queues for one connection have a limit together, or a socket could hold a full one for each of its connections.
+    static constexpr u64 addressed_share = 64; // of SO_SNDBUF
+    bool addressed_have_room() HW_REQUIRES(send_lock_)
+    {
+        return queued_bytes_ - any_.bytes < addressed_share * kapi_sk_sndbuf(sk);
+    }
+    bool has_room_or_wants_it(SendQueue* queue) HW_REQUIRES(send_lock_);
     struct Room { bool there, wanted; };
-    Room look_for_room() HW_REQUIRES(send_lock_);
-    void tell(Room room);
-    bool may_add();
-    Result<bool> add(Ref<Outgoing>& part, bool ends, bool goes);
-    Result<> add_when_room(Ref<Outgoing> part, bool ends, const kcm_send& send);
+    Room look_for_room(SendQueue& queue) HW_REQUIRES(send_lock_);
+    void notify_room(Room room);
+    bool may_add(Psock* to);
+    using AddressTable = IdTable<SendQueue, ByAddress>;
+    struct Spare { Own<AddressTable> table; Ref<SendQueue> queue; }; // what add() may lack
+    enum class Added { yes, no_room, no_queue };
+    struct Part { Ref<Outgoing> bytes; Psock* to; bool ends, goes; };
+    Result<Added> add(Part& part, Spare& spare);
+    Result<> add_when_room(Part part, const kcm_send& send);
+    Result<> wait_and_add(Part& part, Added added, bool may_wait, u64 deadline_ns);
     void complete() HW_REQUIRES(send_lock_);
-    void go();
-    // transmit.cc
+    void end_batch() HW_REQUIRES(send_lock_);
+    void release_batch();
+    // What waits to be sent.
+    Result<> make_spare(Psock& to, Spare& spare);
+    SendQueue* find_queue(Psock* to) HW_REQUIRES(send_lock_);
+    void charge(SendQueue& queue, u64 bytes) HW_REQUIRES(send_lock_);
+    void uncharge(SendQueue& queue, u64 bytes) HW_REQUIRES(send_lock_);
+    struct Unlisted { Ref<SendQueue> sending, by_address; }; // references that go without the lock
+    Unlisted unlist_if_idle(SendQueue& queue) HW_REQUIRES(send_lock_);
+    // transmit.cc: who sends, and what next
     void transmit();
     bool leave();
+    void transmit_until_left();
+    void transmit_in_work();
+    bool transmit_some(unsigned& steps);
+    Ref<SendQueue> next_queue();
+    void stall(SendQueue& queue);
+    void stop_using(SendQueue& queue);
+    void release_parked();
+    void finish_if_done();
+    void release_psock(SendQueue& queue);
+    Result<u32> send_one(const kcm_send& send);
     bool send_at_once(Ref<Outgoing>& message);
     void done_at_once();
     bool send_whole(Outgoing& message);
     void put_first(Ref<Outgoing> message);
-    void count_bytes(u32 bytes);
-    void count_message();
-    void transmit_until_left();
-    void transmit_in_work();
-    void transmit_all();
-    bool transmit_batch();
+    // transmit_batch.cc: one call to TCP
     struct Batch;
-    enum class Step { done, wait, let_go, drop, refuse, send };
-    Step prepare(Batch& batch);
-    void collect(Batch& batch) HW_REQUIRES(send_lock_);
-    bool send_batch(Batch& batch);
+    enum class Step { nothing, wait, drop, refuse, send };
+    Step prepare(SendQueue& queue, Batch& batch);
+    void collect(SendQueue& queue, Batch& batch) HW_REQUIRES(send_lock_);
+    bool may_go(const Outgoing& message) HW_REQUIRES(send_lock_) { return message.number < may_go_below_; }
+    bool send_next(SendQueue& queue);
+    bool send_batch(SendQueue& queue, Batch& batch);
     struct Left { bool any, cut; }; // messages that may go; the first of them is partly with TCP
-    Left account(u32 bytes);
-    void drop_head();
-    void connection_lost();
-    void let_go();
+    Left account(SendQueue& queue, u32 bytes);
+    void drop_head(SendQueue& queue);
+    void connection_lost(SendQueue& queue);
+    void count_bytes(Psock& psock, u32 bytes);
+    void count_message(Psock& psock);
     void finish();
     void give_up();
+    void end_waiting();
+    void stop_sending();
     // receive.cc
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
-    Result<> wait_for_message(bool may_wait);
+    Result<> wait_for_message(bool may_wait, u64& deadline_ns);
     Result<> put_connection(const Bundle& bundle, kcm_receive& receive);
     // options.cc
     Result<> get_stats(const kapi_optval* value, int& length);
+    Result<> get_attached(const kapi_optval* value, int& length);
 
     Spin<SendLock> send_lock_;
-    RefList<Outgoing, ToSend> queue_ HW_GUARDED_BY(send_lock_); // whole messages
-    u32 queued_ HW_GUARDED_BY(send_lock_) = 0;     // messages on it
-    u32 ready_ HW_GUARDED_BY(send_lock_) = 0;      // of which so many, from the first, may go: the others are a batch
-    Counter queued_bytes_; // that TCP does not have, with those of building_ and overhead; changed under the lock
+    SendQueue any_{*this}; // messages that may take any connection
+    Own<AddressTable> addressed_ HW_GUARDED_BY(send_lock_); // queues that are not empty; null: there never was any
+    // A queue with messages is on one of these:
+    RefList<SendQueue, Sending> runnable_ HW_GUARDED_BY(send_lock_); // the transmitter has to look at it
+    RefList<SendQueue, Sending> batched_ HW_GUARDED_BY(send_lock_);  // its messages wait for the rest of their batch
+    RefList<SendQueue, Sending> stalled_ HW_GUARDED_BY(send_lock_);  // waits for its connection, or for TCP
+    u32 queued_ HW_GUARDED_BY(send_lock_) = 0; // whole messages
+    u64 next_number_ HW_GUARDED_BY(send_lock_) = 1, may_go_below_ HW_GUARDED_BY(send_lock_) = 1;
+    Counter queued_bytes_; // of all queues; changed under the lock
+    // Messages for a connection were refused: by the limit of all queues; by that or by their own queue's.
+    bool room_for_all_wanted_ HW_GUARDED_BY(send_lock_) = false, room_wanted_ HW_GUARDED_BY(send_lock_) = false;
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
+    Ref<SendQueue> building_for_ HW_GUARDED_BY(send_lock_); // where it belongs
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
-    bool room_wanted_ HW_GUARDED_BY(send_lock_) = false; // somebody was told that there is none
 
     UsedMessages used_;
-    Ref<Psock> psock_;   // of the transmitter: it sends on it
-    bool keeps_ = false; // of the transmitter: it only keeps it, for the next message
     Atomic<u32> transmitters_{0}; // who asked for transmission since somebody began; not 0: somebody does it
     Atomic<u32> given_up_{0};     // closed, and it takes too long: what is not sent yet is not going to be
     Atomic<u32> finished_{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// From the send queue to TCP. One context does it at a time for a socket: whoever sends when nobody else does, or the
-// socket's work.
+// Who sends, and what is next. One context is a socket's transmitter at a time: a program that sends when nobody else does,
+// or the socket's work. It takes one step with each queue that has something to do, in turn, so that a connection that stands
+// still delays no other.
 #include "net.h"
 #include "socket.h"
 
@@ -8,41 +9,12 @@ namespace kcm {
 
 namespace {
 
-constexpr unsigned batch_segments = 32;
 constexpr unsigned few_segments = 4; // of one message, of which most have one
-constexpr unsigned batch_messages = 256; // bounds how long the queue is locked
-constexpr u32 batch_contended = 16 * 1024; // bytes after which others get the connection
-constexpr unsigned rounds_max = 64; // then the socket's work goes on, and the program gets back to its own
+// Steps, each at most one call to TCP, that a transmitter takes at a time. Then the socket's work goes on: a program that
+// sends gets back to its own, however much others send on its socket.
+constexpr unsigned steps_max = 64;
 
 } // namespace
-
-// What goes to TCP in one call.
-struct Socket::Batch {
-    kapi_segment segments[batch_segments];
-    unsigned count = 0;
-    u32 bytes = 0;
-    bool more = false; // messages follow that may go at once
-
-    // Adds what is left of m. False: not all of it fits.
-    bool add(const Outgoing& m)
-    {
-        auto filled = m.fill(segments + count, batch_segments - count);
-        bytes += filled.bytes;
-        // Small messages lie one behind the other in a page, as they were sent, and TCP gets them as one piece.
-        for (unsigned end = count + filled.segments; filled.segments--;) {
-            const kapi_segment& next = segments[end - filled.segments - 1];
-            if (count && is_continued(segments[count - 1], next))
-                segments[count - 1].length += next.length;
-            else
-                segments[count++] = next;
-        }
-        return filled.bytes == m.left();
-    }
-    static bool is_continued(const kapi_segment& a, const kapi_segment& b)
-    {
-        return a.page && a.page == b.page && a.offset + a.length == b.offset;
-    }
-};
 
 void Socket::transmit_later()
 {
@@ -61,7 +33,18 @@ void Socket::transmit()
 {
     if (transmitters_.fetch_add(1) == 0)
         transmit_until_left();
-    // Else whoever is at it looks again before he leaves.
+    // Else the transmitter looks again before it ends.
+}
+
+void Socket::wake(SendQueue& queue)
+{
+    {
+        Guard guard(send_lock_);
+        queue.woken = true;
+        bool listed = static_cast<ListNode<Sending>&>(queue).linked();
+        runnable_.push_back(listed ? runnable_.remove(queue) : Ref<SendQueue>::share(queue));
+    }
+    transmit_later();
 }
 
 // Ends being the transmitter. False: somebody has asked for transmission since.
@@ -75,16 +58,99 @@ bool Socket::leave()
 void Socket::transmit_until_left()
 {
     u32 seen = 1;
-    unsigned rounds = 0;
+    unsigned steps = 0;
     do {
-        transmit_all();
-        if (++rounds == rounds_max) {
+        release_parked();
+        if (!transmit_some(steps)) {
             transmitters_.exchange(0);
             transmit_later();
             return;
         }
+        finish_if_done();
     } while (!transmitters_.compare_exchange(seen, 0));
 }
+
+// Until no queue has anything to do. False: there is more.
+bool Socket::transmit_some(unsigned& steps)
+{
+    while (Ref<SendQueue> queue = next_queue()) {
+        if (++steps > steps_max)
+            return false;
+        if (!send_next(*queue))
+            stall(*queue);
+    }
+    return true;
+}
+
+// The queue whose turn it is; the others have theirs before it has another one.
+Ref<SendQueue> Socket::next_queue()
+{
+    Guard guard(send_lock_);
+    SendQueue* first = runnable_.front();
+    if (!first)
+        return nullptr;
+    runnable_.push_back(runnable_.remove(*first));
+    first->woken = false;
+    return Ref<SendQueue>::share(*first);
+}
+
+// Waits until it is woken, which it may have been since its step began.
+void Socket::stall(SendQueue& queue)
+{
+    Guard guard(send_lock_);
+    if (!queue.woken && !given_up_.load_acquire())
+        stalled_.push_back(runnable_.remove(queue));
+}
+
+// Nothing of the queue may go now: it needs no connection.
+void Socket::stop_using(SendQueue& queue)
+{
+    release_psock(queue);
+    if (std::exchange(queue.waits, false))
+        mux->reservations.forget(queue);
+    Unlisted unlisted;
+    Guard guard(send_lock_);
+    unlisted = unlist_if_idle(queue);
+    bool batched = !queue.messages.empty() && !may_go(*queue.messages.front());
+    if (batched && !queue.woken)
+        batched_.push_back(runnable_.remove(queue));
+}
+
+void Socket::release_psock(SendQueue& queue)
+{
+    Ref<Psock> psock = std::move(queue.psock);
+    if (!psock)
+        return;
+    queue.parked = false;
+    psock->expect_room(false);
+    mux->reservations.give_back(*psock);
+}
+
+// What is only parked here goes: another queue of this socket may want it.
+void Socket::release_parked()
+{
+    if (!any_.parked)
+        return;
+    {
+        Guard guard(send_lock_);
+        if (!any_.messages.empty())
+            return;
+    }
+    release_psock(any_);
+}
+
+void Socket::finish_if_done()
+{
+    bool done;
+    {
+        Guard guard(send_lock_);
+        done = closed_ && queued_ == 0;
+    }
+    if (done)
+        finish();
+}
+
+// ---- without a queue
 
 // A message before which there is none goes straight to a connection that is free, by no queue, and stays the caller's. What
 // TCP does not take of it is queued before all others. False: it has to be queued behind others.
@@ -98,15 +164,15 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
         transmit_until_left();
         return false;
     }
-    if (!keeps_) {
-        HW_ASSERT(!psock_); // who leaves with one has a message partly with TCP
-        psock_ = mux->reservations.take_if_free(*this);
+    if (!any_.parked) {
+        HW_ASSERT(!any_.psock); // a queue without messages has none
+        any_.psock = mux->reservations.take_if_free(any_);
     }
-    if (psock_ && !psock_->failed() && send_whole(*message)) [[likely]] {
+    if (any_.psock && !any_.psock->failed() && send_whole(*message)) [[likely]] {
         done_at_once();
-        bool keeps = keeps_;
+        bool parked = any_.parked;
         if (leave()) [[likely]] {
-            if (keeps && mux->reservations.wants_back())
+            if (parked && mux->reservations.wants_back())
                 transmit();
             return true;
         }
@@ -117,275 +183,63 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
     return true;
 }
 
-// Keeps the connection for the next message, which saves locks, where it makes no difference to anybody.
+// Parks the connection for the next message, which saves locks, where it makes no difference to anybody.
 void Socket::done_at_once()
 {
-    if (!keeps_) {
-        keeps_ = mux->reservations.keep(*psock_);
-        if (!keeps_)
-            let_go();
+    Psock& psock = *any_.psock;
+    if (any_.parked) {
+        psock.reserved.add(1);
+        psock.unreserved.add(1);
         return;
     }
-    psock_->reserved.add(1);
-    psock_->unreserved.add(1);
+    any_.parked = mux->reservations.park(psock);
+    if (!any_.parked)
+        release_psock(any_);
 }
 
-Ref<Psock> Socket::take_kept(bool& asked)
+Ref<Psock> Socket::take_parked(bool& asked)
 {
     u32 nobody = 0;
     if (!transmitters_.compare_exchange(nobody, 1))
         return nullptr;
-    keeps_ = false;
-    Ref<Psock> kept = std::move(psock_);
+    any_.parked = false;
+    Ref<Psock> parked = std::move(any_.psock);
     asked = !leave();
     if (asked)
         transmitters_.exchange(0);
-    return kept;
+    return parked;
 }
 
 void Socket::put_first(Ref<Outgoing> message)
 {
     Guard guard(send_lock_);
-    queued_bytes_.add(message->left() + message->overhead());
-    queue_.push_front(std::move(message));
+    charge(any_, u64{message->left()} + message->overhead());
+    message->number = 0; // before all others, and may go
+    any_.messages.push_front(std::move(message));
     queued_++;
-    ready_++;
+    // Messages that were added meanwhile for a batch have put it on the list that waits for the batch's end.
+    bool listed = static_cast<ListNode<Sending>&>(any_).linked();
+    runnable_.push_front(listed ? runnable_.remove(any_) : Ref<SendQueue>::share(any_));
 }
 
 // False: TCP took only a part, or nothing.
 bool Socket::send_whole(Outgoing& message)
 {
     HW_UNINITIALIZED kapi_segment segments[few_segments];
+    Psock& psock = *any_.psock;
     auto filled = message.fill(segments, few_segments);
     u32 end;
-    s64 taken = kapi_stream_send(psock_->stream(), segments, filled.segments, filled.bytes < message.left(), &end);
-    if (taken < 0) {
-        psock_->fail(static_cast<int>(-taken));
-        return false;
-    }
-    message.sent = static_cast<u32>(taken);
-    count_bytes(message.sent);
-    if (message.left())
-        return false;
-    count_message();
-    return true;
-}
-
-void Socket::transmit_all()
-{
-    while (transmit_batch())
-        ;
-    bool done;
-    {
-        Guard guard(send_lock_);
-        done = closed_ && queue_.empty();
-    }
-    if (done)
-        finish();
-}
-
-// The messages from the first on that may take this connection, as far as they fit. Not many when others wait for the
-// connection, and only what is left of the first when TCP has a part of it: with a slow peer this one would never be through.
-void Socket::collect(Batch& batch)
-{
-    bool contended = mux->reservations.contended();
-    unsigned seen = 0, most = contended && queue_.front()->sent ? 1 : ready_;
-    u32 most_bytes = contended ? batch_contended : ~u32{0};
-    for (Outgoing* m = queue_.front(); m && seen < most && batch.bytes < most_bytes; m = queue_.next(*m), seen++) {
-        if (m->wanted && m->wanted.get() != psock_.get())
-            return;
-        batch.more = true;
-        if (seen == batch_messages || batch.count == batch_segments || !batch.add(*m))
-            return;
-        batch.more = false;
-    }
-}
-
-// Finds what is to be done next, and for sending a connection and what goes.
-Socket::Step Socket::prepare(Batch& batch)
-{
-    Guard guard(send_lock_);
-    if (!ready_)
-        return Step::done;
-    Outgoing& first = *queue_.front();
-    if (given_up_.load_acquire() && first.sent == 0)
-        return Step::drop;
-    if (!psock_) {
-        auto taken = mux->reservations.take(*this, first.wanted.get());
-        if (!taken)
-            return Step::refuse;
-        psock_ = std::move(*taken);
-        if (!psock_)
-            return Step::wait;
-    }
-    // It may have been granted for a message that is gone.
-    if (first.wanted && first.wanted.get() != psock_.get() && first.sent == 0)
-        return Step::let_go;
-    if (std::exchange(keeps_, false))
-        mux->reservations.resume(*psock_);
-    collect(batch);
-    return Step::send;
-}
-
-void Socket::count_bytes(u32 bytes)
-{
-    tx_bytes.add(bytes);
-    psock_->tx_bytes.add(bytes);
-}
-
-void Socket::count_message()
-{
-    tx_msgs.add(1);
-    psock_->tx_msgs.add(1);
-}
-
-// TCP took so many more bytes.
-Socket::Left Socket::account(u32 bytes)
-{
-    RefList<Outgoing, ToSend> done;
-    Room room;
-    Left left;
-    {
-        Guard guard(send_lock_);
-        queued_bytes_.sub(bytes);
-        count_bytes(bytes);
-        while (bytes) {
-            Outgoing* m = queue_.front();
-            u32 part = min(bytes, m->left());
-            m->sent += part;
-            bytes -= part;
-            if (m->left())
-                break;
-            queued_bytes_.sub(m->overhead());
-            done.push_back(queue_.pop_front());
-            queued_--;
-            ready_--;
-            count_message();
-        }
-        room = look_for_room();
-        left.any = ready_ != 0;
-        left.cut = left.any && queue_.front()->sent != 0;
-    }
-    while (Ref<Outgoing> message = done.pop_front())
-        used_.keep(std::move(message));
-    tell(room);
-    return left;
-}
-
-void Socket::let_go()
-{
-    Ref<Psock> psock = std::move(psock_);
-    if (!psock)
-        return;
-    keeps_ = false;
-    psock->expect_room(false);
-    mux->reservations.give_back(*psock);
-}
-
-// The connection ended. A message of which TCP has a part goes again, as a whole, over another: this one's peer can
-// never have received it whole. It must not take what it has for a message either, so the connection is reset.
-void Socket::connection_lost()
-{
-    bool cut = false;
-    {
-        Guard guard(send_lock_);
-        Outgoing* m = queue_.front();
-        if (m && m->sent) {
-            queued_bytes_.add(m->sent);
-            m->sent = 0;
-            cut = true;
-        }
-    }
-    psock_->tx_aborts.add(1);
-    if (cut) {
-        psock_->cut();
-        mux->count_retry();
-        kapi_stream_reset(psock_->stream());
-    }
-    let_go();
-}
-
-// The first message cannot be sent at all.
-void Socket::drop_head()
-{
-    Ref<Outgoing> dropped;
-    Room room;
-    {
-        Guard guard(send_lock_);
-        dropped = queue_.pop_front();
-        queued_--;
-        ready_--;
-        queued_bytes_.sub(dropped->left() + dropped->overhead());
-        room = look_for_room();
-    }
-    tell(room);
-}
-
-// Does one step. False: there is nothing more to do now.
-bool Socket::transmit_batch()
-{
-    HW_UNINITIALIZED Batch batch;
-    batch.count = batch.bytes = 0;
-    batch.more = false;
-    switch (prepare(batch)) {
-    case Step::done:
-        let_go();
-        return false;
-    case Step::wait:
-        return false;
-    case Step::let_go:
-        let_go();
-        return true;
-    case Step::drop:
-        let_go();
-        drop_head();
-        return true;
-    case Step::refuse:
-        drop_head();
-        report(KAPI_ENOTCONN);
-        return true;
-    case Step::send:
-        return send_batch(batch);
-    }
-    return false;
-}
-
-// Sends what one call to TCP can take.
-bool Socket::send_batch(Batch& batch)
-{
-    Psock& psock = *psock_;
-    if (psock.failed()) {
-        connection_lost();
-        return true;
-    }
-    if (given_up_.load_acquire()) {
-        psock.fail(KAPI_ECONNABORTED);
-        return true;
-    }
-    u32 end;
-    s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more, &end);
+    s64 taken = kapi_stream_send(psock.stream(), segments, filled.segments, filled.bytes < message.left(), &end);
     if (taken < 0) {
         psock.fail(static_cast<int>(-taken));
-        return true;
+        return false;
     }
-    Left left = account(static_cast<u32>(taken));
-    if (taken < batch.bytes) {
-        // Between messages it goes to whoever wants to have it to himself: that is not to wait for room.
-        if (!left.cut && !mux->reservations.usable(psock)) {
-            let_go();
-            return true;
-        }
-        // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
-        if (psock.expects_room() && taken == 0)
-            return false;
-        psock.expect_room(true);
-        return true;
-    }
-    psock.expect_room(false);
-    bool wanted = mux->reservations.contended() || !mux->reservations.usable(psock);
-    if (!left.any || (wanted && !left.cut))
-        let_go();
-    return left.any;
+    message.advance(static_cast<u32>(taken));
+    count_bytes(psock, message.sent());
+    if (message.left())
+        return false;
+    count_message(psock);
+    return true;
 }
 
 } // namespace kcm

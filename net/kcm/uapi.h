@@ -40,6 +40,7 @@ struct kcm_abi_clone {
 #define KCM_ABI_MAX_MESSAGE 18
 #define KCM_ABI_STEERING 19
 #define KCM_ABI_STATS 20
+#define KCM_ABI_ATTACHED 21
 
 #define KCM_ABI_STEER_ROUND_ROBIN 0
 #define KCM_ABI_STEER_LEAST_LOADED 1
@@ -54,6 +55,12 @@ struct kcm_abi_connection {
 struct kcm_abi_cmsghdr {
 	kapi_u64 length; /* with this head */
 	kapi_s32 level, type;
+};
+
+struct kcm_abi_attached {
+	kapi_s32 fd;
+	kapi_u32 reserved;
+	kapi_u64 id;
 };
 
 #define KCM_ABI_CONN_RX_STOPPED 1

@@ -5,6 +5,7 @@
 #include <hawser/endian.h>
 #include <hawser/result.h>
 
+#include <array>
 #include <span>
 
 namespace rds {
@@ -47,10 +48,11 @@ public:
     bool operator==(const Ip& other) const { return kapi_compare(bytes_, other.bytes_, sizeof(bytes_)) == 0; }
     // The order that decides who connects to whom: as numbers in network order.
     bool operator<(const Ip& other) const { return kapi_compare(bytes_, other.bytes_, sizeof(bytes_)) < 0; }
-    u32 hash() const
+    u64 word(int index) const // for hashing, 0 or 1
     {
-        u64 h = word(0) ^ (word(1) << 7 | word(1) >> 57); // the last byte, that differs most, comes lowest
-        return static_cast<u32>((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32);
+        u64 value;
+        kapi_copy(&value, bytes_ + index * sizeof(value), sizeof(value));
+        return value;
     }
     kapi_addr with(u16 port, u32 scope) const
     {
@@ -63,12 +65,6 @@ public:
 
 private:
     static constexpr u8 v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    u64 word(int index) const
-    {
-        u64 value;
-        kapi_copy(&value, bytes_ + index * sizeof(value), sizeof(value));
-        return value;
-    }
     u8 bytes_[16] = {};
 };
 
@@ -76,9 +72,10 @@ private:
 struct Endpoint {
     Ip ip;
     u16 port = 0;
-    u32 scope = 0;
+    u32 scope = 0; // the link of a link-local address. Always 0 for others, or the two ends would disagree on a key
 
     bool operator==(const Endpoint&) const = default;
+    std::array<u64, 3> words() const { return {ip.word(0), ip.word(1), static_cast<u64>(scope) << 16 | port}; } // for hashing
 };
 
 // Reads a sockaddr_in or sockaddr_in6. Fails with EINVAL when too short, EAFNOSUPPORT for another family. Says nothing

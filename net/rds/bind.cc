@@ -5,52 +5,43 @@
 
 namespace rds {
 
-namespace {
-
-Socket* find_in(RefList<Socket, Bound>& list, const Endpoint& endpoint)
-{
-    for (Socket* s = list.front(); s; s = list.next(*s))
-        if (s->bound_key() == endpoint)
-            return s;
-    return nullptr;
-}
-
-} // namespace
-
 Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
 {
     if (endpoint.port == probe_port)
         return fail(KAPI_EINVAL);
     u32 tries = endpoint.port ? 1 : 65536;
     u16 port = endpoint.port ? endpoint.port : static_cast<u16>(kapi_random_u32());
+    socket.ref(); // the table's
     for (; tries; tries--, port++) {
         if (port <= probe_port)
             continue;
         endpoint.port = port;
-        bool added = bucket(endpoint).with([&](List& list) {
-            if (find_in(list, endpoint))
-                return false;
-            socket.set_bound_key(endpoint);
-            list.push_back(Ref<Socket>::share(socket));
-            return true;
-        });
-        if (added)
+        socket.set_bound_key(endpoint); // nobody finds the socket by it before it is entered
+        Ref<Socket> owner;
+        auto entered = table_.insert(
+            hash_of(endpoint), socket, Alloc::sleep, [&](const Socket& s) { return s.bound_key() == endpoint; },
+            [] { return true; }, owner);
+        if (entered == decltype(table_)::Insert::done)
             return endpoint;
     }
+    socket.unref();
     return fail(KAPI_EADDRINUSE);
 }
 
-void BindTable::remove(Socket& socket, const Endpoint& endpoint)
+void BindTable::remove(Socket& socket)
 {
-    Ref<Socket> removed = bucket(endpoint).with([&](List& list) { return list.remove(socket); });
+    if (table_.remove(socket))
+        socket.unref();
+}
+
+Ref<Socket> BindTable::next(Cursor& cursor)
+{
+    return table_.next(cursor);
 }
 
 Ref<Socket> BindTable::find(const Endpoint& endpoint)
 {
-    return bucket(endpoint).with([&](List& list) {
-        Socket* s = find_in(list, endpoint);
-        return s ? Ref<Socket>::share(*s) : Ref<Socket>();
-    });
+    return table_.find(hash_of(endpoint), [&](const Socket& s) { return s.bound_key() == endpoint; });
 }
 
 } // namespace rds

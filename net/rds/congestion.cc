@@ -5,30 +5,127 @@
 
 namespace rds {
 
+namespace {
+
+constexpr u64 pause_ns = 5'000'000;
+
+} // namespace
+
+// ---- one map
+
+CongestionMap::~CongestionMap()
+{
+    for (auto& chunk : chunk_)
+        kapi_free(chunk.load_relaxed());
+}
+
+void CongestionMap::destroy(CongestionMap* map)
+{
+    map->maps_.table_.remove(*map);
+    dispose(map);
+}
+
+u8* CongestionMap::chunk(u32 index)
+{
+    u8* chunk = chunk_[index].load_relaxed();
+    if (!chunk) {
+        chunk = static_cast<u8*>(kapi_zalloc(chunk_bytes, KAPI_ATOMIC));
+        chunk_[index].store_release(chunk);
+    }
+    return chunk;
+}
+
 bool CongestionMap::congested(u16 port)
 {
     // Read without the lock on every send: one byte, and a stale answer is as good as one a moment earlier.
-    return (__atomic_load_n(&bits_[port / 8], __ATOMIC_RELAXED) >> (port % 8)) & 1;
+    u32 byte = port / 8;
+    u8* chunk = chunk_[byte / chunk_bytes].load_acquire();
+    return chunk && (__atomic_load_n(&chunk[byte % chunk_bytes], __ATOMIC_RELAXED) >> (port % 8)) & 1;
 }
 
-void CongestionMap::set(u16 port, bool congested)
+bool CongestionMap::set(u16 port, bool congested)
+{
+    bool has_peers;
+    {
+        Guard guard(lock_);
+        u32 byte = port / 8;
+        u8* bits = congested ? chunk(byte / chunk_bytes) : chunk_[byte / chunk_bytes].load_relaxed();
+        if (!bits)
+            return !congested;
+        u8 bit = static_cast<u8>(1u << (port % 8));
+        u8& place = bits[byte % chunk_bytes];
+        __atomic_store_n(&place, static_cast<u8>(congested ? place | bit : place & ~bit), __ATOMIC_RELAXED);
+        has_peers = connection_count_ != 0;
+    }
+    if (has_peers)
+        maps_.changed(*this);
+    return true;
+}
+
+u64 CongestionMap::congested_among(u64 ports)
+{
+    u64 found = 0;
+    for (auto& at : chunk_)
+        if (u8* chunk = ports ? at.load_acquire() : nullptr)
+            for (u32 i = 0; i < chunk_bytes; i++)
+                found |= u64{__atomic_load_n(&chunk[i], __ATOMIC_RELAXED)} << i % 8 * 8;
+    return found & ports;
+}
+
+u32 CongestionMap::peers()
 {
     Guard guard(lock_);
-    u8 bit = static_cast<u8>(1u << (port % 8));
-    if (congested)
-        bits_[port / 8] |= bit;
-    else
-        bits_[port / 8] &= static_cast<u8>(~bit);
-    for (Connection* c = connections_.front(); c; c = connections_.next(*c))
-        c->map_changed();
+    return connection_count_;
 }
 
-void CongestionMap::replace(const std::byte* bits)
+// One at a time: the first becomes the last. Those that are added meanwhile get the map anyway, when they come up.
+u32 CongestionMap::send_to_some(u32 left)
+{
+    constexpr unsigned some = 64;
+    for (unsigned i = 0; left && i < some; i++, left--) {
+        Ref<Connection> connection;
+        {
+            Guard guard(lock_);
+            connection = connections_.pop_front();
+            if (connection)
+                connections_.push_back(connection);
+        }
+        if (!connection)
+            return 0;
+        connection->map_changed();
+    }
+    return left;
+}
+
+bool CongestionMap::replace(const std::byte* bits)
+{
+    static constexpr std::byte none[chunk_bytes] = {};
+    bool changes;
+    {
+        Guard guard(lock_);
+        changes = replaced_ns_ == 0;
+        for (u32 i = 0; i < chunks; i++) {
+            const std::byte* from = bits + i * chunk_bytes;
+            bool empty = kapi_compare(from, none, chunk_bytes) == 0;
+            u8* to = empty ? chunk_[i].load_relaxed() : chunk(i);
+            if (!to || kapi_compare(to, from, chunk_bytes) == 0)
+                continue;
+            kapi_copy(to, from, chunk_bytes);
+            changes = true;
+        }
+        replaced_ns_ = kapi_now_ns();
+    }
+    waiters.wake(KAPI_OUT);
+    return changes;
+}
+
+void CongestionMap::forget()
 {
     {
         Guard guard(lock_);
-        kapi_copy(bits_, bits, map_bytes);
-        replaced_ns_ = kapi_now_ns();
+        for (auto& chunk : chunk_)
+            if (u8* bits = chunk.load_relaxed())
+                kapi_fill(bits, 0, chunk_bytes);
     }
     waiters.wake(KAPI_OUT);
 }
@@ -36,7 +133,25 @@ void CongestionMap::replace(const std::byte* bits)
 void CongestionMap::snapshot(std::byte* bits)
 {
     Guard guard(lock_);
-    kapi_copy(bits, bits_, map_bytes);
+    for (u32 i = 0; i < chunks; i++) {
+        if (u8* from = chunk_[i].load_relaxed())
+            kapi_copy(bits + i * chunk_bytes, from, chunk_bytes);
+        else
+            kapi_fill(bits + i * chunk_bytes, 0, chunk_bytes);
+    }
+}
+
+bool CongestionMap::refuse(u16 port)
+{
+    Guard guard(lock_);
+    refused_ |= congested(port);
+    return congested(port);
+}
+
+bool CongestionMap::take_refused()
+{
+    Guard guard(lock_);
+    return std::exchange(refused_, false);
 }
 
 u64 CongestionMap::replaced_ns()
@@ -49,55 +164,106 @@ void CongestionMap::add_connection(Connection& connection)
 {
     Guard guard(lock_);
     connections_.push_back(Ref<Connection>::share(connection));
+    connection_count_++;
 }
 
 void CongestionMap::remove_connection(Connection& connection)
 {
     Ref<Connection> removed;
     Guard guard(lock_);
-    if (static_cast<ListNode<OnMap>&>(connection).linked())
-        removed = connections_.remove(connection);
+    if (!is_on<OnMap>(connection))
+        return;
+    removed = connections_.remove(connection);
+    connection_count_--;
 }
 
-CongestionMaps::~CongestionMaps()
+// ---- all of a kind
+
+Ref<CongestionMap> CongestionMaps::find(const Endpoint& address)
 {
-    table_.with([](Table& table) {
-        for (auto& bucket : table.bucket)
-            bucket.clear();
-    });
+    Endpoint key = key_of(address);
+    return table_.find(hash_of(key), [&](const CongestionMap& map) { return map.key() == key; });
 }
 
-CongestionMap* CongestionMaps::find_in(Table& table, const Ip& address)
-{
-    auto& bucket = table.bucket[address.hash() % buckets];
-    for (CongestionMap* map = bucket.front(); map; map = bucket.next(*map))
-        if (map->address() == address)
-            return map;
-    return nullptr;
-}
-
-Ref<CongestionMap> CongestionMaps::find(const Ip& address)
-{
-    return table_.with([&](Table& table) {
-        CongestionMap* map = find_in(table, address);
-        return map ? Ref<CongestionMap>::share(*map) : Ref<CongestionMap>();
-    });
-}
-
-Result<Ref<CongestionMap>> CongestionMaps::get(const Ip& address)
+Result<Ref<CongestionMap>> CongestionMaps::get(const Endpoint& address, Alloc mode)
 {
     if (auto map = find(address))
         return map;
-    auto* made = make<CongestionMap>(Alloc::atomic, address);
+    Endpoint key = key_of(address);
+    auto* made = make<CongestionMap>(mode, *this, key);
     if (!made)
         return fail(KAPI_ENOMEM);
     auto fresh = Ref<CongestionMap>::adopt(made);
-    return table_.with([&](Table& table) {
-        if (CongestionMap* raced = find_in(table, address))
-            return Ref<CongestionMap>::share(*raced);
-        table.bucket[address.hash() % buckets].push_back(fresh);
-        return fresh;
+    Ref<CongestionMap> raced;
+    table_.insert(hash_of(key), *fresh, mode, [&](const CongestionMap& map) { return map.key() == key; },
+                  [] { return true; }, raced);
+    return raced ? raced : fresh;
+}
+
+bool CongestionMaps::forget(const Endpoint& address)
+{
+    auto map = find(address);
+    if (!map)
+        return false;
+    map->forget();
+    return map->take_refused();
+}
+
+// ---- what peers have to receive
+
+void CongestionMaps::changed(CongestionMap& map)
+{
+    changed_.with([&](ChangedMaps& maps) {
+        if (!is_on<Changed>(map))
+            maps.next.push_back(Ref<CongestionMap>::share(map));
     });
+    u64 next = sent_ns_.load_relaxed() + pause_ns, now = kapi_now_ns();
+    work_.queue(net_.module.workqueue, next > now ? next - now : 0);
+}
+
+void CongestionMaps::take_changed()
+{
+    sending_ = changed_.with([](ChangedMaps& maps) { return maps.now.pop_front(); });
+    left_ = sending_ ? sending_->peers() : 0;
+}
+
+// False: there is nothing to send yet.
+bool CongestionMaps::begin_sending()
+{
+    u64 next = sent_ns_.load_relaxed() + pause_ns, now = kapi_now_ns();
+    if (now < next) {
+        work_.queue(net_.module.workqueue, next - now);
+        return false;
+    }
+    changed_.with([](ChangedMaps& maps) { maps.now.splice_front(maps.next); });
+    take_changed();
+    return static_cast<bool>(sending_);
+}
+
+// A few peers in each run. What changes meanwhile is sent the next time, however fast a program fills and empties its socket.
+void CongestionMaps::send_changed()
+{
+    if (!sending_ && !begin_sending())
+        return;
+    left_ = sending_->send_to_some(left_);
+    if (!left_)
+        take_changed();
+    if (sending_) {
+        work_.mod(net_.module.workqueue, 0); // before what changed meanwhile
+        return;
+    }
+    sent_ns_.store_relaxed(kapi_now_ns());
+    if (changed_.with([](ChangedMaps& maps) { return !maps.next.empty(); }))
+        work_.queue(net_.module.workqueue, pause_ns);
+}
+
+void CongestionMaps::stop()
+{
+    work_.cancel_sync();
+    changed_.with([](ChangedMaps& maps) { maps.now.splice_front(maps.next); });
+    do
+        take_changed();
+    while (sending_);
 }
 
 } // namespace rds

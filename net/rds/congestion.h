@@ -1,67 +1,118 @@
 // SPDX-License-Identifier: GPL-2.0
-// Congestion maps: for each address, which ports cannot take more. One map serves both sides: the map of a local
-// address is what we tell its peers, the map of a remote address is what its host told us.
+// Congestion maps: for each address, which ports cannot take more.
+//
+// A namespace has two kinds, kept apart. Our own map of a local address says which of our sockets are full; the sockets alone
+// write it, and peers receive it. A peer's map of a remote address is what the host of that address sent, and is replaced by
+// what it sends next. An address that moves between hosts changes which kind is looked at and nothing else: our sockets' bits
+// stay true wherever the address is, and a peer's bits are forgotten when the address is found here.
 #pragma once
 
+#include "../lock_order.h"
 #include "address.h"
 #include "wire.h"
 
+#include <hawser/hash_table.h>
 #include <hawser/list.h>
 #include <hawser/lock.h>
 #include <hawser/wait.h>
+#include <hawser/work.h>
 
 namespace rds {
 
 class Connection;
-struct MapTable;  // list tag: all maps of a namespace
-struct OnMap;     // list tag: the connections whose local address a map is of
+class CongestionMaps;
+class Net;
+struct MapTable;  // hash tag: all maps of a kind in a namespace
+struct OnMap;     // list tag: the connections whose peers receive a map
+struct Changed;   // list tag: own maps that peers have to receive again
 
-struct MapLock { static constexpr const char* name = "rds map"; static constexpr unsigned rank = 60; };
-struct MapTableLock { static constexpr const char* name = "rds maps"; static constexpr unsigned rank = 10; };
-
-class CongestionMap : public RefCounted<CongestionMap>, public ListNode<MapTable> {
+// It lives as long as somebody refers to it: a connection, or a full socket. Bits are stored where there are any.
+class CongestionMap : public RefCounted<CongestionMap>, public HashNode<MapTable>, public ListNode<Changed> {
 public:
-    static void destroy(CongestionMap* map) { dispose(map); }
-    explicit CongestionMap(const Ip& address) : address_(address) {}
+    CongestionMap(CongestionMaps& maps, const Endpoint& key) : maps_(maps), key_(key) {}
+    ~CongestionMap();
+    static void destroy(CongestionMap* map);
 
-    const Ip& address() const { return address_; }
+    const Endpoint& key() const { return key_; }
     bool congested(u16 port);
-    // Sets or clears the bit of a local port and has every peer told. Any context.
-    void set(u16 port, bool congested);
-    // What the peer sent: replaces all bits and wakes who waits. Any context.
-    void replace(const std::byte* bits);
-    void snapshot(std::byte* bits);
-    // Both move map_bytes bytes.
+    u64 congested_among(u64 ports); // those of ports, by their number modulo 64, that have a congested one. Any context
+    // Ours. Sets or clears the bit of a local port and has every peer receive the map soon. Any context. False: no memory for
+    // the bit, which stays clear.
+    [[nodiscard]] bool set(u16 port, bool congested);
+    // A peer's. Replaces all bits by map_bytes bytes and wakes who waits. Any context. False: the same map as before. Without
+    // memory for a bit it stays clear: what is sent to that port is then held up by the peer's own limit.
+    bool replace(const std::byte* bits);
+    // A peer's, of an address that has another host now. Any context.
+    void forget();
+    // A sender that does not wait met the bit of port. True: it is still set, and take_refused() says so when it may be
+    // clear. False: it is clear. Any context.
+    bool refuse(u16 port);
+    // After bits were cleared: whether a sender met one since the last call, and is to be notified. Any context.
+    bool take_refused();
+    void snapshot(std::byte* bits); // fills map_bytes bytes
     u64 replaced_ns(); // when replace() was last called, 0: never
 
+    // Ours. Has the next few of its peers receive the map now, of which left are to receive it. How many are left then.
+    u32 send_to_some(u32 left);
+    u32 peers(); // to receive it
     void add_connection(Connection& connection);
     void remove_connection(Connection& connection);
 
     WaitQueue waiters; // senders to a congested port
 
 private:
-    const Ip address_;
+    static constexpr u32 chunk_bytes = 512;
+    static constexpr u32 chunks = map_bytes / chunk_bytes;
+    u8* chunk(u32 index) HW_REQUIRES(lock_); // made when it is missing; null: no memory
+
+    CongestionMaps& maps_;
+    const Endpoint key_;
     Spin<MapLock> lock_;
-    u8 bits_[map_bytes] HW_GUARDED_BY(lock_) = {};
+    Atomic<u8*> chunk_[chunks]; // null: all clear. Written under lock_, and once made there until the end
     u64 replaced_ns_ HW_GUARDED_BY(lock_) = 0;
+    bool refused_ HW_GUARDED_BY(lock_) = false; // a sender that does not wait, since bits were cleared last
     RefList<Connection, OnMap> connections_ HW_GUARDED_BY(lock_);
+    u32 connection_count_ HW_GUARDED_BY(lock_) = 0;
 };
 
-// The maps of a namespace by address. A map lives until the namespace ends: there are at most two for a connection.
+// The maps of one kind in a namespace, by address.
 class CongestionMaps : Pinned {
 public:
-    ~CongestionMaps();
-    // Finds or makes. Any context. ENOMEM.
-    Result<Ref<CongestionMap>> get(const Ip& address);
-    Ref<CongestionMap> find(const Ip& address);
+    explicit CongestionMaps(Net& net) : net_(net) {}
+    // Finds or makes, in a context that mode allows. ENOMEM.
+    Result<Ref<CongestionMap>> get(const Endpoint& address, Alloc mode);
+    Ref<CongestionMap> find(const Endpoint& address);
+    // The address moved to another host: what its former host sent is true no longer. True: senders were refused for it.
+    // Any context.
+    [[nodiscard]] bool forget(const Endpoint& address);
+    // Sleeps. No map changes any more.
+    void stop();
 
 private:
-    static constexpr unsigned buckets = 64;
-    struct Table {
-        RefList<CongestionMap, MapTable> bucket[buckets];
+    friend class CongestionMap;
+    // An own map changed. A port can be full and free again thousands of times in a second, and there may be any number of
+    // peers: a work notifies them, with a pause after each time. Any context.
+    void changed(CongestionMap& map);
+    void send_changed();
+    bool begin_sending();
+    void take_changed();
+    // A scope tells hosts apart where addresses are of a link.
+    static Endpoint key_of(const Endpoint& address)
+    {
+        return {address.ip, 0, address.ip.is_link_local() ? address.scope : 0};
+    }
+    u32 hash_of(const Endpoint& key) const { return table_.hash_of(key.words()); }
+    Net& net_;
+    HashTable<CongestionMap, MapTable, MapTableLock, 16> table_;
+    struct ChangedMaps {
+        RefList<CongestionMap, Changed> next, now; // now: the work is sending them
     };
-    static CongestionMap* find_in(Table& table, const Ip& address);
-    Guarded<Table, MapTableLock> table_;
+    Guarded<ChangedMaps, ChangedMapsLock> changed_;
+    Atomic<u64> sent_ns_{0}; // when the work had sent all of them last
+    // The work's: what it is sending, and to how many peers it has still to go.
+    Ref<CongestionMap> sending_;
+    u32 left_ = 0;
+    Work<CongestionMaps, &CongestionMaps::send_changed> work_{*this};
 };
 
 } // namespace rds

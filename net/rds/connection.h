@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // A connection: a pair of addresses, a transport and a type of service, with its paths. Made by the first message or by
-// the peer, it lives until its namespace or transport goes.
+// the peer, it lives until nobody has used it for a while (collector.h), or its namespace or transport goes.
 #pragma once
 
+#include "../lock_order.h"
 #include "congestion.h"
+#include "map_refresh.h"
 #include "net.h"
 #include "path.h"
 
@@ -12,16 +14,14 @@ namespace rds {
 // What answers at the other end.
 enum class Peer : u32 {
     unknown, // nothing yet: it gets a probe, and nothing else
-    hawser,  // one of ours (path.h)
-    foreign, // another, or none of whose kind we heard: probes have a number as all messages, and nothing waits for them
+    hawser,  // runs this code (receiver_memory.h)
+    foreign, // another, or one that does not show its kind: probes have numbers, and nothing waits for answers
 };
 
-struct ConnectionLock { static constexpr const char* name = "rds connection"; static constexpr unsigned rank = 20; };
-
-class Connection : public RefCounted<Connection>, public ListNode<Table>, public ListNode<OnMap> {
+class Connection : public RefCounted<Connection>, public HashNode<Table>, public ListNode<OnMap> {
 public:
     static Result<Ref<Connection>> create(Net& net, const rds_transport& transport, const Endpoint& local,
-                                          const Endpoint& remote, u8 tos);
+                                          const Endpoint& remote, u8 tos, Alloc mode);
     static void destroy(Connection* connection);
 
     Net& net;
@@ -34,11 +34,15 @@ public:
     bool connects() const { return local.ip < remote.ip; }
     bool matches(const rds_transport& t, const Endpoint& l, const Endpoint& r, u8 t_o_s) const
     {
-        return &transport == &t && remote.ip == r.ip && local.ip == l.ip && tos == t_o_s && remote.scope == r.scope;
+        return &transport == &t && remote == r && local == l && tos == t_o_s;
     }
     void* state() const { return state_; }
     Path& path(unsigned index) { return *paths_[index]; }
     unsigned path_count() const { return transport.max_paths; }
+    // Guards the queues of all paths.
+    Spin<PathLock>& path_lock() { return path_lock_; }
+    // Takes message off the queue it is on; bytes already on their way are not called back. Any context.
+    void cancel(Message& message);
     CongestionMap& local_map() { return *local_map_; }
     CongestionMap& remote_map() { return *remote_map_; }
 
@@ -65,22 +69,43 @@ public:
     // Sends a probe or an answer over path. Any context.
     void send_handshake(Path& path, bool is_reply);
     void write_handshake_to(Path& path, Header& header, bool is_reply);
-    // Path 0 was asked often enough.
-    void no_answer();
+    // The peer is foreign, if what is known of it is still what is expected. Any context.
+    void assume_foreign(Peer expected);
     // Whether the peer has as many paths, as far as we know.
     bool uses(const Path& path) const { return path.index() == 0 || paths() == 0 || path.index() < paths(); }
-    // Whether path may have a stream now; when it may later, it is notified.
-    bool may_come_up(const Path& path) const;
-    // A path has a new stream: before and after it may be sent on. Any context.
-    void path_coming_up(Path& path);
-    void path_came_up(Path& path);
+    // The first path that has to be up, or to be answered, before path may have a stream. Null: it may have one now. When
+    // that changes, path is notified. Any context.
+    Path* waits_for(const Path& path) const;
+    Path* missing_path() const; // the first of those that the peer agreed to and that are not up; nullptr if all are
+    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's.
+    bool may_open_again(const Path& path) const;
+    // A path has a new stream. What goes first on it, and, once it may be sent on, what waited for it. Any context.
+    void queue_greeting(Path& path);
+    void path_is_up(Path& path);
 
     // Congestion. Our map changed: it travels on path 0, so that two maps never overtake each other.
     void map_changed();
     void map_received(const Incoming& incoming);
-    // A sender met a set bit: if the peer stays silent, it is asked again.
-    void met_congestion(u16 port);
+    // A sender met a set bit: if the peer stays silent, its map is requested again. Any context.
+    void met_congestion(u16 port) { map_refresh_.met(port); }
 
+    // A line in the log of the host, rate-limited: what happened to the peer. Any context.
+    void note(kapi_log_level level, const char* what) const;
+
+    // For the collector (collector.h), whose idle is. What changes with each message, stream and loss:
+    u64 activity();
+    bool is_charged() const { return charged_; } // it was made in a program's call, and its cgroup pays
+    bool is_empty();    // nothing but answers, which nobody needs, is queued or unacknowledged
+    bool has_streams(); // a path is not down
+    Ending ending();    // the worst of its paths'
+    void retire();      // closes its streams, unless they are used again. Any context
+    struct { u64 activity = 0, since_ns = 0; } idle;
+    // Sockets whose last message went this way; as long as there is one, a lost path is connected again.
+    void add_user() { users_.fetch_add(1); }
+    void drop_user() { users_.fetch_sub(1); }
+    bool has_users() const { return users_.load_relaxed() != 0; }
+
+    u32 payer = ConnectionShares::peers; // to whose share it counts; constant once it is in the table
     u32 checked_generation = 0; // of the host's addresses, when loops() was last known to be right (senders', racy)
 
 private:
@@ -89,21 +114,20 @@ private:
         : net(n), transport(t), local(l), remote(r), tos(t_o_s)
     {
     }
-    Result<> build();
-    void publish(); // after it was entered in the table
-    friend class ConnectionTable;
-    void heard(Path& path, u32 generation);
-    void came_without_name();
-    void ask_all();
-    void set_paths(unsigned count);
-    void check_congestion();
+    Result<> build(Alloc mode);
+    void note_sender(Path& path, u32 generation);
+    void probe_all();
+    void set_paths(unsigned count, bool wake);
 
+    Spin<PathLock> path_lock_;
     Own<Path> paths_[max_paths];
     void* state_ = nullptr;
+    bool charged_ = false;
     Ref<CongestionMap> local_map_, remote_map_;
     Spin<ConnectionLock> lock_;
     Atomic<u32> dying_{0};
-    const u32 generation_ = kapi_random_u32() | 1; // told to the peer: whose numbers ours are
+    Atomic<u32> users_{0};
+    const u32 generation_ = kapi_random_u32() | 1; // in our probes: names the sender of our numbers
     Atomic<u32> paths_agreed_{0};
     Atomic<u32> peer_indexes_{0};
     Atomic<u32> peer_{static_cast<u32>(Peer::unknown)};
@@ -113,12 +137,7 @@ private:
     unsigned early_count_ HW_GUARDED_BY(lock_) = 0; // more than max_early: all stay there
     WaitQueue handshake_waiters_;
 
-    Atomic<u32> refreshing_{0};      // congestion_work_ is at it
-    Atomic<u32> congested_port_{0};  // that a sender met
-    u64 refresh_delay_ns_ = 0;       // the work's
-    u64 refresh_seen_ns_ = 0;
-    void ask_for_map();
-    Work<Connection, &Connection::check_congestion> congestion_work_{*this};
+    MapRefresh map_refresh_{*this};
 };
 
 } // namespace rds

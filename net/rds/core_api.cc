@@ -38,6 +38,7 @@ extern constinit const rds_sysctl_row rds_sysctl_table[] = {
     ROW(ping_enable, 0, 1, -1, -1),
     ROW(congestion_refresh_ms, 10, 3'600'000, -1, -1),
     ROW(receive_limit_factor, 2, 64, -1, -1),
+    ROW(idle_connection_ms, 0, 86'400'000, -1, -1),
 };
 #undef ROW
 extern constinit const unsigned rds_sysctl_rows = sizeof(rds_sysctl_table) / sizeof(rds_sysctl_table[0]);
@@ -107,7 +108,7 @@ void rds_transport_unregister(const rds_transport* transport) { Module::get().re
 void rds_transport_leave_net(const rds_transport* transport, kapi_net* host)
 {
     if (Net* net = Module::get().find_net(host))
-        net->kill_connections(transport);
+        net->end_connections(transport);
 }
 
 int rds_conn_get(kapi_net* host, const rds_transport* transport, const kapi_addr* local, const kapi_addr* remote,
@@ -117,7 +118,8 @@ int rds_conn_get(kapi_net* host, const rds_transport* transport, const kapi_addr
     if (!net)
         return -KAPI_ENETUNREACH;
     auto got = net->connections.get(*net, *transport, {Ip::from(local->ip), 0, local->scope},
-                                    {Ip::from(remote->ip), 0, remote->scope}, 0);
+                                    {Ip::from(remote->ip), 0, remote->scope}, 0, ConnectionShares::peers,
+                                    Alloc::sleep);
     if (!got)
         return got.error().to_c();
     *state = (*got)->state();
@@ -130,14 +132,15 @@ unsigned rds_conn_paths(rds_conn* conn, int* peer_indexes)
     *peer_indexes = conn_of(conn).peer_indexes();
     return conn_of(conn).paths();
 }
+int rds_conn_is_foreign(rds_conn* conn) { return conn_of(conn).peer() == Peer::foreign; }
 void rds_path_notify(rds_conn* conn, unsigned path, unsigned events) { conn_of(conn).path(path).notify(events); }
 void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
-    conn_of(conn).path(path).retry_later(events);
+    conn_of(conn).path(path).receive_later(events);
 }
 int rds_path_stalled(rds_conn* conn, unsigned path) { return conn_of(conn).path(path).stalled(); }
 void rds_path_acked(rds_conn* conn, unsigned path, u32 una) { conn_of(conn).path(path).acked(una); }
 
-int rds_inc_create(rds_conn* conn, unsigned path, const void* header, rds_inc** inc)
+int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behind, rds_inc** inc)
 {
     Header checked;
     kapi_copy(&checked, header, sizeof(checked));
@@ -146,11 +149,15 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, rds_inc** 
         conn_of(conn).net.count(Stat::recv_garbage);
         return kind.error().to_c();
     }
+    if (!conn_of(conn).path(path).may_read(*kind))
+        return -KAPI_EAGAIN;
     auto made = Incoming::create(checked);
     if (!made)
         return made.error().to_c();
     (*made)->connection = &conn_of(conn);
     (*made)->path = path;
+    if (auto expected = (*made)->expect(behind); !expected)
+        return expected.error().to_c();
     (*made)->trace_ns[0] = (*made)->trace_ns[1] = kapi_local_clock_ns();
     *inc = reinterpret_cast<rds_inc*>(made->leak());
     return 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "incoming.h"
 
+#include "connection.h"
+
 namespace rds {
 
 namespace {
@@ -12,20 +14,27 @@ constexpr u32 inline_max = 4096; // payloads up to here are copied into the obje
 Result<Ref<Incoming>> Incoming::create(const Header& header)
 {
     u32 length = header.length;
-    bool inlined = length <= inline_max || header.flags == flag_congestion_map;
+    bool is_map = header.flags == flag_congestion_map;
+    bool inlined = length <= inline_max && !is_map;
     usize tail = inlined ? length : 0;
-    auto* incoming = make_with_tail<Incoming>(Alloc::atomic, tail);
-    if (!incoming)
+    auto* made = make_with_tail<Incoming>(Alloc::atomic, tail);
+    if (!made)
         return fail(KAPI_ENOMEM);
+    auto incoming = Ref<Incoming>::adopt(made);
     incoming->header = header;
     incoming->inlined_ = inlined;
     incoming->true_size_ = kapi_alloc_true_size(sizeof(Incoming) + tail);
-    return Ref<Incoming>::adopt(incoming);
+    if (is_map) {
+        incoming->map_ = static_cast<std::byte*>(kapi_alloc(length, KAPI_ATOMIC));
+        if (!incoming->map_)
+            return fail(KAPI_ENOMEM);
+    }
+    return incoming;
 }
 
 Result<Ref<Incoming>> Incoming::from_message(Ref<Message> message)
 {
-    auto* incoming = make_with_tail<Incoming>(Alloc::atomic, 0);
+    auto* incoming = make_with_tail<Incoming>(Alloc::atomic_charged, 0);
     if (!incoming)
         return fail(KAPI_ENOMEM);
     incoming->header = message->header();
@@ -35,27 +44,65 @@ Result<Ref<Incoming>> Incoming::from_message(Ref<Message> message)
     return Ref<Incoming>::adopt(incoming);
 }
 
+Incoming::~Incoming()
+{
+    if (partial_)
+        connection->path(path).partial().give(connection->net.peers_memory, partial_size());
+    kapi_free(map_);
+    if (payer_)
+        kapi_sk_uncharge(payer_, charged_);
+}
+
+bool Incoming::charge(kapi_sk* sk)
+{
+    usize size = true_size();
+    int result = kapi_sk_charge(sk, size);
+    if (result >= 0) {
+        payer_ = sk;
+        charged_ = size;
+    }
+    return result == 0;
+}
+
+Result<> Incoming::expect(usize size)
+{
+    if (size >= left() || partial_)
+        return {};
+    if (!connection->path(path).partial().take(connection->net.peers_memory, partial_size()))
+        return fail(KAPI_ENOMEM);
+    partial_ = true;
+    return {};
+}
+
 Result<> Incoming::append(kapi_rx* rx, usize offset, u32 size)
 {
-    HW_ASSERT(size <= left());
-    if (inlined_) {
+    if (!HW_ASSERT(size <= left()))
+        return fail(KAPI_EINVAL);
+    TRY(expect(size));
+    if (map_) {
+        kapi_rx_copy(rx, offset, map_ + filled_, size);
+    } else if (inlined_) {
         kapi_rx_copy(rx, offset, inline_payload() + filled_, size);
     } else {
         TRY(large_.append(rx, offset, size));
     }
     filled_ += size;
+    if (partial_)
+        connection->path(path).partial().got(size);
+    if (left() == 0 && std::exchange(partial_, false))
+        connection->path(path).partial().give(connection->net.peers_memory, partial_size());
     return {};
 }
 
 const std::byte* Incoming::map_payload() const
 {
-    HW_ASSERT(inlined_ && filled_ == map_bytes);
-    return reinterpret_cast<const std::byte*>(inline_payload());
+    return HW_ASSERT(map_ && filled_ == map_bytes) ? map_ : nullptr;
 }
 
 Result<> Incoming::copy_to_user(kapi_msg* msg, u32 size) const
 {
-    HW_ASSERT(size <= header.length);
+    if (!HW_ASSERT(size <= header.length))
+        return fail(KAPI_EINVAL);
     if (size == 0)
         return {};
     if (looped_)

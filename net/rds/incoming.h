@@ -21,13 +21,17 @@ public:
     // Loopback: the payload stays where the sender put it.
     static Result<Ref<Incoming>> from_message(Ref<Message> message);
     static void destroy(Incoming* incoming) { dispose(incoming); }
+    // Has the owner of a socket pay for its memory until it ends, which is before the socket does; unless he may have no more.
+    // False: senders should wait, for he may not have much more.
+    bool charge(kapi_sk* sk);
+    bool charged() const { return payer_ != nullptr; }
 
     Header header;
     Endpoint source;
     u64 received_real_ns = 0; // for SO_TIMESTAMP, 0: not asked for
     u64 trace_ns[4] = {};     // header seen, header complete, delivered, handed to the user
-    bool counted = false;     // on its socket's accounts (set by the socket)
 
+    bool looped() const { return static_cast<bool>(looped_); }
     u32 length() const { return header.length; }
     u32 left() const { return header.length - filled_; }
     usize true_size() const { return true_size_ + large_.true_size(); }
@@ -35,9 +39,12 @@ public:
     Connection* connection = nullptr;
     unsigned path = 0;
 
-    // Takes size bytes at offset of the offer; size at most left(). ENOMEM: nothing was taken.
+    // So many of the missing bytes are on offer. ENOMEM: not all of them, and there are too many messages of which a part has
+    // arrived. Also for the header alone, because the memory for a small payload comes with it.
+    Result<> expect(usize size);
+    // Takes size bytes at offset of the offer; size at most left(). ENOMEM: nothing was taken; or as expect().
     Result<> append(kapi_rx* rx, usize offset, u32 size);
-    // The payload of a congestion map, which is in one piece.
+    // The payload of a congestion map, which is in one piece; null when this is none.
     const std::byte* map_payload() const;
     // Copies the first size bytes of the payload to the user. Sleeps. EFAULT.
     Result<> copy_to_user(kapi_msg* msg, u32 size) const;
@@ -45,13 +52,19 @@ public:
 private:
     HW_MADE_BY_CREATE;
     Incoming() = default;
+    ~Incoming();
 
+    u32 partial_size() const { return static_cast<u32>(sizeof(Incoming)) + length(); }
     u8* inline_payload() const { return reinterpret_cast<u8*>(const_cast<Incoming*>(this) + 1); }
 
     u32 filled_ = 0;
     bool inlined_ = false;
+    bool partial_ = false; // only a part has arrived, and is counted
     usize true_size_ = 0; // without large_
-    ReceivedBytes large_; // when not inlined
+    ReceivedBytes large_{Alloc::atomic}; // when not inlined
+    kapi_sk* payer_ = nullptr;
+    usize charged_ = 0;
+    std::byte* map_ = nullptr; // a congestion map's payload, which is of two pages and not a byte more
     Ref<Message> looped_;
 };
 

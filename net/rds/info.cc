@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// RDS_INFO_*: what getsockopt tells of a namespace. Rows are gathered under locks into kernel memory, then copied out.
+// RDS_INFO_*: what getsockopt shows of a namespace. Rows are gathered into a small buffer, a few under each lock, and copied
+// out whenever it is nearly full: however many there are, no lock is held long and no memory is taken for them.
 #include "connection.h"
 #include "socket.h"
 #include "uapi.h"
@@ -8,27 +9,57 @@ namespace rds {
 
 namespace {
 
-constexpr usize max_buffer = 16u << 20; // more rows than this are reported as not fitting
+// A walk along a long queue begins anew after each copy to the program, so that copies are large where there is much.
+constexpr usize smallest_buffer = 32 * 1024, largest_buffer = 256 * 1024;
+constexpr usize piece_bytes = 16 * 1024; // more than the rows that are added under one lock
+constexpr unsigned piece_messages = 64;
 constexpr int max_length = 0x7fffffff - 4096 + 1;
 
 void free_bytes(std::byte* bytes) { kapi_free(bytes); }
 
-// Rows of one size. Those that do not fit are counted only, so that the caller learns how much room it needs.
+// Rows of one size, on their way to the program. Those that do not fit its buffer are counted only, so that the answer is how
+// much room it needs.
 class Rows {
 public:
-    Rows(std::byte* buffer, usize capacity) : buffer_(buffer), capacity_(capacity) {}
+    Rows(const kapi_optval* to, usize capacity, std::byte* buffer, usize buffer_bytes)
+        : to_(to), capacity_(capacity), buffer_(buffer), buffer_bytes_(buffer_bytes)
+    {
+    }
+    // Any context.
     template <class Row> void add(const Row& row)
     {
-        if (used_ + sizeof(row) <= capacity_)
-            kapi_copy(buffer_ + used_, &row, sizeof(row));
-        used_ += sizeof(row);
+        if (total_ + sizeof(row) <= capacity_ && filled_ + sizeof(row) <= buffer_bytes_) {
+            kapi_copy(buffer_ + filled_, &row, sizeof(row));
+            filled_ += sizeof(row);
+        }
+        total_ += sizeof(row);
     }
-    usize used() const { return used_; }
+    // For the rows that are added under one lock.
+    bool has_room() const { return filled_ + piece_bytes <= buffer_bytes_; }
+    // Sleeps.
+    void make_room()
+    {
+        if (!has_room())
+            static_cast<void>(flush());
+    }
+    // Sleeps. EFAULT, also of an earlier time.
+    Result<> flush()
+    {
+        if (filled_ && outcome_)
+            outcome_ = check(kapi_optval_copy_out(to_, copied_, buffer_, filled_));
+        copied_ += filled_;
+        filled_ = 0;
+        return outcome_;
+    }
+    usize total() const { return total_; }
 
 private:
-    std::byte* buffer_;
+    const kapi_optval* to_;
     usize capacity_;
-    usize used_ = 0;
+    std::byte* buffer_;
+    usize buffer_bytes_;
+    usize filled_ = 0, copied_ = 0, total_ = 0;
+    Result<> outcome_;
 };
 
 void copy_name(u8* to, usize size, const char* from)
@@ -68,16 +99,29 @@ void add_counters(Net& net, Rows& rows)
     });
 }
 
+// Calls visit(T&) for each item of a table, and has rows copied out in between, when no reference is held: a program whose memory
+// stalls must not hold what others want to end.
+template <class Table, class Visit> void walk(Table& table, Rows& rows, Visit&& visit)
+{
+    typename Table::Cursor cursor;
+    for (bool more = true; more; rows.make_room()) {
+        auto item = table.next(cursor);
+        more = static_cast<bool>(item);
+        if (more)
+            visit(*item);
+    }
+}
+
 template <class Row> void add_connections(Net& net, Rows& rows)
 {
-    net.connections.for_each([&](Connection& c) {
+    walk(net.connections, rows, [&](Connection& c) {
         if (!fits<sizeof(Row::laddr)>(c.local.ip))
             return;
         for (unsigned i = 0; i < max(1u, c.paths()); i++) {
             Path::Snapshot path = c.path(i).snapshot();
             Row row{};
             row.next_tx_seq = path.next_tx;
-            row.next_rx_seq = path.next_rx;
+            row.next_rx_seq = path.next_rx > 1 ? path.next_rx : 0; // 0: nothing came yet, as programs know it
             put_ip(row.laddr, c.local.ip);
             put_ip(row.faddr, c.remote.ip);
             copy_name(row.transport, sizeof(row.transport), c.transport.name);
@@ -107,36 +151,63 @@ template <class Row> Row message_row(const Header& header, u32 length, const Ip&
     return row;
 }
 
+// Lets c and the place in a queue of its go while rows are copied out, if they have to be now. Null: it is gone.
+Ref<Connection> with_room(Net& net, Rows& rows, Ref<Connection> c, SendQueue::Place& place)
+{
+    if (rows.has_room())
+        return c;
+    place.last = nullptr;
+    const rds_transport& transport = c->transport;
+    Endpoint local = c->local, remote = c->remote;
+    u8 tos = c->tos;
+    c = nullptr;
+    rows.make_room();
+    return net.connections.find(transport, local, remote, tos);
+}
+
 template <class Row> void add_sent(Net& net, Rows& rows, bool retransmits)
 {
-    net.connections.for_each([&](Connection& c) {
-        if (!fits<sizeof(Row::laddr)>(c.local.ip))
-            return;
-        for (unsigned i = 0; i < c.path_count(); i++)
-            c.path(i).for_each_message(retransmits, [&](Message& m) {
-                rows.add(message_row<Row>(m.header(), m.length(), c.local.ip, c.remote.ip, c.tos));
-            });
-    });
+    ConnectionTable::Cursor cursor;
+    while (Ref<Connection> c = net.connections.next(cursor)) {
+        bool shown = fits<sizeof(Row::laddr)>(c->local.ip);
+        for (unsigned i = 0; shown && c && i < c->path_count(); i++) {
+            SendQueue::Place place;
+            for (bool more = true; more && c;) {
+                more = c->path(i).visit_messages(retransmits, place, [&](Message& m) {
+                    rows.add(message_row<Row>(m.header(), m.length(), c->local.ip, c->remote.ip, c->tos));
+                });
+                c = with_room(net, rows, std::move(c), place);
+            }
+        }
+    }
 }
 
 template <class Row> void add_received(Net& net, Rows& rows)
 {
-    net.binds.for_each([&](Socket& socket) {
-        if (!fits<sizeof(Row::laddr)>(socket.bound_key().ip))
-            return;
-        socket.for_each_received([&](Incoming& i) {
-            // Seen from the receiver: its own address and port come first.
-            Row row = message_row<Row>(i.header, i.length(), socket.bound_key().ip, i.source.ip, 0);
-            row.lport = wire_port<u16>(i.header.dport);
-            row.fport = wire_port<u16>(i.header.sport);
-            rows.add(row);
-        });
-    });
+    BindTable::Cursor cursor;
+    while (Ref<Socket> socket = net.binds.next(cursor)) {
+        Endpoint bound = socket->bound_key();
+        Socket::Place place;
+        for (bool more = fits<sizeof(Row::laddr)>(bound.ip); more && socket;) {
+            more = socket->visit_received(place, piece_messages, [&](Incoming& i) {
+                // Seen from the receiver: its own address and port come first.
+                Row row = message_row<Row>(i.header, i.length(), bound.ip, i.source.ip, 0);
+                row.lport = wire_port<u16>(i.header.dport);
+                row.fport = wire_port<u16>(i.header.sport);
+                rows.add(row);
+            });
+            if (rows.has_room())
+                continue;
+            place.release(), socket = nullptr; // as in walk()
+            rows.make_room();
+            socket = net.binds.find(bound);
+        }
+    }
 }
 
 template <class Row> void add_sockets(Net& net, Rows& rows)
 {
-    net.binds.for_each([&](Socket& socket) {
+    walk(net.binds, rows, [&](Socket& socket) {
         Socket::Info info = socket.info();
         const Ip& bound = socket.bound_key().ip;
         if (!fits<sizeof(Row::bound_addr)>(bound))
@@ -156,7 +227,7 @@ template <class Row> void add_sockets(Net& net, Rows& rows)
 
 template <class Row> void add_tcp_sockets(Net& net, Rows& rows)
 {
-    net.connections.for_each([&](Connection& c) {
+    walk(net.connections, rows, [&](Connection& c) {
         if (c.loops() || !c.transport.socket_row || !fits<sizeof(Row::local_addr)>(c.local.ip))
             return;
         for (unsigned i = 0; i < c.path_count(); i++) {
@@ -236,23 +307,20 @@ Result<int> Socket::get_info(int option, const kapi_optval* value, int& length, 
         return fail(KAPI_EINVAL);
     // All of the buffer must be there, also what is not filled today: programs find their mistakes at once.
     TRY(check(kapi_optval_probe_out(value, static_cast<usize>(length))));
-    usize capacity = min<usize>(static_cast<usize>(length), max_buffer);
-    Own<std::byte, free_bytes> buffer;
-    if (capacity) {
-        buffer.reset(static_cast<std::byte*>(kapi_zalloc(capacity, KAPI_SLEEP)));
-        if (!buffer)
-            return fail(KAPI_ENOMEM);
-    }
-    Rows rows(buffer.get(), capacity);
+    usize capacity = static_cast<usize>(length);
+    usize buffer_bytes = min(max(capacity, smallest_buffer), largest_buffer);
+    Own<std::byte, free_bytes> buffer(static_cast<std::byte*>(kapi_alloc(buffer_bytes, KAPI_SLEEP_CHARGED)));
+    if (!buffer)
+        return fail(KAPI_ENOMEM);
+    Rows rows(value, capacity, buffer.get(), buffer_bytes);
     usize each = gather(net, option, rows);
     if (!each)
         return fail(KAPI_ENOPROTOOPT);
-    length = static_cast<int>(min<usize>(rows.used(), 0x7fffffff));
+    TRY(rows.flush());
+    length = static_cast<int>(min<usize>(rows.total(), 0x7fffffff));
     report = true;
-    if (rows.used() > capacity)
+    if (rows.total() > capacity)
         return fail(KAPI_ENOSPC);
-    if (rows.used())
-        TRY(check(kapi_optval_copy_out(value, 0, buffer.get(), rows.used())));
     return static_cast<int>(each);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "message.h"
 
+#include "connection.h"
 #include "socket.h"
 
 namespace rds {
@@ -34,6 +35,14 @@ void NoticeBox::close()
     socket_.with([](Socket*& s) { s = nullptr; });
 }
 
+bool NoticeBox::reserve()
+{
+    if (due_.fetch_add(1) < max_due)
+        return true;
+    due_.fetch_sub(1);
+    return false;
+}
+
 void NoticeBox::put(Ref<ZerocopyBatch> batch)
 {
     auto socket = socket_.with([](Socket*& s) { return s ? Ref<Socket>::share(*s) : Ref<Socket>(); });
@@ -44,7 +53,7 @@ void NoticeBox::put(Ref<ZerocopyBatch> batch)
 Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
 {
     bool inlined = length <= inline_max;
-    Ref<Message> message = TRY(create(length, inlined ? length : 0, Alloc::sleep));
+    Ref<Message> message = TRY(create(length, inlined ? length : 0, Alloc::charged));
     if (inlined) {
         if (length)
             TRY(check(kapi_msg_copy_in(msg, message->inline_payload(), length)));
@@ -59,9 +68,9 @@ Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
 
 Result<Ref<Message>> Message::from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices)
 {
-    Ref<Message> message = TRY(create(length, 0, Alloc::sleep));
+    Ref<Message> message = TRY(create(length, 0, Alloc::charged));
     // The notice is allocated now, so that completing cannot fail.
-    auto* batch = make<ZerocopyBatch>(Alloc::sleep);
+    auto* batch = make<ZerocopyBatch>(Alloc::charged);
     if (!batch)
         return fail(KAPI_ENOMEM);
     batch->cookies[batch->count++] = cookie;
@@ -70,15 +79,18 @@ Result<Ref<Message>> Message::from_user_pages(kapi_msg* msg, u32 length, u32 coo
         kapi_pages* pages = nullptr;
         TRY(check(kapi_pages_pin_msg(msg, length, &pages)));
         message->pages_.reset(pages);
+        message->true_size_ += kapi_pages_true_size(pages);
     }
+    if (!notices->reserve())
+        return fail(KAPI_ENOMEM);
     message->notices_ = std::move(notices);
     message->zerocopy_ = std::move(notice);
     return message;
 }
 
-Result<Ref<Message>> Message::internal(u32 length)
+Result<Ref<Message>> Message::internal(u32 length, Alloc mode)
 {
-    return create(length, length, Alloc::atomic);
+    return create(length, length, mode);
 }
 
 void Message::destroy(Message* message)
@@ -87,6 +99,8 @@ void Message::destroy(Message* message)
     message->pages_.reset(); // the user's pages are free before the user is told
     if (message->noticed_)
         message->notices_->put(std::move(message->zerocopy_));
+    else if (message->notices_)
+        message->notices_->taken(1);
     dispose(message);
 }
 

@@ -4,6 +4,7 @@
 // Header and small payload share one allocation; a large payload is in pages, which the network gets by reference.
 #pragma once
 
+#include "../lock_order.h"
 #include "address.h"
 #include "wire.h"
 
@@ -15,7 +16,7 @@
 
 namespace rds {
 
-class Path;
+class Connection;
 class Socket;
 
 // Cookies of finished MSG_ZEROCOPY sends, as one control message carries them.
@@ -26,36 +27,45 @@ struct ZerocopyBatch : RefCounted<ZerocopyBatch>, ListNode<ZerocopyBatch> {
     u32 cookies[max_cookies] = {};
 };
 
-struct NoticeLock { static constexpr const char* name = "rds notices"; static constexpr unsigned rank = 39; };
-
-// Where notices of finished zerocopy sends go, as long as the socket is open. A stream may have a part of a message long
-// after the socket was closed: that must not hold the socket, and with it the module and the namespace.
+// Where notices of finished zerocopy sends go, as long as the socket is open. A stream may have a part of a message
+// long after the socket was closed: that must not hold the socket, and with it the module and the namespace.
 class NoticeBox : public RefCounted<NoticeBox> {
 public:
     static void destroy(NoticeBox* box) { dispose(box); }
     explicit NoticeBox(Socket& socket);
     void close(); // by the socket, which is still alive
+    // A notice is due from when its message is made until the program takes it, or the message ends without one. Any
+    // context. False: as many are due as one socket may have.
+    bool reserve();
+    void taken(u32 count) { due_.fetch_sub(count); }
     void put(Ref<ZerocopyBatch> batch); // any context
 
 private:
+    static constexpr u32 max_due = 4096; // of a program that takes none: 32 KiB of cookies
     Guarded<Socket*, NoticeLock> socket_; // null: closed
+    Atomic<u32> due_{0};
 };
 
 struct PathQueue;   // list tag: the queues of a path
-struct SocketQueue; // list tag: the queues of a socket
+struct OwnerQueue;  // list tag: all messages of a socket, or all answers of a path
+struct SocketQueue; // list tag: what a socket has received
 
-class Message : public RefCounted<Message>, public ListNode<PathQueue>, public ListNode<SocketQueue> {
+// What a path says of itself rather than for a socket. It is never retransmitted, and has no number.
+enum Control : u32 { control_probe = 1, control_reply = 2, control_map = 4 };
+
+class Message : public RefCounted<Message>, public ListNode<PathQueue>, public ListNode<OwnerQueue> {
 public:
     // A message with the user's next length bytes. Sleeps. Fails with ENOMEM, EFAULT.
     static Result<Ref<Message>> from_user(kapi_msg* msg, u32 length);
-    // As above, but with the user's own pages. ENOBUFS: memlock.
+    // As above, but with the user's own pages. ENOMEM also: memlock, or notices that the program does not take.
     static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices);
     // From when it is sent on: the cookie goes to the box when the pages are free again. Of a call that failed the user
     // knows that itself.
     void promise_notice() { noticed_ = true; }
     void withdraw_notice() { noticed_ = false; }
-    // A message without a user: a handshake, an answer, a congestion map, whose payload the caller fills. Any context.
-    static Result<Ref<Message>> internal(u32 length = 0);
+    // A message without a user: a handshake, an answer, a congestion map, whose payload the caller fills. In a context that
+    // mode allows.
+    static Result<Ref<Message>> internal(u32 length = 0, Alloc mode = Alloc::atomic);
     std::byte* internal_payload() { return inline_payload(); }
     static void destroy(Message* message);
 
@@ -76,15 +86,17 @@ public:
     Ref<Socket> take_owner();
     bool has_owner() const { return owner_.load_acquire() != nullptr; }
 
-    // Where it goes; set before it has an owner. The path lets go of its messages before it ends.
-    Ref<Path> path;
+    // Where it goes; set before it has an owner. The connection lets go of its messages before it ends.
+    Ref<Connection> connection;
     Endpoint destination;
 
-    // Under the lock of the path it is queued on:
+    // Under the connection's path_lock():
+    enum class On : u8 { none, send, again, retransmit };
+    On on = On::none;         // which queue of its path (send_queue.h)
+    u32* counter = nullptr;   // of the queue that counts it
     u32 ack_position = 0;     // acknowledged when the peer's transport has everything before this
     bool position_known = false;
-    bool sent = false;        // some byte may have reached the wire
-    u32 told = 0;             // not 0: a handshake or map (Path::Told), never retransmitted and without a number
+    u32 control = 0;          // not 0: a Control
     bool was_owned = false;   // a socket sent it (set before it is queued)
     bool pong = false;        // something that a peer can ask for as often as it likes: their number is bounded
 

@@ -19,7 +19,7 @@ Result<> Module::start()
     Own<Module> module(make<Module>(Alloc::sleep));
     if (!module)
         return fail(KAPI_ENOMEM);
-    module->workqueue = kapi_workqueue_create("rds");
+    module->workqueue = kapi_workqueue_create("rds", 0);
     if (!module->workqueue)
         return fail(KAPI_ENOMEM);
     auto added = module->add_transport(loop_transport);
@@ -50,8 +50,6 @@ Result<> Module::add_transport(const rds_transport& transport)
 void Module::remove_transport(const rds_transport& transport)
 {
     state_.with([&](State& state) { state.transports[transport.type] = nullptr; });
-    for (Net* net = next_net(nullptr); net; net = next_net(net))
-        net->kill_connections(&transport);
 }
 
 const rds_transport* Module::transport(int type)
@@ -107,75 +105,82 @@ Net* Module::find_net(kapi_net* host)
     });
 }
 
-Net* Module::next_net(Net* after)
-{
-    return state_.with([&](State& state) { return after ? after->next : state.nets; });
-}
-
 // ---- connections by their addresses
 
 Ref<Connection> ConnectionTable::find(const rds_transport& transport, const Endpoint& local, const Endpoint& remote,
-                                      u8 tos) {
-    return table_.with([&](Buckets& table) {
-        auto& list = bucket(table, remote);
-        for (Connection* c = list.front(); c; c = list.next(*c))
-            if (c->matches(transport, local, remote, tos))
-                return Ref<Connection>::share(*c);
-        return Ref<Connection>();
-    });
+                                      u8 tos)
+{
+    return table_.find(hash_of(local, remote, tos),
+                       [&](const Connection& c) { return c.matches(transport, local, remote, tos); });
+}
+
+Ref<Connection> ConnectionTable::next(Cursor& cursor)
+{
+    return table_.next(cursor);
 }
 
 Result<Ref<Connection>> ConnectionTable::get(Net& net, const rds_transport& transport, const Endpoint& local,
-                                             const Endpoint& remote, u8 tos)
+                                             const Endpoint& remote, u8 tos, u32 payer, Alloc mode)
 {
     if (auto found = find(transport, local, remote, tos))
         return found;
-    Ref<Connection> fresh = TRY(Connection::create(net, transport, local, remote, tos));
-    bool entered = false;
-    auto result = table_.with([&](Buckets& table) -> Result<Ref<Connection>> {
-        if (table.closed)
-            return fail(KAPI_ENETUNREACH);
-        if (table.size >= max_connections)
-            return fail(KAPI_ENOBUFS);
-        auto& list = bucket(table, remote);
-        for (Connection* c = list.front(); c; c = list.next(*c))
-            if (c->matches(transport, local, remote, tos))
-                return Ref<Connection>::share(*c);
-        list.push_back(fresh);
-        table.size++;
-        entered = true;
-        return fresh;
-    });
-    if (entered)
-        fresh->publish();
+    // Nothing is made for a connection that is one too many.
+    if (!shares.take(payer, limit))
+        return fail(KAPI_ENOBUFS);
+    auto result = Connection::create(net, transport, local, remote, tos, mode);
+    if (result) {
+        Ref<Connection> fresh = *result;
+        fresh->payer = payer;
+        result = enter(fresh, mode);
+        if (result && result->get() == fresh.get())
+            return result;
+    }
+    shares.give_back(payer);
     return result;
 }
 
-void ConnectionTable::remove(Connection& connection)
+// Its peers receive the map of our address from before it is found, so that a thread that ends it finds it there.
+Result<Ref<Connection>> ConnectionTable::enter(Ref<Connection> fresh, Alloc mode)
 {
-    Ref<Connection> removed = table_.with([&](Buckets& table) -> Ref<Connection> {
-        if (!static_cast<ListNode<Table>&>(connection).linked())
-            return {};
-        table.size--;
-        return bucket(table, connection.remote).remove(connection);
+    using enum decltype(table_)::Insert;
+    Connection& c = *fresh;
+    c.local_map().add_connection(c);
+    c.ref(); // the table's
+    Ref<Connection> found;
+    auto entered = table_.insert(
+        hash_of(c.local, c.remote, c.tos), c, mode,
+        [&](const Connection& other) { return other.matches(c.transport, c.local, c.remote, c.tos); },
+        [&] { return !closed_.load_acquire(); }, found);
+    if (entered == done) {
+        c.net.collector.connection_made(c);
+        c.net.connection_entered();
+        return fresh;
+    }
+    c.unref();
+    c.local_map().remove_connection(c);
+    return entered == exists ? Result<Ref<Connection>>(found) : fail(KAPI_ENETUNREACH);
+}
+
+bool ConnectionTable::remove(Connection& connection)
+{
+    return take_out(connection, [] { return true; });
+}
+
+// Under the table's lock nobody can find it, and with no more references than these no work of it is pending.
+bool ConnectionTable::remove_unused(Connection& connection, u32 references)
+{
+    return take_out(connection, [&] {
+        return connection.references() <= references && !connection.has_streams() && connection.is_empty();
     });
 }
 
-Ref<Connection> ConnectionTable::take_any(const rds_transport* transport)
+template <class Condition> bool ConnectionTable::take_out(Connection& connection, Condition&& condition)
 {
-    return table_.with([&](Buckets& table) -> Ref<Connection> {
-        if (!transport)
-            table.closed = true;
-        for (auto& list : table.bucket) {
-            for (Connection* c = list.front(); c; c = list.next(*c)) {
-                if (!transport || &c->transport == transport) {
-                    table.size--;
-                    return list.remove(*c);
-                }
-            }
-        }
-        return {};
-    });
+    if (!table_.remove_if(connection, condition))
+        return false;
+    shares.give_back(connection.payer);
+    connection.unref();
+    return true;
 }
 
 // ---- a namespace
@@ -194,25 +199,54 @@ Result<Net*> Net::create(kapi_net* host)
         .max_unacked_packets = 8,
         .max_unacked_bytes = 16u << 20,
         .ping_enable = 1,
-        .congestion_refresh_ms = 1000,
+        .congestion_refresh_ms = 50,
         .receive_limit_factor = 4,
+        .idle_connection_ms = 600'000,
     };
     net->module.add_net(*net);
     return net.release();
 }
 
+bool Net::has_connections(const rds_transport* transport)
+{
+    return live_.with([&](Live& live) {
+        u32 left = 0;
+        for (int type = 0; type < RDS_TRANSPORT_TYPES; type++)
+            if (!transport || transport->type == type)
+                left += live.count[type];
+        return left != 0;
+    });
+}
+
 void Net::kill_connections(const rds_transport* transport)
 {
-    while (Ref<Connection> connection = connections.take_any(transport))
-        connection->kill();
+    connections.for_each([&](Connection& connection) {
+        if ((!transport || &connection.transport == transport) && connections.remove(connection))
+            connection.kill();
+    });
+}
+
+void Net::end_connections(const rds_transport* transport)
+{
+    if (!transport)
+        connections.close();
+    while (has_connections(transport)) {
+        u32 entered = entered_.load();
+        kill_connections(transport);
+        // A worker, a socket in its last moments or a reader of RDS_INFO may hold one a little longer; and one that was being
+        // made may have been entered behind the walk.
+        idle_.wait_for([&] { return !has_connections(transport) || entered_.load() != entered; });
+    }
 }
 
 void Net::destroy(Net* net)
 {
-    net->kill_connections(nullptr);
+    net->end_connections(nullptr);
+    net->collector.stop();
+    net->watchers_work_.cancel_sync();
+    net->own_maps.stop();
+    net->peers_memory.stop();
     net->module.remove_net(*net);
-    // A worker or a socket in its last moments may hold a connection a little longer.
-    net->idle_.wait_for([&] { return net->live_connections_.with([](u32 count) { return count == 0; }); });
     kapi_counters_destroy(net->counters_);
     dispose(net);
 }
@@ -220,28 +254,45 @@ void Net::destroy(Net* net)
 void Net::congestion_changed()
 {
     congestion_generation_.fetch_add(1);
-    congestion_pollers.wake(KAPI_IN | KAPI_RDNORM | KAPI_WRBAND | KAPI_OUT);
-    monitors_.with([](RefList<Socket, Monitors>& list) {
-        for (Socket* s = list.front(); s; s = list.next(*s))
-            s->congestion_changed(~0ull);
+    if (watchers_.with([](WatcherList& list) { return list.count; }))
+        watchers_work_.queue(module.workqueue);
+}
+
+void Net::add_watcher(Socket& socket)
+{
+    watchers_.with([&](WatcherList& list) {
+        if (static_cast<ListNode<Watchers>&>(socket).linked())
+            return;
+        list.sockets.push_back(Ref<Socket>::share(socket));
+        list.count++;
     });
 }
 
-void Net::add_monitor(Socket& socket)
+void Net::remove_watcher(Socket& socket)
 {
-    monitors_.with([&](RefList<Socket, Monitors>& list) {
-        if (!static_cast<ListNode<Monitors>&>(socket).linked())
-            list.push_back(Ref<Socket>::share(socket));
-    });
-}
-
-void Net::remove_monitor(Socket& socket)
-{
-    Ref<Socket> removed = monitors_.with([&](RefList<Socket, Monitors>& list) -> Ref<Socket> {
-        if (!static_cast<ListNode<Monitors>&>(socket).linked())
+    Ref<Socket> removed = watchers_.with([&](WatcherList& list) -> Ref<Socket> {
+        if (!static_cast<ListNode<Watchers>&>(socket).linked())
             return {};
-        return list.remove(socket);
+        list.count--;
+        return list.sockets.remove(socket);
     });
+}
+
+// One at a time, so that the lock is held briefly however many there are; who comes again meanwhile waits for the next change.
+void Net::notify_watchers()
+{
+    u32 left = watchers_.with([](WatcherList& list) { return list.count; });
+    for (; left; left--) {
+        Ref<Socket> socket = watchers_.with([](WatcherList& list) {
+            Ref<Socket> first = list.sockets.pop_front();
+            if (first)
+                list.count--;
+            return first;
+        });
+        if (!socket)
+            return;
+        socket->congestion_changed(~0ull);
+    }
 }
 
 } // namespace rds

@@ -2,12 +2,17 @@
 // RDS in one network namespace, and the module that all namespaces share.
 #pragma once
 
+#include "../lock_order.h"
 #include "bind.h"
+#include "collector.h"
 #include "congestion.h"
+#include "connection_shares.h"
 #include "glue/rds_core.h"
+#include "peers_memory.h"
 #include "stats.h"
 #include "transport.h"
 
+#include <hawser/hash_table.h>
 #include <hawser/list.h>
 #include <hawser/lock.h>
 #include <hawser/wait.h>
@@ -17,16 +22,8 @@ namespace rds {
 
 class Connection;
 class Net;
-struct Table;    // list tag: connections of a namespace
-struct Monitors; // list tag: sockets that watch congestion
-
-struct ConnectionTableLock {
-    static constexpr const char* name = "rds connections";
-    static constexpr unsigned rank = 10;
-};
-struct ModuleLock { static constexpr const char* name = "rds module"; static constexpr unsigned rank = 5; };
-struct LiveLock { static constexpr const char* name = "rds live"; static constexpr unsigned rank = 70; };
-struct MonitorLock { static constexpr const char* name = "rds monitors"; static constexpr unsigned rank = 35; };
+struct Table;    // hash tag: connections of a namespace
+struct Watchers; // list tag: sockets to be notified at the next change of a remote map
 
 // The root of the module's state.
 class Module : Pinned {
@@ -36,6 +33,7 @@ public:
     static void stop();
 
     kapi_workqueue* workqueue = nullptr;
+    PeersShare peers_share;
 
     Result<> add_transport(const rds_transport& transport);
     void remove_transport(const rds_transport& transport);
@@ -57,7 +55,6 @@ public:
     void add_net(Net& net);
     void remove_net(Net& net);
     Net* find_net(kapi_net* host); // the caller is inside of the namespace's life
-    Net* next_net(Net* after);     // [init] null: the first
 
 private:
     struct State {
@@ -69,39 +66,56 @@ private:
 
 class ConnectionTable : Pinned {
 public:
-    static constexpr u32 max_connections = 65536; // in one namespace, each made by a local user or an accepted peer
+    u32 limit = 65536; // in one namespace
+    ConnectionShares shares;
 
-    // The connection of a key, or null.
+    // The connection of a key, or null. Any context.
     Ref<Connection> find(const rds_transport& transport, const Endpoint& local, const Endpoint& remote, u8 tos);
-    // Finds or makes. Any context. ENOMEM, ENOBUFS, ENETUNREACH.
+    // Finds or makes, in a context that mode allows. A new one counts to payer's share. ENOMEM, ENOBUFS, ENETUNREACH.
     Result<Ref<Connection>> get(Net& net, const rds_transport& transport, const Endpoint& local, const Endpoint& remote,
-                                u8 tos);
-    void remove(Connection& connection);
-    // Takes one connection of transport (null: of any) out of the table; null when none is left.
-    Ref<Connection> take_any(const rds_transport* transport);
-    // Calls visit(Connection&) for each, under the table's lock.
-    template <class Visit> void for_each(Visit&& visit)
+                                u8 tos, u32 payer, Alloc mode);
+    // Any context. False when somebody else took it out before.
+    bool remove(Connection& connection);
+    // The same if there are no more references than so many: nobody can use it any more then.
+    bool remove_unused(Connection& connection, u32 references);
+    u32 size() const { return table_.size(); }
+    // None can be made any more.
+    void close() { closed_.store_release(1); }
+    // Calls visit(Connection&) for each, under no lock. Those that come or go meanwhile may be missed.
+    template <class Visit> void for_each(Visit&& visit) { table_.for_each(visit); }
+    // The same one by one.
+    using Connections = HashTable<Connection, Table, ConnectionTableLock, 64>;
+    using Cursor = Connections::Cursor;
+    Ref<Connection> next(Cursor& cursor);
+    // Calls visit(Connection&) for the next few from cursor on, for works: there may be so many that the rest is for another
+    // run. False at the end, and the cursor at the beginning.
+    template <class Visit> bool visit_some(Cursor& cursor, Visit&& visit)
     {
-        table_.with([&](Buckets& table) {
-            for (auto& list : table.bucket)
-                for (Connection* c = list.front(); c; c = list.next(*c))
-                    visit(*c);
-        });
+        constexpr unsigned some = 32;
+        for (unsigned i = 0; i < some; i++) {
+            Ref<Connection> connection = next(cursor);
+            if (!connection) {
+                cursor = {};
+                return false;
+            }
+            visit(*connection);
+        }
+        return true;
+    }
+
+    // Several connections may have the same.
+    u32 hash_of(const Endpoint& local, const Endpoint& remote, u8 tos) const
+    {
+        return table_.hash_of(std::array{local.ip.word(0), local.ip.word(1), remote.ip.word(0), remote.ip.word(1),
+                                         static_cast<u64>(local.scope), static_cast<u64>(remote.scope) << 8 | tos});
     }
 
 private:
-    friend class Net;
-    static constexpr unsigned count = 256;
-    struct Buckets {
-        RefList<Connection, Table> bucket[count];
-        u32 size = 0;
-        bool closed = false;
-    };
-    static RefList<Connection, Table>& bucket(Buckets& table, const Endpoint& remote)
-    {
-        return table.bucket[remote.ip.hash() % count];
-    }
-    Guarded<Buckets, ConnectionTableLock> table_;
+    Result<Ref<Connection>> enter(Ref<Connection> fresh, Alloc mode);
+    template <class Condition> bool take_out(Connection& connection, Condition&& condition);
+
+    Connections table_;
+    Atomic<u32> closed_{0};
 };
 
 class Net : Pinned {
@@ -116,31 +130,50 @@ public:
     rds_sysctl sysctl{};
     BindTable binds;
     ConnectionTable connections;
-    CongestionMaps maps;
+    CongestionMaps own_maps{*this};  // of our addresses
+    CongestionMaps peer_maps{*this}; // of remote addresses
+    Collector collector{*this};
+    PeersMemory peers_memory{*this};
 
     void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
     u64 counted(Stat stat) const { return kapi_counters_read(counters_, static_cast<unsigned>(stat)); }
 
-    // Tears down every connection of transport (null: of all).
+    // Tears down every connection of transport (null: of all). Sleeps.
     void kill_connections(const rds_transport* transport);
+    // The same, and waits until none of them is left: no socket that sent over one may be open. Sleeps.
+    void end_connections(const rds_transport* transport);
 
-    // A remote map was replaced: tells pollers and monitoring sockets.
+    // A map that senders look at was replaced, or has cleared bits that senders met: pollers and monitoring sockets are
+    // notified soon, by a work, as there may be many. Any context.
     void congestion_changed();
-    u32 congestion_generation() const { return congestion_generation_.load_acquire(); }
-    WaitQueue congestion_pollers;
-    void add_monitor(Socket& socket);
-    void remove_monitor(Socket& socket);
-
-    // Counts connections that are not freed yet, so that the namespace can end after the last of them. Whoever reports that
-    // one touches nothing of the namespace after the lock: it may be gone by then.
-    void connection_made()
+    // The address has another host than before: what that host's map said is forgotten. Any context.
+    void forget_peer(const Endpoint& address)
     {
-        live_connections_.with([](u32& count) { count++; });
+        if (peer_maps.forget(address))
+            congestion_changed();
     }
-    void connection_gone()
+    u32 congestion_generation() const { return congestion_generation_.load_acquire(); }
+    // Has the next change of a remote map notify the socket, once. Any context.
+    void add_watcher(Socket& socket);
+    void remove_watcher(Socket& socket);
+
+    // Counts the connections of each type of transport that are not freed yet: the namespace and the transport's module end
+    // after the last of them. The caller that reports the last one touches nothing of the namespace after the lock: it may
+    // be gone by then.
+    void connection_made(rds_transport_type type)
     {
-        live_connections_.with([&](u32& count) {
-            if (--count == 0)
+        live_.with([&](Live& live) { live.count[type]++; });
+    }
+    // One is in the table: a thread that waits for the last to go looks there again. Its maker holds it.
+    void connection_entered()
+    {
+        entered_.fetch_add(1);
+        idle_.wake();
+    }
+    void connection_gone(rds_transport_type type)
+    {
+        live_.with([&](Live& live) {
+            if (--live.count[type] == 0)
                 idle_.wake();
         });
     }
@@ -149,10 +182,21 @@ private:
     friend class Module;
     HW_MADE_BY_CREATE;
     ~Net() = default;
+    bool has_connections(const rds_transport* transport);
     kapi_counters* counters_ = nullptr;
     Atomic<u32> congestion_generation_{1};
-    Guarded<RefList<Socket, Monitors>, MonitorLock> monitors_;
-    Guarded<u32, LiveLock> live_connections_;
+    void notify_watchers();
+    struct WatcherList {
+        RefList<Socket, Watchers> sockets;
+        u32 count = 0;
+    };
+    Guarded<WatcherList, MonitorLock> watchers_;
+    Work<Net, &Net::notify_watchers> watchers_work_{*this};
+    struct Live {
+        u32 count[RDS_TRANSPORT_TYPES] = {};
+    };
+    Guarded<Live, LiveLock> live_;
+    Atomic<u32> entered_{0};
     WaitQueue idle_;
 };
 

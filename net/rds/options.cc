@@ -115,16 +115,10 @@ Result<> Socket::cancel_sent_to(const kapi_optval* value, int length)
 
 Result<> Socket::set_monitor(bool on)
 {
-    {
-        Guard guard(lock_);
-        monitors_ = on;
-        if (!on)
-            watched_ports_ = freed_ports_ = 0;
-    }
-    if (on)
-        net.add_monitor(*this);
-    else
-        net.remove_monitor(*this);
+    Guard guard(lock_);
+    monitors_ = on;
+    if (!on)
+        watched_ports_ = freed_ports_ = 0;
     return {};
 }
 

@@ -25,24 +25,35 @@ void Socket::account_receive(Incoming& incoming, bool added)
     if (added) {
         received_bytes_ += incoming.length();
         received_true_ += incoming.true_size();
+        uncharged_ += !incoming.charged();
         net.count(Stat::recv_bytes_added_to_sock, incoming.length());
     } else {
         received_bytes_ -= incoming.length();
         received_true_ -= incoming.true_size();
+        uncharged_ -= !incoming.charged();
         net.count(Stat::recv_bytes_freed_fromsock, incoming.length());
     }
 }
 
-// Congested above the limit, free again below half of it, so that peers are not told at every message.
-Socket::CongestionChange Socket::update_congestion()
+// Congested above the limit, free again below half of it, so that peers are not notified at every message. For want of memory,
+// which others may have used up, from the first message to the last that is taken. What came over loopback at the hard limit
+// makes the port congested, too: all users of two addresses share that path, so it is not the path that is held up. For a
+// socket that is bound to loopback itself these are the only limits, as programs expect there.
+Socket::CongestionChange Socket::update_congestion(bool looped)
 {
-    if (closed_ || !transport_ || transport_->type == RDS_TRANSPORT_LOOP)
-        return CongestionChange::none; // loopback peers see the queue itself: their messages wait at the hard limit
-    if (!congested_ && received_bytes_ > receive_limit()) {
+    if (closed_ || !transport_)
+        return CongestionChange::none;
+    usize limit = hard_limit();
+    looped_full_ = is_full(limit) ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
+    if (received_.empty())
+        poor_ = false;
+    bool short_of_memory = looped_full_ || poor_;
+    bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
+    if (!congested_ && (short_of_memory || (counts_payload && received_bytes_ > receive_limit()))) {
         congested_ = true;
         return CongestionChange::set;
     }
-    if (congested_ && received_bytes_ < receive_limit() / 2) {
+    if (congested_ && !short_of_memory && (!counts_payload || received_bytes_ < receive_limit() / 2)) {
         congested_ = false;
         return CongestionChange::cleared;
     }
@@ -53,26 +64,46 @@ void Socket::tell_congestion(CongestionChange change)
 {
     if (change == CongestionChange::none)
         return;
-    auto map = net.maps.get(bound_key().ip);
-    if (!map)
-        return; // no memory for a map means that no connection has one, and nobody to tell
+    Ref<CongestionMap> fresh, old;
+    if (change == CongestionChange::set)
+        if (auto map = net.own_maps.get(bound_key(), Alloc::atomic))
+            fresh = std::move(*map);
     {
-        // A set and a clear may both be on their way here: whoever tells last tells what is true then.
+        // A set and a clear may both be on their way here: whoever tells last tells what is true then. The map has the bit
+        // from this socket exactly while full_on_ refers to it, so a late one does not touch what the port's next owner set.
         Guard telling(telling_);
         bool congested;
         {
             Guard guard(lock_);
             congested = congested_;
         }
-        (*map)->set(bound_key().port, congested);
+        if (congested == static_cast<bool>(full_on_))
+            return;
+        if (!congested) {
+            old = std::move(full_on_);
+            static_cast<void>(old->set(bound_key().port, false));
+        } else if (fresh && fresh->set(bound_key().port, true)) {
+            full_on_ = std::move(fresh);
+        } else if (change == CongestionChange::set) {
+            Guard guard(lock_);
+            congested_ = false; // no memory: the next message tries again
+        }
     }
-    if (change == CongestionChange::cleared)
-        (*map)->waiters.wake(KAPI_OUT); // senders on this host
+    if (!old)
+        return;
+    old->waiters.wake(KAPI_OUT); // senders on this host
+    if (old->take_refused())
+        net.congestion_changed();
 }
 
+// What has arrived is taken even when its owner may have no more memory: the peer forgets it. The path is then not read
+// until the message is, so there is one such message for a path and not one for a socket. Over loopback those that were sent
+// before the port was congested are taken, too: they were in the sockets that sent them.
 bool Socket::deliver(Ref<Incoming> incoming)
 {
     usize limit = hard_limit();
+    bool looped = incoming->looped();
+    bool poor = !incoming->charge(sk);
     if (kapi_sk_timestamps(sk))
         incoming->received_real_ns = kapi_real_ns();
     incoming->trace_ns[2] = kapi_local_clock_ns();
@@ -84,16 +115,21 @@ bool Socket::deliver(Ref<Incoming> incoming)
             net.count(Stat::recv_drop_dead_sock);
             return false;
         }
-        full_before = received_true_ >= limit;
+        full_before = is_full(limit);
         account_receive(*incoming, true);
         received_.push_back(std::move(incoming));
-        over = received_true_ >= limit;
-        change = update_congestion();
+        poor_ |= poor;
+        over = is_full(limit);
+        change = update_congestion(looped);
     }
     net.count(Stat::recv_queued);
+    tell_congestion(change);
+    if (over && looped) {
+        Guard guard(lock_);
+        over = !congested_; // no memory for the bit
+    }
     if (over && !full_before)
         net.count(Stat::recv_stalled);
-    tell_congestion(change);
     waiters.wake(KAPI_IN | KAPI_RDNORM);
     return over;
 }
@@ -102,7 +138,7 @@ bool Socket::stall(Path& path)
 {
     usize limit = hard_limit();
     Guard guard(lock_);
-    if (closed_ || received_true_ < limit)
+    if (closed_ || !is_full(limit))
         return false;
     if (!static_cast<ListNode<Stalled>&>(path).linked())
         stalled_.push_back(Ref<Path>::share(path));
@@ -130,7 +166,7 @@ void Socket::room_made()
         Ref<Path> path;
         {
             Guard guard(lock_);
-            if (!closed_ && received_true_ >= limit)
+            if (!closed_ && is_full(limit))
                 return;
             path = stalled_.pop_front();
         }
@@ -150,13 +186,15 @@ bool Socket::is_closed()
 
 bool Socket::put_zerocopy(rds_receive& receive)
 {
-    if (!kapi_sk_zerocopy(sk) || receive.control_length < RDS_ABI_CMSG_ALIGN(sizeof(rds_abi_cmsghdr)) +
-                                                              RDS_ABI_CMSG_ALIGN(sizeof(rds_abi_zcopy_cookies)))
+    // Other control messages may have used the room already.
+    if (!kapi_sk_zerocopy(sk) || !kapi_msg_cmsg_fits(receive.msg, sizeof(rds_abi_zcopy_cookies)))
         return false;
     Ref<ZerocopyBatch> batch;
+    Ref<NoticeBox> notices;
     {
         Guard guard(lock_);
-        batch = zerocopy_.pop_front();
+        notices = notice_box_;
+        batch = notices ? zerocopy_.pop_front() : Ref<ZerocopyBatch>();
         if (batch && batch.get() == zerocopy_last_)
             zerocopy_last_ = nullptr;
     }
@@ -172,6 +210,7 @@ bool Socket::put_zerocopy(rds_receive& receive)
         zerocopy_.push_front(std::move(batch));
         return false;
     }
+    notices->taken(batch->count);
     return true;
 }
 
@@ -180,12 +219,14 @@ Result<u32> Socket::put_notice(rds_receive& receive, u64 freed_ports)
 {
     auto put = check(kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_CONG_UPDATE, &freed_ports,
                                        sizeof(freed_ports)));
-    if (!put) {
+    if (put)
+        return 0u;
+    {
         Guard guard(lock_);
         freed_ports_ |= freed_ports;
-        return fail(put.error());
     }
-    return 0u;
+    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    return fail(put.error());
 }
 
 Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
@@ -248,12 +289,12 @@ bool Socket::take_input(bool peek, Input& input)
     }
     input.incoming = received_.pop_front();
     account_receive(*input.incoming, false);
-    input.change = update_congestion();
+    input.change = update_congestion(false);
     input.stalls = !stalled_.empty();
     return true;
 }
 
-// Nothing is lost when a copy fails: the next call gets the message.
+// Nothing is lost when a copy fails: the next call gets the message, and who came meanwhile and sleeps is woken for it.
 void Socket::put_back(Ref<Incoming> incoming)
 {
     CongestionChange change;
@@ -263,9 +304,10 @@ void Socket::put_back(Ref<Incoming> incoming)
             return;
         account_receive(*incoming, true);
         received_.push_front(std::move(incoming));
-        change = update_congestion();
+        change = update_congestion(false);
     }
     tell_congestion(change);
+    waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 
 Result<u32> Socket::receive(rds_receive& receive)
@@ -299,8 +341,6 @@ Result<u32> Socket::receive(rds_receive& receive)
 unsigned Socket::poll(kapi_poll* poll)
 {
     kapi_poll_wait(poll, waiters.c());
-    if (met_congestion_.load_acquire())
-        kapi_poll_wait(poll, net.congestion_pollers.c());
     u32 generation = net.congestion_generation();
     unsigned events = 0;
     {
@@ -321,8 +361,6 @@ unsigned Socket::poll(kapi_poll* poll)
     }
     if (kapi_sk_has_error(sk))
         events |= KAPI_ERR;
-    if (events)
-        met_congestion_.store_release(0);
     return events;
 }
 

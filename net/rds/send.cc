@@ -57,8 +57,6 @@ Result<Socket::Target> Socket::target(const rds_send& send)
     // A socket on one link reaches only that link.
     if (bound_to_.scope && remote.scope && bound_to_.scope != remote.scope)
         return fail(KAPI_EINVAL);
-    if (!remote.scope)
-        remote.scope = bound_to_.scope;
     Target target{bound_to_, remote, transport_, tos_, {}, nullptr};
     if (connection_ && connection_->remote.ip == remote.ip && connection_->remote.scope == remote.scope &&
         connection_->tos == tos_) {
@@ -107,7 +105,7 @@ Result<Ref<NoticeBox>> Socket::notice_box()
         if (closed_)
             return fail(KAPI_ENOTCONN);
     }
-    auto* made = make<NoticeBox>(Alloc::sleep, *this);
+    auto* made = make<NoticeBox>(Alloc::charged, *this);
     if (!made)
         return fail(KAPI_ENOMEM);
     auto box = Ref<NoticeBox>::adopt(made);
@@ -128,13 +126,16 @@ Result<> Socket::route(Target& target)
     target.path = nullptr;
     // Whether the destination is this host is asked anew whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
-    bool here = target.transport == &loop_transport || kapi_net_is_local(net.host, &addr);
-    const rds_transport& transport = here ? loop_transport : *target.transport;
-    if (&transport == &loop_transport && !here)
+    bool here = loop_transport.check_local(net.host, &addr) == 0 || kapi_net_is_local(net.host, &addr);
+    if (target.transport == &loop_transport && !here) // nothing leaves the host by a loopback address
         return fail(KAPI_ENETUNREACH);
+    const rds_transport& transport = here ? loop_transport : *target.transport;
+    if (here && target.transport != &loop_transport)
+        net.forget_peer(target.remote);
     Endpoint local{target.local.ip, 0, target.local.scope};
     Endpoint remote{target.remote.ip, 0, target.remote.scope};
-    Ref<Connection> connection = TRY(net.connections.get(net, transport, local, remote, target.tos));
+    Ref<Connection> connection = TRY(net.connections.get(net, transport, local, remote, target.tos, kapi_sk_user(sk),
+                                                         Alloc::charged));
     if (connection->dying())
         return fail(KAPI_EAGAIN);
     connection->checked_generation = generation;
@@ -143,6 +144,9 @@ Result<> Socket::route(Target& target)
     if (closed_)
         return fail(KAPI_ENOTCONN);
     target.connection = connection;
+    connection->add_user();
+    if (connection_)
+        connection_->drop_user();
     old = std::exchange(connection_, std::move(connection));
     path_ = nullptr;
     return {};
@@ -175,24 +179,30 @@ Path& Socket::choose_path(const Target& target, bool may_wait, u64 deadline_ns)
     return path;
 }
 
+// A sender that does not wait learns of room by poll(). From here on, not from its next poll(): a program in epoll may make
+// none before it is woken.
+void Socket::notify_of_room(CongestionMap& map, u16 port)
+{
+    u64 ports = 1ull << (port % RDS_ABI_CONG_MONITOR_SIZE);
+    {
+        Guard guard(lock_);
+        if (monitors_)
+            watched_ports_ |= ports;
+    }
+    net.add_watcher(*this);
+    // The bit may have been cleared before the socket was on the list of those that are notified.
+    if (!map.refuse(port))
+        congestion_changed(ports);
+}
+
 Result<> Socket::wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns)
 {
     CongestionMap& map = connection.remote_map();
     if (!map.congested(port)) [[likely]]
         return {};
     connection.met_congestion(port);
-    met_congestion_.store_release(1);
     if (!may_wait) {
-        bool notify_me;
-        {
-            Guard guard(lock_);
-            notify_me = monitors_;
-            if (notify_me)
-                watched_ports_ |= 1ull << (port % RDS_ABI_CONG_MONITOR_SIZE);
-        }
-        // The map may have been replaced before we were on the list of those who are told.
-        if (notify_me && !map.congested(port))
-            congestion_changed(1ull << (port % RDS_ABI_CONG_MONITOR_SIZE));
+        notify_of_room(map, port);
         net.count(Stat::cong_send_error);
         return fail(KAPI_ENOBUFS);
     }
@@ -262,7 +272,7 @@ Result<u32> Socket::send(const rds_send& send)
     u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
     u64 deadline = deadline_after(timeout);
     Path& path = choose_path(to, may_wait, deadline);
-    message->path = Ref<Path>::share(path);
+    message->connection = to.connection;
     TRY(waited(wait_for_congestion(*to.connection, to.remote.port, may_wait, deadline), timeout));
     TRY(waited(reserve(*message, may_wait, deadline), timeout));
     u32 size = message->length();

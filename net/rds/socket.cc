@@ -8,7 +8,7 @@ namespace rds {
 
 Result<Socket*> Socket::create(Net& net, kapi_sk* sk)
 {
-    Socket* socket = make<Socket>(Alloc::sleep, net, sk);
+    Socket* socket = make<Socket>(Alloc::charged, net, sk);
     if (!socket)
         return fail(KAPI_ENOMEM);
     Guard guard(socket->lock_);
@@ -74,6 +74,7 @@ Result<> Socket::bind(std::span<const std::byte> name)
             Module::drop_transport(transport);
         return undo(added.error().code());
     }
+    net.forget_peer(*added); // of the host that had the address before
     Guard guard(lock_);
     transport_ = transport;
     bound_to_ = *added;
@@ -84,7 +85,9 @@ Result<> Socket::connect(std::span<const std::byte> name)
 {
     Endpoint endpoint = TRY(parse_sockaddr(name));
     if (!endpoint.ip.is_host()) {
-        if (!endpoint.ip.is_v4() || name.size() >= sizeof(rds_abi_sockaddr_in6))
+        u16 family; // its name was long enough to be parsed
+        kapi_copy(&family, name.data(), sizeof(family));
+        if (family != RDS_ABI_AF_INET)
             return fail(KAPI_EPROTOTYPE);
         bool any = endpoint.ip == Ip::mapped(Ip().bytes());
         return fail(any ? KAPI_EDESTADDRREQ : KAPI_EINVAL);
@@ -124,17 +127,17 @@ Result<int> Socket::name(void* sockaddr, bool peer)
 void Socket::release()
 {
     RefList<Incoming, SocketQueue> unread;
-    Endpoint bound;
-    bool was_bound, was_congested;
+    bool was_bound;
     {
         Guard guard(lock_);
         closed_ = true;
+        congested_ = false;
         was_bound = bound_ && !bound_to_.ip.is_any();
-        bound = bound_to_;
     }
+    tell_congestion(CongestionChange::cleared); // while the port is ours
     if (was_bound)
-        net.binds.remove(*this, bound);
-    net.remove_monitor(*this);
+        net.binds.remove(*this);
+    net.remove_watcher(*this);
     Ref<Connection> connection;
     Ref<NoticeBox> notices;
     {
@@ -143,15 +146,14 @@ void Socket::release()
         unread.splice_front(received_);
         for (Incoming* i = unread.front(); i; i = unread.next(*i))
             account_receive(*i, false);
-        was_congested = std::exchange(congested_, false);
         connection = std::move(connection_);
+        if (connection)
+            connection->drop_user();
         path_ = nullptr;
     }
     unread.clear();
     if (notices)
         notices->close();
-    if (was_congested)
-        tell_congestion(CongestionChange::cleared);
     cancel_sends(nullptr);
     room_made();
     waiters.wake(KAPI_IN | KAPI_OUT | KAPI_ERR | KAPI_HUP);
@@ -201,16 +203,27 @@ void Socket::send_limit_changed()
         wake_senders();
 }
 
+namespace {
+
+// A link-local name without a scope means the address on any link.
+bool names(const Endpoint& name, const Endpoint& destination)
+{
+    bool same_link = name.scope == 0 || name.scope == destination.scope;
+    return name.ip == destination.ip && name.port == destination.port && same_link;
+}
+
+} // namespace
+
 // The newest first: what a path sends meanwhile is then older than all that was cancelled, and the receiver sees no gap.
 void Socket::cancel_sends(const Endpoint* destination)
 {
-    RefList<Message, SocketQueue> cancelled;
+    RefList<Message, OwnerQueue> cancelled;
     bool wanted;
     {
         Guard guard(lock_);
         for (Message *m = sending_.back(), *older; m; m = older) {
             older = sending_.previous(*m);
-            if (destination && !(m->destination == *destination))
+            if (destination && !names(*destination, m->destination))
                 continue;
             // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
             if (m->take_owner())
@@ -219,7 +232,7 @@ void Socket::cancel_sends(const Endpoint* destination)
         wanted = room_came();
     }
     while (Ref<Message> message = cancelled.pop_front())
-        message->path->cancel(*message);
+        message->connection->cancel(*message);
     if (wanted)
         wake_senders();
 }
@@ -244,15 +257,18 @@ void Socket::zerocopy_done(Ref<ZerocopyBatch> batch)
 
 void Socket::congestion_changed(u64 ports)
 {
-    bool freed;
+    unsigned events = KAPI_IN | KAPI_RDNORM | KAPI_WRBAND | KAPI_OUT;
     {
         Guard guard(lock_);
         freed_ports_ |= watched_ports_ & ports;
         watched_ports_ &= ~ports;
-        freed = freed_ports_ != 0;
+        if (monitors_)
+            events = freed_ports_ ? KAPI_IN | KAPI_RDNORM : 0;
+        else
+            seen_congestion_generation_ = net.congestion_generation() - 1; // the next poll() reports a change
     }
-    if (freed)
-        waiters.wake(KAPI_IN | KAPI_RDNORM);
+    if (events)
+        waiters.wake(events);
 }
 
 Socket::Info Socket::info()

@@ -2,7 +2,9 @@
 // An RDS socket. The kernel's struct sock owns it; its reference count is the sock's.
 #pragma once
 
+#include "../lock_order.h"
 #include "bind.h"
+#include "congestion.h"
 #include "incoming.h"
 #include "message.h"
 #include "net.h"
@@ -15,11 +17,7 @@ namespace rds {
 
 class Connection;
 
-struct SocketLock { static constexpr const char* name = "rds socket"; static constexpr unsigned rank = 40; };
-
-struct TellingLock { static constexpr const char* name = "rds telling"; static constexpr unsigned rank = 38; };
-
-class Socket : Pinned, public ListNode<Bound>, public ListNode<Monitors> {
+class Socket : Pinned, public HashNode<Bound>, public ListNode<Watchers> {
 public:
     static Result<Socket*> create(Net& net, kapi_sk* sk);
     static void destroy(Socket* socket);
@@ -58,22 +56,50 @@ public:
     // SO_SNDBUF is another. Any context.
     void send_limit_changed();
     void zerocopy_done(Ref<ZerocopyBatch> batch); // through the notice box
-    // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now.
+    // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now, and nothing but its
+    // path can hold up who sends more.
     bool deliver(Ref<Incoming> incoming);
     // Path p is not read until there is room; false when there is room already.
     bool stall(Path& p);
     void unstall(Path& p);
     bool stalls(Path& p);
-    // A remote congestion map changed (monitoring sockets).
+    // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
 
     struct Info { Endpoint bound, peer; u32 sndbuf, rcvbuf; u64 inode; };
     Info info();
-    template <class Visit> void for_each_received(Visit&& visit)
+    // Where a walk along the queue in pieces has come to. It holds the message.
+    struct Place {
+        Ref<Incoming> last; // that was looked at
+        usize visited = 0;
+        usize skip = 0; // so many are to be passed over, when last was let go
+        void release() { last = nullptr, skip = visited; }
+    };
+    // Calls visit(Incoming&) under the lock for some messages from place on. False at the end. Any context.
+    template <class Visit> bool visit_received(Place& place, unsigned some, Visit&& visit)
     {
+        Ref<Incoming> old;
         Guard guard(lock_);
-        for (Incoming* i = received_.front(); i; i = received_.next(*i))
-            visit(*i);
+        if (closed_)
+            return false;
+        old = std::move(place.last);
+        bool stays = old && is_on<SocketQueue>(*old);
+        if (old && !stays)
+            place.skip = 0; // those before it were received, too
+        Incoming* i = stays ? received_.next(*old) : received_.front();
+        for (unsigned looked = 0; i; i = received_.next(*i)) {
+            if (place.skip) {
+                place.skip--;
+            } else {
+                visit(*i);
+                place.visited++;
+            }
+            if (++looked == some) {
+                place.last = Ref<Incoming>::share(*i);
+                return true;
+            }
+        }
+        return false;
     }
 
 private:
@@ -94,6 +120,7 @@ private:
     Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
     Path& choose_path(const Target& target, bool may_wait, u64 deadline_ns);
+    void notify_of_room(CongestionMap& map, u16 port);
     Result<> wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns);
     Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
     bool try_reserve(Message& message);
@@ -119,12 +146,13 @@ private:
     Result<> put_trace(Incoming& incoming, rds_receive& receive);
     bool put_zerocopy(rds_receive& receive);
     void account_receive(Incoming& incoming, bool added) HW_REQUIRES(lock_);
-    CongestionChange update_congestion() HW_REQUIRES(lock_);
+    CongestionChange update_congestion(bool looped) HW_REQUIRES(lock_);
     void tell_congestion(CongestionChange change);
     bool is_closed();
     void room_made();
     u32 receive_limit() const { return kapi_sk_rcvbuf(sk) / 2; }
     usize hard_limit() const;
+    bool is_full(usize hard_limit) HW_REQUIRES(lock_) { return received_true_ >= hard_limit || uncharged_; }
     // info.cc
     Result<int> get_info(int option, const kapi_optval* value, int& length, bool& report);
     // options.cc
@@ -149,11 +177,15 @@ private:
     RefList<Incoming, SocketQueue> received_ HW_GUARDED_BY(lock_);
     u64 received_bytes_ HW_GUARDED_BY(lock_) = 0; // payload
     u64 received_true_ HW_GUARDED_BY(lock_) = 0;  // memory
+    u32 uncharged_ HW_GUARDED_BY(lock_) = 0;      // messages that the owner was not charged for: he may have no more
+    bool poor_ HW_GUARDED_BY(lock_) = false;      // he may not have much more than what is queued
     bool congested_ HW_GUARDED_BY(lock_) = false;
+    bool looped_full_ HW_GUARDED_BY(lock_) = false; // by a message over loopback; until half of it is taken
     Spin<TellingLock> telling_; // from reading congested_ until the map says it
+    Ref<CongestionMap> full_on_ HW_GUARDED_BY(telling_); // the map that says so; null: none does
     RefList<Path, Stalled> stalled_ HW_GUARDED_BY(lock_);
 
-    RefList<Message, SocketQueue> sending_ HW_GUARDED_BY(lock_);
+    RefList<Message, OwnerQueue> sending_ HW_GUARDED_BY(lock_);
     u64 sending_bytes_ HW_GUARDED_BY(lock_) = 0;
     u64 sending_true_ HW_GUARDED_BY(lock_) = 0;
     bool room_wanted_ HW_GUARDED_BY(lock_) = false; // somebody found no room and is to be woken
@@ -165,7 +197,6 @@ private:
     u64 watched_ports_ HW_GUARDED_BY(lock_) = 0; // groups of ports (mod 64) that met congestion
     u64 freed_ports_ HW_GUARDED_BY(lock_) = 0;
     u32 seen_congestion_generation_ HW_GUARDED_BY(lock_) = 0;
-    Atomic<u32> met_congestion_{0};
     int recverr_ = 0;
     u8 trace_count_ HW_GUARDED_BY(lock_) = 0;
     u8 traces_[3] HW_GUARDED_BY(lock_) = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Counters of a namespace, as RDS_INFO_COUNTERS shows them. Names and order are those that rds-info users know; ours
-// stand behind.
+// Counters of a namespace, as RDS_INFO_COUNTERS shows them. Names and order are those that users of rds-info know; those
+// that only hawser has stand at the end.
 #pragma once
 
 #include <hawser/base.h>
@@ -14,7 +14,7 @@ enum class Stat : unsigned {
     send_delayed_retry, send_drop_acked, send_ack_required, send_queued, send_rdma, send_rdma_bytes, send_pong,
     page_remainder_hit, page_remainder_miss, copy_to_user, copy_from_user, cong_update_queued, cong_update_received,
     cong_send_error, cong_send_blocked, recv_bytes_added_to_sock, recv_bytes_freed_fromsock, send_stuck_rm,
-    // ours
+    // only hawser's
     recv_garbage,       // streams closed because no RDS peer would send that
     recv_stalled,       // a path was not read because a socket's queue was at its hard limit
     recv_drop_pong,     // pings not answered because too many answers were waiting

@@ -10,6 +10,7 @@
 #ifndef RDS_TRANSPORT_H
 #define RDS_TRANSPORT_H
 
+#include <kapi/memory.h>
 #include <kapi/pages.h>
 #include <kapi/types.h>
 
@@ -29,13 +30,27 @@ enum rds_transport_type {
 enum rds_close_mode {
 	RDS_CLOSE_GRACEFUL,  /* the peer is given time to close too */
 	RDS_CLOSE_PEER_GONE, /* the peer has left the stream: only what it had sent before is received */
-	RDS_CLOSE_AT_ONCE,   /* the connection ends: nothing is waited for, 1 is returned */
+	RDS_CLOSE_AT_ONCE,   /* the connection ends: nothing is waited for, the stream is closed */
+};
+
+enum rds_closing {
+	RDS_CLOSING,         /* the peer is waited for: call again at the next event or tick */
+	RDS_CLOSE_UNREAD,    /* the same, and there is no room or memory for what is unread */
+	RDS_CLOSED,
+	RDS_CLOSED_COMPLETE, /* and all that the peer ever sent on the stream was received */
 };
 
 struct rds_net;
 struct rds_conn;
 struct rds_inc; /* a message being received */
 struct kapi_rx;
+
+enum rds_stream_waits {
+	RDS_NO_STREAM_WAITS = 0,
+	RDS_STREAM_WAITS = 1,
+	RDS_STREAM_MISPLACED = 2, /* the present one is another path's */
+	RDS_STREAM_UNPLACED = 3,  /* the path has one, and of the one that waits it is not known which path it is for */
+};
 
 enum rds_path_event {
 	RDS_PATH_ESTABLISHED = 1, /* the stream that connect() started is up: established() decides */
@@ -47,6 +62,13 @@ enum rds_path_event {
 	RDS_PATH_PROBE = 64,      /* find out whether the peer is still there */
 	RDS_PATH_RECYCLE = 128,   /* close gracefully and connect anew */
 	RDS_PATH_TICK = 256,      /* a timer ran out */
+	RDS_PATH_RETIRE = 512,    /* close gracefully, for nobody uses the path */
+};
+
+enum rds_tick {
+	RDS_TICK_ANSWERED,
+	RDS_TICK_UNANSWERED, /* the peer does not acknowledge what was sent to it, or not yet all of it again */
+	RDS_TICK_DEAD,       /* and has not for so long that it must be taken for dead */
 };
 
 /* What a transport keeps as a row of RDS_INFO_TCP_SOCKETS. Addresses with ports; sequence numbers as TCP's. */
@@ -69,9 +91,9 @@ struct rds_transport {
 	/* [any] The type of service that the wire carries for the user's tos. */
 	kapi_u8 (*map_tos)(kapi_u8 tos);
 
-	/* [any] State for a new connection, or NULL. Its addresses are fixed. */
+	/* [sleep], with KAPI_ATOMIC [any]. State for a new connection, or NULL. Its addresses are fixed. */
 	void *(*create)(struct rds_conn *conn, struct kapi_net *net, const struct kapi_addr *local,
-			const struct kapi_addr *remote);
+			const struct kapi_addr *remote, enum kapi_alloc_mode mode);
 	/* [any] No path has a stream any more. */
 	void (*destroy)(void *state);
 
@@ -82,20 +104,20 @@ struct rds_transport {
 	/* [worker] Takes a stream that the peer opened for this path: 1 the path is up, 0 there is none. Only when
 	 * down. */
 	int (*adopt)(void *state, unsigned int path);
-	/* [any] Is there a stream that adopt() would take? */
-	int (*has_accepted)(void *state, unsigned int path);
-	/*
-	 * [worker] One step of closing: what the peer sent and TCP acknowledged is received first. 1 when closed; 0:
-	 * call again at the next event or tick.
-	 */
-	int (*close)(void *state, unsigned int path, enum rds_close_mode mode);
+	/* [worker] Is there a stream that adopt() would take, or would if the path had none? */
+	enum rds_stream_waits (*has_accepted)(void *state, unsigned int path);
+	/* [worker] One step of closing: what the peer sent and TCP acknowledged is received first. */
+	enum rds_closing (*close)(void *state, unsigned int path, enum rds_close_mode mode);
 	/* [worker or sender, one at a time a path] As kapi_stream_send. */
 	kapi_s64 (*send)(void *state, unsigned int path, const struct kapi_segment *segments, unsigned int count,
 			 int more, kapi_u32 *end_seq);
 	/* [worker] Reads on after a stall. */
 	void (*resume)(void *state, unsigned int path);
-	/* [worker] Every RDS_TICK_MS while up: 1 when the peer must be taken for dead. */
-	int (*tick)(void *state, unsigned int path);
+	/*
+	 * [worker] Looks after the stream while messages are queued or unacknowledged: each second, and ten times a second
+	 * after RDS_TICK_UNANSWERED.
+	 */
+	enum rds_tick (*tick)(void *state, unsigned int path);
 
 	/* Counters of a namespace, appended to the core's. [any] */
 	unsigned int counters;
@@ -105,11 +127,20 @@ struct rds_transport {
 	int (*socket_row)(void *state, unsigned int path, struct rds_tcp_socket_row *row);
 };
 
-/* [init] Offers a transport; -EEXIST when its type is taken. The table must live until unregistered. */
+/*
+ * [init] Offers a transport to the sockets of all namespaces; -EEXIST when its type is taken. The last step of loading:
+ * any operation may be called before this returns, so each namespace is ready and nothing that can fail follows.
+ */
 int rds_transport_register(const struct rds_transport *transport);
-/* [init] Destroys all its connections, everywhere. No socket is bound to it (those hold owner). */
+/*
+ * [init] The first step of unloading: no socket finds it any more, and none is bound to it (those hold owner). Its
+ * connections go with rds_transport_leave_net().
+ */
 void rds_transport_unregister(const struct rds_transport *transport);
-/* [init] Destroys its connections in one namespace. */
+/*
+ * [init] Destroys its connections in one namespace and returns when none is left there, so that the table may be freed
+ * after the last namespace. create() must refuse new ones there before. Sleeps.
+ */
 void rds_transport_leave_net(const struct rds_transport *transport, struct kapi_net *net);
 
 /*
@@ -122,17 +153,25 @@ void rds_conn_put(struct rds_conn *conn); /* [any] */
 /* [any] How many paths the peer has agreed to (0: not known yet), and whether its source ports tell the path. */
 unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
 
+/* [any] The peer runs the kernel's own module, as far as is known: it does not answer probes. */
+int rds_conn_is_foreign(struct rds_conn *conn);
+
 /* [any] Tells path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
 /* [any] Must the path not be read now, because a socket is full? RDS_PATH_RESUME follows. */
 int rds_path_stalled(struct rds_conn *conn, unsigned int path);
 /* [any] The same a little later, for want of memory. */
 void rds_path_retry_later(struct rds_conn *conn, unsigned int path, unsigned int events);
-/* [any] The peer's transport has everything before una (sequence space of end_seq). room: it may be sent more. */
+/* [any] The peer's transport has everything before una (sequence space of end_seq), and may be sent more. */
 void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
 
-/* [any] A new message with this header (RDS_HEADER_SIZE bytes, not yet trusted). -EPROTO: no RDS header; -ENOMEM. */
-int rds_inc_create(struct rds_conn *conn, unsigned int path, const void *header, struct rds_inc **inc);
+/*
+ * [any] A new message with this header (RDS_HEADER_SIZE bytes, not yet trusted), behind which the offer has so many bytes.
+ * -EPROTO: no RDS header; -ENOMEM, also when there are too many messages of which only a part has arrived; -EAGAIN: a
+ * socket is full, RDS_PATH_RESUME follows.
+ */
+int rds_inc_create(struct rds_conn *conn, unsigned int path, const void *header, kapi_size behind,
+		   struct rds_inc **inc);
 kapi_u32 rds_inc_left(const struct rds_inc *inc); /* payload bytes still missing */
 /* From rx(): takes size bytes at offset of the offer. -ENOMEM: nothing was taken. */
 int rds_inc_append(struct rds_inc *inc, struct kapi_rx *rx, kapi_size offset, kapi_u32 size);

@@ -17,8 +17,8 @@ enum ExtensionType : u8 {
     ext_paths = 5,
     ext_generation = 6,
     ext_source_port_index = 8, // 7.x
-    // Ours: a byte that tells the path, and a name for what the receiver remembers (path.h). Peers that do not know the
-    // type stop parsing there, so it stands last.
+    // Of hawser: a byte that says the path, and a name for what the receiver remembers (receiver_memory.h). Peers that
+    // do not know the type stop parsing there, so it stands last.
     ext_hawser = 15,
 };
 
@@ -69,7 +69,8 @@ public:
     void add(ExtensionType type, u64 value)
     {
         usize size = extension_size[type];
-        HW_ASSERT(rest_.size() >= 1 + size);
+        if (!HW_ASSERT(rest_.size() >= 1 + size))
+            return;
         rest_[0] = type;
         for (usize i = 0; i < size; i++)
             rest_[1 + i] = static_cast<u8>(value >> (8 * (size - 1 - i)));
@@ -129,6 +130,15 @@ Handshake parse_handshake(const Header& header)
         }
     }
     return handshake;
+}
+
+void write_foreign_handshake(Header& header, u32 generation, bool source_port_index)
+{
+    ExtensionWriter writer(header);
+    writer.add(ext_paths, max_paths);
+    writer.add(ext_generation, generation);
+    if (source_port_index)
+        writer.add(ext_source_port_index, 0);
 }
 
 void write_handshake(Header& header, u32 generation, u8 path, u32 memory)

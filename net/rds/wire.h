@@ -64,5 +64,7 @@ struct Handshake {
 Handshake parse_handshake(const Header& header);
 // Writes the extension headers of our own probes and replies.
 void write_handshake(Header& header, u32 generation, u8 path, u32 memory);
+// The same to a peer that has shown that it is foreign: without what it would log as unknown.
+void write_foreign_handshake(Header& header, u32 generation, bool source_port_index);
 
 } // namespace rds

@@ -2,9 +2,9 @@
 //
 // A QEMU plugin that counts where a guest spends its instructions between two marks.
 //
-// A mark is a no-op with a telling displacement (see selftests/bench/bench.c): MARK_BEGIN zeroes the counts, MARK_END
+// A mark is a no-op with an unusual displacement (see selftests/bench/bench.c): MARK_BEGIN zeroes the counts, MARK_END
 // appends them to the file given as out=FILE: "mark NUMBER", then "ADDRESS RUNS INSTRUCTIONS" for each block of code
-// that ran. A count that QEMU adds inline costs little, and marks make the rest of the boot vanish.
+// that ran. A count that QEMU adds inline costs little, and marks exclude the rest of the boot.
 //
 // The few functions of QEMU's plugin interface, version 1, are declared here: no package carries its header.
 #include <inttypes.h>

@@ -23,21 +23,21 @@ DEFAULT_HOST = "6.1:ours"
 
 
 class UsageError(Exception):
-    """The command line asks for what cannot be."""
+    """The command line is invalid."""
 
 
 def add_machine_options(add):
-    """What the machines are; `add` is a parser's add_argument."""
+    """Options about machines; `add` is a parser's add_argument."""
     add("--host", action="append", default=[], metavar="NAME=KERNEL:SUITE",
-        help="what a machine boots and whose modules it loads, e.g. a=6.1:ours b=6.12:kernel")
+        help="kernel and modules of a machine, e.g. a=6.1:ours b=6.12:kernel")
     add("--default-host", default=DEFAULT_HOST, metavar="KERNEL:SUITE",
         help="for machines that --host does not name (default %(default)s)")
     add("--kernel-dir", action="append", default=[], metavar="[NAME=]DIR",
-        help="a kernel that is not in build/kernels; NAME (default: the folder's) is how --host calls it")
+        help="a kernel that is not in build/kernels; NAME (default: the folder's) is its name in --host")
     add("--append", default="", help="more kernel parameters")
-    add("--cpus", type=int, help="processors of each machine, instead of what the scene says")
-    add("--mem", type=int, help="MiB of each machine, instead of what the scene says")
-    add("--mtu", type=int, help="instead of what the scene says")
+    add("--cpus", type=int, help="processors of each machine, instead of the scene's value")
+    add("--mem", type=int, help="MiB of each machine, instead of the scene's value")
+    add("--mtu", type=int, help="instead of the scene's value")
     add("--qemu", default="", metavar="ARGS", help="more arguments for QEMU, in one word")
     add("--no-kvm", action="store_true", help="emulate even where KVM works")
     add("--time-scale", type=float, default=float(os.environ.get("LAB_TIME_SCALE", "1")),
@@ -48,11 +48,11 @@ def add_machine_options(add):
 def parse_arguments(words):
     parser = argparse.ArgumentParser(prog="lab", description="Runs scenes in virtual machines.")
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run scenes and say what passed")
+    run = commands.add_parser("run", help="run scenes and print the results")
     run.add_argument("--json", metavar="FILE", help="write the results there, too")
-    run.add_argument("--out", metavar="DIR", help="where put leaves files (default: beside the logs)")
-    bite = commands.add_parser("bite", help="run scenes that must fail, and say whether they did")
-    shell = commands.add_parser("shell", help="boot machines and give their consoles")
+    run.add_argument("--out", metavar="DIR", help="folder for files of `put` (default: beside the logs)")
+    bite = commands.add_parser("bite", help="run scenes that must fail, and check that they do")
+    shell = commands.add_parser("shell", help="boot machines and connect to their consoles")
     shell.add_argument("--hosts", type=int, default=2, help="how many machines (default 2)")
     shell.add_argument("--file", action="append", default=[], help="for the machines' $PATH")
     for command in (run, bite):
@@ -95,11 +95,11 @@ def choose_hosts(options, scene, kernels):
         chosen[name] = (kernels[kernel], suite)
     return chosen
 
-EMULATION_RETRIES = 2   # per boot, when QEMU and not what is tested has broken a machine
+EMULATION_RETRIES = 2   # per boot, when QEMU itself has broken a machine
 
 
 def group_scenes(scenes):
-    """Lists of scenes that run in one boot: alone, or neighbours that share and need the same machines."""
+    """Lists of scenes that run in one boot: a scene alone, or adjacent ones that may share and need the same machines."""
     groups = []
     for scene in scenes:
         if scene.share and groups and groups[-1][0] == scene.needs:

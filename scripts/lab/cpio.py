@@ -6,7 +6,7 @@ import stat
 
 
 class Archive:
-    """Paths and what is there. Missing parent folders are made; a path added twice keeps the later."""
+    """Paths and their contents. Missing parent folders are made; the later of two equal paths wins."""
 
     def __init__(self):
         self._entries = {}
@@ -41,9 +41,9 @@ class Archive:
         self._entries[path] = (mode, data)
 
     def bytes(self):
-        """The archive. Archives may be put one behind another: later files replace earlier ones."""
+        """The archive. Archives may be concatenated: later files replace earlier ones."""
         parts = []
-        # A folder's name is a prefix of what is in it, so sorted order makes folders first.
+        # A folder's name is a prefix of its files' names, so sorted order creates folders first.
         for number, (path, (mode, data)) in enumerate(sorted(self._entries.items()), 1):
             parts.append(_entry(number, path, mode, data))
         parts.append(_entry(0, "TRAILER!!!", 0, b""))

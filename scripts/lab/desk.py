@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Answers what machines ask during a scene: barrier, link, say, put."""
+"""Handles the machines' requests during a scene: barrier, link, say, put."""
 
 import os
 import re
@@ -18,7 +18,7 @@ class Desk:
         self._networks = networks
         self._reporter = reporter
         self._result = result
-        self._folder = folder       # where put leaves files
+        self._folder = folder       # for files of put
         self._barriers = {}         # name -> {host: (machine, request id)}
         self._left = set()          # hosts whose scene has ended
 
@@ -32,7 +32,7 @@ class Desk:
             self._answer(machine, frame.id, 2, "the lab knows no such request\n")
 
     def left(self, host):
-        """The scene of `host` has ended: whoever waits for it waits in vain."""
+        """The scene of `host` has ended: barriers that wait for it fail."""
         self._left.add(host)
         for name in list(self._barriers):
             self._check_barrier(name)
@@ -61,7 +61,6 @@ class Desk:
             self._answer(machine, ident, code, text)
 
     def _link(self, machine, ident, rest):
-        """link VERB [VALUE] [[ethN/]WHERE]"""
         words = _words(rest)
         try:
             if not words:
@@ -79,7 +78,7 @@ class Desk:
         self._answer(machine, ident, 0)
 
     def _place(self, place):
-        """(networks, where) of a command's last word: all of eth0 when it names no segment."""
+        """(networks, where) of a command's last word: all of eth0 without a segment."""
         match = re.fullmatch(r"eth(\d)(?:/(.*))?", place or "")
         number, where = (int(match[1]), match[2]) if match else (0, place)
         if number >= len(self._networks):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Notes of ELF files. By one, the build-id, the lab knows which module is loaded."""
+"""Notes of ELF files. One of them, the build-id, identifies a loaded module."""
 
 import struct
 

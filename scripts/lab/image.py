@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Makes the file system that a machine boots into.
 
-It is two archives, one behind the other: what depends on the kernel and the host only (busybox, ip, tc, the
-kernel's modules), which is kept between runs, and what belongs to this run (scenes, their files, our
+It is two concatenated archives: one that depends on the kernel and the host only (busybox, ip, tc, the
+kernel's modules), which is kept between runs, and one for this run (scenes, their files, our
 modules).
 """
 
@@ -24,7 +24,7 @@ BUSYBOX = "/bin/busybox"
 
 
 class ImageError(Exception):
-    """Something that the image needs is not there."""
+    """A file for the image is missing."""
 
 
 def libraries(path):
@@ -39,7 +39,7 @@ def libraries(path):
 
 
 class Image(NamedTuple):
-    kernel: str         # path of what QEMU boots
+    kernel: str         # path of the kernel that QEMU boots
     files: str          # path of the first file system
     build_ids: dict     # {suite: {module: build-id}}
 
@@ -111,7 +111,7 @@ class Builder:
         return modules
 
     def _base(self, kernel, module_paths):
-        """The folder with base.cpio and the tree of plain modules for depmod, made when it is not there."""
+        """The folder with base.cpio and the tree of plain modules for depmod, made if missing."""
         key = hashlib.sha256("\n".join([kernel.folder, kernel.release, *module_paths]).encode())
         for path in (BUSYBOX, *_tools().values(), kernel.image, __file__):
             if os.path.exists(path):
@@ -144,7 +144,7 @@ class Builder:
             os.symlink(kernel.image, f"{partial}/vmlinux")
         try:
             os.rename(partial, folder)
-        except OSError:     # another run made the same
+        except OSError:     # another run made it
             shutil.rmtree(partial)
         return folder
 
@@ -157,10 +157,10 @@ class Builder:
         for name in names:
             if name not in ("busybox", "sh", *tools):
                 archive.link(f"bin/{name}", "busybox")
-        archive.link("sbin/modprobe", "../bin/busybox")     # where the kernel looks
+        archive.link("sbin/modprobe", "../bin/busybox")     # the kernel's default path
         for name, path in tools.items():
             self._add_program(archive, f"usr/sbin/{name}", path)
-        # Not busybox's own: that one runs its applets, `ip` among them, whatever is in $PATH.
+        # Not busybox's shell, which prefers its applets, e.g. `ip`, to programs in $PATH.
         archive.link("bin/sh", "../usr/sbin/dash")
         archive.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
         archive.file("etc/group", b"root:x:0:\nnogroup:x:65534:\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A kernel the lab can boot: a folder with vmlinuz, modules/, release, as scripts/kernels.sh leaves it."""
+"""A kernel the lab can boot: a folder with vmlinuz, modules/, release, as made by scripts/kernels.sh."""
 
 import lzma
 import os
@@ -10,10 +10,10 @@ from . import elf
 
 # Names that a suite provides. The kernel's own are in an image only for machines of suite `kernel`.
 SUITE_MODULES = frozenset("""
-    hawser rds rds_tcp rds_rdma kcm rtrs_core rtrs_client rtrs_server
+    hawser hawser_verbs rds rds_tcp rds_rdma kcm rtrs_core rtrs_client rtrs_server
 """.split())
 
-# Modules of the kernel that every image holds, with what they need.
+# Kernel modules in every image; their dependencies are added.
 BASE_MODULES = """
     virtio_pci virtio_mmio virtio_console virtio_net virtio_rng
     veth dummy bridge sch_netem sch_prio sch_ingress cls_u32 cls_matchall act_gact
@@ -24,7 +24,7 @@ BASE_MODULES = """
 
 
 class KernelError(Exception):
-    """The kernel's folder is not as it should be."""
+    """The kernel's folder is incomplete."""
 
 
 def module_name(path):
@@ -44,7 +44,7 @@ def read_module(path):
 
 
 class Kernel:
-    """`name` is what users call it (6.1) and where our modules for it are looked up."""
+    """`name` is the user's name for it (6.1), and of the folder of our modules for it."""
 
     def __init__(self, name, folder):
         self.name = name
@@ -68,7 +68,7 @@ class Kernel:
         return self._needs
 
     def builtin(self):
-        """Names of what is built in."""
+        """Names of the built-in modules."""
         with open(f"{self.folder}/modules/modules.builtin", encoding="utf-8") as file:
             return {module_name(line.strip()) for line in file}
 
@@ -76,7 +76,7 @@ class Kernel:
         return name in self._dependencies()
 
     def closure(self, names, optional=False):
-        """Paths below modules/ of the modules and of all they need."""
+        """Paths below modules/ of the modules and their dependencies."""
         known, builtin, paths = self._dependencies(), None, {}
         stack = list(names)
         while stack:

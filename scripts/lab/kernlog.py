@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What in a kernel's log, and in its taint flags, means that something is wrong."""
+"""Recognises faults in a kernel's log and in its taint flags."""
 
 import re
 
-# Bit -> what it stands for, from Documentation/admin-guide/tainted-kernels.rst.
+# Bit -> meaning, from Documentation/admin-guide/tainted-kernels.rst.
 TAINTS = {
     0: "proprietary module", 1: "module was force loaded", 2: "out of specification",
     3: "module was force unloaded", 4: "machine check", 5: "bad page", 6: "user asked",
@@ -13,10 +13,10 @@ TAINTS = {
 }
 TAINTS_ALLOWED = (1 << 12) | (1 << 13)
 
-# What the kernel says when it finds a fault. Each line that matches fails the run.
+# Fault reports of the kernel. Each line that matches fails the run.
 COMPLAINTS = re.compile("|".join((
-    # The kernel's own data races are many and known to its makers: only those in our modules count.
-    r"\bBUG: (?!KCSAN: )", r"\bKCSAN: .*\[(hawser|rds|rds_tcp|rds_rdma|kcm|rtrs_\w+|kapi_test)\]",
+    # The kernel's own data races are many and known: only those in our modules count.
+    r"\bBUG: (?!KCSAN: )", r"\bKCSAN: .*\[(hawser|hawser_verbs|rds|rds_tcp|rds_rdma|kcm|rtrs_\w+|kapi_(verbs_)?test)\]",
     r"\bkernel BUG at ", r"\bOops\b", r"\bWARNING: ", r"\bKernel panic\b",
     r"general protection fault",
     r"Unable to handle kernel", r"unable to handle page fault",
@@ -28,23 +28,23 @@ COMPLAINTS = re.compile("|".join((
     r"kmemleak: \d+ new suspected", r"kmemleak: .*disabled", r"turning off the locking correctness",
     r"page allocation failure", r"refcount_t: ", r"list_(add|del) corruption", r"Bad page state",
     r"usercopy: Kernel memory", r"ODEBUG: ", r"unregister_netdevice: waiting for", r"DEBUG_LOCKS_WARN_ON",
-    r"stack-protector: ", r"INFO: trying to register non-static key",
+    r"stack-protector: ", r"CFI failure at ", r"INFO: trying to register non-static key",
     r"disagrees about version of symbol", r"sysfs: cannot create duplicate",
 )))
 
 # QEMU 7.2 (Debian 12's) may keep a translation of code that another processor has just patched. Kernels patch themselves
-# (static keys), so now and then one runs into the breakpoint of a patch that was long complete, and panics.
+# (static keys), so sometimes one runs into the breakpoint of a patch that is already complete, and panics.
 EMULATION = re.compile(r"\bint3: 0000 \[#1\]")
 MODULE_CODE = re.compile(r"\bRIP: .*\[\w+\]")
-# And now and then a guest's flags are overwritten with something like an address. No program can do that: the processor
-# keeps the reserved bits as they must be, whatever is loaded (Intel SDM, volume 1, 3.4.3).
+# And sometimes a guest's flags are overwritten with a value like an address. No program can do that: the processor
+# ignores writes to the reserved bits (Intel SDM, volume 1, 3.4.3).
 FLAGS = re.compile(r"\bEFLAGS: ([0-9a-f]{8})\b")
 FLAGS_ZERO, FLAGS_ONE = 0xffc08028, 0x2
 
 
 def emulation_broke(lines):
-    """True if this end of a console tells of what only a broken emulator can do: a breakpoint in the kernel's own code,
-    which nobody has set, or flags that no processor can have."""
+    """True if this end of a console shows a state that only a broken emulator reaches: a breakpoint in the kernel's own code,
+    which no debugger has set, or flags that no processor can have."""
     flags = [int(found[1], 16) for found in map(FLAGS.search, lines) if found]
     if any(value & FLAGS_ZERO or not value & FLAGS_ONE for value in flags):
         return True
@@ -59,7 +59,7 @@ def decode_taint(value):
 
 
 def parse_record(record):
-    """A record of /dev/kmsg as (seconds since boot, text)."""
+    """Parses a record of /dev/kmsg into (seconds since boot, text)."""
     head, _, body = record.decode("utf-8", "replace").partition(";")
     fields = head.split(",")
     lines = body.split("\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads the test results (KTAP, TAP) in what a scene prints.
+"""Reads the test results (KTAP, TAP) in a scene's output.
 
 A scene may run several programs one after another, each with its own plan, and programs print other lines,
 too. A parent test that sums up its subtests is not counted a second time.
@@ -30,7 +30,7 @@ class Parser:
         self._partial = b""
         self._last_indent = 0
         self._plans = {}        # indent -> [planned, seen]
-        self._unplanned = {}    # indent -> results seen without a plan, which may stand at the end
+        self._unplanned = {}    # indent -> results seen without a plan, which may come last
 
     def feed(self, data):
         """Adds output; returns the lines that it completed."""
@@ -42,7 +42,7 @@ class Parser:
         return lines
 
     def end(self):
-        """Checks what must hold at the end; returns the last line if it had no newline."""
+        """Makes the final checks; returns the last line if it had no newline."""
         rest = []
         if self._partial:
             rest = self.feed(b"\n")
@@ -87,7 +87,7 @@ class Parser:
         if sums_up and outcome == "ok":
             return
         if sums_up and self.results and self.results[-1].outcome == "not ok" and outcome == "not ok":
-            return      # the subtest has said it
+            return      # counted with the subtests
         self.results.append(Result(name, outcome, skip[1].strip() if skip else ""))
 
     def _close_plan(self, indent):

@@ -11,8 +11,8 @@ FIRMWARE_SIZE = 65536
 RESET_VECTOR = FIRMWARE_SIZE - 16
 EXIT_PORT = 0xF4
 EXIT_VALUE = 0x10
-# KVM without the processor's help (kvm_pvm, in clouds) interprets what an unprepared kernel does, and knows few instructions:
-# not this one, which processors have since 2008.
+# KVM without hardware support (kvm_pvm, in clouds) emulates privileged code of ordinary kernels, and knows few instructions:
+# not this one, which processors have had since 2008.
 POPCNT_AX_AX = bytes([0xF3, 0x0F, 0xB8, 0xC0])
 MOV_AL, OUT_AL, HLT = 0xB0, 0xE6, 0xF4
 PROGRAM = POPCNT_AX_AX + bytes([MOV_AL, EXIT_VALUE, OUT_AL, EXIT_PORT, HLT])
@@ -26,7 +26,7 @@ def works(qemu):
 
 
 def program_ends(qemu, accelerator):
-    """Whether the firmware's first instructions end QEMU, as they should."""
+    """True if the firmware's first instructions end QEMU, as they should."""
     firmware = bytearray(FIRMWARE_SIZE)
     firmware[RESET_VECTOR:RESET_VECTOR + len(PROGRAM)] = PROGRAM
     with tempfile.NamedTemporaryFile(prefix="lab-kvm-") as file:
@@ -38,7 +38,7 @@ def program_ends(qemu, accelerator):
 
 
 def _run(command):
-    """The exit code of QEMU, which after an error of KVM's says so and stands still."""
+    """The exit code of QEMU, which prints an error of KVM and then hangs."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         timer = threading.Timer(PROBE_SECONDS, process.kill)
         timer.start()

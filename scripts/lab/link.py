@@ -3,8 +3,8 @@
 
 Every network card of a machine is one end of a pair of unix datagram sockets, one frame a datagram. In a
 direct network of two the other end is the other machine, and frames pass without us. In a faulty one the
-other ends are held by a Switch in this process, which can cut, delay, lose, double and damage, for each
-direction by itself.
+other ends belong to a Switch in this process, which can cut, delay, lose, double and damage, for each
+direction separately.
 """
 
 import random
@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 
 FRAME_MAX = 69632           # what QEMU takes at once
-QUEUE_MAX = 1024            # frames that wait for a machine that is busy; more are lost, as in a real switch
+QUEUE_MAX = 1024            # frames that wait for a busy machine; more are lost, as in a real switch
 BURST = 64                  # frames from one port before others have their turn
 SOCKET_BUFFER = 1 << 22
 
@@ -43,12 +43,12 @@ class Faults:
     corrupt_pct: float = 0.0
 
     def apply(self, frame, rng):
-        """The frames that arrive for this one: none, one or two."""
+        """The frames to deliver for this one: none, one or two."""
         if self.cut or (self.loss_pct and rng.random() * 100 < self.loss_pct):
             return []
         if self.corrupt_pct and rng.random() * 100 < self.corrupt_pct and len(frame) > 14:
             damaged = bytearray(frame)
-            # The addresses stay, so that the frame arrives and the guest's checksums have their say.
+            # The addresses stay, so that the frame arrives and the guest checks its checksums.
             damaged[rng.randrange(14, len(frame))] ^= 1 << rng.randrange(8)
             frame = bytes(damaged)
         if self.dup_pct and rng.random() * 100 < self.dup_pct:
@@ -180,7 +180,7 @@ class Switch:
 
 
 class Direct:
-    """One network segment of two machines (or one, which talks to nobody) without us in between."""
+    """One network segment of two machines (or one, without a peer), connected directly."""
 
     def __init__(self, names):
         ends = make_pair()

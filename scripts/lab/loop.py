@@ -31,7 +31,7 @@ class Loop:
         self._selector.register(file, selectors.EVENT_READ, [callback, None])
 
     def writer(self, file, callback):
-        """Calls callback() whenever the file, already known as a reader, is writable; None stops it."""
+        """Calls callback() whenever file is writable; None stops it. The file must have a reader."""
         key = self._selector.get_key(file)
         key.data[1] = callback
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if callback else 0)
@@ -46,7 +46,7 @@ class Loop:
         return timer
 
     def step(self, longest=1.0):
-        """Waits for the next event, at most `longest` seconds, and handles what is due."""
+        """Waits for the next event, at most `longest` seconds, and handles all due events."""
         if self._timers:
             longest = max(0.0, min(longest, self._timers[0][0] - self.now()))
         for key, events in self._selector.select(longest):

@@ -34,7 +34,7 @@ class Machine:
 
     def start(self, arguments, descriptors=()):
         """Starts QEMU with `arguments` and the control port, monitor and console that every machine has."""
-        # However this process ends, no machine outlives it.
+        # No machine outlives this process.
         command = ["setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-user-config",
                    "-display", "none", "-no-reboot", *arguments]
         command += ["-device", "virtio-serial-pci",
@@ -52,7 +52,7 @@ class Machine:
         self.loop.reader(self._pid_file, self._ended)
 
     def send(self, verb, ident=0, payload=b""):
-        """Sends a frame; a machine that is gone does not mind."""
+        """Sends a frame; ignored when the machine has ended."""
         if self._control:
             try:
                 self._control.sendall(protocol.encode(verb, ident, payload))
@@ -60,7 +60,7 @@ class Machine:
                 pass
 
     def ask_kernel(self, key):
-        """Presses a SysRq key on the serial console, so that a kernel that hangs tells where."""
+        """Presses a SysRq key on the serial console, so that a hanging kernel prints where."""
         if self._monitor and self._console:
             command = {"execute": "chardev-send-break", "arguments": {"id": "console"}}
             self._monitor.sendall(json.dumps(command).encode() + b"\n")
@@ -91,7 +91,7 @@ class Machine:
         return self.process is not None and self.process.poll() is None
 
     def console_tail(self, lines=40):
-        """The last lines of the console, for people to read; no verdict is made of it."""
+        """The last lines of the console, for people; not used for the verdict."""
         try:
             with open(self.console_path, "rb") as file:
                 text = file.read().decode("utf-8", "replace")
@@ -100,7 +100,7 @@ class Machine:
         return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
 
     def complaint(self):
-        """What QEMU itself had to say, and what was wrong on the control port."""
+        """QEMU's own messages, and errors on the control port."""
         with open(f"{self.console_path}.qemu", encoding="utf-8", errors="replace") as file:
             lines = [line for line in file.read().splitlines() if "qemu-system-gui" not in line]
         return self._nonsense + lines
@@ -168,7 +168,7 @@ class Machine:
         try:
             frames = self._decoder.feed(data)
         except protocol.ProtocolError as error:
-            # A machine whose agent talks nonsense is broken: end it, and its scene fails.
+            # A machine whose agent sends invalid data is broken: end it, and its scene fails.
             self._nonsense = [f"nonsense on the control port: {error}"]
             self.process.kill()
             return
@@ -180,7 +180,7 @@ class Machine:
         os.close(self._pid_file)
         self._pid_file = None
         self.process.wait()
-        # What it sent before it died counts.
+        # Data sent before its end counts.
         while self._control and self._readable(self._control):
             self._read_control()
         self.on_end(self)

@@ -14,7 +14,7 @@ class Frame(NamedTuple):
 
 
 class ProtocolError(Exception):
-    """The machine sent something that is no frame."""
+    """The machine sent invalid data."""
 
 
 def encode(verb, ident=0, payload=b""):
@@ -24,7 +24,7 @@ def encode(verb, ident=0, payload=b""):
 
 
 class Decoder:
-    """Collects bytes as they come and gives the frames that are complete."""
+    """Collects bytes and returns complete frames."""
 
     def __init__(self):
         self._bytes = bytearray()

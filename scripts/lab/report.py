@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the user sees while the lab works, and the last line."""
+"""The lab's output: progress, results and the last line."""
 
 import json
 import re
@@ -57,7 +57,7 @@ class Reporter:
 
 
 class BiteReporter(Reporter):
-    """Turns the verdict round for the lab's own tests: a scene must fail for every reason that it expects."""
+    """Inverts the verdict for the lab's own tests: a scene must fail for every reason that it expects."""
 
     def scene_ended(self, result):
         reasons = [reason for _, reason, _ in result.failures]

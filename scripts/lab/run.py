@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One boot: starts the machines and their links, runs scenes in them, and judges what they tell."""
+"""One boot: starts the machines and their links, runs scenes in them, and judges their reports."""
 
 import os
 import shutil
@@ -9,17 +9,17 @@ from . import kernlog, kvm, link
 from .desk import Desk
 from .machine import QEMU, Machine
 from .scene import HOST_NAMES
-from .verdict import SceneResult, Told, judge, parse_report
+from .verdict import SceneResult, Evidence, judge, parse_report
 
 BOOT_SECONDS = 60
 CONSOLE_TAIL = 100
-HANG_DUMP_SECONDS = 4       # for what a hanging kernel answers to SysRq
+HANG_DUMP_SECONDS = 4       # for a hanging kernel's answers to SysRq
 COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic log_buf_len=4M sysrq_always_enabled "
                 "random.trust_cpu=on rdinit=/init")
 
 
 class Boot:
-    """Machines that are up. Make it, start() it, play() scenes, and stop() it whatever happened."""
+    """Machines that are up. Make it, start() it, play() scenes, and always stop() it."""
 
     def __init__(self, loop, options, scenes, specs, reporter):
         self.loop = loop
@@ -29,17 +29,17 @@ class Boot:
         self.specs = specs                  # host name -> (Kernel, suite)
         self.reporter = reporter
         self.healthy = False                # may play another scene
-        self.emulation_failed = False       # it was QEMU that broke a machine, see kernlog.EMULATION
+        self.emulation_failed = False       # QEMU itself broke a machine, see kernlog.EMULATION
         self.build_ids = {}                 # host name -> {suite: {module: build-id}}
         self.machines = {}
         self._networks = []
         self._clock = ""                    # kernel parameters
-        self._work = tempfile.mkdtemp(prefix="lab-")    # short, because paths of sockets are bounded
+        self._work = tempfile.mkdtemp(prefix="lab-")    # short, because socket paths are limited
         self._released = {}                 # host name -> uname -r, once it is up
-        self._told = {name: Told() for name in specs}
+        self._evidence = {name: Evidence() for name in specs}
         self._played = False
         self._desk = None                   # answers the machines' requests, one for each scene
-        self._ended = []                    # names of machines whose QEMU is gone
+        self._ended = []                    # names of machines whose QEMU has ended
 
     def start(self, builder):
         """Boots all machines; returns a reason if one does not come up."""
@@ -75,8 +75,8 @@ class Boot:
         """Runs scenes[number] on every machine; returns its SceneResult."""
         scene = self.scenes[number]
         result = SceneResult(scene.name, self._hosts(), logs=logs)
-        if self._played:    # what the boot told counts for the first scene
-            self._told = {name: Told() for name in self.machines}
+        if self._played:    # the boot's messages count for the first scene
+            self._evidence = {name: Evidence() for name in self.machines}
         self._played = True
         self._desk = Desk(self.specs, self._networks, self.reporter, result, self.options.out or logs)
         started = self.loop.now()
@@ -84,10 +84,10 @@ class Boot:
             machine.send("scene", 0, self._command(name, "-eu", f"/lab/scenes/{number}"))
         self._wait(result, scene.time * self.options.time_scale)
         result.seconds = self.loop.now() - started
-        for name, told in self._told.items():
-            judge(result, name, self.specs[name][1], told, self.build_ids[name], skips)
-            self._save(logs, name, told)
-        self.healthy = all(told.kernel_is_well for told in self._told.values())
+        for name, evidence in self._evidence.items():
+            judge(result, name, self.specs[name][1], evidence, self.build_ids[name], skips)
+            self._save(logs, name, evidence)
+        self.healthy = all(evidence.kernel_is_well for evidence in self._evidence.values())
         self.emulation_failed = self._emulated() and any(
             kernlog.emulation_broke(machine.console_tail(CONSOLE_TAIL)) for machine in self.machines.values())
         return result
@@ -96,9 +96,9 @@ class Boot:
         """The result for a scene that was never played, because start() gave a reason."""
         result = SceneResult(self.scenes[number].name, self._hosts(), logs=logs)
         result.fail(*failure)
-        for name, told in self._told.items():
-            told.end_output()
-            self._save(logs, name, told)
+        for name, evidence in self._evidence.items():
+            evidence.end_output()
+            self._save(logs, name, evidence)
         return result
 
     def _hosts(self):
@@ -123,22 +123,23 @@ class Boot:
         return self._accelerator() != "kvm"
 
     def _clock_parameters(self, builder):
-        """Tells an emulated kernel how fast its time stamp counter is; on a busy host it measures nonsense."""
+        """Gives an emulated kernel its time stamp counter's frequency, which it cannot measure on a busy host."""
         if self._accelerator() != "tcg,thread=multi":
-            return ""       # KVM has a clock of its own; one that counts tells all clocks the same
+            return ""       # KVM has its own clock; under -icount all clocks agree
         return f"tsc_early_khz={builder.tsc_khz()} tsc=reliable"
 
     def _patience(self):
-        """When a kernel calls something stuck: its own defaults, stretched like all time bounds."""
+        """The kernel's limits for hung tasks and stalls: its defaults, stretched like all time bounds."""
         scale = max(1, self.options.time_scale)
         return (f"rcupdate.rcu_cpu_stall_timeout={min(300, round(21 * scale))} "
                 f"watchdog_thresh={min(60, round(10 * scale))} lab_hung_seconds={round(30 * scale)}")
 
     def _arguments(self, name, suite, image):
-        """QEMU's arguments and the descriptors that it inherits."""
+        """QEMU's arguments and inherited descriptors."""
         first, options, descriptors = self.first, self.options, []
         append = (f"{COMMAND_LINE} {self._clock} {self._patience()} lab_host={name} "
-                  f"lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} {options.append}")
+                  f"lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} "
+                  f"{' '.join(first.cmdline)} {options.append}")
         arguments = ["-machine", "q35,usb=off", "-accel", self._accelerator(), "-cpu", "max",
                      "-smp", str(options.cpus or first.cpus), "-m", str(options.mem or first.mem),
                      "-kernel", image.kernel, "-initrd", image.files, "-append", append]
@@ -158,7 +159,7 @@ class Boot:
             if name in self._released and machine.alive:
                 continue
             what = "did not come up in time" if machine.alive else "died while booting"
-            # Nothing of ours is loaded yet, and Debian's kernels boot on machines.
+            # Our modules are not loaded yet, and Debian's kernels boot on real machines.
             self.emulation_failed = self._emulated()
             return (name, f"machine {what}", machine.complaint() + machine.console_tail())
         for name, (kernel, _) in self.specs.items():
@@ -187,42 +188,42 @@ class Boot:
 
     def _frame(self, machine, frame):
         """A frame from a machine."""
-        told = self._told[machine.name]
+        evidence = self._evidence[machine.name]
         if frame.verb == "hello":
             self._released[machine.name] = frame.payload.decode()
         elif frame.verb == "out":
-            lines = told.output_bytes(frame.id, frame.payload)
+            lines = evidence.output_bytes(frame.id, frame.payload)
             if self.options.verbose:
                 self.reporter.output(machine.name, lines)
         elif frame.verb == "kmsg":
-            told.kernel_record(frame.payload)
+            evidence.kernel_record(frame.payload)
         elif frame.verb == "leak":
-            told.leaks += frame.payload.decode("utf-8", "replace")
+            evidence.leaks += frame.payload.decode("utf-8", "replace")
         elif frame.verb == "req":
             self._desk.ask(machine, frame)
         elif frame.verb == "report":
-            told.report = parse_report(frame.payload)
+            evidence.report = parse_report(frame.payload)
             self._desk.left(machine.name)
 
     def _wait(self, result, seconds):
-        """Until all machines reported, one died, or time is up."""
+        """Waits until all machines reported, one died, or time is up."""
         deadline = self.loop.now() + seconds
         while self.loop.now() < deadline:
-            if all(told.report for told in self._told.values()):
+            if all(evidence.report for evidence in self._evidence.values()):
                 return
             if self._ended:
                 self._report_death(result, self._ended[0])
                 return
             self.loop.step()
-        hanging = [name for name, told in self._told.items() if not told.report]
-        for key in "8wl":   # louder console, blocked tasks, what each processor does
+        hanging = [name for name, evidence in self._evidence.items() if not evidence.report]
+        for key in "8wl":   # console log level, blocked tasks, state of each processor
             for name in hanging:
                 self.machines[name].ask_kernel(key)
             self._linger(HANG_DUMP_SECONDS / 3)
         for name in hanging:
-            told = self._told[name]
+            evidence = self._evidence[name]
             result.fail(name, f"no end after {seconds:.0f} s",
-                        ["last output:", *told.output[-10:], "console:",
+                        ["last output:", *evidence.output[-10:], "console:",
                          *self.machines[name].console_tail(CONSOLE_TAIL)])
 
     def _report_death(self, result, name):
@@ -235,9 +236,9 @@ class Boot:
         while self.loop.now() < until:
             self.loop.step(until - self.loop.now())
 
-    def _save(self, logs, name, told):
-        """Keeps what a machine told, and its console."""
-        for kind, lines in (("out", told.output), ("kmsg", told.kernel)):
+    def _save(self, logs, name, evidence):
+        """Saves a machine's output, kernel log and console."""
+        for kind, lines in (("out", evidence.output), ("kmsg", evidence.kernel)):
             with open(f"{logs}/{name}.{kind}", "w", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in lines)
         console = self.machines[name].console_path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A scene: a shell script for every machine of a run, whose header says what it needs.
+"""A scene: a shell script for every machine of a run, whose header lists its requirements.
 
     # lab: hosts=2 time=120 links=faulty mem=512
     # files: build/selftests/rds_api
@@ -14,24 +14,25 @@ HOST_NAMES = "abcdefgh"
 
 
 class SceneError(Exception):
-    """The header asks for something that does not exist."""
+    """The header is invalid."""
 
 
 @dataclass
 class Scene:
     path: str               # of the script; empty for the interactive shell, which has none
     hosts: int = 1          # machines, named a, b, ...
-    time: int = 60          # seconds it may take on an idle workplace, boot not counted
-    links: str = "direct"   # direct: fastest; faulty: through the lab, which can cut, delay and lose
+    time: int = 60          # time limit in seconds on an idle host, without the boot
+    links: str = "direct"   # direct: fastest; faulty: through the lab, for cuts, delays and losses
     mem: int = 512          # MiB for each machine
     cpus: int = 2           # for each machine
     segments: int = 1       # networks; eth0 is on the first, eth1 on the second
     mtu: int = 1500
-    clock: str = "real"     # counted: one processor, whose nanosecond is an instruction, whatever else the workplace does
+    cmdline: tuple = ()     # more parameters for the kernel, each a word
+    clock: str = "real"     # counted: one processor, one instruction a nanosecond, independent of the host's load
     share: bool = False     # may run in a boot that another scene has used
-    suite: str = ""         # ours or kernel: the scene is about one suite; else the command line says
-    expect: list = field(default_factory=list)      # the lab's own tests: patterns of why the scene must fail
-    files: list = field(default_factory=list)       # host files that the guest finds in $PATH
+    suite: str = ""         # ours or kernel, for a scene about one suite; else from the command line
+    expect: list = field(default_factory=list)      # the lab's own tests: patterns of reasons for which the scene must fail
+    files: list = field(default_factory=list)       # host files for the guest's $PATH
     modules: list = field(default_factory=list)     # kernel modules, by name or (with a slash) by file
 
     @property
@@ -44,16 +45,16 @@ class Scene:
 
     @property
     def needs(self):
-        """What scenes that run in one boot must agree on."""
-        return (self.hosts, self.links, self.mem, self.cpus, self.segments, self.mtu, self.clock, self.suite)
+        """Values that must be equal for scenes in one boot."""
+        return (self.hosts, self.links, self.mem, self.cpus, self.segments, self.mtu, self.clock, self.suite, self.cmdline)
 
 
 def parse(path, text):
-    """Makes a Scene of a script's text; SceneError tells what is wrong with the header."""
+    """Parses a script's text into a Scene; SceneError describes a fault in the header."""
     scene = Scene(path)
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            break   # the header ends where the script begins
+            break   # the end of the header
         match = re.match(r"#\s*(lab|files|modules|expect):\s*(.*)", line)
         if not match:
             continue
@@ -87,6 +88,8 @@ def _set(scene, word):
     key, equals, value = word.partition("=")
     if key == "share" and not equals:
         scene.share = True
+    elif key == "cmdline" and value:
+        scene.cmdline += (value,)
     elif key in ("links", "clock", "suite"):
         setattr(scene, key, value)
     elif key in ("hosts", "time", "mem", "cpus", "segments", "mtu") and value.isdigit():

@@ -7,12 +7,12 @@ import termios
 import tty
 
 PREFIX = 0x1D               # Ctrl-]
-RECENT_MAX = 4096           # bytes of a console that are shown again when the user turns to it
+RECENT_MAX = 4096           # bytes of a console that are shown again when the user switches to it
 HELP = "Ctrl-] a, b, ...: that host; Ctrl-] q: end; Ctrl-] Ctrl-]: the key itself"
 
 
 class Terminal:
-    """Joins stdin and stdout with consoles. Make it, then call work() until it returns."""
+    """Connects stdin and stdout to consoles. Make it, then call work() until it returns."""
 
     def __init__(self, loop, machines):
         self.loop = loop
@@ -25,7 +25,7 @@ class Terminal:
             machine.on_console = self._console
 
     def work(self):
-        """Returns when the user ends it, or a machine did."""
+        """Returns when the user or a machine ends it."""
         saved = None
         if sys.stdin.isatty():
             saved = termios.tcgetattr(0)

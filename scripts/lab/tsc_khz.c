@@ -3,8 +3,8 @@
 // Prints the frequency of this processor's time stamp counter in kHz.
 //
 // An emulated processor shows the host's counter, but a guest that measures it against emulated timers while
-// the host is busy can be wrong several times over; then its clock runs wild, and it sees stalls that never
-// were.
+// the host is busy can be wrong by a factor; then its clock is wrong, and it reports stalls that never
+// happened.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct point {
 	uint64_t ticks, ns;
 };
 
-// The closest of many pairs of readings: one that nothing came between.
+// Of many pairs of readings the closest one: it was not interrupted.
 static struct point now(void)
 {
 	struct point best = { 0 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What came out of a scene: results, faults and the reasons why it failed."""
+"""The outcome of a scene: results, faults and the reasons of a failure."""
 
 import fnmatch
 import os
@@ -10,16 +10,16 @@ from . import kernlog, ktap
 from .kernel import SUITE_MODULES
 
 CONTEXT = 60            # lines of kernel log shown from the first complaint on
-SKIP_EXIT = 4           # a script that cannot run here, as kselftest says it
+SKIP_EXIT = 4           # kselftest's exit code of a script that cannot run here
 
 
 @dataclass
-class Told:
-    """All that one machine told about one scene."""
+class Evidence:
+    """Everything that one machine reported about one scene."""
 
     parser: ktap.Parser = field(default_factory=ktap.Parser)
     output: list = field(default_factory=list)      # lines of stdout and stderr
-    error_rest: bytes = b""                         # of stderr, a line that is not complete
+    error_rest: bytes = b""                         # an incomplete line of stderr
     kernel: list = field(default_factory=list)      # lines of the kernel log
     first_complaint: int = -1                       # its index in `kernel`
     leaks: str = ""
@@ -37,7 +37,7 @@ class Told:
         return lines
 
     def end_output(self):
-        """Closes the streams; what had no newline becomes a line."""
+        """Closes the streams; an incomplete line becomes a line."""
         self.output += self.parser.end()
         if self.error_rest:
             self.output += [self.error_rest.decode("utf-8", "replace")]
@@ -64,8 +64,8 @@ class SceneResult:
     failures: list = field(default_factory=list)    # (host or "", reason, lines to show)
     seconds: float = 0.0
     logs: str = ""
-    files: list = field(default_factory=list)       # brought out by put
-    expect: list = field(default_factory=list)      # of the lab's own tests: why it must fail
+    files: list = field(default_factory=list)       # copied to the host by put
+    expect: list = field(default_factory=list)      # the lab's own tests: reasons for which it must fail
 
     def fail(self, host, reason, lines=()):
         self.failures.append((host, reason, list(lines)))
@@ -106,38 +106,38 @@ class Skips:
         return any(fnmatch.fnmatchcase(scene, a) and fnmatch.fnmatchcase(test, b) for a, b in self._entries)
 
 
-def judge(result, host, suite, told, build_ids, skips):
-    """Adds to `result` all that is wrong with what `host` told. `build_ids` is {suite: {module: id}}."""
-    told.end_output()
-    for test in told.parser.results:
+def judge(result, host, suite, evidence, build_ids, skips):
+    """Adds to `result` all faults in the evidence of `host`. `build_ids` is {suite: {module: id}}."""
+    evidence.end_output()
+    for test in evidence.parser.results:
         if test.outcome == "skip" and not skips.allows(result.scene, test.name):
             test = ktap.Result(test.name, "not ok", f"skipped, and not in selftests/skips: {test.reason}")
         result.results.append((host, test))
         if test.outcome == "not ok":
             result.fail(host, f"not ok: {test.name}" + (f" ({test.reason})" if test.reason else ""))
-    for error in told.parser.errors:
-        result.fail(host, error, told.output[-20:])
-    if told.first_complaint >= 0:
-        first = told.first_complaint
-        text = told.kernel[first].split("] ", 1)[1]
-        result.fail(host, f"kernel log: {text}", told.kernel[first:first + CONTEXT])
-    if told.leaks:
-        result.fail(host, "kmemleak: unreferenced memory", told.leaks.splitlines()[:CONTEXT])
-    if told.report is None:
+    for error in evidence.parser.errors:
+        result.fail(host, error, evidence.output[-20:])
+    if evidence.first_complaint >= 0:
+        first = evidence.first_complaint
+        text = evidence.kernel[first].split("] ", 1)[1]
+        result.fail(host, f"kernel log: {text}", evidence.kernel[first:first + CONTEXT])
+    if evidence.leaks:
+        result.fail(host, "kmemleak: unreferenced memory", evidence.leaks.splitlines()[:CONTEXT])
+    if evidence.report is None:
         return
-    _judge_report(result, host, suite, told, build_ids, skips)
+    _judge_report(result, host, suite, evidence, build_ids, skips)
 
 
-def _judge_report(result, host, suite, told, build_ids, skips):
-    code = told.report["exit"]
+def _judge_report(result, host, suite, evidence, build_ids, skips):
+    code = evidence.report["exit"]
     if code == SKIP_EXIT and skips.allows(result.scene, "scene"):
         result.results.append((host, ktap.Result("scene", "skip", "exit code 4")))
     elif code:
-        result.fail(host, f"the scene ended with exit code {code}", told.output[-30:])
-    wrong = kernlog.decode_taint(told.report["taint"])
+        result.fail(host, f"the scene ended with exit code {code}", evidence.output[-30:])
+    wrong = kernlog.decode_taint(evidence.report["taint"])
     if wrong:
-        result.fail(host, f"kernel tainted: {', '.join(wrong)}", told.kernel[-CONTEXT:])
-    for name, ident in told.report["modules"].items():
+        result.fail(host, f"kernel tainted: {', '.join(wrong)}", evidence.kernel[-CONTEXT:])
+    for name, ident in evidence.report["modules"].items():
         known = {other: ids.get(name) for other, ids in build_ids.items()}
         if (name in SUITE_MODULES or any(known.values())) and known.get(suite) != ident:
             result.fail(host, f"wrong module: {name} with build-id {ident} is not that of suite {suite}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Takes the plain kernel out of a bzImage.
+"""Extracts the uncompressed kernel from a bzImage.
 
-An emulated processor needs several seconds to unpack the kernel that we unpack in half a second, and QEMU
-boots the plain one by the PVH protocol, if the kernel was built with it.
+An emulated processor takes several seconds to unpack the kernel; the host takes half a second, and QEMU
+boots the unpacked one by the PVH protocol, if the kernel supports it.
 """
 
 import gzip
@@ -29,8 +29,8 @@ def extract(bzimage):
 
 
 def _decompress(payload):
-    # The kernel's build puts the unpacked size behind the packed data, where decompressors must not mind it. What
-    # gzip makes ends in that size anyway.
+    # The kernel's build appends the unpacked size to the packed data, where decompressors must ignore it. Data of
+    # gzip ends with that size anyway.
     if payload.startswith(b"\xfd7zXZ\0"):
         return lzma.LZMADecompressor().decompress(payload)
     if payload.startswith(b"\x1f\x8b"):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// What a message costs: the same two loops over RDS and over TCP.
+// Cost of a message: the same two loops over RDS and over TCP.
 //
 //   bench server tcp|rds MINE PORT
 //   bench client tcp|rds MINE PORT PEER ROUND SCALE
@@ -34,14 +34,14 @@
 
 enum {
 	LARGEST = 65536,
-	WARM_UP = 24,		// round trips before the marks: streams stand, windows have opened
+	WARM_UP = 24,		// round trips before the marks: connections are up, windows open
 	CELL_SECONDS = 30,	// one that takes longer is stuck
 	EXIT_STUCK = 3,
 };
 
 enum mode { RR = 1, STREAM, QUIT };
 
-// What the client asks of the server; sent as a message of its own.
+// The client's request to the server, in a message of its own.
 struct order {
 	uint32_t mode, size, messages;
 };
@@ -94,7 +94,7 @@ static void send_message(const void *data, size_t size)
 	}
 }
 
-// One message of exactly size bytes. Whoever sent it is the peer from now on.
+// One message of exactly size bytes. Its sender becomes the peer.
 static void receive_message(void *data, size_t size)
 {
 	socklen_t length = sizeof(peer);
@@ -232,7 +232,7 @@ static void run_client(const char *round, uint32_t scale)
 		run_cell(&cells[i], round, scale);
 	send_message(&quit, sizeof(quit));
 	if (is_rds)
-		usleep(100000);	// closing would call it back
+		usleep(100000);	// closing would cancel it
 }
 
 static void accept_one(void)

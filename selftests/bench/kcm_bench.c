@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// What a message costs that crosses KCM, beside programs that do their own framing on TCP.
+// Cost of a message over KCM, compared with programs that do their own framing on TCP.
 //
 //   kcm_bench ROUND SCALE
 //
@@ -9,10 +9,10 @@
 //   cell WHO DIRECTION SIZE SOCKETS ROUND MESSAGES NS IDLE_NS
 //
 // DIRECTION rx: a child process fills a TCP connection with large writes and WHO takes messages out of it; tx: WHO puts
-// messages in and the child reads what it can; tx-nodelay: with TCP_NODELAY, so that TCP makes a packet of each call.
+// messages in and the child reads the stream; tx-nodelay: with TCP_NODELAY, so that TCP makes a packet of each call.
 // WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16), tcp (one recv() or write() a message) or
-// tcp-large (64 KiB reads that are cut by the program). All messages of a cell are of one size and the parser program is
-// constant, because nothing else works on the kernel's own KCM. The clock and idle times are those of bench.c.
+// tcp-large (64 KiB reads, split by the program). All messages of a cell are of one size and the parser program is
+// constant, because others fail with the kernel's own KCM. The clock and idle times are those of bench.c.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -103,7 +103,7 @@ static void open_kcm(void)
 	close(attach.bpf_fd);
 }
 
-/* The other end of the connection, in a process of its own: it begins when it is told to. */
+/* The other end of the connection, in a process of its own: it begins on command. */
 
 static void write_all(int fd, size_t total)
 {
@@ -128,7 +128,7 @@ static void read_all(int fd, size_t total)
 
 		if (got == 0 || (got < 0 && errno != EAGAIN))
 			die("read");
-		/* Not woken for each packet: what is measured is the sender, not how often the two take turns. */
+		/* Not woken for each packet: measure the sender, not task switches. */
 		if (got < 0)
 			usleep(300);
 		else
@@ -163,7 +163,7 @@ static pid_t start_peer(int go[2], int done[2])
 static void one_taken(size_t count)
 {
 	if (atomic_fetch_add(&taken, count) + count == cell.messages && cell.sockets > 1)
-		kill(getpid(), SIGUSR1);	// the first may be waiting; it sees to the others
+		kill(getpid(), SIGUSR1);	// the first may be waiting; it stops the others
 }
 
 static void *receive_kcm(void *arg)
@@ -211,7 +211,7 @@ static void receive_tcp(void)
 		if (got <= 0)
 			die("recv");
 		for (have += got; have - at >= cell.size; at += cell.size, taken++)
-			sink = buffer[at];	// what a program looks at to find the length
+			sink = buffer[at];	// a program reads the length
 		memmove(buffer, buffer + at, have - at);
 		have -= at;
 	}

@@ -3,7 +3,7 @@
 # lab: hosts=1 cpus=1 clock=counted time=900
 # files: build/selftests/bench/kcm_bench selftests/bench/quiet.sh
 #
-# One round, for scripts/bench/profile: the marks in the benchmark program tell QEMU's plugin when to count.
+# One round, for scripts/bench/profile: the marks in the benchmark program start and stop QEMU's plugin.
 
 ip link set lo up
 load_suite kcm

@@ -3,7 +3,7 @@
 # lab: hosts=1 cpus=1 clock=counted time=600
 # files: build/selftests/bench/bench selftests/bench/quiet.sh
 #
-# Two namespaces of one machine with one processor, joined by a virtual link: all that both ends run is in one clock.
+# Two namespaces of one machine with one processor, joined by a virtual link: one clock covers both ends.
 # Run by scripts/bench, which makes that clock count instructions.
 
 ip netns add left
@@ -27,7 +27,7 @@ for round in 1 2 3; do
 		status=0
 		ip netns exec left bench client "$protocol" 10.66.0.1 $port 10.66.0.2 "$round" 1 >>/tmp/results ||
 			status=$?
-		# 3: a cell was stuck, which is a result; the server waits in vain.
+		# 3: a cell was stuck, which is a result; the server still waits.
 		case $status in
 		0) wait $server ;;
 		3) kill $server ;;

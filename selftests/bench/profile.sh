@@ -3,8 +3,8 @@
 # lab: hosts=1 cpus=1 clock=counted time=600
 # files: build/selftests/bench/bench selftests/bench/quiet.sh
 #
-# One round of TCP and two of RDS in one machine, for the profile: the first round of RDS is not looked at. The marks in
-# the benchmark program tell QEMU's plugin when to count; what the addresses mean is put out at the end.
+# One round of TCP and two of RDS in one machine, for the profile: the first round of RDS is ignored. The marks in
+# the benchmark program start and stop QEMU's plugin; the symbols are put out at the end.
 
 ip netns add left
 ip netns add right

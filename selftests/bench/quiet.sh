@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A kernel that has just booted goes on testing its ciphers, which other programs' figures would bear.
+# After the boot a kernel still tests its ciphers, which would distort measurements.
 #
-#       . quiet.sh		waits until the processors have nothing to do by themselves
+#       . quiet.sh		waits until the processors are idle
 
 ticks() { # busy and all, since the boot
 	awk '$1 == "cpu" { for (i = 2; i <= 9; i++) all += $i; print all - $5 - $6, all }' /proc/stat
@@ -14,5 +14,5 @@ for try in $(seq 60); do
 	set -- $(ticks) "$1" "$2"
 	[ $((($1 - $3) * 10)) -gt $(($2 - $4)) ] || return 0
 done
-echo "the machine does not come to rest" >&2
+echo "the machine does not become idle" >&2
 exit 1

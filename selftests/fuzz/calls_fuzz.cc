@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Any sequence of socket calls by a program, each byte of the input choosing the next: errors are fine, nothing else is.
+// Any sequence of socket calls by a program, each byte of the input choosing the next. Only errors may result.
 #include <kapi/sim/sim.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ kapi_addr any_address(Input &input)
     return sim::address(kAddresses[input.byte() % std::size(kAddresses)], static_cast<kapi_u16>(input.byte() % 6));
 }
 
-// A control message of a kind that there is, mostly of its size. What it points to is there: ranges of any memory.
+// A control message of a known kind, mostly of its size. Its pointers are valid: ranges of any memory.
 void add_control(Input &input, std::vector<std::uint8_t> &controls)
 {
     static std::uint8_t ranges[1024 * sizeof(rds_abi_iovec)];
@@ -130,7 +130,6 @@ void one_call(Input &input, RdsSocket &socket)
         rds_receive call{};
         call.msg = &msg;
         call.size = size;
-        call.control_length = msg.control_room;
         call.flags = input.byte();
         (void)rds_socket_recvmsg(socket.core(), &call);
         return;

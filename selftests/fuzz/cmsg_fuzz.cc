@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
-    // An allocation of exactly that size, so that the sanitizer sees one byte too many.
+    // An allocation of exactly that size, so that the sanitizer reports one byte too many.
     std::vector<std::byte> exact(size);
     for (std::size_t i = 0; i < size; i++)
         exact[i] = static_cast<std::byte>(data[i]);

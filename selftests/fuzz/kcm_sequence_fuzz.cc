@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// Peers, a program and the world around KCM, step by step: connections that speak messages, pieces or nonsense, are reset,
+// Peers, a program and the environment of KCM, step by step: connections that carry messages, pieces or garbage, are reset,
 // closed or not read; any call on any socket, also several at a time and interrupted; memory that is scarce, faults or
-// stalls; buffers, links, namespaces, the module. Each step is eight bytes: what, and seven that say how; the first eight
-// say the seed. In the end all is well again: what was to arrive has arrived, whole, once, in order, fresh messages pass in
-// both directions on all that is healthy, TCP sockets that are given back carry bytes, and nothing is left.
+// stalls; buffers, links, namespaces, the module. Each step is eight bytes: the action, and seven of parameters; the first eight
+// are the seed. At the end faults stop: messages that had to arrive have arrived, whole, once, in order, new messages pass in
+// both directions on all healthy connections, unattached TCP sockets carry bytes, and all memory is freed.
 #include <kapi/errno.h>
 #include <kapi/sim/sim.h>
 
@@ -25,10 +25,10 @@ namespace {
 
 constexpr unsigned kWires = 4, kSlots = 4, kThreads = 4;
 constexpr kapi_u16 kPort = 7000;
-constexpr std::uint64_t kDrained = 100 * kSecond; // by then a closed socket has sent, or given up
+constexpr std::uint64_t kDrained = 100 * kSecond; // time limit for a closed socket to send or give up
 constexpr std::uint64_t kArrived = 300 * kSecond; // TCP may be slow after links were cut for long
 
-/** The machine, its peers, and what a step does to them. */
+/** The machine, its peers, and the steps. */
 class Course {
 public:
     explicit Course(World &world) : world_(world), peer_(world.add_node("peer")), node_(world.add_node("victim")), host_(node_)
@@ -93,7 +93,7 @@ private:
     kapi_net *second_ = nullptr; // namespace
     bool is_cut_ = false;
     std::vector<int> filters_;
-    std::vector<std::unique_ptr<KcmWire>> wires_; // all that ever were
+    std::vector<std::unique_ptr<KcmWire>> wires_; // all, also closed ones
     KcmWire *current_[kWires] = {};
     std::vector<std::unique_ptr<KcmSlot>> slots_;
     std::vector<TaskRef> threads_;
@@ -101,7 +101,7 @@ private:
 
 // ---- connections
 
-/** Null when that fails. */
+/** Null on failure. */
 KcmWire *Course::connect(kapi_net &net)
 {
     if (is_cut_)
@@ -121,7 +121,7 @@ KcmWire *Course::connect(kapi_net &net)
     return wires_.back().get();
 }
 
-/** A new connection instead of the one that has this place. */
+/** A new connection instead of the one at this place. */
 KcmWire *Course::replace(const Step &step)
 {
     KcmWire *&wire = current_[step[1] % kWires];
@@ -132,7 +132,7 @@ KcmWire *Course::replace(const Step &step)
     return wire = connect(step[2] % 4 == 0 && second_ ? *second_ : node_.initial_net());
 }
 
-/** What KCM says of a connection; id 0: it does not have it. */
+/** KCM's statistics of a connection; id 0: it is not attached. */
 kcm_abi_connection_stats Course::row_of(KcmSlot &slot, const KcmWire &wire)
 {
     for (const auto &row : slot.socket.connections())
@@ -171,10 +171,10 @@ bool Course::attach_to(KcmSlot &slot, KcmWire &wire, int filter)
     return !err;
 }
 
-/** The wire is given back, or on its way there. */
+/** The wire is unattached, or being unattached. */
 void Course::unattached(KcmWire &wire, KcmMuxNote &mux, std::uint64_t id)
 {
-    wire.excused |= books_.memory_fails; // what was taken already could not be given back
+    wire.excused |= books_.memory_fails; // received data could not be given back
     books_.excuse_wanted(id);
     if (!mux.has_connection())
         books_.excuse_closed(mux);
@@ -182,12 +182,12 @@ void Course::unattached(KcmWire &wire, KcmMuxNote &mux, std::uint64_t id)
 
 // ---- time
 
-/** Peers go on meanwhile. */
+/** Peers continue meanwhile. */
 void Course::pause(std::uint64_t length_ns)
 {
     constexpr unsigned kSlices = 8;
     if (length_ns >= 10 * kSecond)
-        excuse_all(); // whoever has closed his socket gives up
+        excuse_all(); // peers with closed sockets give up
     for (unsigned i = 0; i < kSlices; i++) {
         world_.sleep(length_ns / kSlices);
         for (KcmWire *wire : current_) {
@@ -313,11 +313,11 @@ void Course::send(KcmSlot &slot, const Step &step)
     bool threaded = (step[7] & 0x80) != 0;
     if (threaded && !slot.is_building())
         return in_thread(slot, step, [&slot, sending] { slot.send_alone(sending); });
-    if (!slot.users) // a part would be for another thread's message
+    if (!slot.users) // a part would join another thread's message
         slot.send(sending);
 }
 
-/** As sendmmsg() does it, and what comes before a call that sends what is held. */
+/** Like sendmmsg(), before a call that sends the held messages. */
 void Course::send_many(KcmSlot &slot, const Step &step)
 {
     if (slot.users)
@@ -370,11 +370,11 @@ void Course::attach_wrongly(KcmSlot &slot, const Step &step)
     const int fds[] = {-1, 999, pipe, other, filters_[0], there}, filters[] = {-1, 999, pipe, other, filters_[0]};
     int err = slot.socket.attach(fds[step[3] % std::size(fds)], filters[step[4] % std::size(filters)]);
     if (err >= 0)
-        world_.fail("what cannot be attached is attached: %d", err);
+        world_.fail("an invalid socket is attached: %d", err);
     if (step[5] % 2) {
         err = slot.socket.unattach(step[6] % 2 ? pipe : other);
         if (err != -KAPI_ENOENT)
-            world_.fail("what is not attached is unattached: %d", err);
+            world_.fail("a socket that is not attached is unattached: %d", err);
     }
     program_close(pipe);
     program_close(other);
@@ -417,7 +417,7 @@ void Course::set_option(KcmSlot &slot, const Step &step)
     }
 }
 
-/** With lengths and memory of any kind. Of those that change what is received, only the reading. */
+/** With lengths and memory of any kind. Options that change receiving are only read. */
 void Course::any_option(KcmSlot &slot, const Step &step)
 {
     static constexpr int kNames[] = {0, 1, 2, 15, 16, 17, 18, 19, 20, 21};
@@ -440,7 +440,7 @@ void Course::any_option(KcmSlot &slot, const Step &step)
         world_.fail("an unknown ioctl answers %d", err);
 }
 
-/** Control data with the send of nothing: only what it says is looked at. */
+/** Control data with an empty send: only the control data matters. */
 void Course::any_control(KcmSlot &slot, const Step &step)
 {
     unsigned char control[64] = {};
@@ -453,14 +453,14 @@ void Course::any_control(KcmSlot &slot, const Step &step)
         at += 24;
     }
     kapi_msg msg = make_msg(nullptr, 0, {});
-    // A message that is being built does not end: MSG_MORE for one type, no MSG_EOR for the other.
+    // Do not end a message that is being built: MSG_MORE for one type, no MSG_EOR for the other.
     kcm_send call{&msg, 0, control, step[7] % 4 ? at : step[7] % sizeof(control), KCM_ABI_MSG_MORE | KCM_ABI_MSG_BATCH, 0};
     auto result = static_cast<long>(kcm_socket_sendmsg(slot.socket.core(), &call));
     if (result > 0 || result == -KAPI_EFAULT)
         world_.fail("a send of nothing returned %ld", result);
 }
 
-/** What the program does with its TCP sockets itself. */
+/** The program's own calls on its TCP sockets. */
 void Course::plain(const Step &step)
 {
     KcmWire *wire = wire_of(step[1]);
@@ -485,7 +485,7 @@ void Course::plain(const Step &step)
     }
 }
 
-/** What administrators look at. */
+/** Files for administrators. */
 void Course::look_at_all()
 {
     static constexpr kcm_rows kIgnored{[](void *, const kcm_mux_row *) { return 0; },
@@ -567,7 +567,7 @@ void Course::starve(unsigned one_in)
     node_.faults().one_in = one_in;
 }
 
-/** All sockets in it are closed, and then it goes, unless a socket of another one has a connection of it. */
+/** All sockets in it are closed; then it ends, unless a socket of another namespace has a connection of it. */
 void Course::end_namespace()
 {
     if (!second_)
@@ -638,17 +638,17 @@ void Course::step_of_world(const Step &step)
 
 // ---- the end
 
-/** Nothing is wrong with the world any more. */
+/** Ends all faults. */
 void Course::mend()
 {
     world_.network().heal_all();
     is_cut_ = false;
     starve(0);
     wait_for_threads();
-    world_.sleep(10 * kMillisecond); // whatever was reset knows
+    world_.sleep(10 * kMillisecond); // resets arrive
     for (auto &wire : wires_) {
         wire->holds = wire->deaf = false;
-        if (!wire->is_alive()) // one end may not know yet
+        if (!wire->is_alive()) // one end may not have noticed yet
             wire->reset(Sees::both);
         if (wire->is_open())
             program_set_buffers(wire->fd(), Tcb::kDefaultBuffer, Tcb::kDefaultBuffer);
@@ -659,7 +659,7 @@ void Course::mend()
             settle(*slot);
 }
 
-/** Whatever the socket had to say is heard, and what it was about to send is sent. */
+/** Reads the socket's errors, and completes the message that it was sending. */
 void Course::settle(KcmSlot &slot)
 {
     slot.socket.sk().rcvbuf = 212'992;
@@ -676,7 +676,7 @@ void Course::settle(KcmSlot &slot)
     slot.flush();
 }
 
-/** All that can be received is. */
+/** Receives everything. */
 void Course::drain()
 {
     for (auto &slot : slots_)
@@ -706,7 +706,7 @@ void Course::converse()
         KcmWire *fresh = any ? nullptr : connect(node_.initial_net());
         if (!any && (!fresh || !attach_to(*slot, *fresh, filters_[0])))
             world_.fail("a fresh connection cannot be attached");
-        drain(); // errors are told once
+        drain(); // errors are reported once
         std::vector<KcmWire *> done;
         for (KcmWire *wire : slot->mux->wires) {
             if (!is_healthy(*slot, *wire) || std::find(done.begin(), done.end(), wire) != done.end())
@@ -729,7 +729,7 @@ void Course::converse()
     }
 }
 
-/** What must have arrived has. */
+/** Checks that all messages have arrived that must. */
 void Course::judge()
 {
     auto missing = [&](const KcmSent &message) {
@@ -747,11 +747,11 @@ void Course::judge()
         world_.fail("messages are missing: %s", std::any_of(wires_.begin(), wires_.end(), unheard) ? "the peers'" : "ours");
     for (auto &wire : wires_)
         if (!wire->excused && !wire->is_alive())
-            world_.fail("a connection ended, and nobody had done anything to it");
+            world_.fail("a connection ended without a cause");
     books_.ledger.expect_sent();
 }
 
-/** Connections are given back, and go on without KCM. */
+/** Connections are unattached, and work without KCM. */
 void Course::part()
 {
     for (auto &slot : slots_) {
@@ -797,7 +797,7 @@ void Course::finish()
         world_.fail("the module does not unload");
 }
 
-/** The first is that of the ledger's messages; all others cut wherever they like. */
+/** The first parser is for the ledger's messages; others split anywhere. */
 std::vector<int> make_filters()
 {
     auto constant = [](kapi_s32 said) { return program_filter([=](const unsigned char *, std::size_t) { return said; }); };

@@ -20,7 +20,7 @@ bool has_fault(const Trouble &trouble)
 
 } // namespace
 
-// ---- what is known
+// ---- state
 
 bool KcmMuxNote::out_of_frame() const
 {
@@ -109,7 +109,7 @@ void KcmSlot::close()
     mux = nullptr;
 }
 
-/** Memory faults and is scarce only when that was arranged. */
+/** Memory faults and allocation failures only by arrangement. */
 void KcmSlot::check_failure(long result, const Trouble &trouble) const
 {
     bool is_errno = result < 0 && result > -4096;
@@ -206,7 +206,7 @@ void KcmSlot::take_whole(std::string bytes, bool cut, std::uint64_t connection)
         size = 4 + (std::size_t{at[0]} << 24 | std::size_t{at[1]} << 16 | std::size_t{at[2]} << 8 | at[3]);
     bool is_message = has_label && books_.ledger.is_message(at, size);
     if (!is_message && (cut || mixed_ || mux->out_of_frame()))
-        return mux->lose(); // nobody knows which one it was
+        return mux->lose(); // it is unknown which one it was
     if (cut && size <= bytes.size())
         world().fail("a message of %zu bytes was cut after %zu", size, bytes.size());
     bool ordered = connection && !mux->moved && !mixed_;
@@ -263,14 +263,14 @@ void KcmSlot::poll_and_call(bool sends)
         return;
     unsigned events = socket.poll();
     if (events & KAPI_ERR)
-        return; // that is what the call will tell
+        return; // the call returns the error
     if (!sends) {
         long got = receive({.size = KcmWire::kLargest, .flags = KCM_ABI_MSG_DONTWAIT});
         if ((events & KAPI_IN) && got == -KAPI_EAGAIN)
-            world().fail("poll says that there is something to read, and recvmsg finds nothing");
+            world().fail("poll reports a message, and recvmsg finds none");
     } else if (!is_building()) {
         long sent = send_alone({.size = 100, .part = 100, .flags = KCM_ABI_MSG_DONTWAIT});
         if ((events & KAPI_OUT) && sent == -KAPI_EAGAIN)
-            world().fail("poll says that there is room, and sendmsg finds none");
+            world().fail("poll reports room, and sendmsg finds none");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// A peer that sends a KCM socket any stream, in pieces of any size, to a parser program that is asked for lengths of every
-// kind. What is received is what the program says, message by message, and what is not received is given back: together
-// they are the stream, whatever its pieces were.
+// A peer that sends a KCM socket any stream, in pieces of any size, to a parser program that returns lengths of every
+// kind. Received messages must match the program, and the rest is given back: together
+// they are the stream, independent of its pieces.
 #include <kapi/errno.h>
 #include <kapi/sim/sim.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr kapi_u16 kPort = 7000;
 
-/** The parser program: the first byte of a message decides what it says of it. */
+/** The parser program: its result depends on the first byte of a message. */
 kapi_s32 length_of(const unsigned char *bytes, std::size_t size)
 {
     if (!size)
@@ -24,7 +24,7 @@ kapi_s32 length_of(const unsigned char *bytes, std::size_t size)
     unsigned kind = bytes[0];
     if (kind < 180)
         return static_cast<kapi_s32>(1 + kind);
-    if (kind < 240) { // a header of so many bytes, the last of which tells the rest
+    if (kind < 240) { // a header of this size, whose last byte is the payload's length
         std::size_t header = 2 + (kind - 180) * 3;
         return size < header ? 0 : static_cast<kapi_s32>(header + bytes[header - 1] * 16u);
     }
@@ -33,7 +33,7 @@ kapi_s32 length_of(const unsigned char *bytes, std::size_t size)
     return kind < 252 ? 0 : INT32_MAX;
 }
 
-/** The lengths of the whole messages that the stream begins with, as one who has all of it finds them. */
+/** The lengths of the whole messages that the stream begins with, as found in the complete stream. */
 std::vector<std::size_t> messages_of(const std::string &stream)
 {
     std::vector<std::size_t> lengths;
@@ -48,7 +48,7 @@ std::vector<std::size_t> messages_of(const std::string &stream)
     return lengths;
 }
 
-/** One run: what the input decides, and what came of it. */
+/** One run: its input and its result. */
 struct Run {
     sim::World &world;
     sim::Node &peer;
@@ -79,7 +79,7 @@ struct Run {
         world.sleep(sim::kSecond);
         sim::program_close(fd);
     }
-    /** Everything that is there. */
+    /** Receives everything. */
     void receive_all(KcmSocket &socket)
     {
         static thread_local char buffer[1 << 16];
@@ -88,7 +88,7 @@ struct Run {
             unsigned flags = 0;
             long got = socket.receive(buffer, seqpacket ? read_size : sizeof(buffer), KCM_ABI_MSG_DONTWAIT, &flags);
             if (got < 0)
-                return; // nothing, or how the connection ended: then there may still be something
+                return; // nothing, or the connection's error, after which more may follow
             received.append(buffer, static_cast<std::size_t>(got));
             message += static_cast<std::size_t>(got);
             if (!(flags & KCM_ABI_MSG_EOR))
@@ -116,7 +116,7 @@ struct Run {
             world.sleep(sim::kMillisecond);
         }
         world.sleep(100 * sim::kMillisecond);
-        for (int i = 0; i < 3; i++) // an error is told once
+        for (int i = 0; i < 3; i++) // an error is reported once
             receive_all(socket);
         if (socket.unattach(fd))
             world.fail("the socket cannot be unattached");
@@ -135,9 +135,9 @@ struct Run {
     void judge(const std::string &rest)
     {
         if (lengths != messages_of(stream))
-            world.fail("other messages than the program says");
+            world.fail("messages that differ from the program's");
         if (received + rest != stream)
-            world.fail("what was received and what was given back are not the stream");
+            world.fail("received and returned data are not the stream");
     }
 };
 
@@ -147,7 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
 {
     if (size < 4)
         return 0;
-    // Three bytes of choices, then the sizes of pieces up to a zero, then the stream.
+    // Three bytes of options, then the sizes of pieces up to a zero, then the stream.
     sim::World world(size);
     sim::Node &node = world.add_node("node");
     sim::Node &peer = world.add_node("peer");

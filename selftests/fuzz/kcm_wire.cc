@@ -10,7 +10,7 @@ using namespace sim;
 
 namespace {
 
-/** Everything that is there now: 0 at the end of the stream, or the errno that tells why there is no more. */
+/** Reads all available data: returns 0 at the end of the stream, or an errno. */
 long read_all(int fd, std::string &to)
 {
     char bytes[16 * 1024];
@@ -61,7 +61,7 @@ void KcmWire::write(std::size_t most)
         out_.erase(0, static_cast<std::size_t>(taken));
 }
 
-/** Messages that are whole go to the ledger, and what is left stays. */
+/** Whole messages go to the ledger; the rest stays. */
 void KcmWire::cut_frames(std::string &bytes, std::uint64_t place)
 {
     const auto *at = reinterpret_cast<const unsigned char *>(bytes.data());
@@ -69,7 +69,7 @@ void KcmWire::cut_frames(std::string &bytes, std::uint64_t place)
     while (left >= 4) {
         std::size_t size = 4 + (std::size_t{at[0]} << 24 | std::size_t{at[1]} << 16 | std::size_t{at[2]} << 8 | at[3]);
         if (size > kLargest)
-            broken("whoever reads a stream is out of frame");
+            broken("the reader of a stream is out of frame");
         if (size > left)
             break;
         ledger_.received(place, true, at, size);
@@ -87,7 +87,7 @@ void KcmWire::hear()
     long end = read_all(there_, in_);
     cut_frames(in_, place_);
     if (end == 0 && !in_.empty())
-        world().fail("a connection ended within a message, and its peer was not told");
+        world().fail("a connection ended within a message, and its peer got no error");
 }
 
 void KcmWire::finish()
@@ -126,7 +126,7 @@ bool KcmWire::write_plain(std::uint32_t own_sender)
     if (taken == static_cast<long>(bytes.size()))
         ledger_.sent(own_sender);
     else if (taken > 0)
-        leave(); // a message that is cut short is for nobody
+        leave(); // a truncated message is not delivered
     return taken > 0;
 }
 

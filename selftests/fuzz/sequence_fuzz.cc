@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // A peer and a program, step by step: streams on any path, handshakes, messages, maps, resets, pauses, calls on sockets,
-// links and memory that fail. Each step is eight bytes: what, and seven that say how; the first eight say which address
-// is the larger one, and the seed. In the end the peer behaves, and
-// then a message must arrive in each direction, and the modules must unload without leaving a byte.
+// links and memory that fail. Each step is eight bytes: the action, and seven of parameters; the first eight choose the larger
+// address and the seed. At the end the peer behaves correctly, and
+// then a message must arrive in each direction, and the modules must unload without a leak.
 #include <kapi/sim/sim.h>
 #include <kapi/stream.h>
 
@@ -26,7 +26,7 @@ namespace {
 constexpr unsigned kStreams = 8, kSockets = 3;
 constexpr kapi_u16 kRdsPort = 16385, kPeersPort = 500, kLastPort = 777;
 
-/** One stream of the peer, and what was heard on it since it began. */
+/** One stream of the peer, and its received data. */
 struct Wire {
     explicit Wire(sim::Node &node) : stream(node) {}
 
@@ -40,7 +40,7 @@ struct Wire {
         for (const WireStream::Heard &heard : stream.take()) {
             auto kind = rds::classify(heard.header);
             if (!kind)
-                sim::world().fail("heard what no peer sends");
+                sim::world().fail("received invalid data");
             probes += *kind == rds::MessageKind::probe;
             answers += *kind == rds::MessageKind::probe_reply;
             texts += kapi_u16{heard.header.dport} == kLastPort;
@@ -57,7 +57,7 @@ struct Wire {
     unsigned probes = 0, answers = 0, texts = 0; // probes: not answered yet
 };
 
-/** Both machines, and what a step does to them. */
+/** Both machines, and the steps. */
 class Course {
 public:
     Course(sim::World &world, bool victim_is_larger)
@@ -134,7 +134,7 @@ void Course::accept_all()
     }
 }
 
-/** From a port of its own, which tells the path. */
+/** From its own port, which encodes the path. */
 void Course::connect(Wire &wire, unsigned path)
 {
     next_port_ = static_cast<kapi_u16>(next_port_ + 8);
@@ -165,7 +165,7 @@ void Course::step_of_peer(const Step &step)
         return;
     case 1:
         return wire.stream.close(step[2] % 2);
-    case 2: { // a handshake of one of ours, with any names
+    case 2: { // a handshake of a hawser peer, with any names
         rds::Header header{};
         bool is_reply = step[2] % 2;
         header.sport = is_reply ? 0 : rds::probe_port;
@@ -173,7 +173,7 @@ void Course::step_of_peer(const Step &step)
         rds::write_handshake(header, step[3] % 4, static_cast<kapi_u8>(step[4] % 10), step[5] % 4);
         return wire.send(header, "");
     }
-    case 3: { // of another's, numbered, with any extension headers
+    case 3: { // of another implementation, numbered, with any extension headers
         rds::Header header{};
         bool is_reply = step[2] % 2;
         header.sequence = ++sequence;
@@ -325,7 +325,7 @@ void Course::step_of_world(const Step &step)
     }
 }
 
-/** Time passes, in which the peer's streams take what is left to be sent. */
+/** Time passes, in which the peer's streams send the rest. */
 void Course::pause(std::uint64_t length_ns)
 {
     auto wait = [](const auto &wire) { return wire->stream.has_more(); };
@@ -340,7 +340,7 @@ void Course::pause(std::uint64_t length_ns)
 
 // ---- the end
 
-/** What one of ours does on each stream: says who it is, answers, and tells which ports are full. */
+/** A hawser peer's data on each stream: its name, an answer, and the congestion map. */
 void Course::shake_hands(Wire &wire, unsigned path)
 {
     constexpr kapi_u32 generation = 4711, memory = 4712;
@@ -366,7 +366,7 @@ bool Course::heard(RdsSocket &socket)
     return socket.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT) == 4 && !std::memcmp(text, "last", 4);
 }
 
-/** Whatever was before: who behaves is heard, and hears. */
+/** After any history: a correct peer can send and receive. */
 void Course::behave()
 {
     world_.network().heal_all();
@@ -391,7 +391,7 @@ void Course::behave()
                 sent[path] = false;
             }
         }
-        // The port of whoever opened it says which path a stream is.
+        // The opener's port encodes a stream's path.
         for (unsigned i = 0; i < kStreams; i++)
             shake_hands(*wires_[i], i);
         pause(10 * sim::kMillisecond);
@@ -408,14 +408,14 @@ void Course::behave()
                 sent[i] = true;
             }
         }
-        // What went to the peer while it seemed to be another's kind is given up when it turns out to be one of ours.
+        // Messages to a peer of unknown kind are dropped when it turns out to be hawser.
         if (!written || tries % 500 == 0)
             written = socket.send("last", 4, at(peers_, kLastPort), RDS_ABI_MSG_DONTWAIT) == 4;
         received = received || heard(socket);
     }
     if (!received || !texts) {
         print_connections(host_);
-        world_.fail("a peer that behaves is not heard (%d) or hears nothing (%d)", !received, !texts);
+        world_.fail("a correct peer cannot send (%d) or receives nothing (%d)", !received, !texts);
     }
 }
 

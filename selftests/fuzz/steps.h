@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Inputs that are sequences of steps, eight bytes each: how they are read, and how whole steps are added, doubled, moved and
-// removed, so that what was found by one sequence is the beginning of the next.
+// Inputs that are sequences of steps, eight bytes each: reading them, and adding, doubling, moving and
+// removing whole steps, so that a useful sequence is the beginning of the next.
 #pragma once
 
 #include <kapi/sim/random.h>
@@ -25,7 +25,7 @@ inline std::vector<Step> steps_of(const std::uint8_t *data, std::size_t size)
     return steps;
 }
 
-/** One whole step is added, doubled, moved or removed. */
+/** Adds, doubles, moves or removes one whole step. */
 inline void mutate_order(std::vector<Step> &steps, sim::Random &random)
 {
     auto any = [&] { return steps.begin() + static_cast<std::ptrdiff_t>(random.below(steps.size())); };
@@ -51,7 +51,7 @@ inline void mutate_order(std::vector<Step> &steps, sim::Random &random)
         steps.push_back({});
 }
 
-/** What LLVMFuzzerCustomMutator() does: the order of steps is changed, and only then bytes in one of them. */
+/** Implements LLVMFuzzerCustomMutator(): changes the order of steps, and then bytes in one of them. */
 inline std::size_t mutate_steps(std::uint8_t *data, std::size_t size, std::size_t max_size, unsigned int seed)
 {
     sim::Random random(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A peer that connects to the RDS port and says anything, in pieces of any size: nothing may break, leak or hang.
+// A peer that connects to the RDS port and sends anything, in pieces of any size: nothing may break, leak or hang.
 #include <kapi/sim/sim.h>
 #include <kapi/stream.h>
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-/** The stranger's end of the stream: reads everything, believes nothing. */
+/** The foreign end of the stream: reads and ignores everything. */
 const kapi_stream_ops kStranger{[](void *, kapi_rx *, kapi_size length) { return length; }, [](void *, kapi_u32) {},
                                 [](void *, kapi_stream_event, int) {}};
 
@@ -24,7 +24,7 @@ void talk(sim::World &world, sim::Node &stranger, const std::uint8_t *data, std:
     world.sleep(2 * sim::kMillisecond);
     std::size_t at = 0;
     for (int tries = 0; at < size && tries < 100; tries++) {
-        // The first byte of each piece says how long it is.
+        // The first byte of each piece is its length.
         std::size_t piece = 1 + data[at] % 97;
         if (piece > size - at)
             piece = size - at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A header from anybody: its kind and its extension headers.
+// An untrusted header: its kind and its extension headers.
 #include <cstdint>
 #include <cstring>
 

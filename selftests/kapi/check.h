@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A test is a function that returns true; CHECK says where it does not.
+// A test is a function that returns true; CHECK reports the failing line.
 #pragma once
 
 #include <kapi/host.h>
@@ -22,7 +22,7 @@ namespace test {
 
 inline constexpr kapi_u64 millisecond = 1'000'000;
 
-// What the tests run in.
+// The environment of the tests.
 struct Bench {
     kapi_net* net;
     kapi_workqueue* queue;
@@ -61,6 +61,7 @@ public:
     }
     explicit operator bool() const { return object_ != nullptr; }
     T& operator*() const { return *object_; }
+    T* operator->() const { return object_; }
 
 private:
     T* object_ = nullptr;
@@ -71,6 +72,7 @@ bool counters(Bench&);
 bool deferred_free(Bench&);
 bool locks(Bench&);
 bool works(Bench&);
+bool cancelled_works(Bench&);
 bool waits(Bench&);
 bool waits_despite_a_signal(Bench&);
 bool messages(Bench&);
@@ -82,8 +84,15 @@ bool stream_pages(Bench&);
 bool stream_backpressure(Bench&);
 bool stream_end(Bench&);
 bool stream_abort_keeps_acknowledged(Bench&);
+bool stream_drain_and_reset(Bench&);
 bool stream_refused(Bench&);
 bool stream_late_attach(Bench&);
 bool stream_listener_end(Bench&);
+bool adopt_gives_back_all_sizes(Bench&);
+bool adopt_gives_back_after_the_end(Bench&);
+bool adopt_keeps_large_parts(Bench&);
+bool adopt_notices_another_peer(Bench&);
+bool adopt_notices_that_there_is_no_peer(Bench&);
+bool adopt_without_a_descriptor(Bench&);
 
 } // namespace test

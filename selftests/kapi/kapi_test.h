@@ -17,11 +17,13 @@ int kapi_test_run(struct kapi_net *net) KAPI_NOEXCEPT;
 int kapi_test_out_of_bounds(void) KAPI_NOEXCEPT;
 /* [init] Counts in two contexts at the same time without any lock, which only a race detector notices. */
 int kapi_test_race(void) KAPI_NOEXCEPT;
+/* [init] Calls a function through a pointer of another type, which only a kernel with CFI notices. */
+int kapi_test_wrong_type(void) KAPI_NOEXCEPT;
 /* [any] Lines of KTAP, in the kernel's log. */
 void kapi_test_plan(unsigned long tests) KAPI_NOEXCEPT;
 void kapi_test_report(int ok, int number, const char *name) KAPI_NOEXCEPT;
 
-/* [task] From now until it is called with 0, the calling task looks as if a signal were pending for it. */
+/* [task] Simulates a pending signal for the calling task, until called with 0. */
 void kapi_test_signal(int pending) KAPI_NOEXCEPT;
 
 /*
@@ -30,6 +32,24 @@ void kapi_test_signal(int pending) KAPI_NOEXCEPT;
  */
 int kapi_test_with_msg(void *memory, kapi_size size, int into, int (*use)(struct kapi_msg *msg, void *context),
 		       void *context) KAPI_NOEXCEPT;
+
+/*
+ * [task] A program's TCP sockets, by descriptors of this task. Calls wait ten seconds at most. They return what was
+ * written, read or is there to be read, a new descriptor, 0, or an error.
+ */
+int kapi_test_socket_pair(int *fds) KAPI_NOEXCEPT; /* connected to each other */
+int kapi_test_disconnect(int fd) KAPI_NOEXCEPT;    /* and shuts down what is disconnected */
+int kapi_test_reconnect(int fd) KAPI_NOEXCEPT;     /* disconnects fd, connects it to a new socket and returns that */
+long kapi_test_write(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
+/*
+ * By reference to pages that others could still write to, 32 KiB each. 1: they arrive unchanged, many in one
+ * buffer; 0: the kernel (from 6.5 on) takes them for eight pages each.
+ */
+int kapi_test_write_shared(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
+long kapi_test_read(int fd, void *bytes, kapi_size size) KAPI_NOEXCEPT; /* less than size: the end of the stream */
+long kapi_test_unread(int fd) KAPI_NOEXCEPT; /* as FIONREAD */
+void kapi_test_shut(int fd) KAPI_NOEXCEPT;   /* sends FIN */
+void kapi_test_close(int fd) KAPI_NOEXCEPT;
 
 KAPI_END
 #endif

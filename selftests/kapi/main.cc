@@ -30,11 +30,14 @@ struct Test {
 
 #define TEST(function) {#function, function}
 constexpr Test tests[] = {
-    TEST(memory), TEST(counters), TEST(deferred_free), TEST(locks), TEST(works), TEST(waits),
+    TEST(memory), TEST(counters), TEST(deferred_free), TEST(locks), TEST(works), TEST(cancelled_works), TEST(waits),
     TEST(waits_despite_a_signal), TEST(messages), TEST(pages),
     TEST(addresses), TEST(stream_echo_v4), TEST(stream_echo_v6), TEST(stream_pages), TEST(stream_backpressure),
-    TEST(stream_end), TEST(stream_abort_keeps_acknowledged), TEST(stream_refused), TEST(stream_late_attach),
+    TEST(stream_end), TEST(stream_abort_keeps_acknowledged), TEST(stream_drain_and_reset),
+    TEST(stream_refused), TEST(stream_late_attach),
     TEST(stream_listener_end),
+    TEST(adopt_gives_back_all_sizes), TEST(adopt_gives_back_after_the_end), TEST(adopt_keeps_large_parts),
+    TEST(adopt_notices_another_peer), TEST(adopt_notices_that_there_is_no_peer), TEST(adopt_without_a_descriptor),
 };
 #undef TEST
 
@@ -43,7 +46,7 @@ constexpr Test tests[] = {
 
 int kapi_test_run(kapi_net* net) noexcept
 {
-    test::Bench bench{net, kapi_workqueue_create("kapi_test")};
+    test::Bench bench{net, kapi_workqueue_create("kapi_test", 0)};
     int number = 0, failed = 0;
 
     if (!bench.queue)
@@ -64,7 +67,7 @@ int kapi_test_out_of_bounds() noexcept
     volatile char* memory = static_cast<char*>(kapi_alloc(40, KAPI_SLEEP));
     if (!memory)
         return -KAPI_ENOMEM;
-    // Two longs behind the end: inside what the allocator gave, so that nothing else is hurt, and poisoned by
+    // Two longs behind the end: inside the allocator's block, so that no other object is hurt, and poisoned by
     // KASAN.
     const char seen = memory[48];
     kapi_log(KAPI_LOG_INFO, "kapi_test: read %d behind an allocation", seen);
@@ -96,13 +99,13 @@ void count_up_too(kapi_work* work)
 
 int kapi_test_race() noexcept
 {
-    kapi_workqueue* queue = kapi_workqueue_create("kapi_test");
+    kapi_workqueue* queue = kapi_workqueue_create("kapi_test", 0);
     auto* racer = static_cast<Racer*>(kapi_zalloc(sizeof(Racer), KAPI_SLEEP));
     const bool made = queue && racer;
     if (made) {
         kapi_work_init(&racer->work, count_up_too);
         kapi_work_queue(queue, &racer->work, 0);
-        // While the worker has this CPU, whoever wakes up gets another.
+        // While the worker has this CPU, a woken task gets another.
         test::pause(test::millisecond);
         count_up(racer->count);
         kapi_work_cancel_sync(&racer->work);
@@ -110,4 +113,26 @@ int kapi_test_race() noexcept
     kapi_workqueue_destroy(queue);
     kapi_free(racer);
     return made ? 0 : -KAPI_ENOMEM;
+}
+
+namespace {
+
+int add_one(int value)
+{
+    return value + 1;
+}
+
+} // namespace
+
+int kapi_test_wrong_type() noexcept
+{
+    // As a union, so that neither the compiler nor the style check objects.
+    union {
+        int (*right)(int);
+        long (*wrong)(void*);
+    } function = {add_one};
+    asm volatile("" : "+m"(function)); // hides the function from the compiler
+    auto called = function.wrong;
+    kapi_log(KAPI_LOG_INFO, "kapi_test: a function of another type returned %ld", called(nullptr));
+    return 0;
 }

@@ -15,6 +15,10 @@ static bool race;
 module_param(race, bool, 0);
 MODULE_PARM_DESC(race, "do nothing but count in two contexts without a lock in C++, which KCSAN must report");
 
+static bool wrong_type;
+module_param(wrong_type, bool, 0);
+MODULE_PARM_DESC(wrong_type, "do nothing but call a C++ function through a pointer of another type, which CFI must report");
+
 void kapi_test_plan(unsigned long tests)
 {
 	pr_info("kapi_test: 1..%lu\n", tests);
@@ -51,6 +55,8 @@ static int __init kapi_test_init(void)
 		return kapi_test_out_of_bounds();
 	if (race)
 		return kapi_test_race();
+	if (wrong_type)
+		return kapi_test_wrong_type();
 	return kapi_test_run(kapi_net_of(&init_net));
 }
 

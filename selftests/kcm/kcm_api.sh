@@ -4,11 +4,11 @@
 # files: build/selftests/kcm_api
 # modules: tls gcm ctr ghash-generic
 #
-# Every call, option, ioctl and file of a KCM socket, and what becomes of the TCP connections below it.
+# Every call, option, ioctl and file of a KCM socket, and the effects on its TCP connections.
 
-# Before the module is there: may an unprivileged socket() bring it?
+# Before the module is loaded: an unprivileged socket() must not load it.
 kcm_api --before-loading
 load_suite kcm
 kcm_api
-# Nothing holds it any more.
+# No reference is left.
 rmmod kcm

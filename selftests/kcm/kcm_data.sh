@@ -4,10 +4,10 @@
 # files: build/selftests/kcm_data
 # modules: tls gcm ctr ghash-generic
 #
-# Thousands of messages of many sockets over many connections: nothing lost, doubled, cut or reordered, whatever sockets,
-# connections, peers and programs do meanwhile.
+# Thousands of messages of many sockets over many connections: nothing lost, doubled, cut or reordered, while sockets,
+# connections, peers and programs change.
 
 load_suite kcm
 kcm_data --seed "$SEED"
-# Nothing holds it any more.
+# No reference is left.
 rmmod kcm

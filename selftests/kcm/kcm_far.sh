@@ -4,11 +4,11 @@
 # files: build/selftests/kcm_data
 #
 # Thousands of messages of all lengths between many sockets of two machines with KCM, over a link that delays, loses and
-# reorders packets, and is cut twice in the middle of it: nothing is lost, doubled or cut, and each connection keeps its order.
+# reorders packets, and is cut twice: nothing is lost, doubled or cut, and each connection keeps its order.
 
 load_suite kcm
 kind=
-# The kernel's own cannot receive messages of different lengths.
+# The kernel's own KCM cannot receive messages of different lengths.
 [ "$SUITE_a$SUITE_b" = oursours ] || kind=--constant
 tc qdisc add dev eth0 root netem delay 4ms 1ms reorder 20% 50%
 barrier loaded
@@ -49,9 +49,9 @@ else
 fi
 barrier done
 [ $status = 0 ]
-# The link did what it was told.
+# The link's faults were effective.
 resent=$(awk '/^Tcp: [0-9]/ { print $13 }' /proc/net/snmp)
 echo "# TCP sent $resent segments again"
 [ "$resent" -ge 10 ]
-# Nothing holds it any more.
+# No reference is left.
 rmmod kcm

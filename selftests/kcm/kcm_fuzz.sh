@@ -4,8 +4,8 @@
 # files: build/selftests/kcm_fuzz selftests/lib/fuzz/afterwards.sh
 # modules: veth tls
 #
-# Any call with anything, by many threads on shared sockets and connections, while namespaces, peers and memory come and go.
-# Then fresh sockets work, the modules unload, and the memory is there again. `lab run --seed N` for another mix.
+# Random calls by many threads on shared sockets and connections, while namespaces, peers and memory come and go.
+# Then fresh sockets work, the modules unload, and the memory is free again. `lab run --seed N` for another mix.
 
 . afterwards.sh
 load_suite kcm

@@ -3,12 +3,12 @@
 # lab: hosts=2 time=240
 # files: build/static/kcm-server build/static/kcm-client
 #
-# a's module is loaded and unloaded thirty times: each time a server with connections from b, in the middle of their
-# requests, is killed, with requests unread and answers unsent, and the module has to go right after it.
+# a's module is loaded and unloaded thirty times: each time a server with connections from b, during their
+# requests, is killed, with requests unread and answers unsent, and the module must unload right after it.
 
 CYCLES=30
 
-# Until it goes or the time is over: a closed socket may still be sending.
+# Tries until it unloads or the time is over: a closed socket may still be sending.
 unload() {
 	for module; do
 		for try in $(seq $((20 * TIME_SCALE))); do
@@ -32,7 +32,7 @@ live() {
 		kill -0 $server || return 1
 		sleep 0.05
 	done
-	# In the middle of it: messages have come, on connections that are still there. Looked at once: a client has its end.
+	# During traffic: messages have come, on connections that still exist. Checked once: a client ends by itself.
 	seen=
 	for try in $(seq $((50 * TIME_SCALE))); do
 		if busy; then
@@ -57,7 +57,7 @@ if [ "$HOST" = b ]; then
 	barrier begun
 	clients=0
 	while ! [ -e /tmp/over ]; do
-		# Refused while nobody listens, cut off when the server is killed: it is others' turn to complain.
+		# Refused without a server, cut off when it is killed: ignore this client's failures.
 		kcm-client -c 4 -T 1 "$IP_a" >/dev/null 2>&1 </dev/null && clients=$((clients + 1))
 		sleep 0.1
 	done &

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The second half of `make run`: KCM, shown. A server whose workers share all connections, clients of two kinds, a cable
-# that is pulled and a client that is killed; every step says what it does and what came of it.
+# The second half of `make run`: a demonstration of KCM. A server whose workers share all connections, clients of two
+# kinds, a link that goes down and a client that is killed; every step prints its action and its result.
 #
 #       a $IP_a $IP6_a (server)  ------ eth0 ------  b $IP_b $IP6_b (clients)
 #
@@ -11,7 +11,7 @@
 
 . verdicts
 
-tell_lines() { # file
+say_lines() { # file
 	while IFS= read -r line; do
 		say "  $line"
 	done <"$1"
@@ -29,7 +29,7 @@ connections() {
 	awk '/KCMs:/ { print $NF }' /proc/net/kcm
 }
 
-# A client that was cut off, too, is gone at once: the server learns of it and takes the connection away.
+# The server also notices killed clients at once, and removes their connections.
 until_connections() { # number
 	for _ in $(seq $((100 * TIME_SCALE))); do
 		[ "$(connections)" = "$1" ] && return
@@ -38,10 +38,10 @@ until_connections() { # number
 	return 1
 }
 
-tell_table() {
-	say "$ cat /proc/net/kcm        # columns that tell most"
+say_table() {
+	say "$ cat /proc/net/kcm        # the main columns"
 	awk 'NR > 1 { printf "%-8s %8s %10s %8s %10s\n", $1, $2, $3, $4, $5 }' /proc/net/kcm >lines
-	tell_lines lines
+	say_lines lines
 }
 
 serve() {
@@ -55,19 +55,19 @@ serve() {
 	verdict $? "the server listens"
 	barrier listening
 	barrier "asked in both ways"
-	tell_table
-	barrier told
+	say_table
+	barrier "table shown"
 	barrier asked
 	until_connections 0
-	verdict $? "the server has let go of every connection"
+	verdict $? "the server has released every connection"
 	kill -TERM $server
 	wait $server
 	verdict $? "the server ends"
-	say "What each worker did, as the server tells at its end:"
+	say "What each worker did, from the server's summary:"
 	jq -r '.workers | to_entries[] | "worker \(.key): \(.value.requests) requests with \(.value.request_bytes) bytes in " +
 		"\(.value.receives) calls, \(.value.answers) answers, \(.value.undeliverable) without a taker"' out >lines
 	jq -r '.connections | "\(.accepted) connections, \(.closed) closed by their clients, \(.failed) broken"' out >>lines
-	tell_lines lines
+	say_lines lines
 	jq -e '([.workers[].requests] | length == 3 and min > 0) and .connections.open == 0 and
 		all(.workers[]; .requests == .answers + .undeliverable)' out >/dev/null
 	verdict $? "each worker had a part, and every request was answered or its client gone"
@@ -77,14 +77,14 @@ serve() {
 
 # ---- b
 
-# Of a client that has ended, with its output in out and err.
+# Checks a client that has ended, with its output in out and err.
 answered() { # name status
 	[ "$2" = 0 ] && jq -e '.good and .counts.answers == .counts.requests and
 		.counts.answer_bytes == .counts.request_bytes' out >/dev/null
 	verdict $? "$1"
 	jq -r '.counts | "\(.requests) requests with \(.request_bytes) bytes, \(.answers) answers: \(.unanswered) missing, " +
 		"\(.strange) doubled, \(.damaged) damaged, \(.disordered) out of order"' out >lines
-	tell_lines lines
+	say_lines lines
 }
 
 ask() { # what options...
@@ -108,7 +108,7 @@ clients() {
 	ask "plain TCP, six connections" -c 6 -n 300 "$IP_a"
 	ask "KCM here, too: two workers, over IPv6" -k 2 -c 4 -n 300 "$IP6_a"
 	barrier "asked in both ways"
-	barrier told
+	barrier "table shown"
 
 	in_background -T 3 "$IP_a"
 	say "$ ip link set eth0 down        # the cable is pulled ..."

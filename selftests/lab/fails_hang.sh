@@ -3,6 +3,6 @@
 # lab: share suite=kernel hosts=2 time=5
 # expect: no end after
 
-# One waits for the other, which never comes.
+# One host waits for the other for ever.
 [ "$HOST" = a ] || sleep 1000
 barrier together

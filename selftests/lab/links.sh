@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=3 time=90 links=faulty segments=2
 #
-# Links between machines do what scenes ask for, for the direction that was named and no other.
+# Faults of links apply to the named direction only.
 
-# Milliseconds that a ping takes; empty when nothing comes back.
+# Milliseconds of a ping; empty without an answer.
 ping_ms() {
 	ping -c 1 -W 3 "$1" 2>/dev/null | sed -n 's/.*time=\([0-9]*\).*/\1/p'
 }
@@ -25,7 +25,7 @@ if [ "$HOST" = a ]; then
 	check 2 "second segment" -n "$(ping_ms "$IP1_b")"
 	link cut a-b
 	check 3 "cut" -z "$(ping_ms "$IP_b")"
-	check 4 "only what was named" -n "$(ping_ms "$IP_c")"
+	check 4 "only the named link" -n "$(ping_ms "$IP_c")"
 	check 5 "the other segment stays" -n "$(ping_ms "$IP1_b")"
 	link up a-b
 	link delay 400 b-to-a
@@ -34,6 +34,6 @@ if [ "$HOST" = a ]; then
 	link loss 100 eth1/a-to-b
 	check 7 "loss on the second segment" -z "$(ping_ms "$IP1_b")"
 	link clear eth1
-	check 8 "all is well again" -n "$(ping_ms "$IP1_b")"
+	check 8 "everything works again" -n "$(ping_ms "$IP1_b")"
 fi
 barrier finished

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=60
 #
-# The lab's own proof that two machines boot, see each other and keep in step.
+# The lab's own proof that two machines boot, reach each other and synchronise.
 
 echo 1..4
 ping -c 1 -W 5 "$IP_a" >&2 && ping -c 1 -W 5 "$IP_b" >&2 && echo "ok 1 both answer over IPv4"

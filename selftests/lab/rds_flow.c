@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 	}
 	if (!heard)
 		return not_ok("nothing came");
-	sleep(1);	// what was sent last leaves before the socket closes
+	sleep(1);	// the last message is sent before the socket closes
 	printf("ok 1 a message from %s\n", argv[2]);
 	return 0;
 }

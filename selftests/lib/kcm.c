@@ -196,12 +196,12 @@ ssize_t kcm_recv(int kcm, void *buf, size_t len, int *flags)
 
 ssize_t kcm_recv_soon(int kcm, void *buf, size_t len, int *flags)
 {
-	int asked = (flags ? *flags : 0) | MSG_DONTWAIT, told;
+	int asked = (flags ? *flags : 0) | MSG_DONTWAIT, result;
 	ssize_t n = -1;
 
-	WAIT_UNTIL(SOON_MS, (told = asked, n = kcm_recv(kcm, buf, len, &told)) >= 0 || errno != EAGAIN);
+	WAIT_UNTIL(SOON_MS, (result = asked, n = kcm_recv(kcm, buf, len, &result)) >= 0 || errno != EAGAIN);
 	if (flags)
-		*flags = told;
+		*flags = result;
 	return n;
 }
 

@@ -51,7 +51,7 @@ struct link rig_link(struct rig *r, int program);
 void rig_close(struct rig *r);
 
 /*
- * A frame is what the documentation shows: four bytes with the length of the payload, the highest first, and the
+ * A frame as in the documentation: four bytes with the length of the payload, big-endian, and the
  * payload. Lengths in these tests are those of whole frames. The content depends on @seed and every position.
  */
 #define FRAME_HEADER 4
@@ -65,23 +65,23 @@ bool frame_is(const void *buf, ssize_t n, size_t len, uint64_t seed);
 /** peer_send - all of it, as one write */
 void peer_send(int peer, const void *buf, size_t len);
 void peer_send_frame(int peer, size_t len, uint64_t seed);
-/** peer_takes - does exactly this frame come out of the TCP connection next? */
+/** peer_takes - true if exactly this frame comes next from the TCP connection */
 bool peer_takes(int peer, size_t len, uint64_t seed);
-/** peer_reads - read @len bytes within SOON_MS; how many came */
+/** peer_reads - read @len bytes within SOON_MS; returns the number read */
 size_t peer_reads(int peer, void *buf, size_t len);
 
-/** kcm_recv - recvmsg of one buffer; @flags takes what to ask for and gives what was told; NULL means none */
+/** kcm_recv - recvmsg of one buffer; @flags are the call's, and then the result's; NULL means none */
 ssize_t kcm_recv(int kcm, void *buf, size_t len, int *flags);
 /** kcm_recv_soon - kcm_recv that waits at most SOON_MS, without any socket time-out being set */
 ssize_t kcm_recv_soon(int kcm, void *buf, size_t len, int *flags);
-/** kcm_takes - is exactly this frame the next message, with MSG_EOR? */
+/** kcm_takes - true if exactly this frame is the next message, with MSG_EOR */
 bool kcm_takes(int kcm, size_t len, uint64_t seed);
-/** kcm_sends - is a frame accepted, whole? */
+/** kcm_sends - true if a frame is accepted, whole */
 bool kcm_sends(int kcm, size_t len, uint64_t seed);
 
-/** stays_quiet - is there nothing to read, and nothing for a while? */
+/** stays_quiet - true if there is nothing to read for a while */
 bool stays_quiet(int fd);
-/** sock_error - SO_ERROR, which forgets it */
+/** sock_error - SO_ERROR, which clears it */
 int sock_error(int fd);
 /** sock_error_soon - the first error within SOON_MS, 0 when none comes */
 int sock_error_soon(int fd);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Test results in KTAP, one line a check, named after what it checks.
+ * Test results in KTAP, one line a check, with its subject.
  *
  * Every program runs on two suites: "ours", and "kernel", the kernel's own modules. A check must hold on
  * both. A *difference* is a behaviour where the kernel's own is plainly wrong: the right behaviour must be
- * seen on ours, and the wrong one on the kernel's own, or the row does not describe reality any more.
+ * seen on ours, and the wrong one on the kernel's own, or the row is no longer true.
  */
 #ifndef SELFTESTS_LIB_KTAP_H
 #define SELFTESTS_LIB_KTAP_H
@@ -25,7 +25,7 @@ int ktap_finish(void);
 /** ktap_suite - which modules are under test */
 enum suite ktap_suite(void);
 
-/** kernel_before - is the running kernel older than @major.@minor? */
+/** kernel_before - true if the running kernel is older than @major.@minor */
 bool kernel_before(int major, int minor);
 
 /** check - one result line, ok when @ok */
@@ -33,7 +33,7 @@ bool check(bool ok, const char *name, ...) __attribute__((format(printf, 2, 3)))
 
 /**
  * differs - one result line of the difference @row of the protocol's file in Documentation/networking
- * @right: was the right behaviour seen?
+ * @right: the right behaviour was seen
  */
 void differs(bool right, const char *row, const char *name, ...) __attribute__((format(printf, 3, 4)));
 
@@ -46,26 +46,26 @@ void differs_if(bool wrong_here, bool right, const char *row, const char *name, 
  */
 void may_differ(bool right, const char *row, const char *name, ...) __attribute__((format(printf, 3, 4)));
 
-/** dangerous - is this a test that would bring the kernel's own down? There it is skipped as @row. */
+/** dangerous - true for modules that the test would crash, the kernel's own; it is skipped there as @row. */
 bool dangerous(const char *row, const char *reason);
 
 /** note - a diagnostic line, for the reader of a failure */
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/** bail_out - the test cannot go on: say why, leave with failure */
+/** bail_out - the test cannot continue: print why, exit with failure */
 _Noreturn void bail_out(const char *file, int line, const char *what);
 
-/** expected_errno - was the outcome of a call as expected? @want 0 means success; notes it when not */
+/** expected_errno - true if a call's result is as expected; @want 0 means success; notes others */
 bool expected_errno(long ret, int err, int want);
 
-/* What the test itself needs in order to go on, unlike a check of the subject. */
+/* A condition that the test itself needs, unlike a check of the subject. */
 #define NEED(cond)                                           \
 	do {                                                 \
 		if (!(cond))                                 \
 			bail_out(__FILE__, __LINE__, #cond); \
 	} while (0)
 
-/* The outcome of a call as a condition for check() and differs(); @want 0 means success. */
+/* A call's result as a condition for check() and differs(); @want 0 means success. */
 #define GIVES(call, want)                            \
 	({                                           \
 		errno = 0;                           \

@@ -87,7 +87,7 @@ static void end_nest(struct request *r, struct rtattr *nest)
 	nest->rta_len = (char *)r + r->header.nlmsg_len - (char *)nest;
 }
 
-/* Send one request into @ns and take the kernel's verdict. */
+/* Send one request into @ns and return the kernel's result. */
 static int ask(int ns, struct request *r)
 {
 	int fd = socket_in(ns, AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);

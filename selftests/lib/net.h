@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Network namespaces, links and addresses over rtnetlink, so that a test needs no ip(8) in its machine. */
+/* Network namespaces, links and addresses over rtnetlink, so that a test needs no ip(8). */
 #ifndef SELFTESTS_LIB_NET_H
 #define SELFTESTS_LIB_NET_H
 

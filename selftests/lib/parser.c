@@ -24,7 +24,7 @@ static int load(enum bpf_prog_type type, const struct bpf_insn *code, size_t cou
 	int fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
 
 	if (fd < 0) {
-		note("the verifier says: %s", log);
+		note("the verifier reports: %s", log);
 		NEED(!"BPF_PROG_LOAD");
 	}
 	return fd;

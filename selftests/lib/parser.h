@@ -12,19 +12,19 @@
 	((struct bpf_insn){ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = (to), .src_reg = (from) })
 #define DO_SET(to, value) ((struct bpf_insn){ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = (to), .imm = (value) })
 #define DO_ADD(to, value) ((struct bpf_insn){ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = (to), .imm = (value) })
-/* Into r0, from a constant offset; bytes that are not there end the program with 0. */
+/* Into r0, from a constant offset; missing bytes end the program with 0. */
 #define DO_LOAD(size, offset) ((struct bpf_insn){ .code = BPF_LD | BPF_ABS | (size), .imm = (offset) })
 #define DO_EXIT ((struct bpf_insn){ .code = BPF_JMP | BPF_EXIT })
 
-/** parser_load - a program of the type that KCM wants; the caller closes it */
+/** parser_load - a program of the type for KCM; the caller closes it */
 int parser_load(const struct bpf_insn *code, size_t count);
 /** parser_framed - the documentation's: a big-endian length of the payload, and the payload; never closed */
 int parser_framed(void);
-/** parser_constant - one that does not look, and gives @value for every message */
+/** parser_constant - one that returns @value for every message */
 int parser_constant(int value);
-/** parser_first_byte - the length is what the first byte says */
+/** parser_first_byte - the first byte is the length */
 int parser_first_byte(void);
-/** program_of_another_kind - a program that KCM must not take */
+/** program_of_another_kind - a program that KCM must refuse */
 int program_of_another_kind(void);
 
 #endif

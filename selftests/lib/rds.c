@@ -57,7 +57,7 @@ ssize_t rds_recv_soon(int fd, void *buf, size_t len, struct addr *from)
 {
 	ssize_t n = -1;
 
-	/* poll() also tells of congestion changes, so readable need not mean that a message is there. */
+	/* poll() also reports congestion changes, so POLLIN need not mean a message. */
 	WAIT_UNTIL(SOON_MS, (n = rds_recv(fd, buf, len, from, MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
 	return n;
 }

@@ -11,7 +11,7 @@
 #define RDS_TCP_PORT 16385
 #define MAX_MESSAGE (1 << 20)
 
-/* The numbers themselves: what SO_TIMESTAMP means depends on the C library's idea of time. */
+/* Literal numbers, because SO_TIMESTAMP depends on the C library's time_t. */
 #define STAMP_OLD 29
 #define STAMP_NEW 63
 
@@ -21,12 +21,12 @@ int rds_socket(int ns);
 int rds_bound(int ns, const char *text, uint16_t port);
 int rds_bind(int fd, const struct addr *a);
 int rds_connect(int fd, const struct addr *a);
-/** rds_send - to @to, or to where the socket is connected when @to is NULL */
+/** rds_send - to @to, or to the connected peer when @to is NULL */
 ssize_t rds_send(int fd, const void *buf, size_t len, const struct addr *to, int flags);
 ssize_t rds_recv(int fd, void *buf, size_t len, struct addr *from, int flags);
 /** rds_recv_soon - rds_recv that waits at most SOON_MS, without any socket time-out being set */
 ssize_t rds_recv_soon(int fd, void *buf, size_t len, struct addr *from);
-/** rds_counter - a counter by name as a socket in @ns sees it; the test ends if there is none */
+/** rds_counter - a counter of @ns by name; the test ends if there is none */
 uint64_t rds_counter(int ns, const char *name);
 bool rds_has_counter(int ns, const char *name);
 
@@ -46,7 +46,7 @@ struct pair {
 struct pair pair_new(void);
 void pair_delete(struct pair *p);
 
-/** here_addresses - give the loopback link addresses that are not loopback's: RDS takes them for TCP's */
+/** here_addresses - add addresses to the loopback link that RDS uses over TCP */
 #define HERE4 "10.78.0.1"
 #define HERE6 "fd78::1"
 void here_addresses(void);

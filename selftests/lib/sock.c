@@ -32,7 +32,7 @@ struct addr addr(const char *text, uint16_t port)
 	return a;
 }
 
-/* The port stands at the same place in both families. */
+/* The port has the same offset in both families. */
 uint16_t addr_port(const struct addr *a)
 {
 	return ntohs(a->in4.sin_port);

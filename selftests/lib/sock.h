@@ -25,7 +25,7 @@ bool addr_same(const struct addr *a, const struct addr *b);
 /** addr_of - the address that @fd is bound to */
 struct addr addr_of(int fd);
 
-/** polled - what poll() tells within @ms, 0 when nothing */
+/** polled - the events of poll() within @ms, 0 for none */
 int polled(int fd, short events, int ms);
 
 int set_int(int fd, int level, int option, int value);
@@ -39,9 +39,9 @@ struct control {
 	size_t len;
 };
 
-/** control_add - append one control message; returns its payload for changes */
+/** control_add - append one control message; returns its payload */
 void *control_add(struct control *c, int level, int type, const void *data, size_t len);
-/** send_control - a message of @len bytes with @c as it stands */
+/** send_control - a message of @len bytes with @c */
 ssize_t send_control(int fd, const void *buf, size_t len, const struct addr *to, const struct control *c,
 			 int flags);
 /** recv_control - receive with room for control messages; @msg_flags may be NULL */

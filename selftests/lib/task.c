@@ -44,7 +44,7 @@ static bool asleep(struct task *t)
 
 bool task_blocked(struct task *t)
 {
-	/* Short sleeps (a lock, an allocation) are not what is meant: several looks in a row must agree. */
+	/* Ignore short sleeps (a lock, an allocation): several checks in a row must agree. */
 	int agreed = 0;
 
 	return WAIT_UNTIL(SOON_MS, task_finished(t, 0) || (agreed = asleep(t) ? agreed + 1 : 0) >= 20) &&
@@ -56,7 +56,7 @@ bool task_finished(struct task *t, int ms)
 	return WAIT_UNTIL(ms, __atomic_load_n(&t->done, __ATOMIC_ACQUIRE));
 }
 
-void task_tell(struct task *t)
+void task_note_wait(struct task *t)
 {
 	char path[64], stack[2048], *end, *line;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* TLS in the kernel, on both ends of a connection, with keys that a test has made up. */
+/* TLS in the kernel, on both ends of a connection, with fixed test keys. */
 #ifndef SELFTESTS_LIB_TLS_H
 #define SELFTESTS_LIB_TLS_H
 
@@ -18,7 +18,7 @@ int tls_start(int tcp);
 int tls_set_key(int tcp, int way, int version, unsigned char key);
 /** tls_secure - both ends of a connection, which must be fresh */
 bool tls_secure(int one, int other, int version);
-/** tls_has_readers - does this kernel let its other parts read records (since 6.12)? */
+/** tls_has_readers - true if other kernel code can read records (since 6.12) */
 bool tls_has_readers(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory that stalls whoever touches it, the kernel too, until it is released (userfaultfd). */
+/* Memory that stalls each access, also by the kernel, until it is released (userfaultfd). */
 #ifndef SELFTESTS_LIB_TRAP_H
 #define SELFTESTS_LIB_TRAP_H
 
@@ -15,7 +15,7 @@ struct trap {
 };
 
 struct trap trap_new(void);
-/** trap_sprung - has somebody stepped in, within SOON_MS? */
+/** trap_sprung - true if an access stalls within SOON_MS */
 bool trap_sprung(struct trap *t);
 void trap_release(struct trap *t);
 void trap_delete(struct trap *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What every test program needs: time limits, seeded randomness, content that can be checked, bad memory. */
+/* Helpers for every test program: time limits, seeded randomness, content that can be checked, bad memory. */
 #ifndef SELFTESTS_LIB_UTIL_H
 #define SELFTESTS_LIB_UTIL_H
 
@@ -9,17 +9,17 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* How long something that should happen at once may take in an emulated, busy machine. */
+/* Time limit for an immediate event in an emulated, busy machine. */
 #define SOON_MS stretched(10000)
 
-/** stretched - a bound of time on a machine as slow as the lab was told ($TIME_SCALE, LAB_TIME_SCALE outside) */
+/** stretched - a time limit multiplied by $TIME_SCALE (LAB_TIME_SCALE of the lab) */
 int stretched(int ms);
 
 int64_t now_us(void);
 int64_t now_ms(void);
 void nap_us(unsigned int us);
 
-/* Poll @cond until it holds or @ms have passed; the last look is after the deadline. Gives the outcome. */
+/* Poll @cond until it holds or @ms have passed; the last check is after the deadline. Gives the result. */
 #define WAIT_UNTIL(ms, cond)                            \
 	({                                              \
 		int64_t until_ = now_ms() + (ms);       \
@@ -36,7 +36,7 @@ struct random {
 };
 
 uint64_t random_next(struct random *r);
-/** random_below - uniform enough in [0, @bound) */
+/** random_below - nearly uniform in [0, @bound) */
 uint64_t random_below(struct random *r, uint64_t bound);
 
 /** pattern_fill - content that depends on @seed and on every position */
@@ -55,7 +55,7 @@ void *read_only_page(void);
 
 /** read_file - the file's text without the last newline, false when it cannot be read */
 bool read_file(const char *path, char *buf, size_t size);
-/** write_file - 0 or -1 with errno, as the write told */
+/** write_file - 0 or -1 with the errno of the write */
 int write_file(const char *path, const char *text);
 
 #endif

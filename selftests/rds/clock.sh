@@ -4,7 +4,7 @@
 # files: build/selftests/data
 # modules: veth
 #
-# What must not wait for a timer tick, in a machine whose clock counts instructions.
+# Operations that must not wait for a timer tick, in a machine whose clock counts instructions.
 
 load_rds
 data --clock

@@ -3,7 +3,7 @@
 # lab: hosts=2 time=120
 # files: build/selftests/data build/selftests/xfer
 #
-# Two hosts and nothing that disturbs them: an echo of all sizes from either side, then both at full rate.
+# Two hosts without disturbance: an echo of all sizes from either side, then both at full rate.
 
 load_rds
 barrier loaded

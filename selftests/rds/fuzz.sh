@@ -4,8 +4,8 @@
 # files: build/selftests/fuzz selftests/lib/fuzz/afterwards.sh
 # modules: veth tcp_diag
 #
-# Any call with anything, by many threads on shared sockets, while addresses, links, namespaces, settings and memory come
-# and go. Then fresh sockets work, the modules unload, and the memory is there again. `lab run --seed N` for another mix.
+# Random calls by many threads on shared sockets, while addresses, links, namespaces, settings and memory come
+# and go. Then fresh sockets work, the modules unload, and the memory is free again. `lab run --seed N` for another mix.
 
 . afterwards.sh
 load_rds

@@ -4,7 +4,7 @@
 # files: build/selftests/hostile_peer
 # modules: veth
 #
-# A broken or malicious peer on port 16385; an honest one must not notice.
+# A broken or malicious peer on port 16385; an honest one must not be affected.
 
 load_rds
 hostile_peer

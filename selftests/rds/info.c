@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* RDS_INFO_*: how lengths are told, what each item has, and what bad arguments get. */
+/* RDS_INFO_*: lengths, contents of each item, and errors of bad arguments. */
 #include <arpa/inet.h>
 #include <limits.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static int fetch(int fd, int option, int each)
 	return ret == each && len % each == 0 ? (int)len / each : -1;
 }
 
-/* The length of a short answer is not told as an error alone: ENOSPC and the length that would do. */
+/* A short buffer gets ENOSPC and the needed length. */
 static void protocol(int fd, const struct item *it)
 {
 	socklen_t len = 0, need;
@@ -69,13 +69,13 @@ static void protocol(int fd, const struct item *it)
 	len--;
 	memset(buf, 0x5a, sizeof(buf));
 	EXPECT_ERRNO(get(fd, it->option, buf, &len), ENOSPC, "info %s: one byte too few", it->name);
-	EXPECT_EQ(len, need, "info %s: is told the length", it->name);
+	EXPECT_EQ(len, need, "info %s: gets the length", it->name);
 	EXPECT_EQ(get(fd, it->option, buf, &len), it->each, "info %s: exactly enough", it->name);
 	len = need + 100;
 	memset(buf, 0x5a, sizeof(buf));
 	check(get(fd, it->option, buf, &len) == it->each && len == need && buf[need] == 0x5a,
-	      "info %s: no more is written than told", it->name);
-	/* Where in a page the buffer lies must not matter. */
+	      "info %s: no more is written than reported", it->name);
+	/* The buffer's offset in its page must not matter. */
 	len = need;
 	check(get(fd, it->option, (char *)before_hole(need), &len) == it->each && len == need,
 	      "info %s: a buffer that ends at a hole", it->name);
@@ -209,15 +209,15 @@ static void sockets(void)
 	check(s && s->connected_addr == peer.in4.sin_addr.s_addr && ntohs(s->connected_port) == 77,
 	      "sockets: connected to");
 	check(s && s->sndbuf == 30000 && s->rcvbuf == 40000, "sockets: buffers as they were set");
-	check(!my_socket(six), "sockets: IPv6 is not told as IPv4");
+	check(!my_socket(six), "sockets: IPv6 is not listed as IPv4");
 	s6 = my_socket6(six);
 	check(s6 && !memcmp(&s6->bound_addr, &own6.in6.sin6_addr, 16) && ntohs(s6->bound_port) == 4501,
 	      "sockets: IPv6");
 	s6 = my_socket6(fd);
 	check(s6 && !memcmp(&s6->bound_addr, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) &&
 		      ntohs(s6->bound_port) == 4500,
-	      "sockets: IPv4 is told as IPv6, too");
-	check(!my_socket(loose), "sockets: unbound is not told as IPv4");
+	      "sockets: IPv4 is listed as IPv6, too");
+	check(!my_socket(loose), "sockets: unbound is not listed as IPv4");
 	close(fd);
 	close(six);
 	close(loose);
@@ -243,7 +243,7 @@ static void received_messages(void)
 	close(tx);
 }
 
-/* To an address that nobody answers for, so that messages stay in the queue. */
+/* To an address without a host, so that messages stay in the queue. */
 static void sent_messages(void)
 {
 	int fd = rds_bound(HERE, HERE4, 4520), found = 0, addressed = 0;

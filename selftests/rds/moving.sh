@@ -3,9 +3,9 @@
 # lab: hosts=3 time=120
 # files: build/selftests/xfer build/static/rds-info
 #
-# An address that a service lives at moves from a to b and back, as clusters do it, while c keeps talking to it. The
-# modules stay loaded, so both hosts have connections of the address from the time they owned it. What is under way while
-# it moves may be lost; nothing comes twice or in another order, and c reaches whoever owns the address.
+# The address of a service moves from a to b and back, as in clusters, while c keeps sending to it. The
+# modules stay loaded, so both hosts have connections of the address from the time they owned it. Messages in flight while
+# it moves may be lost; none is duplicated or reordered, and c reaches the owner of the address.
 
 SERVICE=10.0.0.100
 FLOW="--rate 400 --size 64-4096 --lossy"
@@ -15,7 +15,7 @@ own() {
 	arping -q -A -c 2 -I eth0 $SERVICE
 }
 
-# The address goes first, then the program, as when a cluster takes it away from a host that hangs.
+# The address is removed first, then the program stops, as when a cluster removes it from a host that hangs.
 serve_until_moved() {
 	own
 	# shellcheck disable=SC2086

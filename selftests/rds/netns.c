@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Network namespaces are whole hosts: addresses and ports, counters, settings, congestion and connections are
- * each one's own, and a namespace that goes takes everything along at once.
+ * Network namespaces act as hosts: each has its own addresses and ports, counters, settings, congestion and
+ * connections, and all are removed at once with the namespace.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,7 +82,7 @@ static void counters(void)
 
 #define SETTINGS "/proc/sys/net/rds/"
 
-/* The settings that are seen are those of the namespace that the program is in. */
+/* A program sees the settings of its own namespace. */
 static bool setting_is(int ns, const char *path, const char *want)
 {
 	int home = netns_self();
@@ -131,7 +136,7 @@ static void settings(void)
 	close(two);
 }
 
-static int told_sockets(int ns, uint16_t port)
+static int listed_sockets(int ns, uint16_t port)
 {
 	static struct rds_info_socket s[200];
 	socklen_t len = sizeof(s);
@@ -148,12 +153,65 @@ static void info(void)
 {
 	int one = netns_new(), two = netns_new(), fd = rds_bound(one, "127.0.0.1", 4610);
 
-	EXPECT_EQ(told_sockets(one, 4610), 1, "info: a socket is told in its namespace");
-	differs_if(!kernel_before(6, 2), told_sockets(two, 4610) == 0, "info-namespace",
+	EXPECT_EQ(listed_sockets(one, 4610), 1, "info: a socket is listed in its namespace");
+	differs_if(!kernel_before(6, 2), listed_sockets(two, 4610) == 0, "info-namespace",
 		   "info: and not in another one");
 	close(fd);
 	close(one);
 	close(two);
+}
+
+/* The sizes of the buffers of a TCP stream in @ns that is connected, in bytes. */
+static void tcp_buffers(int ns, uint32_t sizes[SK_MEMINFO_VARS])
+{
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 body;
+	} request = {
+		.header = { .nlmsg_len = sizeof(request),
+			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+		.body = { .sdiag_family = AF_INET,
+			  .sdiag_protocol = IPPROTO_TCP,
+			  .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
+			  .idiag_states = 1 << TCP_ESTABLISHED },
+	};
+	static char text[16384] __attribute__((aligned(8)));
+	int fd = socket_in(ns, AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG), len, left;
+	struct nlmsghdr *h = (struct nlmsghdr *)text;
+	struct rtattr *a;
+
+	NEED(send(fd, &request, sizeof(request), 0) == sizeof(request));
+	len = recv(fd, text, sizeof(text), 0);
+	close(fd);
+	NEED(len > 0 && NLMSG_OK(h, (unsigned int)len) && h->nlmsg_type == SOCK_DIAG_BY_FAMILY);
+	a = (struct rtattr *)((char *)NLMSG_DATA(h) + NLMSG_ALIGN(sizeof(struct inet_diag_msg)));
+	left = (int)(h->nlmsg_len - NLMSG_LENGTH(sizeof(struct inet_diag_msg)));
+	while (RTA_OK(a, left) && a->rta_type != INET_DIAG_SKMEMINFO)
+		a = RTA_NEXT(a, left);
+	NEED(RTA_OK(a, left) && RTA_PAYLOAD(a) >= sizeof(uint32_t) * (SK_MEMINFO_SNDBUF + 1));
+	memcpy(sizes, RTA_DATA(a), sizeof(uint32_t) * (SK_MEMINFO_SNDBUF + 1));
+}
+
+/* Any user can be the administrator of a namespace. */
+static void buffers(void)
+{
+	struct pair p = pair_new();
+	int a, b;
+	uint32_t sizes[SK_MEMINFO_VARS];
+	struct addr to = addr(PAIR_B4, 4615);
+
+	NEED(set_setting(p.a, SETTINGS "tcp/rds_tcp_sndbuf", "50000000") == 0);
+	NEED(set_setting(p.a, SETTINGS "tcp/rds_tcp_rcvbuf", "50000000") == 0);
+	a = rds_bound(p.a, PAIR_A4, 4614);
+	b = rds_bound(p.b, PAIR_B4, 4615);
+	NEED(rds_send(a, "x", 1, &to, 0) == 1 && rds_recv_soon(b, buf, 1, NULL) == 1);
+	tcp_buffers(p.a, sizes);
+	differs(sizes[SK_MEMINFO_SNDBUF] < 50000000 && sizes[SK_MEMINFO_RCVBUF] < 50000000, "namespace-buffers",
+		"buffers: sends with %u bytes, receives with %u", sizes[SK_MEMINFO_SNDBUF], sizes[SK_MEMINFO_RCVBUF]);
+	close(a);
+	close(b);
+	pair_delete(&p);
 }
 
 /* Two pairs of hosts that use the same addresses, as containers do. */
@@ -186,8 +244,8 @@ static void same_addresses(void)
 }
 
 /*
- * A namespace is gone when its end of a link is, and with it the other end, which is here. The namespaces's
- * descriptor and all sockets in it must be closed first: those hold it, as they should.
+ * The end of a namespace removes its end of a link, and so the other end, which is here. The namespace's
+ * descriptor and all sockets in it must be closed first: those hold a reference.
  */
 static bool vanishes(int ms)
 {
@@ -221,13 +279,13 @@ static void *keep_sending(void *arg)
 	struct addr to = addr(PAIR_A4, 4640);
 	int fd = *(int *)arg;
 
-	/* Until the socket is closed under it. */
+	/* Runs until another thread closes the socket. */
 	while (rds_send(fd, buf, 1000, &to, MSG_DONTWAIT) > 0 || errno == EAGAIN || errno == ENOBUFS)
 		nap_us(100);
 	return NULL;
 }
 
-/* A host to talk to, and the one that will go, joined as a pair is. */
+/* A pair of linked hosts, one of which will be removed. */
 static int doomed_host(int other)
 {
 	int ns = watched_namespace();
@@ -264,7 +322,7 @@ static void with_traffic(void)
 	gone = vanishes(3000);
 	differs(gone, "namespace-exit", "end: a namespace with live connections and traffic goes at once");
 	if (gone) {
-		/* A new host with the old address must be reached as if nothing had been. */
+		/* A new host with the old address must be reached as usual. */
 		ns = doomed_host(other);
 		b = rds_bound(ns, PAIR_B4, 4641);
 		while (rds_recv(a, buf, sizeof(buf), NULL, MSG_DONTWAIT) > 0)
@@ -279,7 +337,7 @@ static void with_traffic(void)
 	close(other);
 }
 
-/* Over and over, so that what is left behind each time would be seen. */
+/* Repeated, so that leaks become visible. */
 static void many(void)
 {
 	int gone = 0;
@@ -309,6 +367,7 @@ int main(int argc, char **argv)
 	counters();
 	settings();
 	info();
+	buffers();
 	same_addresses();
 	leaves_alone();
 	with_traffic();

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 time=60 mem=768
 # files: build/selftests/netns
-# modules: veth
+# modules: veth tcp_diag
 #
-# Namespaces are whole hosts, and go at once.
+# Namespaces act as separate hosts, and are removed at once.
 
 load_rds
 netns

@@ -3,9 +3,9 @@
 # lab: hosts=2 time=120 mem=768
 # files: build/selftests/xfer
 #
-# While both hosts exchange messages, one allocation in 25 of each whole machine fails: a call may say so, and
-# connections may break, but each message that was sent arrives once, and all is well when memory is there again. Only
-# a kernel with fault injection can do that.
+# While both hosts exchange messages, one allocation in 25 of each whole machine fails: a call may report it, and
+# connections may break, but each sent message arrives once, and everything works when memory is available again. Only
+# for kernels with fault injection.
 
 load_rds
 barrier loaded

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Traffic for a host whose modules come and go, and for its peer that never stops sending.
+ * Traffic for a host whose modules are reloaded, and for its peer, which never stops sending.
  *
- *   reload keep OWN PEER          sends numbered messages to PEER until SIGTERM, whatever happens there; takes
- *                                 all that comes; fails if nothing ever came
+ *   reload keep OWN PEER          sends numbered messages to PEER until SIGTERM, also through failures; receives
+ *                                 all messages; fails if none arrived
  *   reload visit OWN PEER LAST    exchanges messages with a peer that keeps sending, checks that none of its
  *                                 numbers comes twice and none up to LAST comes again, prints the last one,
  *                                 leaves messages unread and unacknowledged, and kills itself
@@ -22,8 +22,8 @@ enum {
 	KEEP_PORT = 4700,
 	VISIT_PORT = 4701,
 	SIZE = 2000, /* more than a segment on most links */
-	ENOUGH = 50, /* messages that a visit waits for */
-	BURST = 200, /* messages that a visit leaves behind */
+	ENOUGH = 50, /* messages for which a visit waits */
+	BURST = 200, /* messages that a visit leaves unread */
 };
 
 static volatile sig_atomic_t told_to_stop;
@@ -72,7 +72,7 @@ static int keep(const char *own, const char *peer)
 	return taken ? 0 : 1;
 }
 
-/* Takes what is there, if anything; false when it is not what may come next. */
+/* Receives a message, if any; false when its number is wrong. */
 static bool take(int fd, uint64_t *last, int *taken)
 {
 	char message[SIZE];

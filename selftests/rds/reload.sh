@@ -8,7 +8,7 @@
 
 CYCLES=50
 
-# Until it goes or five seconds have passed: the last reference may be dropped a moment after the program's death.
+# For up to five seconds: the last reference may be dropped shortly after the program's end.
 unload() {
 	for module; do
 		for try in 1 2 3 4 5 6 7 8 9 10; do
@@ -20,7 +20,7 @@ unload() {
 	done
 }
 
-# One life of a's modules; the last number that b's program was heard to say is in $last.
+# Loads, uses and unloads a's modules; $last is the last number received from b.
 live() {
 	load_rds || return 1
 	status=0

@@ -3,7 +3,7 @@
 # lab: hosts=2 time=60
 # files: build/selftests/xfer build/selftests/tcpreset
 #
-# Connections are reset as the host with the smaller address sees it, which connects again at once.
+# Connections are reset towards the host with the smaller address, which connects again at once.
 
 load_rds
 barrier loaded

@@ -4,7 +4,7 @@
 # files: build/selftests/xfer
 #
 # On one side the program is killed and the modules are loaded anew, twice, while the other side keeps
-# sending. What was under way to the dead may be lost; nothing comes twice or in another order.
+# sending. Messages to the killed program may be lost; none is duplicated or reordered.
 
 load_rds
 barrier loaded
@@ -17,7 +17,7 @@ b)
 	for life in 1 2; do
 		timeout -s KILL 4 xfer --own "$IP_b" --peer "$IP_a" --seconds 60 --rate 1000 --size 64-4096 \
 			--lossy >/tmp/life$life || true
-		# The last reference may go a moment after the program that was killed.
+		# The last reference may be dropped shortly after the program was killed.
 		for module in rds_tcp rds; do
 			for try in 1 2 3 4 5 6 7 8; do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
 		done

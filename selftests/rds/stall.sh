@@ -3,8 +3,8 @@
 # lab: hosts=2 time=60
 # files: build/selftests/xfer
 #
-# 64 KiB messages, eight under way on each flow, with the buffers that the system gives: ports are
-# congested all the time, and on the kernel's own one congestion map overtakes another sooner or later,
+# 64 KiB messages, eight outstanding on each flow, with the system's default buffers: ports are
+# congested all the time, and with the kernel's own RDS one congestion map overtakes another sooner or later,
 # after which nothing moves.
 
 load_rds

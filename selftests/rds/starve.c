@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Each allocation that a call makes fails once, and each of its copies to or from this program
- * (/proc/thread-self/fail-nth): the call works or says which of both it was, a message that a call reported as sent
- * arrives once, one that it did not never, and what could not be received is still there. That nothing leaked or broke is
- * for the kernel to say.
+ * (/proc/thread-self/fail-nth): the call works or returns the matching errno, a message that was reported as sent
+ * arrives once, others never, and a message whose receive failed is still queued. The kernel's own checks
+ * report leaks and corruption.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 static int hunger;
 static char out[MAX_MESSAGE], in[MAX_MESSAGE];
 
-/* Lets the nth allocation or copy from now on fail; 0: none. What fails may be the copy of this very call. */
+/* Makes the nth allocation or copy from now on fail; 0: none. It may be a copy of this very call. */
 static void starve(unsigned int nth)
 {
 	char text[16];
@@ -31,7 +31,7 @@ static void starve(unsigned int nth)
 		NEED(errno == EFAULT);
 }
 
-/* Ends it. True when what was to fail was never done. */
+/* Ends it. True when the nth allocation or copy never happened. */
 static bool fed(void)
 {
 	char text[16] = "";
@@ -47,7 +47,7 @@ static bool expected(int error)
 	return error == ENOMEM || error == ENOBUFS || error == EFAULT;
 }
 
-/* A way to send, and what has become of its messages. */
+/* A way to send, and the state of its messages. */
 struct way {
 	const char *name;
 	int tx, rx;
@@ -68,7 +68,7 @@ static bool send_one(struct way *way)
 	return send_control(way->tx, out, way->len, &way->to, &c, MSG_ZEROCOPY) == (ssize_t)way->len;
 }
 
-/* The next message is the one that was said to be sent. */
+/* The next message must be the one that was reported as sent. */
 static bool arrived(const struct way *way)
 {
 	uint32_t number;
@@ -115,12 +115,12 @@ static void sending(struct way *way)
 	}
 	note("%s: %u faults, the call failed for %u", way->name, nth - 2, failed);
 	check(right && done && nth > 2, "send: %s", way->name);
-	/* What was refused never comes. */
+	/* Refused messages never arrive. */
 	check(rds_recv(way->rx, in, sizeof(in), NULL, MSG_DONTWAIT) < 0 && errno == EAGAIN, "send: %s, nothing else",
 	      way->name);
 }
 
-/* The message is taken when all of it was copied, and stays when not. */
+/* A message is consumed when all of it was copied, and stays otherwise. */
 static void receiving(struct way *way)
 {
 	bool right = true, done = false;
@@ -162,7 +162,7 @@ static void ways(const struct pair *pair)
 		{ "pinned, TCP", tcp_tx, tcp_rx, there, 20000, true },
 	};
 
-	/* Memory for it comes with the first use: that is not what is tested here. */
+	/* The first use allocates memory; that is not tested here. */
 	pattern_fill(out, sizeof(out), 1);
 	memset(in, 1, sizeof(in));
 	NEED(set_int(tcp_tx, SOL_SOCKET, SO_ZEROCOPY, 1) == 0);
@@ -176,7 +176,7 @@ static void ways(const struct pair *pair)
 	close(tcp_rx);
 }
 
-/* Calls that may be repeated until they do not run out of memory any more. */
+/* Calls that may be repeated until no allocation fails. */
 struct call {
 	const char *name;
 	long (*make)(int fd);
@@ -206,7 +206,7 @@ static long make_bound(int fd)
 	return -1;
 }
 
-/* A peer that nobody has talked to yet, and that does not answer: the connection is made by the call. */
+/* A new peer that does not answer: the call creates the connection. */
 static long make_connection(int fd)
 {
 	static unsigned int peer;
@@ -243,7 +243,7 @@ static long make_peek(int fd)
 {
 	struct control c;
 
-	/* Nothing is there, and still the call may need memory. */
+	/* Without a message, but the call may still allocate memory. */
 	return recv_control(fd, in, 1, &c, MSG_DONTWAIT, NULL) < 0 && errno == EAGAIN ? 0 : -1;
 }
 
@@ -270,7 +270,7 @@ static void calling(const struct call *call, int fd)
 			if (call->undo)
 				call->undo(result);
 		} else {
-			/* socket() in general has its own word for it. */
+			/* socket() in general has its own errno for it. */
 			right = !done && (expected(error) || (error == ENFILE && call->make == make_socket));
 			right = right || (error == ENFILE && call->make == make_bound);
 			if (!right)

@@ -4,10 +4,10 @@
 # files: build/selftests/starve
 # modules: veth
 #
-# Each allocation of each call fails once, and each copy. Only a kernel with fault injection can do that.
+# Each allocation of each call fails once, and each copy. Only for kernels with fault injection.
 
 faults=/sys/kernel/debug
-# Allocations that may wait fail too, of slabs and of single pages.
+# Include allocations that may wait, of slabs and of single pages.
 echo N >$faults/failslab/ignore-gfp-wait
 echo N >$faults/fail_page_alloc/ignore-gfp-wait
 echo 0 >$faults/fail_page_alloc/min-order

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The first half of `make run`: RDS, shown. Two hosts load the modules and move data over each transport that there is;
-# every step says what it does and what came of it.
+# The first half of `make run`: a demonstration of RDS. Two hosts load the modules and send data over each transport;
+# every step prints its action and its result.
 #
 #       a $IP_a $IP6_a  ------ eth0 ------  b $IP_b $IP6_b
 #
@@ -11,8 +11,8 @@
 
 . verdicts
 
-# Only a tells; b does its part and counts.
-tell() {
+# Only host a prints.
+show() {
 	[ "$HOST" = b ] || say "$*"
 }
 
@@ -21,18 +21,18 @@ number() { # expression-of-jq
 }
 
 pings() { # address what
-	tell "$ rds-ping -c 5 $1        # $2"
+	show "$ rds-ping -c 5 $1        # $2"
 	rds-ping -c 5 -i 100ms --json "$1" >out 2>err </dev/null
 	jq -e '.received == 5' out >/dev/null
 	verdict $? "rds-ping $1"
-	tell "$(number '"  \(.received) of \(.sent) came back, the fastest after \(.rtt_us.min | round) us"')"
+	show "$(number '"  \(.received) of \(.sent) came back, the fastest after \(.rtt_us.min | round) us"')"
 }
 
-# b listens, a sends and tells b how.
+# b listens; a sends, and sends b the options.
 stress() { # address options...
 	address=$1
 	shift
-	tell "$ rds-stress -s $address $*"
+	show "$ rds-stress -s $address $*"
 	if [ "$HOST" = b ]; then
 		rds-stress --json >out 2>err </dev/null
 	else
@@ -41,52 +41,52 @@ stress() { # address options...
 	[ $? = 0 ] && jq -e '.good and .counts.requests_sent > 0 and .counts.acks_received == .counts.requests_sent and
 		([.counts | .lost, .duplicated, .corrupted] | all(. == 0))' out >/dev/null
 	verdict $? "rds-stress $address $*"
-	tell "$(number '.counts | "  \(.requests_sent) messages went to b and \(.requests_received) came from b: " +
+	show "$(number '.counts | "  \(.requests_sent) messages went to b and \(.requests_received) came from b: " +
 		"\(.lost) lost, \(.duplicated) doubled, \(.corrupted) damaged"')"
 	barrier "after $address $*"
 }
 
-tell "Two machines, a ($IP_a) and b ($IP_b), Linux $(uname -r), joined by a virtual cable."
-tell ""
-tell "$ modprobe rds rds_tcp"
+show "Two machines, a ($IP_a) and b ($IP_b), Linux $(uname -r), joined by a virtual cable."
+show ""
+show "$ modprobe rds rds_tcp"
 load_rds >out 2>err
 verdict $? "the modules load"
-tell "  in the kernel now: $(awk '$1 ~ /^(hawser|rds)/ { print $1 }' /proc/modules | sort | tr '\n' ' ')"
+show "  in the kernel now: $(awk '$1 ~ /^(hawser|rds)/ { print $1 }' /proc/modules | sort | tr '\n' ' ')"
 barrier loaded
 
 if [ "$HOST" = a ]; then
-	tell ""
-	tell "A ping is an empty message to port 0, which the other kernel answers."
+	show ""
+	show "A ping is an empty message to port 0, which the other kernel answers."
 	pings 127.0.0.1 "loopback: never leaves this machine"
 	pings "$IP_b" "over TCP and IPv4"
 	pings "$IP6_b" "over TCP and IPv6"
-	tell ""
-	tell "Now data: programs on both machines send each other messages and check each byte."
+	show ""
+	show "Now data: programs on both machines send each other messages and check each byte."
 fi
 barrier pinged
 stress "$IP_b" -T 3 -t 2 -d 4 -q 4096 -v
 stress "$IP6_b" -T 3 -t 2 -d 4 -q 65536 -v
 
 if [ "$HOST" = a ]; then
-	tell ""
-	tell "$ rds-info -c        # what the kernel counted meanwhile"
+	show ""
+	show "$ rds-info -c        # the kernel's counters"
 	rds-info -c --json >out 2>err
 	number '.counters | to_entries[] | select(.value > 0) | "  \(.key) \(.value)"' >lines
 	while read -r line; do
-		tell "  $line"
+		show "  $line"
 	done <lines
 	jq -e '.counters.recv_delivered > 0' out >/dev/null
 	verdict $? "the counters moved"
 	rds-info -an --json >out 2>err
 	jq -e '[.connections[] | select(.transport == "tcp" and .connected)] | length >= 2' out >/dev/null
 	verdict $? "connections over IPv4 and IPv6 are up"
-	tell "$ rds-info -an       # connections"
+	show "$ rds-info -an       # connections"
 	number '.connections[] | "  \(.local_address) to \(.remote_address) over \(.transport)" +
 		"\(if .connected then ", up" else "" end)"' | sort -u >lines
 	while read -r line; do
-		tell "  $line"
+		show "  $line"
 	done <lines
-	tell ""
+	show ""
 fi
 barrier counted
 

@@ -3,11 +3,11 @@
  * tcpreset LINK ADDRESS COUNT SECONDS
  *
  * Watches the RDS connections (TCP port 16385, IPv4) that pass LINK and sends ADDRESS, which is one end of
- * them, a reset in the name of the other end. Each connection gets one, until COUNT were sent or SECONDS have
- * passed. The other end is not told, as when a middlebox forgets a connection or a host is replaced.
+ * them, a reset that seems to be from the other end. Each connection gets one, until COUNT were sent or SECONDS have
+ * passed. The other end gets no reset, as when a middlebox forgets a connection or a host is replaced.
  *
- * A reset counts only if its sequence number is exactly the next one that is expected, which is what ADDRESS
- * last acknowledged. On a busy connection that is a race, so each is tried until it has fallen silent.
+ * A reset is accepted only if its sequence number is exactly the next expected one, which ADDRESS
+ * last acknowledged. On a busy connection that is a race, so resets are repeated until the connection is silent.
  */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -25,13 +25,13 @@
 
 #define PORT 16385
 #define MAX_CONNECTIONS 64
-#define BUSY 50 /* packets that make a connection worth it */
-#define SILENT_MS 300 /* after a reset that counted, nothing comes from there any more */
+#define BUSY 50 /* packets from which on a connection is reset */
+#define SILENT_MS 300 /* after an accepted reset the victim sends nothing */
 
 struct connection {
 	uint32_t peer;
 	uint16_t port, peer_port; /* network order, as in packets */
-	int packets; /* that the victim sent, so that idle connections are left alone */
+	int packets; /* from the victim; idle connections are not reset */
 	int64_t reset_at; /* 0 before the first one */
 	int64_t seen_at;
 };
@@ -112,7 +112,7 @@ static int tried_ones(void)
 	return n;
 }
 
-/* A packet from the victim tells what it expects next. */
+/* A packet from the victim shows the next expected number. */
 static void look_at(const uint8_t *packet, ssize_t len, int limit)
 {
 	const struct iphdr *ip = (const void *)packet;

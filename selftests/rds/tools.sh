@@ -18,7 +18,7 @@ run() {
 	status=$?
 }
 
-# The exit status that is expected, and a text in what it says.
+# Checks the exit status, and a text in the output.
 exits() { # status text command...
 	expected=$1 text=$2
 	shift 2
@@ -32,7 +32,7 @@ json() { # name expression-of-jq
 	verdict $? "$1"
 }
 
-# The same run from either side; the other one is known to be there when the barrier falls.
+# The same run from either side; after the barrier the other side is ready.
 stress() { # name expression-of-jq options-of-a...
 	name=$1 expression=$2
 	shift 2
@@ -105,7 +105,7 @@ queues() {
 		sleep 2
 		run rds-info -rkv
 		grep -qE "^ +$IP_b +4001 +$IP_a +4001 +0 +[1-9][0-9]* +2048\$" out
-		verdict $? "messages that nobody reads"
+		verdict $? "unread messages"
 		grep -qE "^ +$IP_b +4001 .* rds-stress\$" out
 		verdict $? "the socket and its owner"
 		kill -CONT $tasks

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# rds-stress with RDMA, over Soft-RoCE between two hosts: every way of offering memory, contents checked.
+# rds-stress with RDMA, over Soft-RoCE between two hosts: every way of offering memory, with checks of the contents.
 #
 # lab: hosts=2 time=150
 # files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq

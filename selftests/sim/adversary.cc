@@ -14,13 +14,13 @@ using namespace sim;
 namespace {
 
 constexpr unsigned kSpeakers = 3;
-constexpr unsigned kMostActs = 400;  // more of them find nothing more, and take time
+constexpr unsigned kMostActs = 400;  // more would take time and find nothing more
 constexpr unsigned kFlood = 40'000; // pings
 constexpr std::size_t kMostKept = 30;
-constexpr std::uint64_t kPatienceNs = 200 * kMillisecond; // with one who does not read
+constexpr std::uint64_t kPatienceNs = 200 * kMillisecond; // with a peer that does not read
 constexpr std::size_t kLargestOften = 3000;
 
-/** Bytes that nobody's checks will pass. */
+/** Bytes that fail every check. */
 std::string noise(Random &random, std::size_t size)
 {
     std::string bytes(size, '\0');
@@ -31,7 +31,7 @@ std::string noise(Random &random, std::size_t size)
 
 } // namespace
 
-/** With addresses below and above everybody's: the smaller of two opens the streams. */
+/** With addresses below and above all others: the smaller of two opens the streams. */
 Adversary::Adversary(Course &course, Node &node) : course_(course), node_(node), random_(course.world.random())
 {
     for (const char *text : {"9.0.0.1", "9.0.0.2", "11.0.0.1", "11.0.0.2"})
@@ -73,7 +73,7 @@ void Adversary::listen()
         course_.world.fail("the adversary cannot listen: %d", err);
 }
 
-/** To anybody, from any of its addresses and ports. */
+/** To any machine, from any of its addresses and ports. */
 bool Adversary::connect(Talk &talk)
 {
     const Site &site = *course_.sites[random_.below(course_.sites.size())];
@@ -100,7 +100,7 @@ void Adversary::speak()
     }
 }
 
-/** Streams that others open to it, since it has the larger address. */
+/** Streams opened by others, because it has the larger address. */
 void Adversary::answer()
 {
     World &world = course_.world;
@@ -129,10 +129,10 @@ void Adversary::converse(Talk &talk)
     talk.generation = static_cast<kapi_u32>(random_.next());
     talk.memory = static_cast<kapi_u32>(random_.next());
     if (random_.one_in(8))
-        return; // says nothing
+        return; // sends nothing
     if (!random_.one_in(8))
         handshake(talk);
-    if (talk.stream.deaf && random_.one_in(2)) // if there was no bound, the answers would fill the memory
+    if (talk.stream.deaf && random_.one_in(2)) // without a bound, the answers would fill the memory
         send_pings(talk, kFlood);
     for (auto left = random_.below(40); left && talk.stream.is_up() && !ending_; left--) {
         act(talk);
@@ -141,7 +141,7 @@ void Adversary::converse(Talk &talk)
     }
 }
 
-// ---- what it says
+// ---- its messages
 
 void Adversary::act(Talk &talk)
 {
@@ -177,7 +177,7 @@ void Adversary::false_handshake(Talk &talk)
     talk.stream.handshake(random_.one_in(2), generation, static_cast<unsigned>(random_.below(256)), memory);
 }
 
-/** To a program, which takes it, or to nobody. Not when the others count on their sockets not being full. */
+/** To a program, which receives it, or to an unbound port. Not when other tests need sockets that are not full. */
 void Adversary::message(Talk &talk)
 {
     if (course_.calm)
@@ -185,7 +185,7 @@ void Adversary::message(Talk &talk)
     std::size_t size = random_.below(random_.one_in(20) ? rds::max_message : kLargestOften);
     rds::Header header{};
     header.sequence = talk.sequence++;
-    header.ack = random_.next(); // never asked for
+    header.ack = random_.next(); // never sent
     header.length = static_cast<kapi_u32>(size);
     header.sport = static_cast<kapi_u16>(random_.below(100));
     header.dport = static_cast<kapi_u16>(random_.one_in(4) ? random_.next() : Program::kFirstPort + random_.below(3));
@@ -204,7 +204,7 @@ void Adversary::old_message(Talk &talk)
         talk.sequence = last;
 }
 
-/** What the header says is not what follows, or what nobody may say. */
+/** The header contradicts the data, or is invalid. */
 void Adversary::wrong_length(Talk &talk)
 {
     rds::Header header{};

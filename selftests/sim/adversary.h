@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// A peer that wishes everybody ill: it speaks RDS over TCP as it likes, has addresses of its own, and runs no RDS. All
-// that it may achieve is that its own well-formed messages are delivered.
+// A malicious peer: it sends arbitrary RDS over TCP, has addresses of its own, and runs no RDS. All
+// that it may achieve is the delivery of its own well-formed messages.
 #pragma once
 
 #include <list>
@@ -15,11 +15,11 @@ class Adversary {
 public:
     Adversary(Course &course, sim::Node &node);
 
-    /** Whether a message from there may say anything. */
+    /** True if a message from there may have any contents. */
     bool is_at(const kapi_addr &addr) const { return node_.initial_net().holds(addr); }
-    /** Begins to talk to everybody. */
+    /** Begins to connect to all machines. */
     void start();
-    /** Stops and closes everything; from outside of any task. Before that it never lets go of streams that it keeps. */
+    /** Stops and closes everything; from outside of any task. Before that it never closes kept streams. */
     void end();
     std::uint64_t acts() const { return acts_; }
 
@@ -38,7 +38,7 @@ private:
     void converse(Talk &talk);
     void act(Talk &talk);
     void keep(std::unique_ptr<Talk> talk);
-    // Each is one thing that it does.
+    // Its actions.
     void handshake(Talk &talk);
     void false_handshake(Talk &talk);
     void message(Talk &talk);
@@ -58,5 +58,5 @@ private:
     bool ending_ = false;
     std::uint64_t acts_ = 0;
     std::vector<sim::TaskRef> tasks_;
-    std::list<std::unique_ptr<Talk>> kept_; // open, and nothing is said
+    std::list<std::unique_ptr<Talk>> kept_; // open and silent
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Does the simulator find what it is for? Each patch below plants/ puts a known kind of bug into a copy of core; a
-campaign over the copy must fail, within a bounded number of seeds, for the reason that the patch expects."""
+"""Checks that the simulator finds known kinds of bugs. Each patch below plants/ puts one into a copy of core; a
+campaign over the copy must fail, within a bounded number of seeds, for the expected reason of the patch."""
 
 import argparse
 import re
@@ -24,7 +24,7 @@ def suite(patch: Path) -> str:
 
 
 def build(patch: Path, arguments) -> Path:
-    """The simulator with one bug: core files that the patch changes, and all else as it was built before."""
+    """The simulator with one bug: core files that the patch changes, and all other objects as built before."""
     place = arguments.out / "plants" / patch.stem
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(TOP / "net", place / "net")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What everything in one run shares: the world, what the seed made of it, its machines, and how far the run has come.
+// Shared state of one run: the world, its profile, its machines, and its progress.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 struct Course {
     explicit Course(std::uint64_t seed) : world(seed), profile(world.random()) {}
 
-    /** Prints what everybody waits for, then fails the run. */
+    /** Prints what each task waits for, then fails the run. */
     [[noreturn]] void fail(const std::string &why);
     /** Runs body as a task of a machine, to its end. */
     void in_task(Machine &machine, const char *name, std::function<void()> body);
@@ -25,7 +25,7 @@ struct Course {
     std::vector<std::unique_ptr<Machine>> machines;
     std::vector<Site *> sites; // of all machines, by number
     std::unique_ptr<Adversary> adversary; // null in most runs
-    unsigned calm_rounds = 0;  // that programs may begin
+    unsigned calm_rounds = 0;  // rounds that programs may begin
     bool calm = false;         // no fault begins any more
     bool over = false;         // all is shut down
     Outcome outcome{};

@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned kTries = 10;
 } // namespace
 
-/** One that the machine has connections to, unless it takes too long to find: in a cluster most have none. */
+/** A machine that this one has connections to, unless the search takes too long: in a cluster most have none. */
 Machine &FaultPlan::other_than(const Machine &machine)
 {
     auto &machines = course_.machines;
@@ -34,7 +34,7 @@ void FaultPlan::cut(Machine &a)
                         [&network, &a, &b] { network.cut(a.node, b.node, false); });
 }
 
-/** Memory runs out, mostly when all paths to a machine come up anew: whatever is lost then, no later traffic may mend. */
+/** Memory runs out, mostly when all paths to a machine reconnect: no later traffic may repair losses of that time. */
 void FaultPlan::famine(Machine &machine)
 {
     Random &random = course_.world.random();
@@ -43,7 +43,7 @@ void FaultPlan::famine(Machine &machine)
         course_.world.network().reset(machine.node, other_than(machine).node, static_cast<Sees>(random.below(3)));
 }
 
-/** One of those that happen in this run, to one machine. */
+/** One of this run's faults, at one machine. */
 void FaultPlan::one()
 {
     const Profile &profile = course_.profile;

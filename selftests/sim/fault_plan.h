@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What goes wrong in a run, and when.
+// The faults of a run, and their times.
 #pragma once
 
 #include "course.h"
@@ -8,9 +8,9 @@ class FaultPlan {
 public:
     explicit FaultPlan(Course &course) : course_(course) {}
 
-    /** From now on, for the profile's time. */
+    /** Runs faults for the profile's time. */
     void plan();
-    /** Nothing goes wrong any more; returns when everything is up again. */
+    /** Ends all faults; returns when everything is up again. */
     void end();
 
 private:

@@ -27,23 +27,25 @@ void print_path(rds::Path &path)
                  now.drops);
 }
 
-/** The namespaces of host, with its node as the one that acts. */
+/** The namespaces of host, with its node as the current one. */
 template <class Visit> void for_each_net(RdsHost &host, Visit visit)
 {
     if (!host.is_loaded())
         return;
     sim::NodeScope scope(host.node());
-    for (rds::Net *net = rds::Module::get().next_net(nullptr); net; net = rds::Module::get().next_net(net))
-        visit(*net);
+    for (const RdsHost::Net &net : host.nets())
+        visit(*reinterpret_cast<rds::Net *>(net.rds));
 }
 
 } // namespace
 
 unsigned full_ports(RdsHost &host, const kapi_addr &remote)
 {
+    if (!host.node().held_locks.empty())
+        return 1; // a stopped task holds a lock that we need: unknown
     unsigned count = 0;
     for_each_net(host, [&](rds::Net &net) {
-        auto map = net.maps.find(rds::Ip::from(remote.ip));
+        auto map = net.peer_maps.find({rds::Ip::from(remote.ip), 0, 0});
         if (!map)
             return;
         std::array<std::byte, rds::map_bytes> bits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What everything in one run of KCM shares.
+// Shared state of one run of KCM.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 struct KcmCourse {
     explicit KcmCourse(std::uint64_t seed) : world(seed), profile(world.random()) {}
 
-    /** Prints what everybody waits for, then fails the run. */
+    /** Prints what each task waits for, then fails the run. */
     [[noreturn]] void fail(const std::string &why);
     /** Runs body as a task of a machine, to its end. */
     void in_task(sim::Node &node, const char *name, std::function<void()> body);
     /** Of a message. */
     std::size_t size();
-    /** So many messages everybody sends; some more when the faults are over. */
+    /** Messages of each sender during faults; more follow afterwards. */
     unsigned wanted() const { return profile.messages + (calm ? kCalmMessages : 0); }
     bool may_break() const { return over || profile.may_break(); }
 
@@ -31,7 +31,7 @@ struct KcmCourse {
     KcmLedger ledger;
     std::uint32_t next_sender = 1;
     std::uint64_t next_place = 1;
-    bool still = false; // nobody takes a connection away for a while any more
+    bool still = false; // connections are no longer unattached for a while
     bool calm = false; // no fault begins any more
     bool over = false; // connections end
     Outcome outcome{};

@@ -156,10 +156,10 @@ long KcmSocket::receive(void *data, std::size_t size, unsigned flags, unsigned *
     if (flags_out)
         *flags_out = call.out_flags;
     if (connection) {
-        kcm_abi_connection told{};
+        kcm_abi_connection source{};
         for (const auto &control : msg.control)
-            std::memcpy(&told, control.data.data(), std::min(sizeof(told), control.data.size()));
-        *connection = told.id;
+            std::memcpy(&source, control.data.data(), std::min(sizeof(source), control.data.size()));
+        *connection = source.id;
     }
     return result;
 }
@@ -193,6 +193,15 @@ std::vector<kcm_abi_connection_stats> KcmSocket::connections()
         length = 0;
     rows.resize(static_cast<std::size_t>(length) / sizeof(rows[0]));
     return rows;
+}
+
+std::int64_t KcmSocket::id_of(int fd)
+{
+    kcm_abi_attached argument{fd, 0, 0};
+    int length = sizeof(argument);
+    kapi_optval value{reinterpret_cast<unsigned char *>(&argument), sizeof(argument)};
+    int err = kcm_socket_getsockopt(core_, KCM_ABI_ATTACHED, &value, &length);
+    return err ? err : static_cast<std::int64_t>(argument.id);
 }
 
 void KcmSocket::set_sndbuf(kapi_u32 bytes)

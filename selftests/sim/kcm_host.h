@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A simulated machine with KCM: what the kernel's glue does, in its order, for the same C functions of core.
+// A simulated machine with KCM: the same calls of core's C functions as the kernel's glue, in the same order.
 #pragma once
 
 #include <kapi/sim/sim.h>
@@ -16,11 +16,11 @@ public:
     explicit KcmHost(sim::Node &node) : node_(node) {}
 
     sim::Node &node() { return node_; }
-    /** 0, or the error that an allocation failure brought; then nothing is left. */
+    /** 0, or the error of a failed allocation; then everything is undone. */
     int load();
     /** False when a socket still holds the module. */
     bool unload();
-    /** After the last socket was closed: it may send for a while what was sent before. */
+    /** After the close of the last socket, which may still send queued messages. */
     bool unload_soon(std::uint64_t limit_ns = sim::kSecond);
     bool is_loaded() const { return module_ != nullptr; }
     /** The machine crashed: nothing of this exists any more. */
@@ -28,9 +28,9 @@ public:
 
     /** KCM's view of one of the node's namespaces. */
     kcm_net *net(const kapi_net &host);
-    /** KCM in a namespace that was just made: 0, or an error. */
+    /** KCM in a new namespace: 0, or an error. */
     int add_net(kapi_net &host);
-    /** A namespace ends that no program is in any more. False when a socket holds it for so long; then it remains. */
+    /** Ends a namespace without programs. False when a socket holds it too long; then it remains. */
     bool delete_net(kapi_net &host, std::uint64_t limit_ns);
 
 private:
@@ -59,20 +59,22 @@ public:
     int open_as_clone(KcmSocket &sibling) { return make(*sibling.sk_->net, 0, sibling.core_); }
     int attach(int fd, int bpf_fd);
     int unattach(int fd, bool nonblocking = false);
-    /** connection, when not 0, is the one that the message has to take. */
+    /** connection: the required one for the message; 0: any. */
     long send(const void *data, std::size_t size, unsigned flags = 0, std::uint64_t connection = 0);
-    /** flags_out gets MSG_*, connection the one the message came from (0: it was not told). */
+    /** flags_out gets MSG_*, connection the message's connection (0: not given). */
     long receive(void *data, std::size_t size, unsigned flags = 0, unsigned *flags_out = nullptr,
                  std::uint64_t *connection = nullptr);
-    /** As splice() does both. */
+    /** Both as by splice(). */
     bool spliced = false;
     /** Of the next call's memory. */
     sim::Trouble trouble;
     unsigned poll();
     int set_option(int name, int value);
-    /** The value, or a negative errno. */
+    /** Returns the value, or a negative errno. */
     int get_option(int name);
     std::vector<kcm_abi_connection_stats> connections();
+    /** KCM_ATTACHED: the connection of a TCP socket, or a negative errno. */
+    std::int64_t id_of(int fd);
     void set_sndbuf(kapi_u32 bytes);
     void close();
     /** The machine crashed, and the socket with it. */

@@ -35,7 +35,7 @@ std::vector<unsigned char> KcmLedger::compose(std::uint32_t sender, std::size_t 
     Flow &flow = flows_[sender];
     if (flow.composed == flow.sent)
         flow.composed++; // else the last one was never sent, and its number is free
-    // One that was begun before the calm may have been given to a connection that has gone since.
+    // One begun before the calm may have been given to a connection that has ended since.
     if (calm_ && flow.calm_from == ~std::uint64_t{0})
         flow.calm_from = flow.sent;
     Label label{sender, 0, flow.sent};

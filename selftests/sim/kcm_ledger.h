@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which messages were sent through KCM, and whether they came whole, once, and in the order of their connection.
+// Records messages sent through KCM, and checks that they arrive whole, once, and in the order of their connection.
 #pragma once
 
 #include <algorithm>
@@ -15,34 +15,34 @@ public:
     std::vector<unsigned char> compose(std::uint32_t sender, std::size_t size);
     static constexpr std::size_t smallest = 20;
 
-    /** From now on, whoever is not excused must receive what is sent. */
+    /** From now on, receivers that are not excused must get all messages. */
     void begin_calm() { calm_ = true; }
-    /** The last message that was composed is on its way; from here on it may arrive. */
+    /** The last composed message is being sent and may arrive. */
     void sent(std::uint32_t sender);
 
     /**
-     * These bytes arrived as one message. place names who reads and from which connection; with ordered, the messages of
-     * one sender come to one place in their order. Fails the run when a promise is broken.
+     * These bytes arrived as one message. place identifies the reader and the connection; with ordered, the messages of
+     * one sender arrive at one place in order. Fails the run when a promise is broken.
      */
     void received(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t size)
     {
         received_cut(place, ordered, bytes, size, size);
     }
-    /** The same of the first shown bytes, at least smallest; its length is said to be size. */
+    /** The same for the first shown bytes, at least smallest, of a message of size bytes. */
     void received_cut(std::uint64_t place, bool ordered, const unsigned char *bytes, std::size_t shown, std::size_t size);
-    /** Whether these bytes, at least smallest, begin a message of this size that somebody composed. */
+    /** True if these bytes, at least smallest, begin a composed message of this size. */
     bool is_message(const unsigned char *bytes, std::size_t size) const;
 
-    /** That message of the sender (the first is 0), or all that it has sent. */
+    /** That message of the sender (the first is 0), or all its messages. */
     bool has_arrived(std::uint32_t sender, std::uint64_t number) const;
     bool has_arrived(std::uint32_t sender) const;
-    /** Whether anything of the sender came to that place. */
+    /** True if a message of the sender arrived at that place. */
     bool has_come(std::uint64_t place, std::uint32_t sender) const { return next_.contains({place, sender}); }
     std::uint64_t sent_by(std::uint32_t sender) const;
-    /** Fails the run when something arrived although its sender was told that it was not sent. */
+    /** Fails the run when a message arrived whose send had failed. */
     void expect_sent() const;
 
-    /** All that was sent (excused: since the calm began) has arrived. */
+    /** True if all sent messages (excused: since the calm began) have arrived. */
     bool all_received(bool excused) const;
     std::string missing(bool excused) const;
     std::uint64_t total() const { return total_; }
@@ -54,7 +54,7 @@ private:
         /** The first message that has to arrive. */
         std::uint64_t asked(bool excused) const { return excused ? std::min(calm_from, sent) : 0; }
     };
-    /** The first that is missing, from one on. */
+    /** The first missing one, from a number on. */
     static std::uint64_t next_lost(const Flow &flow, std::uint64_t from);
     std::uint64_t lost(const Flow &flow, bool excused) const;
 

@@ -16,7 +16,7 @@ void KcmPlain::serve(int fd)
     program_close(fd);
 }
 
-/** Up to the end of the connection, which is between two messages unless it breaks. */
+/** Reads to the end of the connection, which is between two messages unless it breaks. */
 void KcmPlain::read(int fd, std::uint64_t place)
 {
     std::vector<unsigned char> frame;
@@ -27,7 +27,7 @@ void KcmPlain::read(int fd, std::uint64_t place)
         long got = program_read(fd, frame.data() + have, wanted - have);
         if (got <= 0) {
             if (got == 0 && have && !course_.over)
-                course_.fail("a connection ended within a message, and nobody was told");
+                course_.fail("a connection ended within a message without an error");
             return;
         }
         frame.resize(have + static_cast<std::size_t>(got));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The other end of a connection of KCM, by a program without it, which frames and cuts messages itself.
+// The other end of a connection of KCM, by a program without it, which does its own framing.
 #pragma once
 
 #include "kcm_course.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What a seed makes of a run of KCM.
+// The parameters of a run of KCM, from its seed.
 #pragma once
 
 #include <kapi/sim/sim.h>
@@ -14,7 +14,7 @@ struct KcmProfile {
     bool bad_memory;                 // of programs: faults and stalls
     bool seqpacket;                  // sockets are SOCK_SEQPACKET, and read in parts
     bool splices;                    // programs send and receive by splice()
-    bool answers;                    // some messages go to whoever sent the last one
+    bool answers;                    // some messages go to the last sender
     unsigned falls;                  // of machines: crashes, the module is removed, a namespace ends
     unsigned connections, sockets, messages;
     std::size_t largest;
@@ -24,9 +24,9 @@ struct KcmProfile {
     int steering;
 
     static constexpr std::size_t kLargest = 200'000; // of any message
-    /** Whoever sends may find that the connection he was told to take is gone. */
+    /** Senders may find that their required connection is gone. */
     bool may_refuse() const { return answers && churn; }
-    /** Connections end without anybody being at fault. */
+    /** Connections end without an error of KCM. */
     bool may_break() const { return reset_after || fail_one_in || falls; }
     /** No message moves from one socket to another. */
     bool keeps_order() const { return !churn && !falls; }

@@ -9,7 +9,8 @@
 using namespace sim;
 
 KcmProgram::KcmProgram(KcmCourse &course, KcmHost &host)
-    : socket(host), course_(course), sender_(course.next_sender++), place_(course.next_place++),
+    : socket(host), course_(course), sender_(course.next_sender++),
+      answerer_(course.next_sender++), place_(course.next_place++),
       memory_(KcmProfile::kLargest + 1)
 {
 }
@@ -53,7 +54,7 @@ unsigned KcmProgram::flags_of(bool ends) const
     return ends ? KCM_ABI_MSG_EOR : 0;
 }
 
-/** False when it was not sent: the program is to stop, or the connection that it has to take is gone. */
+/** False when it was not sent: the program must stop, or the required connection is gone. */
 bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted)
 {
     Random &random = course_.world.random();
@@ -80,12 +81,13 @@ bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool en
     return false;
 }
 
-/** In one call or in several; sometimes held back with those that follow; sometimes to whoever was heard last. */
+/** In one call or in several; sometimes in a batch with later ones; sometimes to the last sender. */
 bool KcmProgram::send_one()
 {
     Random &random = course_.world.random();
-    auto bytes = course_.ledger.compose(sender_, course_.size());
     std::uint64_t wanted = course_.profile.answers && random.one_in(3) ? heard_ : 0;
+    const std::uint32_t sender = wanted ? answerer_ : sender_;
+    auto bytes = course_.ledger.compose(sender, course_.size());
     std::size_t parts = random.one_in(4) ? random.between(2, 60) : 1, at = 0;
     std::size_t step = std::max<std::size_t>(bytes.size() / parts, 1);
     while (at < bytes.size()) {
@@ -98,8 +100,8 @@ bool KcmProgram::send_one()
             return false;
     }
     sent_++;
-    course_.ledger.sent(sender_);
-    course_.world.note("program sent", Node::current()->index(), sender_);
+    course_.ledger.sent(sender);
+    course_.world.note("program sent", Node::current()->index(), sender);
     return true;
 }
 
@@ -118,7 +120,7 @@ void KcmProgram::send_loop()
 
 // ---- receiving
 
-/** Of one call: where no rest is kept, for the largest message. */
+/** Size of one read: for the largest message, unless the rest of a message is kept. */
 std::size_t KcmProgram::room()
 {
     Random &random = course_.world.random();
@@ -159,7 +161,7 @@ bool KcmProgram::receive_one()
     return true;
 }
 
-/** A message that was begun is read to its end: what is left of it would go with the socket. */
+/** A partly read message is read to its end: closing the socket would discard the rest. */
 void KcmProgram::receive_loop()
 {
     Random &random = course_.world.random();

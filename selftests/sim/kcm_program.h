@@ -17,9 +17,9 @@ public:
     void start();
     /** From a task of its machine: both threads end, and the socket is closed. */
     void stop();
-    /** Its machine has crashed. */
+    /** Called after a crash of its machine. */
     void crashed() { socket.forget(); }
-    /** It has sent what it wanted to, and during the calm what it wants then. */
+    /** True if it has sent all its messages, during the calm also those of the calm. */
     bool is_done() const { return sent_ >= course_.wanted() && flushed_ == sent_; }
 
     KcmSocket socket;
@@ -34,11 +34,11 @@ private:
     std::size_t room();
 
     KcmCourse &course_;
-    const std::uint32_t sender_;
+    const std::uint32_t sender_, answerer_; // of messages without an address, and with one: they overtake each other
     const std::uint64_t place_;
     bool stopping_ = false;
     unsigned sent_ = 0, flushed_ = 0;
-    std::uint64_t heard_ = 0; // the connection that the last message came from
-    std::vector<unsigned char> memory_, message_; // of the receiver: message_ is what it has of the next one
+    std::uint64_t heard_ = 0; // the connection of the last message
+    std::vector<unsigned char> memory_, message_; // of the receiver: message_ is a part of the next one
     sim::TaskRef sending_, receiving_;
 };

@@ -5,7 +5,7 @@ using namespace sim;
 
 namespace {
 
-constexpr std::uint64_t kFaultTimeNs = 600 * kSecond; // by then all have sent what they wanted to
+constexpr std::uint64_t kFaultTimeNs = 600 * kSecond; // time limit for all senders
 constexpr std::uint64_t kFallsWithinNs = 3 * kSecond;
 constexpr std::uint64_t kNoticedWithinNs = 5 * kSecond;
 
@@ -34,7 +34,7 @@ void KcmScenario::plan_falls()
     }
 }
 
-/** Who has nothing to send does not notice that the other end is gone: his program's keepalives do. */
+/** An end without data to send does not notice that the other end is gone, except by its program's keepalives. */
 void KcmScenario::end_half_open()
 {
     Network &network = course_.world.network();
@@ -42,7 +42,7 @@ void KcmScenario::end_half_open()
     network.reset(b_->node, a_->node, Sees::both);
 }
 
-/** Until everybody has sent what he wanted to. */
+/** Waits until all senders have sent all their messages. */
 void KcmScenario::trouble()
 {
     course_.in_task(b_->node, "boot", [this] { b_->boot(); });
@@ -52,7 +52,7 @@ void KcmScenario::trouble()
         course_.fail("stuck: senders do not end");
 }
 
-/** No more faults: what is sent from now on arrives, and if nothing was ever broken, all that was sent before. */
+/** No more faults: later messages must arrive, and, if no connection ever broke, all earlier ones. */
 void KcmScenario::calm_down(bool excused)
 {
     Network &network = course_.world.network();
@@ -64,7 +64,7 @@ void KcmScenario::calm_down(bool excused)
         end_half_open();
         course_.world.run_for(kNoticedWithinNs);
     }
-    // A message for a connection that is on its way out is refused when it is gone, and was sent nevertheless.
+    // A message for a connection that is being unattached may be sent and still be refused.
     course_.still = true;
     if (!course_.world.run_until([&] { return !a_->takes_away() && !b_->takes_away(); }, KcmCourse::kSettleNs))
         course_.fail("stuck: unattaching does not end");

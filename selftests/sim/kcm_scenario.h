@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // One simulated run of KCM: two machines whose programs exchange framed messages over several TCP connections, through KCM
-// on both sides or on one, while connections break, memory fails, sockets come and go, and machines fall and rise again.
+// on both sides or on one, while connections break, memory fails, sockets are opened and closed, and machines crash and restart.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ public:
     KcmScenario(const KcmScenario &) = delete;
     KcmScenario &operator=(const KcmScenario &) = delete;
 
-    /** Returns when all promises were kept; ends the process otherwise. */
+    /** Returns when all guarantees were kept; ends the process otherwise. */
     Outcome run();
 
 private:

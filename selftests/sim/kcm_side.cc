@@ -47,7 +47,7 @@ void KcmSide::open_programs()
         spawn("churn", [this] { churn_loop(); });
 }
 
-/** Setting up is not what fails for want of memory here: the unit tests do that, one by one. */
+/** No allocation failures during set-up here: the unit tests cover those one by one. */
 void KcmSide::boot()
 {
     node.faults().one_in = 0;
@@ -116,7 +116,7 @@ void KcmSide::reload()
     boot();
 }
 
-/** Of which one other namespace is made, so that the first to end is not the initial one. */
+/** Makes one other namespace first, so that the initial one is not the first to end. */
 void KcmSide::end_net()
 {
     course_.outcome.net_deletions++;
@@ -187,7 +187,7 @@ void KcmSide::serve_until_dead(int fd)
     auto is_dead = [&] {
         if (program_poll(fd) & (KAPI_ERR | KAPI_HUP))
             return true;
-        for (const auto &row : first().connections()) // a sender may have been told instead of us
+        for (const auto &row : first().connections()) // a sender may have got the error instead of us
             if (row.local_port == port && row.remote_port == peer)
                 return row.error != 0;
         return false;
@@ -206,7 +206,7 @@ void KcmSide::serve(int fd)
         return plain_.serve(fd);
     attach(fd);
     serve_until_dead(fd);
-    if (!going_ || polite_) // else it is KCM's until the last socket is closed
+    if (!going_ || polite_) // else it stays attached until the last socket is closed
         unattach(fd);
     program_close(fd);
 }
@@ -238,7 +238,7 @@ void KcmSide::accept_loop()
     }
 }
 
-// ---- what programs do beside
+// ---- other actions of programs
 
 void KcmSide::churn_loop()
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A machine of a run of KCM: its programs, their connections, and what befalls it.
+// A machine of a run of KCM: its programs, their connections, and its faults.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@
 
 class KcmSide {
 public:
-    enum class Kind { calls, listens, plain }; // plain: it listens, and its programs do without KCM
+    enum class Kind { calls, listens, plain }; // plain: it listens, and its programs do not use KCM
 
     KcmSide(KcmCourse &course, sim::Node &node, Kind kind, const char *address);
 
     // From a task of the machine.
-    /** Up to programs that talk. */
+    /** Starts everything up to the programs' traffic. */
     void boot();
-    /** All connections are closed, then all sockets. polite: each connection is unattached before. */
+    /** All connections are closed, then all sockets. polite: each connection is unattached first. */
     void stop(bool polite);
-    /** After that: false when the module is held for so long. */
+    /** Afterwards: false when the module is held too long. */
     bool unload(std::uint64_t limit_ns) { return !host_.is_loaded() || host_.unload_soon(limit_ns); }
 
     // From outside of its tasks.
@@ -63,7 +63,7 @@ private:
     bool steady_ = false; // up, with its programs running
     bool going_ = false;  // everything is closed
     bool polite_ = true;
-    unsigned taken_away_ = 0; // connections that are unattached and come back
-    std::vector<std::unique_ptr<KcmProgram>> programs_; // the first one has its socket all the time
-    std::vector<sim::TaskRef> tasks_;                   // connections, and who makes them
+    unsigned taken_away_ = 0; // connections that are unattached for a while
+    std::vector<std::unique_ptr<KcmProgram>> programs_; // the first one keeps its socket
+    std::vector<sim::TaskRef> tasks_;                   // connections, and the tasks that make them
 };

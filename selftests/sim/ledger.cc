@@ -20,7 +20,7 @@ std::uint32_t check_of(const Label &label)
 
 constexpr std::size_t kPatternStarts = 1 << 16, kPatternBytes = kPatternStarts + (1 << 20);
 
-/** What follows a label: a stretch of the same noise, from a place that the label tells. */
+/** Content after a label: a part of the same noise, from an offset given by the label. */
 const unsigned char *pattern(const Label &label)
 {
     static const std::vector<unsigned char> noise = [] {
@@ -33,7 +33,7 @@ const unsigned char *pattern(const Label &label)
     return noise.data() + label.check % kPatternStarts;
 }
 
-/** Where two stretches differ; they do. */
+/** The first difference of two different ranges. */
 std::size_t first_difference(const unsigned char *a, const unsigned char *b)
 {
     std::size_t i = 0;
@@ -86,7 +86,7 @@ void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, 
         state.seen.resize(label.number + 1);
     if (state.seen[label.number])
         sim::broken("message %llu from socket %u to node %u port %u arrived twice", number, label.from, node, port);
-    // A later life may miss what was sent to a former one: the sender learns late that its peer started over.
+    // A restarted machine may miss messages to its former life: the sender notices the restart late.
     bool gapless = state.last_by == by || first_life_[{node, port}] == by;
     if (gapless ? label.number != state.next : label.number < state.next)
         sim::broken("message %llu from socket %u to node %u port %u arrived when %llu was due", number, label.from,

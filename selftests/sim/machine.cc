@@ -58,11 +58,18 @@ void Machine::spawn(const char *name, std::function<void()> body, TaskKind kind)
     course_.world.spawn(node, name, std::move(body), kind);
 }
 
-/** Setting up is not what fails for want of memory here: the unit tests do that, one by one. Returns what to restore. */
+/** No allocation failures during set-up here: the unit tests cover those one by one. Returns the rate to restore. */
 std::uint64_t Machine::without_faults()
 {
     std::uint64_t rate = std::exchange(node.faults().one_in, 0);
     return course_.calm ? 0 : rate;
+}
+
+/** Like an administrator's script for each namespace. */
+void Machine::configure(const RdsHost::Net &net)
+{
+    if (course_.profile.idle_ms)
+        rds_net_sysctl(net.rds)->idle_connection_ms = course_.profile.idle_ms;
 }
 
 void Machine::boot()
@@ -70,6 +77,8 @@ void Machine::boot()
     std::uint64_t rate = without_faults();
     if (int err = host.load())
         course_.world.fail("the modules do not load: %d", err);
+    for (const RdsHost::Net &net : host.nets())
+        configure(net);
     for (auto &site : sites)
         if (site->net)
             site->start_programs(course_);
@@ -103,7 +112,7 @@ void Machine::reload()
     course_.outcome.reloads++;
     spawn("reload", [this] {
         stop_programs();
-        if (course_.world.random().one_in(2)) // rmmod was interrupted, and cannot give up any more
+        if (course_.world.random().one_in(2)) // rmmod was interrupted, and can no longer give up
             course_.world.signal(*World::current_task());
         if (!host.unload_soon())
             course_.world.fail("the modules do not unload although no socket is open");
@@ -162,6 +171,7 @@ void Machine::bring_back(Site &site)
     net.add(site.address());
     if (int err = host.add_net(net))
         course_.world.fail("a namespace is not made: %d", err);
+    configure(host.net(net));
     site.net = &net;
     site.start_programs(course_);
     node.faults().one_in = rate;
@@ -170,7 +180,7 @@ void Machine::bring_back(Site &site)
 
 // ---- time
 
-/** Mostly for a moment, sometimes longer than peers take it for alive. */
+/** Mostly short, sometimes longer than the peers' dead-peer limit. */
 void Machine::pause()
 {
     Random &random = course_.world.random();
@@ -209,7 +219,7 @@ void Machine::reopen()
     });
 }
 
-/** One after the other, for as long as there are faults. */
+/** One after the other, while faults last. */
 void Machine::reopen_soon()
 {
     course_.world.after(course_.world.random().below(20 * kMillisecond), [this] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A machine of a run, with the namespaces in which programs run, and what befalls it.
+// A machine of a run, with the namespaces in which programs run, and its faults.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Machine;
 /** A network namespace with an address of its own, and its programs. It may be away for a time. */
 struct Site {
     Machine &machine;
-    unsigned number; // tells the address
+    unsigned number; // determines the address
     kapi_net *net;   // null while it is away
     std::vector<std::unique_ptr<Program>> programs;
 
@@ -33,6 +33,7 @@ public:
     void add_site();
 
     // From a task of the machine.
+    void configure(const RdsHost::Net &net);
     void boot();
     void stop_programs();
 
@@ -50,7 +51,7 @@ public:
     sim::Node &node;
     const unsigned index;
     RdsHost host;
-    bool steady = false; // up, with its programs running, and no fault under way here
+    bool steady = false; // up, with its programs running, and no fault active here
     std::vector<std::unique_ptr<Site>> sites;
 
 private:

@@ -2,8 +2,8 @@
 // The campaign: many seeds, or one.
 //
 //     sim --first 1 --seeds 300 [--jobs 2]    each seed once, every tenth twice to see that it replays exactly
-//     sim --seconds 600                       seeds that nobody saw before, for so long
-//     sim --seed 17                           one, with what it is made of
+//     sim --seconds 600                       new seeds for this time
+//     sim --seed 17                           one, with its parameters
 //     sim --suite kcm ...                     of KCM instead of RDS
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,9 +29,9 @@ constexpr unsigned kMostTransitions = 64;
 constexpr unsigned kMostJobs = 64;
 constexpr unsigned kReplayOneIn = 10;
 constexpr unsigned kProgressEvery = 1000;
-constexpr unsigned kFullCampaign = 100; // so many seeds take every transition
+constexpr unsigned kFullCampaign = 100; // this number of seeds takes every transition
 
-/** What the worker processes tell the one that started them. */
+/** Results of the worker processes for their parent. */
 struct Shared {
     std::atomic<std::uint64_t> next, done, failed, messages, events, resets, connections, crashes, reloads;
     std::atomic<std::uint64_t> net_deletions, faults, hostile;
@@ -66,15 +66,15 @@ Arguments parse(int argc, char **argv)
         else if (!std::strcmp(argv[i], "--jobs"))
             arguments.jobs = static_cast<unsigned>(std::min<std::uint64_t>(value ? value : 1, kMostJobs));
     }
-    if (arguments.seconds) { // the time says which, and no two runs begin near each other
+    if (arguments.seconds) { // chosen by the time; no two runs begin near each other
         arguments.first = sim::Random(static_cast<std::uint64_t>(std::time(nullptr))).next() % 1'000'000'000'000;
         arguments.seeds = ~std::uint64_t{0} / 2;
-        std::printf("seeds that nobody saw before, from %llu\n", static_cast<unsigned long long>(arguments.first));
+        std::printf("new seeds, from %llu\n", static_cast<unsigned long long>(arguments.first));
     }
     return arguments;
 }
 
-/** Without a sanitizer: says what a crash is, and dies of it. */
+/** Without a sanitizer: reports a crash, and dies. */
 [[maybe_unused]] void bad_access(int number)
 {
     static const char kText[] = "--- simulation failed: a bad memory access\n";
@@ -116,7 +116,7 @@ Outcome run_and_replay(std::uint64_t seed, bool replay)
     return first;
 }
 
-/** One seed with everything a reader wants to know. */
+/** One seed, with detailed output. */
 int show(std::uint64_t seed)
 {
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), describe(seed).c_str());
@@ -182,7 +182,7 @@ pid_t start(Shared &shared, unsigned job, const Arguments &arguments)
     return child;
 }
 
-/** Runs the workers; one that dies has found something and is started again. */
+/** Runs the workers; one that dies has found a failure and is restarted. */
 std::vector<std::uint64_t> run_workers(Shared &shared, const Arguments &arguments)
 {
     std::vector<std::uint64_t> failures;

@@ -31,7 +31,7 @@ void Profile::choose_size(Random &random)
     nodes = random.one_in(3) ? 3 : 2;
     sockets = static_cast<unsigned>(random.between(1, 3));
     namespaces = random.one_in(8) ? static_cast<unsigned>(random.between(2, 3)) : 1;
-    port_step = random.one_in(2) ? 3 : 0; // with ports of its own each direction between two sockets has its own path
+    port_step = random.one_in(2) ? 3 : 0; // different ports put each direction between two sockets on its own path
     if (random.one_in(20))
         nodes = static_cast<unsigned>(random.between(4, kFewNodes));
     else if (random.one_in(150))
@@ -60,7 +60,7 @@ void Profile::choose_faults(Random &random)
     famines = random.one_in(4);
 }
 
-/** What makes a run of another kind, at the cost of what else it would have been. */
+/** Special kinds of runs, which replace other parameters. */
 void Profile::choose_extremes(Random &random)
 {
     if (reopens) { // much in flight whenever a socket closes
@@ -69,14 +69,15 @@ void Profile::choose_extremes(Random &random)
         messages = 500;
         fault_time_ns = std::min<std::uint64_t>(fault_time_ns, 2 * kSecond);
     }
-    if (famines && !reopens && nodes <= 3) { // many paths, of which any may be the one that does not come up
+    if (famines && !reopens && nodes <= 3) { // many paths, any of which may fail to connect
         sockets = 3;
         port_step = 3;
         messages = std::min(messages, 20u);
     }
+    idle_ms = random.one_in(4) ? static_cast<unsigned>(random.between(20, 3000)) : 0;
     uneven = random.one_in(8);
     adversary = !cluster && random.one_in(10);
-    if (adversary) { // so that the bounds of memory are tight, and its messages find somebody
+    if (adversary) { // so that limits of memory are tight, and its messages find sockets
         port_step = 0;
         sockets = 1;
         rcvbuf = static_cast<kapi_u32>(4096 + random.below(100'000));
@@ -89,7 +90,7 @@ void Profile::choose_extremes(Random &random)
         reopens = false;
         reset_after = 0;
     }
-    if (hot) { // what is on its way when the news of the full socket comes must be more than it may hold
+    if (hot) { // messages in flight when the congestion map arrives must exceed the socket's limit
         largest = 1 << 20;
         messages = static_cast<unsigned>(random.between(10, 20));
         sndbuf = 16u << 20;
@@ -98,7 +99,7 @@ void Profile::choose_extremes(Random &random)
     }
 }
 
-/** As Program::message_size() makes them. */
+/** As made by Program::message_size(). */
 std::uint64_t Profile::average() const
 {
     return std::min<std::size_t>(largest, 2000) / 2 + largest / 6;
@@ -134,5 +135,5 @@ std::string Profile::describe() const
         if (flag.on)
             text += std::string(" ") + flag.name;
     return text + ", reset after " + std::to_string(reset_after) + ", loss 1/" + std::to_string(lose_one_in) +
-           ", no memory 1/" + std::to_string(fail_one_in);
+           ", no memory 1/" + std::to_string(fail_one_in) + ", idle after " + std::to_string(idle_ms) + " ms";
 }

@@ -45,7 +45,7 @@ void Program::open()
     identity_ = course_.ledger.opened(site_.number, port_);
 }
 
-/** A program that asks when each message came, and how long it took. */
+/** A program that enables time stamps and latencies. */
 void Program::set_clocks()
 {
     static constexpr int kTimestampNew = 63;
@@ -86,7 +86,7 @@ void Program::crashed()
     abandon_memory();
 }
 
-/** The host may hold the pages a moment longer, as it may those of a process that died. */
+/** The host may hold the pages a little longer, as after the death of a process. */
 void Program::abandon_memory()
 {
     for (auto &[cookie, buffer] : pinned_)
@@ -134,7 +134,7 @@ long Program::try_to_send(const kapi_addr &to)
     return result;
 }
 
-/** Whether sendmsg may fail so, and is to be called again. */
+/** True if sendmsg may fail so, and must be called again. */
 bool Program::may_be(long error) const
 {
     const Profile &profile = course_.profile;
@@ -154,7 +154,7 @@ bool Program::may_be(long error) const
     }
 }
 
-/** False when the program is to stop. */
+/** False when the program must stop. */
 bool Program::send_to(const Site &to, std::size_t index)
 {
     World &world = course_.world;
@@ -178,7 +178,7 @@ bool Program::send_to(const Site &to, std::size_t index)
     return false;
 }
 
-/** Whom the next message is for: anybody, but in a cluster one of the few that the program happened to begin with. */
+/** The next destination: any, but in a cluster one of the program's few first ones. */
 const Site &Program::partner()
 {
     Random &random = course_.world.random();
@@ -191,14 +191,14 @@ const Site &Program::partner()
     return *course_.sites[random.below(course_.sites.size())];
 }
 
-/** In a cluster a program talks to few, and to the next one. */
+/** In a cluster a program sends to few, and to the next one. */
 bool Program::knows(const Site &to) const
 {
     return !course_.profile.cluster || sent_to_.contains(to.number) ||
            to.number == (site_.number + 1) % course_.sites.size();
 }
 
-/** To all that it knows. False when the program is to stop. */
+/** Sends to all known destinations. False when the program must stop. */
 bool Program::say_one_more_round(unsigned round)
 {
     while (course_.calm_rounds < round && !stopping_)
@@ -224,8 +224,8 @@ void Program::send_loop()
         if (random.one_in(4))
             world.sleep(random.below(profile.fault_time_ns / profile.messages * 4));
     }
-    // Now that nothing breaks any more, two rounds to everybody. A sender learns by the first that a machine started
-    // over, and may have to give it up: it cannot know whether the machine's former life had it.
+    // After the last fault, two rounds to all. By the first a sender notices that a machine restarted,
+    // and may have to give messages up: it cannot know whether the machine's former life got them.
     for (unsigned round = 1; round <= 2; round++)
         if (!say_one_more_round(round))
             return;
@@ -233,19 +233,19 @@ void Program::send_loop()
 
 // ---- receiving
 
-/** Memory that core is done with. */
+/** Memory released by core. */
 void Program::take_back(const std::vector<std::uint32_t> &cookies)
 {
     for (std::uint32_t cookie : cookies) {
         auto pinned = pinned_.find(cookie);
         if (pinned == pinned_.end())
             course_.world.fail("cookie %u comes back twice, or was never given", cookie);
-        std::fill(pinned->second->begin(), pinned->second->end(), 0xee); // nobody reads it any more
+        std::fill(pinned->second->begin(), pinned->second->end(), 0xee); // it is no longer read
         pinned_.erase(pinned);
     }
 }
 
-/** Bytes of a message, or negative when none came. */
+/** The size of a message, or negative for none. */
 long Program::receive()
 {
     std::vector<std::uint32_t> cookies;
@@ -255,7 +255,7 @@ long Program::receive()
     return size == 0 && !cookies.empty() ? -KAPI_EAGAIN : size;
 }
 
-/** The processors' clocks differ a little, but nothing took longer than the whole run. */
+/** The processors' clocks differ a little, but no latency exceeds the whole run. */
 void Program::check_latency()
 {
     for (const auto &control : socket_.control()) {
@@ -265,11 +265,11 @@ void Program::check_latency()
         std::memcpy(&trace, control.data.data(), std::min(sizeof(trace), control.data.size()));
         for (unsigned i = 0; i < trace.rx_traces; i++)
             if (trace.rx_trace[i] > course_.world.now_ns())
-                course_.world.fail("a message took %llu ns, as it is told", trace.rx_trace[i]);
+                course_.world.fail("a message took %llu ns by its latency report", trace.rx_trace[i]);
     }
 }
 
-/** Whose message it is, and whether it should have come. */
+/** Identifies the message's sender, and checks that it should have come. */
 void Program::account(std::size_t size)
 {
     if (course_.adversary && course_.adversary->is_at(incoming_from_)) {
@@ -279,7 +279,7 @@ void Program::account(std::size_t size)
     for (const Site *from : course_.sites)
         if (same_ip(from->address(), incoming_from_))
             return course_.ledger.received(identity_, site_.number, port_, from->number, incoming_.data(), size);
-    course_.world.fail("a message came from an address that nobody has");
+    course_.world.fail("a message came from an unknown address");
 }
 
 void Program::receive_loop()

@@ -22,12 +22,12 @@ public:
     unsigned rounds_done() const { return rounds_done_; }
     std::uint32_t identity() const { return identity_; }
 
-    /** Opens and binds the socket. From a task of the machine, as all but crashed(). */
+    /** Opens and binds the socket. From a task of the machine, like all except crashed(). */
     void open();
     void start();
     /** Ends its threads and closes the socket. */
     void stop();
-    /** The machine is gone, and the program with it. */
+    /** The machine has crashed, with the program. */
     void crashed();
 
 private:

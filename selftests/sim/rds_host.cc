@@ -11,7 +11,7 @@
 
 // ---- modules
 
-int RdsHost::load_rds()
+int RdsHost::start_rds()
 {
     rds_ = &node_.load_module("rds");
     if (int err = rds_core_init())
@@ -28,7 +28,7 @@ int RdsHost::load_rds()
     return 0;
 }
 
-int RdsHost::load_tcp()
+int RdsHost::start_tcp()
 {
     tcp_ = &node_.load_module("rds_tcp");
     if (int err = rds_tcp_core_init(tcp_))
@@ -36,24 +36,40 @@ int RdsHost::load_tcp()
     for (Net &net : nets_) {
         if (int err = rds_tcp_net_create(net.host, &net.tcp)) {
             net.tcp = nullptr;
-            unload_tcp_nets();
-            rds_tcp_core_exit();
+            end_tcp();
             return err;
         }
     }
+    if (int err = rds_tcp_core_publish()) {
+        end_tcp();
+        return err;
+    }
     return 0;
+}
+
+int RdsHost::load_rds()
+{
+    int err = start_rds();
+    if (err)
+        node_.unload_done(*std::exchange(rds_, nullptr));
+    return err;
+}
+
+int RdsHost::load_tcp()
+{
+    int err = start_tcp();
+    if (err) // like the kernel's loader, without checking references
+        node_.unload_done(*std::exchange(tcp_, nullptr));
+    return err;
 }
 
 int RdsHost::load()
 {
     int err = load_rds();
-    if (err) {
-        node_.unload_done(*std::exchange(rds_, nullptr));
+    if (err)
         return err;
-    }
     err = load_tcp();
     if (err) {
-        node_.unload_done(*std::exchange(tcp_, nullptr));
         unload_rds_nets();
         rds_core_exit();
         node_.unload_done(*std::exchange(rds_, nullptr));
@@ -61,11 +77,12 @@ int RdsHost::load()
     return err;
 }
 
-void RdsHost::unload_tcp_nets()
+void RdsHost::end_tcp()
 {
     for (Net &net : nets_)
         if (net.tcp)
             rds_tcp_net_destroy(std::exchange(net.tcp, nullptr));
+    rds_tcp_core_exit();
 }
 
 void RdsHost::unload_rds_nets()
@@ -75,15 +92,20 @@ void RdsHost::unload_rds_nets()
     nets_.clear();
 }
 
+bool RdsHost::unload_tcp()
+{
+    if (!node_.start_unload(*tcp_))
+        return false;
+    rds_tcp_core_withdraw();
+    end_tcp();
+    node_.unload_done(*std::exchange(tcp_, nullptr));
+    return true;
+}
+
 bool RdsHost::unload()
 {
-    if (tcp_) {
-        if (!node_.start_unload(*tcp_))
-            return false;
-        unload_tcp_nets();
-        rds_tcp_core_exit();
-        node_.unload_done(*std::exchange(tcp_, nullptr));
-    }
+    if (tcp_ && !unload_tcp())
+        return false;
     if (!node_.start_unload(*rds_))
         return false;
     unload_rds_nets();
@@ -123,7 +145,7 @@ int RdsHost::add_net(kapi_net &host)
     return 0;
 }
 
-/** A socket in its last moments still holds its namespace. */
+/** A socket that is being released still holds its namespace. */
 bool RdsHost::wait_for_sockets(sim::World &world, const std::vector<kapi_net *> &hosts)
 {
     auto held = [&] { return std::any_of(hosts.begin(), hosts.end(), [](const kapi_net *h) { return h->sockets; }); };
@@ -264,7 +286,6 @@ long RdsSocket::receive(void *data, std::size_t size, kapi_addr *from, unsigned 
     call.msg = &msg;
     call.size = size;
     call.flags = flags;
-    call.control_length = msg.control_room;
     long result = static_cast<long>(rds_socket_recvmsg(core_, &call));
     for (const auto &control : msg.control) {
         if (!cookies || control.type != RDS_ABI_CMSG_ZCOPY_COMPLETION)
@@ -285,6 +306,16 @@ unsigned RdsSocket::poll()
 {
     kapi_poll poll{};
     return rds_socket_poll(core_, &poll);
+}
+
+unsigned RdsSocket::wait(unsigned wanted, std::uint64_t timeout_ns)
+{
+    return poller(wanted, sim::Poller::Kind::poll).wait(timeout_ns);
+}
+
+sim::Poller RdsSocket::poller(unsigned wanted, sim::Poller::Kind kind)
+{
+    return sim::Poller([core = core_](kapi_poll *poll) { return rds_socket_poll(core, poll); }, wanted, kind);
 }
 
 int RdsSocket::set_option(int name, const void *value, int size)

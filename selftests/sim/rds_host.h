@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A simulated machine with RDS: what the kernel's glue does, in its order, for the same C functions of core.
+// A simulated machine with RDS: the same calls of core's C functions as the kernel's glue, in the same order.
 #pragma once
 
 #include <kapi/sim/sim.h>
@@ -17,11 +17,15 @@ public:
     explicit RdsHost(sim::Node &node) : node_(node) {}
 
     sim::Node &node() { return node_; }
-    /** Loads rds and rds_tcp. 0, or the error that an allocation failure brought; then nothing is left. */
+    /** Loads rds and rds_tcp. 0, or the error of a failed allocation; then everything is undone. */
     int load();
+    /** One of them; rds_tcp needs rds. */
+    int load_rds();
+    int load_tcp();
+    bool unload_tcp();
     /** Unloads both, or returns false when a socket still holds them. */
     bool unload();
-    /** After the last socket was closed: a thread that just looked it up may hold it a moment longer. */
+    /** After the last socket was closed: a thread that just looked it up may hold it a little longer. */
     bool unload_soon();
     bool is_loaded() const { return rds_ != nullptr; }
     /** The machine crashed: nothing of this exists any more. */
@@ -34,11 +38,12 @@ public:
         rds_tcp_net *tcp;
     };
     Net &net(const kapi_net &host);
+    const std::vector<Net> &nets() const { return nets_; }
     Net &net() { return net(node_.initial_net()); }
-    /** RDS in a namespace that was just made. 0, or an error; then nothing of RDS is left in it. */
+    /** RDS in a new namespace. 0, or an error; then everything is undone. */
     int add_net(kapi_net &host);
     /**
-     * Namespaces that no program is in any more end together, as in the kernel: first each loses RDS over TCP, then RDS,
+     * Namespaces without programs end together, as in the kernel: first each loses RDS over TCP, then RDS,
      * then the rest. False when a socket holds one for long; then all remain.
      */
     bool delete_nets(const std::vector<kapi_net *> &hosts);
@@ -46,9 +51,9 @@ public:
 
 private:
     static bool wait_for_sockets(sim::World &world, const std::vector<kapi_net *> &hosts);
-    int load_rds();
-    int load_tcp();
-    void unload_tcp_nets();
+    int start_rds();
+    int start_tcp();
+    void end_tcp();
     void unload_rds_nets();
 
     sim::Node &node_;
@@ -74,15 +79,18 @@ public:
     /** from may be null. flags_out gets MSG_*, cookies those of finished zerocopy sends. */
     long receive(void *data, std::size_t size, kapi_addr *from, unsigned flags = 0, unsigned *flags_out = nullptr,
                  std::vector<std::uint32_t> *cookies = nullptr);
-    /** The program's memory faults at a byte, or takes its time there: for the next call. */
+    /** The program's memory faults or stalls at a byte, in the next call. */
     sim::Trouble trouble;
-    /** What else the last receive() told. */
+    /** Further results of the last receive(). */
     const std::vector<kapi_msg::Control> &control() const { return control_; }
     unsigned poll();
+    /** Sleeps in poll() until one of these events; 0: time-out. */
+    unsigned wait(unsigned wanted, std::uint64_t timeout_ns = KAPI_FOREVER);
+    sim::Poller poller(unsigned wanted, sim::Poller::Kind kind);
     int set_option(int name, const void *value, int size);
     int get_option(int name, void *value, int *size);
     void close();
-    /** The machine crashed: the socket is gone without having been closed. */
+    /** The machine crashed: the socket disappears without a close. */
     void forget() { sk_ = nullptr; }
     bool is_open() const { return sk_ != nullptr; }
     kapi_sk &sk() { return *sk_; }
@@ -97,7 +105,7 @@ private:
     std::vector<kapi_msg::Control> control_;
 };
 
-/** A socket address as programs write it. */
+/** A socket address in the form for programs. */
 struct SocketName {
     explicit SocketName(const kapi_addr &addr);
     unsigned char bytes[28];

@@ -11,9 +11,9 @@ using namespace sim;
 
 namespace {
 
-constexpr std::uint64_t kExcuseNs = 30 * kSecond;  // within it a sender learns that a machine started over
-constexpr std::uint64_t kConvergeNs = 5 * kSecond; // for the news that a port is free
-constexpr std::uint64_t kSettleNs = 120 * kSecond; // without what the links take; see settle_ns()
+constexpr std::uint64_t kExcuseNs = 30 * kSecond;  // time for a sender to notice a machine's restart
+constexpr std::uint64_t kConvergeNs = 5 * kSecond; // for notifications that a port is free
+constexpr std::uint64_t kSettleNs = 120 * kSecond; // without the links' time; see settle_ns()
 
 constexpr std::uint64_t kWatchNs = 20 * kMillisecond;
 constexpr std::size_t kBaseBytes = 2 << 20;
@@ -21,7 +21,7 @@ constexpr std::size_t kSocketBytes = 9 << 18; // 2.25 MiB
 constexpr std::size_t kPeerBytes = 1 << 18;
 constexpr std::uint64_t kSlowest = 200'000;        // bytes a second over a link
 constexpr std::uint64_t kLossFactor = 4;
-constexpr std::uint64_t kMapBytes = 8192;          // of a message that tells the full ports
+constexpr std::uint64_t kMapBytes = 8192;          // of a congestion map
 constexpr std::uint64_t kDelays[] = {kMicrosecond, 50 * kMicrosecond, kMillisecond, 20 * kMillisecond,
                                      150 * kMillisecond};
 
@@ -75,16 +75,16 @@ void Scenario::lay_links()
             link.jitter_ns = random.below(link.delay_ns);
             link.spread_ns = random.one_in(2) ? random.below(100 * kMillisecond) : 0;
             trip_ns_ = std::max(trip_ns_, 2 * (link.delay_ns + link.jitter_ns + link.spread_ns));
-            if (random.one_in(2)) // as fast as it takes for its share of the messages to go over it in some seconds
+            if (random.one_in(2)) // fast enough for its share of the messages in some seconds
                 link.bytes_per_s = std::max(profile.bytes_of_a_node() >> random.below(3), kSlowest);
         }
     }
 }
 
 /**
- * After the last fault everything arrives within this time. The worst that can be: all that a machine still has to send goes
- * to one other, on one path, over the slowest link, and a window that is as small as the buffers may be goes round again and
- * again; and since packets are lost before a slow link, it all takes several times as long.
+ * After the last fault everything arrives within this time. The worst case: all remaining messages of a machine go
+ * to one other, on one path, over the slowest link, and a window of the smallest buffers needs many
+ * round trips; and because packets are lost before a slow link, all takes several times as long.
  */
 std::uint64_t Scenario::settle_ns() const
 {
@@ -92,7 +92,7 @@ std::uint64_t Scenario::settle_ns() const
     return kSettleNs + transfer_ns(profile.bytes_of_a_node() + 2 * profile.bytes_of_a_round());
 }
 
-/** Within this time so many bytes are over the worst of the links; nothing when no link is worth to be talked about. */
+/** The time of this many bytes over the worst link; 0 when all links are fast. */
 std::uint64_t Scenario::transfer_ns(std::uint64_t bytes) const
 {
     if (!course_.profile.uneven)
@@ -102,7 +102,7 @@ std::uint64_t Scenario::transfer_ns(std::uint64_t bytes) const
     return kLossFactor * (trips_ns + bytes * kSecond / kSlowest);
 }
 
-/** Whatever anybody does to a machine, what it takes is bounded by its sockets' limits and its peers' number. */
+/** Under any load, a machine's memory is bounded by its sockets' limits and the number of its peers. */
 void Scenario::watch_memory()
 {
     const Profile &profile = course_.profile;
@@ -125,7 +125,7 @@ void Scenario::set_up()
         course_.in_task(*machine, "boot", [m = machine.get()] { m->boot(); });
 }
 
-/** All senders do one more round, without faults, and what they send arrives (or is excused). */
+/** All senders do one more round, without faults, and their messages arrive (or are excused). */
 void Scenario::calm_round(bool excused)
 {
     World &world = course_.world;
@@ -145,7 +145,7 @@ void Scenario::calm_round(bool excused)
         course_.fail("stuck: not delivered:" + ledger.missing());
 }
 
-/** Everything was received, so no socket is full; every machine must know that of every other's. */
+/** Everything was received, so no socket is full; every machine's congestion maps must show that. */
 void Scenario::expect_no_congestion()
 {
     auto agreed = [this] {
@@ -156,7 +156,7 @@ void Scenario::expect_no_congestion()
         return true;
     };
     if (!course_.world.run_until(agreed, kConvergeNs + transfer_ns(kMapBytes)))
-        course_.fail("a machine takes another's port for congested, and nothing tells it better");
+        course_.fail("a machine takes another's port for congested, and nothing corrects that");
 }
 
 void Scenario::shut_down()
@@ -165,7 +165,7 @@ void Scenario::shut_down()
         course_.in_task(*machine, "shutdown", [this, m = machine.get()] {
             m->stop_programs();
             if (!accounts_balance(m->host))
-                course_.world.fail("all sockets are closed, and still there are bytes in their accounts");
+                course_.world.fail("all sockets are closed, but bytes are still charged to them");
             if (!m->host.unload_soon())
                 course_.world.fail("the modules do not unload although no socket is open");
         });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// One simulated run of RDS over TCP: machines, programs that send and receive, faults, and the promises checked.
+// One simulated run of RDS over TCP: machines, programs that send and receive, faults, and checks of the guarantees.
 #pragma once
 
 #include "course.h"
@@ -11,7 +11,7 @@ public:
     Scenario(const Scenario &) = delete;
     Scenario &operator=(const Scenario &) = delete;
 
-    /** Returns when all promises were kept; ends the process otherwise. */
+    /** Returns when all guarantees were kept; ends the process otherwise. */
     Outcome run();
 
 private:
@@ -26,5 +26,5 @@ private:
 
     Course course_;
     FaultPlan faults_;
-    std::uint64_t trip_ns_ = 0; // the longest to another machine and back
+    std::uint64_t trip_ns_ = 0; // the longest round trip to another machine
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A peer that speaks RDS over TCP by hand: a test says what it sends, byte by byte if it likes, and sees what it hears.
+// A peer that sends raw RDS over TCP: a test controls each sent byte, and gets all received data.
 #pragma once
 
 #include <kapi/sim/sim.h>
@@ -13,7 +13,7 @@
 
 #include "net/rds/wire.h"
 
-/** One stream to the victim. What waits is called from a task of the peer's node, all else from any. */
+/** One stream to the victim. Calls that wait need a task of the peer's node, others any task. */
 class WireStream {
 public:
     struct Heard {
@@ -26,13 +26,13 @@ public:
     WireStream(const WireStream &) = delete;
     WireStream &operator=(const WireStream &) = delete;
 
-    /** Connects from a port, which tells hawser the path (port modulo 8). False when that fails. */
+    /** Connects from a port, which encodes the path (port modulo 8). False on failure. */
     bool connect(const kapi_addr &from, const kapi_addr &to, std::uint64_t wait_ns = 5 * sim::kSecond);
-    /** Begins to connect, and does not wait. False when that fails. */
+    /** Begins to connect, and does not wait. False on failure. */
     bool start(const kapi_addr &from, const kapi_addr &to);
-    /** Takes a stream that somebody opened to us. False when there is none. */
+    /** Accepts a stream. False when there is none. */
     bool accept(kapi_listener *listener);
-    /** Takes one that was accepted. */
+    /** Uses an accepted stream. */
     void adopt(kapi_stream *stream);
     void close(bool abort);
     bool is_up() const { return is_usable() && up_; }
@@ -40,24 +40,24 @@ public:
     bool is_gone() const { return gone_; }
 
     bool deaf = false;                       // reads nothing: its window closes
-    void hear();                             // is not deaf any more
+    void hear();                             // reads again
     std::uint64_t patience_ns = KAPI_FOREVER; // how long send() waits for a peer that does not read
 
-    /** Sends bytes; false when the stream ends, or patience, before they are all taken. */
+    /** Sends bytes; false when the stream or patience ends before all are sent. */
     bool send(const void *bytes, std::size_t size);
-    /** The same without waiting: what is not taken goes with flush(), unless there is far too much of it. */
+    /** The same without waiting: flush() sends the rest, unless that is far too large. */
     void queue(const void *bytes, std::size_t size);
     void flush();
     bool has_more() const { return is_usable() && !out_.empty(); }
     bool message(kapi_u64 sequence, kapi_u16 sport, kapi_u16 dport, const std::string &payload, unsigned flags = 0);
-    /** What one of ours says at the beginning of a stream, and answers. */
+    /** A hawser peer's handshake and answer at the start of a stream. */
     bool handshake(bool is_reply, kapi_u32 generation, unsigned path, kapi_u32 memory);
 
-    /** What came and was not taken by next() or take(). Handshakes and messages, no congestion maps. */
+    /** Received and not yet returned by next() or take(). Handshakes and messages, no congestion maps. */
     const std::deque<Heard> &heard() const { return heard_; }
     std::deque<Heard> take() { return std::exchange(heard_, {}); }
     unsigned maps() const { return maps_; }
-    /** Waits for something to come; an empty payload and zeroed header when nothing does. */
+    /** Waits for the next one; an empty payload and zeroed header on time-out. */
     Heard next(std::uint64_t wait_ns = 5 * sim::kSecond);
     /** Waits until condition() or the time is over. */
     bool wait(const std::function<bool()> &condition, std::uint64_t wait_ns = 5 * sim::kSecond);

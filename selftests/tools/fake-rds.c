@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A library to preload that gives the RDS programs an AF_RDS without a kernel that has one: messages travel
- * over UDP, tables are invented. It is a bad network on purpose when asked to be, because a program that
- * reports lost and doubled messages has to be shown some.
+ * over UDP, tables are invented. Options make it a bad network, because a program that
+ * reports lost and doubled messages must be tested with some.
  *
  *   FAKE_RDS_DROP=n         every nth message of a process is lost, or
  *   FAKE_RDS_TWICE=n        ... comes twice
  *   FAKE_RDS_DAMAGE=n       ... has its last bit flipped
  *   FAKE_RDS_SWAP=n         ... is overtaken by the next
- *   FAKE_RDS_CONGEST=n      every nth send finds the port congested; the kernel soon says that it has cleared
+ *   FAKE_RDS_CONGEST=n      every nth send finds the port congested; a notification soon follows
  *   FAKE_RDS_NO_TABLE=item  the kernel has no such table
  *   FAKE_RDS_GROW=1         tables grow between two reads
  */
@@ -43,7 +43,7 @@ static struct fake {
 	uint64_t cleared;		/* congestion notification to hand over */
 	union address local;
 	union address pinged;
-	unsigned char held[65536];	/* the message that is to be overtaken */
+	unsigned char held[65536];	/* the message to be overtaken */
 	size_t held_bytes;
 } fakes[MAX_FD];
 
@@ -54,7 +54,7 @@ static unsigned long knob(const char *name)
 	return value ? strtoul(value, NULL, 10) : 0;
 }
 
-/* Is it this call's turn? Counts calls for each @counter. */
+/* Counts calls for each @counter; true for every nth. */
 static bool every(const char *name, unsigned long *counter)
 {
 	unsigned long period = knob(name);
@@ -98,7 +98,7 @@ int close(int fd)
 	return REAL(close)(fd);
 }
 
-/* The family is known only now. */
+/* The family is unknown before. */
 int bind(int fd, const struct sockaddr *address, socklen_t size)
 {
 	int real;
@@ -141,7 +141,7 @@ static int table(const void *entries, size_t each, size_t count, void *value, so
 	static unsigned int grown;
 	size_t total;
 
-	/* Each read finds more than the one before, as on a busy host. */
+	/* Each read returns more entries than the last, as on a busy host. */
 	if (knob("FAKE_RDS_GROW") && grown++ < 2)
 		total = each * count * (grown + 1) * 100;
 	else
@@ -171,9 +171,10 @@ static const struct rds6_info_connection six_connections[] = {
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 {
-	/* Two entries for one pair of addresses: two kinds of service. */
+	/* One pair of addresses: an entry for each of two paths, and another kind of service. */
 	const struct rds_info_connection connections[] = {
 		{ 5, 6, htonl(0x0a000001), htonl(0x0a000002), "tcp", 4, 0 },
+		{ 11, 12, htonl(0x0a000001), htonl(0x0a000002), "tcp", 4, 0 },
 		{ 7, 8, htonl(0x0a000001), htonl(0x0a000002), "tcp", 1, 3 },
 	};
 	const struct rds_info_tcp_socket sockets[] = {
@@ -194,13 +195,13 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 	case RDS_INFO_COUNTERS:
 		return table(counters, sizeof(counters[0]), 3, value, size);
 	case RDS_INFO_CONNECTIONS:
-		return table(connections, sizeof(connections[0]), 2, value, size);
+		return table(connections, sizeof(connections[0]), 3, value, size);
 	case RDS6_INFO_CONNECTIONS:
 		return table(six_connections, sizeof(six_connections[0]), 2, value, size);
 	case RDS_INFO_TCP_SOCKETS:
 		return table(sockets, sizeof(sockets[0]), 3, value, size);
 	case RDS_INFO_SOCKETS:
-		/* The socket that asks. */
+		/* The calling socket. */
 		if (fstat(fd, &status))
 			return -1;
 		own.inum = status.st_ino;
@@ -212,7 +213,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 	}
 }
 
-/* Port 0 answers: a message to ourselves that receiving turns into an empty one from there. */
+/* Port 0 answers: a message to ourselves, which receiving turns into an empty one from port 0. */
 static ssize_t ping(int fd, const struct msghdr *message)
 {
 	static unsigned long dropped, twice;
@@ -226,7 +227,7 @@ static ssize_t ping(int fd, const struct msghdr *message)
 	return REAL(sendto)(fd, "pong", 4, 0, &fake->local.any, size_of(&fake->local)) < 0 ? -1 : 0;
 }
 
-/* Sends @data as often as it is due, and after it what it overtakes. */
+/* Sends @data, perhaps twice, and then the message that it overtakes. */
 static void deliver(int fd, unsigned char *data, size_t bytes, const struct sockaddr *to, socklen_t size)
 {
 	static unsigned long dropped, twice, damaged, swapped;

@@ -338,7 +338,7 @@ TEST(Message, EveryMessageHasItsOwnPattern)
     other = one;
     other.to_task++;
     EXPECT_LT(stress_pattern_check(stress_pattern_seed(&other), data.data(), data.size()), 8U);
-    /* Nor is the pattern the same a few words on, so a shifted piece is seen. */
+    /* The pattern does not repeat within a few words, so a shifted piece is noticed. */
     EXPECT_LT(stress_pattern_check(stress_pattern_seed(&one), data.data() + 8, data.size() - 8), 8U);
 }
 

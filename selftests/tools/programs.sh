@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The programs on a host whose kernel has no RDS and no KCM: command lines, errors, output, JSON, and whether rds-stress
-# sees what a bad network does. fake-rds.c plays the kernel for those of RDS; those of KCM have a scene,
+# detects the faults of a bad network. fake-rds.c replaces the kernel for the RDS programs; those of KCM have a scene,
 # selftests/kcm/server.sh.
 #
 #   programs.sh folder-with-the-programs-and-fake-rds.so
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 tests=0
 failures=0
 
-# Several runs on one host must not meet; the port of a run is free or its first test fails.
+# Several runs on one host must not use the same port; if a run's port is taken, its first test fails.
 port=$((20000 + RANDOM % 10000))
 
 verdict() { # status name
@@ -78,7 +78,7 @@ stress() {
 
 echo "TAP version 13"
 
-# Wrong usage is told apart from failure, and every complaint names what it is about.
+# Wrong usage has its own exit status, and every error message names the wrong argument.
 exits 2 "which address" "$bin/rds-ping"
 exits 2 "'b' too" "$bin/rds-ping" 10.0.0.1 b
 exits 2 "bad count '0'" "$bin/rds-ping" -c 0 10.0.0.1
@@ -144,21 +144,21 @@ fi
 # rds-ping
 run fake "$bin/rds-ping" -c 3 -i 5ms 127.0.0.1
 [ $status = 0 ]; verdict $? "ping answers"
-says "ping prints what its users know" '^   1: [0-9]+ usec$' '^   3: [0-9]+ usec$' \
+says "ping prints the usual format" '^   1: [0-9]+ usec$' '^   3: [0-9]+ usec$' \
 	'^3 sent, 3 received, 0% lost' '^rtt min/avg/max = [0-9]+/[0-9]+/[0-9]+ usec$'
 run fake "$bin/rds-ping" -c 20 -i 1ms -S 1 --json ::1
 json "ping over IPv6 with one socket, as JSON" '.sent == 20 and .received == 20 and (.probes | length) == 20
 	and .destination == "::1" and .rtt_us.min <= .rtt_us.avg and .rtt_us.avg <= .rtt_us.max'
 FAKE_RDS_DROP=2 run fake "$bin/rds-ping" -c 6 -i 5ms -W 50ms --json 127.0.0.1
-[ $status = 0 ]; verdict $? "some answers are enough for a good exit"
+[ $status = 0 ]; verdict $? "some answers are enough for exit status 0"
 json "ping counts lost answers" '.sent == 6 and .received == 3 and .lost == 3 and .loss_percent == 50'
 FAKE_RDS_TWICE=2 run fake "$bin/rds-ping" -c 17 -i 5ms 127.0.0.1
-says "ping tells answers that come twice" 'DUP!' ' [1-8] duplicates, 0% lost'
+says "ping reports duplicate answers" 'DUP!' ' [1-8] duplicates, 0% lost'
 FAKE_RDS_DROP=1 run fake "$bin/rds-ping" -c 2 -i 5ms -W 50ms --json 127.0.0.1
 [ $status = 1 ]; verdict $? "no answer is a failure"
 json "... and valid JSON" '.received == 0 and .rtt_us == null and .probes == []'
 FAKE_RDS_DROP=1 run fake "$bin/rds-ping" -c 12 -i 5ms -S 2 -W 20ms --json 127.0.0.1
-json "sockets whose probes are given up are used again" '.sent == 12 and .received == 0'
+json "sockets of probes that timed out are used again" '.sent == 12 and .received == 0'
 LD_PRELOAD="$bin/fake-rds.so" timeout -s INT 1 "$bin/rds-ping" -i 100ms 127.0.0.1 >"$work/out" 2>"$work/err"
 says "an interrupt ends with the summary" 'sent, [0-9]+ received, 0% lost' '^rtt min'
 
@@ -172,29 +172,30 @@ says "connections: every entry of a pair" '^ +LocalAddr +RemoteAddr +Tos +NextTX
 grep -q fd00 "$work/out"; [ $? = 1 ]; verdict $? "no IPv6 without -a"
 run fake "$bin/rds-info" -an
 says "-a adds IPv6" '10\.0\.0\.1 .* --C-$' 'fd00::1 +fd00::2 +- +9 +10 -c--$'
-[ "$(grep -c '10\.0\.0\.1' "$work/out")" = 2 ]; verdict $? "... and shows no IPv4 entry twice"
+[ "$(grep -c '10\.0\.0\.1' "$work/out")" = 3 ]; verdict $? "... and shows no IPv4 entry twice"
 run fake "$bin/rds-info" -nv
 says "-v shows the paths" '--C-  tcp$' 'ports 1000 -> 16385$' 'ports 1001 -> 16385$'
 grep -q 1002 "$work/out"; [ $? = 1 ]; verdict $? "... of their own connection only"
+[ "$(grep -c 'ports 1000' "$work/out")" = 1 ]; verdict $? "... once, although each path has an entry"
 run fake "$bin/rds-info" -kv
-says "-v shows who has a socket open" \
+says "-v shows the owner of a socket" \
 	'^ +10\.0\.0\.1 +4001 +0\.0\.0\.0 +0 +1000 +2000 +[0-9]+  [0-9]+ rds-info$'
 run fake "$bin/rds-info" --json
-json "everything as JSON" '.counters["quote\"d"] == 1 and (.connections | length) == 2
+json "everything as JSON" '.counters["quote\"d"] == 1 and (.connections | length) == 3
 	and (.connections[0].paths | map(.local_port)) == [1000, 1001] and .connections[0].connected
-	and .connections[1].paths == [] and (.tcp_sockets | length) == 3 and .send_queue == []
+	and .connections[1].paths == [] and .connections[2].paths == [] and (.tcp_sockets | length) == 3 and .send_queue == []
 	and .sockets[0].command == "rds-info"
 	and .ib_connections == null'
 FAKE_RDS_GROW=1 run fake "$bin/rds-info" -c --json
 json "a table that grows meanwhile" '.counters.conn_reset == 7'
 FAKE_RDS_NO_TABLE=10000 exits 1 "no table of counters" fake "$bin/rds-info" -c
 FAKE_RDS_NO_TABLE=10000 run fake "$bin/rds-info"
-[ $status = 0 ]; verdict $? "a table that nobody asked for may be missing"
+[ $status = 0 ]; verdict $? "a table that was not requested may be missing"
 
 # rds-stress
 stress "" -T 2 -t 2 -d 2 -v -c
 [ $status$passive_status = 00 ]; verdict $? "stress runs"
-says "stress prints what its users know" \
+says "stress prints the usual format" \
 	'^tsks   tx/s   rx/s  tx\+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %$' \
 	'^   2( +[0-9.]+){8}$' '  \(average\)$'
 mv "$work/passive" "$work/out"
@@ -211,16 +212,16 @@ says "summary only, with the histogram" 'RTT histogram' '^\[ *[0-9]+ - +[0-9]+\]
 stress "" -T 1 --show-perfdata
 says "perfdata" '^::nr_tasks:count,req_size' '^::1,1024,40,0,[0-9]+,'
 stress "FAKE_RDS_CONGEST=50" -T 1 -d 4 --json
-json "congestion is waited out" '.good and .counts.congested > 0 and .counts.congestion_late == 0'
+json "a sender waits for the end of congestion" '.good and .counts.congested > 0 and .counts.congestion_late == 0'
 stress "FAKE_RDS_CONGEST=500" -T 1 -d 4 --use-cong-monitor 0 --json
-json "... also without being told" '.good and .counts.congested > 0'
+json "... also without a notification" '.good and .counts.congested > 0'
 
-# What must not go unnoticed.
+# Faults that must be reported.
 stress "FAKE_RDS_DROP=101" -T 1 -d 4 --json
 [ $status$passive_status = 11 ]; verdict $? "loss fails both sides"
 json "loss is counted" '(.good | not) and (.counts.lost + .peer_counts.lost) > 0'
 stress "FAKE_RDS_DROP=1" -T 1 --json
-json "both sides wait equally long for what is lost" '(.good | not) and .peer_counts.lost > 0'
+json "both sides wait equally long for lost messages" '(.good | not) and .peer_counts.lost > 0'
 stress "FAKE_RDS_TWICE=101" -T 1 -d 4 --json
 json "doubles are counted" '(.good | not) and (.counts.duplicated + .peer_counts.duplicated) > 0'
 stress "FAKE_RDS_SWAP=101" -T 1 -d 4 --json
@@ -236,7 +237,7 @@ passive=$!
 sleep 0.5
 printf 'GET / HTTP/1.0\r\n\r\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port"
 wait $passive
-[ $? = 1 ] && grep -q "not this program's other side" "$work/err"; verdict $? "a stranger is turned away"
+[ $? = 1 ] && grep -q "not this program's other side" "$work/err"; verdict $? "another program is rejected"
 exits 1 "Connection refused" fake "$bin/rds-stress" -s 127.0.0.1 -p $port
 
 echo "1..$tests"

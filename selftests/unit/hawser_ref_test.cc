@@ -3,6 +3,7 @@
 #include "kapi_sim_test.h"
 
 #include <hawser/list.h>
+#include <hawser/lock.h>
 
 #include <vector>
 
@@ -159,6 +160,116 @@ TEST(List, mistakes__are_caught)
     EXPECT_DEATH(list.push_back(item), "linked");
     EXPECT_DEATH(list.~RefList(), "empty");
     list.clear();
+}
+
+struct OneLock {
+    static constexpr const char *name = "one";
+    static constexpr unsigned rank = 10;
+};
+struct OtherLock {
+    static constexpr const char *name = "other";
+    static constexpr unsigned rank = 20;
+};
+
+/** Two queues with a lock each, as two paths of a connection have, and one item. */
+struct Queues {
+    hw::Spin<OneLock> lock;
+    hw::Spin<OtherLock> other_lock;
+    List list, other_list;
+    hw::Ref<Item> item = Item::create(1);
+
+    void link()
+    {
+        hw::Guard guard(lock);
+        list.push_back(item);
+    }
+    void unlink()
+    {
+        hw::Guard guard(lock);
+        (void)list.remove(*item);
+    }
+};
+
+class ListWatch : public SimTest {
+protected:
+    void run(std::function<void()> body) { SimTest::run(a, std::move(body)); }
+    Queues queues;
+};
+
+TEST_F(ListWatch, one_lock_from_any_task)
+{
+    run([&] { queues.link(); });
+    run([&] { queues.unlink(); });
+}
+
+TEST_F(ListWatch, bites__unlinked_under_the_lock_of_another_list)
+{
+    run([&] { queues.link(); });
+    EXPECT_DEATH(run([&] {
+                     hw::Guard guard(queues.other_lock);
+                     (void)queues.other_list.remove(*queues.item);
+                 }),
+                 "changed under other, which does not guard it: it was used under another lock .one. before");
+    run([&] { queues.unlink(); });
+}
+
+TEST_F(ListWatch, bites__without_a_lock)
+{
+    run([&] { queues.link(); });
+    EXPECT_DEATH(run([&] { (void)queues.list.remove(*queues.item); }), "changed without a lock: it was used under one");
+    EXPECT_DEATH(run([&] { (void)queues.list.front(); }), "read without a lock");
+    run([&] { queues.unlink(); });
+}
+
+TEST_F(ListWatch, bites__walked_from_an_element_of_another_list)
+{
+    run([&] { queues.link(); });
+    EXPECT_DEATH(run([&] {
+                     hw::Guard guard(queues.lock);
+                     (void)queues.other_list.next(*queues.item);
+                 }),
+                 "on a list that it is not on");
+    run([&] { queues.unlink(); });
+}
+
+TEST_F(ListWatch, splice__moves_membership)
+{
+    run([&] {
+        queues.link();
+        List own; // on the stack of its user: it needs no lock
+        {
+            hw::Guard guard(queues.lock);
+            own.splice_front(queues.list);
+        }
+        EXPECT_EQ(own.next(*queues.item), nullptr);
+        own.clear();
+    });
+}
+
+TEST_F(ListWatch, longest_section__is_counted)
+{
+    constexpr unsigned kItems = 100;
+    sim::forget_steps();
+    run([&] {
+        hw::Guard guard(queues.lock);
+        for (unsigned i = 0; i < kItems; i++)
+            queues.list.push_back(Item::create(static_cast<int>(i)));
+    });
+    EXPECT_GE(sim::most_steps_under("one"), kItems);
+    sim::forget_steps();
+    run([&] {
+        hw::Guard guard(queues.lock);
+        (void)queues.list.front();
+    });
+    EXPECT_LE(sim::most_steps_under("one"), 3u);
+    run([&] {
+        List own;
+        {
+            hw::Guard guard(queues.lock);
+            own.splice_front(queues.list);
+        }
+        own.clear();
+    });
 }
 
 } // namespace

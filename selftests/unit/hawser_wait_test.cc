@@ -99,7 +99,7 @@ struct Clock {
         if (ticks < 5)
             work.queue(queue, sim::kMillisecond);
     }
-    kapi_workqueue *queue = kapi_workqueue_create("clock");
+    kapi_workqueue *queue = kapi_workqueue_create("clock", 0);
     int ticks = 0;
     hw::Work<Clock, &Clock::tick> work{*this};
 };

@@ -25,7 +25,7 @@ struct Taken {
 
     void adopt(int fd)
     {
-        ASSERT_EQ(kapi_stream_adopt(fd, &stream), 0);
+        ASSERT_EQ(kapi_stream_adopt(fd, nullptr, &stream), 0);
         kapi_stream_attach(stream, &kOptions, &kOps, this);
     }
     int give_back(const kapi_piece *first = nullptr, bool abort = false)
@@ -150,16 +150,16 @@ TEST_P(Adopt, adopt__refuses_what_is_no_connected_tcp_socket)
         int pipe = sim::program_pipe(), other = sim::program_other_socket();
         kapi_stream *none = nullptr;
         kapi_u64 key, same;
-        EXPECT_EQ(kapi_stream_adopt(-1, &none), -KAPI_ENOENT);
-        EXPECT_EQ(kapi_stream_adopt(999, &none), -KAPI_ENOENT);
-        EXPECT_EQ(kapi_stream_adopt(pipe, &none), -KAPI_ENOENT);
+        EXPECT_EQ(kapi_stream_adopt(-1, nullptr, &none), -KAPI_ENOENT);
+        EXPECT_EQ(kapi_stream_adopt(999, nullptr, &none), -KAPI_ENOENT);
+        EXPECT_EQ(kapi_stream_adopt(pipe, nullptr, &none), -KAPI_ENOENT);
         EXPECT_EQ(kapi_stream_key_of_fd(pipe, &key), -KAPI_ENOENT);
-        EXPECT_EQ(kapi_stream_adopt(other, &none), -KAPI_EOPNOTSUPP);
+        EXPECT_EQ(kapi_stream_adopt(other, nullptr, &none), -KAPI_EOPNOTSUPP);
         sim::program_socket_of(there).upper = true;
-        EXPECT_EQ(kapi_stream_adopt(there, &none), -KAPI_EOPNOTSUPP);
+        EXPECT_EQ(kapi_stream_adopt(there, nullptr, &none), -KAPI_EOPNOTSUPP);
         sim::program_socket_of(there).upper = false;
         taken.adopt(there);
-        EXPECT_EQ(kapi_stream_adopt(there, &none), -KAPI_EALREADY);
+        EXPECT_EQ(kapi_stream_adopt(there, nullptr, &none), -KAPI_EALREADY);
         EXPECT_EQ(kapi_stream_key_of_fd(there, &key), 0);
         EXPECT_EQ(kapi_stream_key(taken.stream), key);
         EXPECT_EQ(kapi_stream_key_of_fd(other, &same), 0);
@@ -172,7 +172,7 @@ TEST_P(Adopt, adopt__refuses_what_is_no_connected_tcp_socket)
     world.run_for(sim::kSecond);
     run(b, [&] {
         kapi_stream *none = nullptr;
-        EXPECT_EQ(kapi_stream_adopt(there, &none), -KAPI_EOPNOTSUPP);
+        EXPECT_EQ(kapi_stream_adopt(there, nullptr, &none), -KAPI_EOPNOTSUPP);
     });
 }
 
@@ -240,7 +240,7 @@ TEST_P(Adopt, give_back__takes_kept_buffers)
                                       },
                                       Taken::acked, Taken::event};
     run(b, [&] {
-        ASSERT_EQ(kapi_stream_adopt(there, &taken.stream), 0);
+        ASSERT_EQ(kapi_stream_adopt(there, nullptr, &taken.stream), 0);
         kapi_stream_attach(taken.stream, &kOptions, &keep, &taken);
     });
     write(a, here, "kept for a while");
@@ -287,11 +287,32 @@ TEST_P(Adopt, give_back__without_memory_resets_and_leaves_nothing_to_read)
     run(a, [&] { EXPECT_EQ(sim::program_error(here), -KAPI_ECONNRESET); });
 }
 
+TEST_P(Adopt, give_back__takes_pieces_larger_than_a_buffer)
+{
+    constexpr std::size_t buffer = 17 * 4096;
+    std::string bytes;
+    run(b, [&] {
+        taken.adopt(there);
+        for (std::size_t size : {buffer - 1, buffer, buffer + 1, 10 * buffer}) {
+            bytes = text(size);
+            kapi_piece piece{nullptr, bytes.data(), nullptr, static_cast<kapi_u32>(size)};
+            EXPECT_EQ(taken.give_back(&piece), 0);
+            EXPECT_EQ(read(there, size), bytes);
+            taken.adopt(there);
+        }
+        kapi_piece piece{nullptr, bytes.data(), nullptr, static_cast<kapi_u32>(bytes.size())};
+        b.faults().fail_at = b.faults().count + 10;
+        EXPECT_EQ(taken.give_back(&piece), -KAPI_ENOMEM);
+        char byte;
+        EXPECT_EQ(sim::program_read(there, &byte, 1), -KAPI_ECONNABORTED);
+    });
+}
+
 TEST_P(Adopt, adopt__fails_without_memory)
 {
     run(b, [&] {
         b.faults().fail_at = b.faults().count + 1;
-        EXPECT_EQ(kapi_stream_adopt(there, &taken.stream), -KAPI_ENOMEM);
+        EXPECT_EQ(kapi_stream_adopt(there, nullptr, &taken.stream), -KAPI_ENOMEM);
         taken.adopt(there);
         EXPECT_EQ(taken.give_back(nullptr, true), 0);
     });
@@ -334,7 +355,7 @@ TEST_P(Adopt, reset_by_core__leaves_the_socket_taken_over)
         kapi_stream_reset(taken.stream);
         EXPECT_TRUE(taken.closed);
         kapi_stream *none;
-        EXPECT_EQ(kapi_stream_adopt(there, &none), -KAPI_EOPNOTSUPP);
+        EXPECT_EQ(kapi_stream_adopt(there, nullptr, &none), -KAPI_EOPNOTSUPP);
         kapi_stream_reset(taken.stream);
         EXPECT_EQ(taken.give_back(), 0);
         EXPECT_EQ(sim::program_error(there), -KAPI_ECONNABORTED);

@@ -72,7 +72,7 @@ TEST_F(SimDeath, memory__double_free_is_reported)
 TEST_F(SimDeath, memory__freed_with_pending_work)
 {
     sim::NodeScope scope(a);
-    kapi_workqueue *queue = kapi_workqueue_create("q");
+    kapi_workqueue *queue = kapi_workqueue_create("q", 0);
     auto *work = static_cast<kapi_work *>(kapi_zalloc(sizeof(kapi_work), KAPI_SLEEP));
     kapi_work_init(work, [](kapi_work *) {});
     kapi_work_queue(queue, work, sim::kSecond);
@@ -250,7 +250,7 @@ TEST_F(Sim, work__runs_once_per_queueing_and_again_when_queued_while_running)
     };
     static Job job;
     run(a, [&] {
-        job.queue = kapi_workqueue_create("q");
+        job.queue = kapi_workqueue_create("q", 0);
         job.runs = 0;
         kapi_work_init(&job.work, [](kapi_work *) {
             if (++job.runs == 1) {
@@ -273,12 +273,47 @@ TEST_F(Sim, work__runs_once_per_queueing_and_again_when_queued_while_running)
     });
 }
 
+TEST_F(Sim, work__is_not_queued_while_it_is_cancelled)
+{
+    static struct Job {
+        kapi_work work; // first, so that the work is the job
+        unsigned runs = 0;
+        bool go_on = false;
+    } job;
+    job = {};
+    kapi_workqueue *queue = nullptr;
+    auto canceller = world.spawn(a, "canceller", [&] {
+        queue = kapi_workqueue_create("q", 0);
+        kapi_work_init(&job.work, [](kapi_work *) {
+            job.runs++;
+            while (!job.go_on)
+                sim::world().sleep(sim::kMillisecond);
+        });
+        EXPECT_EQ(kapi_work_queue(queue, &job.work, 0), 1);
+        sim::world().sleep(5 * sim::kMillisecond); // it runs
+        EXPECT_EQ(kapi_work_queue(queue, &job.work, 0), 1);
+        EXPECT_EQ(kapi_work_cancel_sync(&job.work), 1);
+        EXPECT_EQ(kapi_work_queue(queue, &job.work, sim::kSecond), 1); // as before
+        EXPECT_EQ(kapi_work_cancel_sync(&job.work), 1);
+        kapi_workqueue_destroy(queue);
+    });
+    auto other = world.spawn(a, "other", [&] {
+        sim::world().sleep(20 * sim::kMillisecond); // the canceller waits
+        EXPECT_EQ(kapi_work_queue(queue, &job.work, 0), 0);
+        kapi_work_mod(queue, &job.work, 0);
+        job.go_on = true;
+    });
+    world.run_for(sim::kSecond);
+    EXPECT_TRUE(canceller->is_done() && other->is_done());
+    EXPECT_EQ(job.runs, 1u);
+}
+
 TEST_F(SimDeath, work__cancelling_itself_is_a_deadlock)
 {
     EXPECT_DEATH(run(a,
                      [&] {
                          static kapi_work work;
-                         kapi_workqueue *queue = kapi_workqueue_create("q");
+                         kapi_workqueue *queue = kapi_workqueue_create("q", 0);
                          kapi_work_init(&work, [](kapi_work *self) { kapi_work_cancel_sync(self); });
                          kapi_work_queue(queue, &work, 0);
                          world.sleep(sim::kSecond);
@@ -408,7 +443,7 @@ TEST_F(Sim, crash__takes_everything_along)
     world.spawn(a, "program", [&] {
         kapi_waitq_init(&queue);
         (void)kapi_alloc(1000, KAPI_SLEEP);
-        (void)kapi_workqueue_create("q");
+        (void)kapi_workqueue_create("q", 0);
         kapi_waiter waiter;
         kapi_wait_begin(&queue, &waiter);
         for (;;)
@@ -441,7 +476,7 @@ LateWork run_late(sim::World &world, sim::Node &node, bool sleeps)
     late = {};
     kapi_workqueue *queue = nullptr;
     world.spawn(node, "setup", [&] {
-        queue = kapi_workqueue_create("q");
+        queue = kapi_workqueue_create("q", 0);
         kapi_work_init(&late.work, &LateWork::run);
         kapi_work_queue(queue, &late.work, sim::kSecond);
     });

@@ -126,6 +126,41 @@ protected:
     End client, server;
 };
 
+TEST_P(Stream, a_reset_after_draining_loses_nothing_that_was_acknowledged)
+{
+    connect();
+    struct kapi_stream_health first{};
+    run(a, [&] { kapi_stream_health(client.stream, &first); });
+    bool ends = false;
+    auto sender = world.spawn(a, "sender", [&] {
+        while (!ends) {
+            int error = 0;
+            send(a, client, std::string(500, 'x'), &error);
+            if (error)
+                return;
+            world.sleep(world.random().below(300 * sim::kMicrosecond));
+        }
+    });
+    world.run_for(sim::kMillisecond + world.random().below(5 * sim::kMillisecond));
+    run(b, [&] {
+        server.limit = server.received.size();
+        world.sleep(2 * sim::kMillisecond);
+        EXPECT_GT(kapi_stream_drain_and_reset(server.stream), 0u);
+        server.limit = ~std::size_t{0};
+        EXPECT_EQ(kapi_stream_drain_and_reset(server.stream), 0u);
+    });
+    world.run_for(sim::kSecond);
+    ends = true;
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+    EXPECT_TRUE(client.closed);
+    run(a, [&] {
+        struct kapi_stream_health after;
+        kapi_stream_health(client.stream, &after);
+        EXPECT_LE(after.una - first.write_seq, server.received.size());
+    });
+    close_all();
+}
+
 TEST_P(Stream, bytes__arrive_in_order_over_a_lossy_link)
 {
     world.network().link(a, b).lose_one_in = 20;

@@ -2,6 +2,8 @@
 // The life of a connection: attaching, errors, what is sent again over another one, giving back; closing sockets.
 #include "kcm_test.h"
 
+#include "kapi/sim/stream.h"
+
 namespace {
 
 constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
@@ -10,14 +12,6 @@ class KcmConnection : public KcmTest, public ::testing::WithParamInterface<int> 
 protected:
     KcmConnection() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
 
-    void attach(KcmSocket &socket, const Ends &ends)
-    {
-        run(a, [&] {
-            int err = socket.is_open() ? 0 : socket.open();
-            ASSERT_EQ(err, 0);
-            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
-        });
-    }
     kcm_totals totals()
     {
         kcm_totals totals{};
@@ -271,31 +265,6 @@ TEST_P(KcmConnection, unattach__refuses_whoever_waits_for_that_connection)
     EXPECT_EQ(receive(other), "error 107"); // ENOTCONN
 }
 
-TEST_P(KcmConnection, unattach__of_one_that_has_room_next_lets_another_have_it)
-{
-    // Room was made, and it is the turn of a connection that goes at this very moment.
-    KcmSocket &socket = new_socket();
-    Ends first = open_with_one(socket), second = connect();
-    attach(socket, second);
-    run(a, [&] { socket.sk().rcvbuf = 2000; });
-    peer_writes(first, framed(text(3000)));
-    settle();
-    peer_writes(first, framed("one"));
-    settle();
-    peer_writes(second, framed("two"));
-    settle();
-    run(a, [&] {
-        std::string bytes(4000, '\0');
-        EXPECT_EQ(socket.receive(bytes.data(), bytes.size(), kNow), 3004);
-        EXPECT_EQ(socket.unattach(first.here), 0);
-    });
-    settle();
-    std::string got = receive(socket);
-    if (got == framed("one")) // it was quicker
-        got = receive(socket);
-    EXPECT_EQ(got, framed("two"));
-}
-
 TEST_P(KcmConnection, peer_that_had_closed__is_read_to_its_end)
 {
     KcmSocket &socket = new_socket();
@@ -329,6 +298,66 @@ TEST_P(KcmConnection, closed_descriptor__changes_nothing)
     EXPECT_EQ(receive(socket), framed("in"));
     EXPECT_EQ(send(socket, "out"), 3);
     EXPECT_EQ(peer_reads(ends, 3), "out");
+}
+
+TEST_P(KcmConnection, close__without_a_descriptor_delivers_what_tcp_had_accepted)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    run(a, [&] { close(ends.here); });
+    peer_writes(ends, framed(text(1000)).substr(0, 300)); // is read, and never whole
+    std::string sent;
+    for (unsigned i = 0; i < 6; i++) {
+        sent += framed(text(1000, i));
+        EXPECT_EQ(send(socket, framed(text(1000, i))), 1004);
+    }
+    settle();
+    run(a, [&] { socket.close(); });
+    settle();
+    EXPECT_EQ(peer_reads(ends, sent.size() + 1), sent);
+    EXPECT_EQ(peer_error(ends), 0);
+}
+
+// The peer reads a part and the end, maybe, and the message arrives once, as a whole.
+TEST_P(KcmConnection, shutdown_by_the_program__sends_the_message_it_cut_over_another)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = connect_narrow(), second = connect();
+    attach(socket, first);
+    std::string message = framed(text(30'000));
+    EXPECT_EQ(send(socket, message), 30'004);
+    settle();
+    attach(socket, second);
+    run(a, [&] { sim::program_shutdown_write(first.here); });
+    settle();
+    EXPECT_LT(peer_reads(first, message.size()).size(), message.size());
+    EXPECT_EQ(peer_reads(second, message.size()), message);
+    EXPECT_EQ(totals().tx_retries, 1u);
+    EXPECT_EQ(error_of(first), KAPI_EPIPE);
+    settle();
+    EXPECT_FALSE(peer_has_unread(second));
+}
+
+TEST_P(KcmConnection, end_of_the_peer__while_attaching_is_noticed)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        KcmSocket &socket = new_socket();
+        Ends ends = connect();
+        sim::TcbRef tcb;
+        run(a, [&] {
+            ASSERT_EQ(socket.open(), 0);
+            tcb = sim::program_socket_of(ends.here).tcb;
+        });
+        auto attacher = world.spawn(a, "attacher", [&] { EXPECT_EQ(socket.attach(ends.here, by_length), 0); });
+        ASSERT_TRUE(world.run_until([&] { return tcb->attached; }, sim::kSecond));
+        sim::Packet end{.from = tcb->remote, .to = tcb->local, .ack = true, .fin = true, .seq = tcb->rcv_next, .acked = tcb->una,
+                        .window = 10'000, .payload = {}};
+        tcb->post({sim::Tcb::Input::packet, std::make_shared<const sim::Packet>(end), 0});
+        ASSERT_TRUE(world.run_until([&] { return attacher->is_done(); }, sim::kSecond));
+        settle();
+        EXPECT_EQ(error_of(ends), KAPI_EPIPE) << i;
+    }
 }
 
 TEST_P(KcmConnection, close__of_the_last_socket_gives_the_connection_back)
@@ -414,6 +443,37 @@ TEST_P(KcmConnection, close__ends_soon_when_the_last_connection_does)
         EXPECT_TRUE(host.unload_soon());
         ASSERT_EQ(host.load(), 0);
     });
+}
+
+// What is left goes while close() is under way: nothing is left to wait a minute for.
+TEST_P(KcmConnection, close__while_the_rest_goes_holds_nothing)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    std::string message = framed(text(9000));
+    sim::TcbRef tcb;
+    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+    unsigned before = a.live_sockets;
+    for (unsigned i = 0; i < 300; i++) {
+        KcmSocket sender(host);
+        run(a, [&] {
+            ASSERT_EQ(sender.open_as_clone(socket), 0);
+            ASSERT_EQ(sender.send(message.data(), message.size()), 9004);
+        });
+        settle();
+        // TCP has room for all at the moment in which close() begins.
+        auto closer = world.spawn(a, "closer", [&] { sender.close(); });
+        auto room = world.spawn(a, "room", [&] {
+            sim::Locked locked(*tcb);
+            tcb->options.sndbuf = 100'000;
+            tcb->ops.acked(tcb->context, tcb->una);
+        }, sim::TaskKind::softirq);
+        ASSERT_TRUE(world.run_until([&] { return closer->is_done() && room->is_done(); }, 10 * sim::kSecond));
+        world.run_for(100 * sim::kMillisecond);
+        EXPECT_EQ(a.live_sockets, before) << i;
+        tcb->options.sndbuf = 4000;
+        EXPECT_EQ(peer_reads(ends, message.size()), message);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmConnection, ::testing::Range(1, 9));

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // Which socket gets a message, what happens when none has room, and what a socket leaves to the others.
+#include <kapi/sim/lock.h>
+
 #include "kcm_test.h"
 
 namespace {
 
 class KcmDistributor : public KcmTest {
 protected:
+    explicit KcmDistributor(std::uint64_t seed = 1) : KcmTest(seed) {}
     /** Sockets of one multiplexor with one connection. */
     Ends open(std::size_t count, kapi_u32 rcvbuf = 212'992)
     {
@@ -28,6 +31,25 @@ protected:
             peer_writes(ends, number(i));
             world.run_for(5 * sim::kMillisecond);
         }
+    }
+    /** The first socket has these messages, and the others nothing. */
+    Ends open_with_messages(std::size_t count, unsigned messages)
+    {
+        Ends ends = open(count);
+        auto disable_others = [&](int disabled) {
+            run(a, [&] {
+                for (std::size_t i = 1; i < count; i++)
+                    EXPECT_EQ(sockets[i]->set_option(KCM_ABI_RECV_DISABLE, disabled), 0);
+            });
+        };
+        disable_others(1);
+        for (unsigned i = 0; i < messages; i++) {
+            peer_writes(ends, number(i));
+            world.run_for(200'000); // alone in a bundle
+        }
+        settle();
+        disable_others(0);
+        return ends;
     }
     std::vector<std::string> drain(KcmSocket &socket)
     {
@@ -131,6 +153,49 @@ TEST_F(KcmDistributor, close__leaves_messages_to_the_others_in_order)
     EXPECT_EQ(drain(*sockets[1]), expected);
 }
 
+TEST_F(KcmDistributor, readers__are_woken_without_the_lock)
+{
+    constexpr unsigned kSockets = 20, kMessages = 100;
+    sim::forget_steps();
+    Ends ends = open_with_messages(kSockets, kMessages); // to one of them
+    EXPECT_GT(sockets[0]->sk().signals_in, 0u);
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); }); // to all others
+    std::string all;
+    for (unsigned i = 0; i < kMessages; i++)
+        all += number(i);
+    peer_writes(ends, all); // in bundles of few
+    settle();
+    EXPECT_EQ(sim::signals_under("kcm receive"), 0u);
+    std::size_t messages = 0;
+    for (KcmSocket *socket : sockets)
+        messages += drain(*socket).size();
+    EXPECT_EQ(messages, 2 * kMessages);
+}
+
+TEST_F(KcmDistributor, many_messages__move_in_a_bounded_number_of_steps)
+{
+    // What a hostile program does: it fills many sockets, and takes them out one by one.
+    constexpr unsigned kSockets = 24;
+    Ends first = open(kSockets), second = connect();
+    run(a, [&] { ASSERT_EQ(sockets[0]->attach(second.here, by_length), 0); });
+    unsigned count = 0;
+    for (; count < 200 * kSockets; count += 2) { // in turn, so that each socket has some of every part of the stream
+        peer_writes(first, number(count));
+        peer_writes(second, number(count + 1));
+        if (count % 20 == 0)
+            world.run_for(sim::kMillisecond);
+    }
+    settle();
+    sim::forget_steps();
+    for (KcmSocket *socket : sockets)
+        run(a, [&] { EXPECT_EQ(socket->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    settle();
+    // 64 bundles, each of which takes two ways down a tree of some 4800 at most.
+    EXPECT_LE(sim::most_steps_under("kcm receive"), 64u * 2 * 2 * 13);
+    EXPECT_EQ(drain(*sockets[0]).size(), count);
+}
+
 TEST_F(KcmDistributor, disabled__gets_nothing_and_leaves_what_it_had)
 {
     Ends ends = open(3);
@@ -183,5 +248,103 @@ TEST_F(KcmDistributor, fault__on_a_socket_that_closes_leaves_the_message_to_anot
     EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 2 * sim::kSecond));
     EXPECT_EQ(receive(other), number(0));
 }
+
+TEST_F(KcmDistributor, two_faults__leave_the_messages_in_order)
+{
+    // Both readers took a message and cannot have it; who took the first one says so first.
+    Ends ends = open(1);
+    write_one_by_one(ends, 0, 3);
+    char bytes[2][100];
+    std::vector<sim::TaskRef> readers;
+    for (unsigned i = 0; i < 2; i++) {
+        readers.push_back(world.spawn(a, "reader", [&, i] {
+            sockets[0]->trouble = {.fault_at = 2, .stall_at = 1, .stall_ns = (i + 1) * sim::kSecond};
+            EXPECT_EQ(sockets[0]->receive(bytes[i], 100), -KAPI_EFAULT);
+        }));
+        world.run_for(100 * sim::kMillisecond);
+    }
+    for (const sim::TaskRef &reader : readers)
+        EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 3 * sim::kSecond));
+    EXPECT_EQ(drain(*sockets[0]), (std::vector<std::string>{number(0), number(1), number(2)}));
+}
+
+TEST_F(KcmDistributor, large_message__that_fills_the_socket_does_not_overtake_those_that_move)
+{
+    constexpr unsigned kMoving = 10;
+    Ends ends = open_with_messages(2, kMoving);
+    peer_writes(ends, framed(text(250'000))); // to the second socket, which is full now
+    settle();
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    for (unsigned i = 0; i < kMoving; i++)
+        EXPECT_EQ(receive(*sockets[1]), number(i));
+    EXPECT_EQ(receive(*sockets[1]), framed(text(250'000)));
+}
+
+/** With the order of what happens at once. */
+class KcmMoving : public KcmDistributor, public testing::WithParamInterface<std::uint64_t> {
+protected:
+    KcmMoving() : KcmDistributor(GetParam()) {}
+    /**
+     * A program that reads until nothing comes any more. Messages that its socket got before others were moved there it
+     * may have read; from the first one below `moved` on, it gets all in order.
+     */
+    sim::TaskRef ordered_reader(KcmSocket &socket, unsigned moved)
+    {
+        return world.spawn(a, "reader", [this, &socket, moved] {
+            socket.sk().rcvtimeo_ns = 20 * sim::kMillisecond;
+            bool expects_order = false;
+            char bytes[100];
+            unsigned before = 0;
+            for (long size; (size = socket.receive(bytes, sizeof(bytes))) > 12; seen++) {
+                auto now = static_cast<unsigned>(std::stoul(std::string(bytes + 12, static_cast<std::size_t>(size) - 12)));
+                if (expects_order) {
+                    ASSERT_GT(now, before);
+                }
+                expects_order |= now < moved;
+                before = now;
+            }
+        });
+    }
+
+    unsigned seen = 0; // by the reader
+};
+
+TEST_P(KcmMoving, new_messages__do_not_overtake_those_that_move)
+{
+    constexpr unsigned kSockets = 33, kMoving = 500, kNew = 300; // so that a few of a piece go to each
+    Ends ends = open_with_messages(kSockets, kMoving);
+    auto reader = ordered_reader(*sockets[1], kMoving);
+    auto writer = world.spawn(b, "writer", [&] {
+        for (unsigned i = kMoving; i < kMoving + kNew; i++) {
+            std::string message = number(i);
+            sim::program_write(ends.there, message.data(), message.size());
+            world.sleep(1000);
+        }
+    });
+    auto leaver = world.spawn(a, "leaver", [&] {
+        while (seen < 2) // the others arrive from now on
+            world.sleep(1000);
+        if (GetParam() % 2)
+            sockets[0]->close();
+        else
+            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+    });
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done() && leaver->is_done(); }, sim::kSecond));
+}
+
+TEST_P(KcmMoving, socket__that_is_enabled_again_at_once_reads_in_order)
+{
+    constexpr unsigned kMessages = 300;
+    open_with_messages(1, kMessages);
+    auto reader = ordered_reader(*sockets[0], kMessages);
+    auto leaver = world.spawn(a, "leaver", [&] {
+        for (int disabled : {1, 0, 1, 0})
+            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, disabled), 0);
+    });
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done() && leaver->is_done(); }, sim::kSecond));
+    EXPECT_EQ(seen, kMessages);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, KcmMoving, testing::Range<std::uint64_t>(1, 41));
 
 } // namespace

@@ -152,11 +152,7 @@ class KcmKeepAtOnce : public KcmKeep {};
 TEST_P(KcmKeepAtOnce, threads_of_one_socket__stay_behind_what_tcp_has_no_room_for)
 {
     KcmSocket &socket = new_socket();
-    Ends ends = connect_narrow();
-    run(a, [&] {
-        ASSERT_EQ(socket.open(), 0);
-        ASSERT_EQ(socket.attach(ends.here, by_length), 0);
-    });
+    Ends ends = open_narrow(socket);
     constexpr unsigned kThreads = 3, kRounds = 40;
     std::string message = framed(text(3000));
     for (unsigned round = 0; round < kRounds; round++) {
@@ -176,6 +172,26 @@ TEST_P(KcmKeepAtOnce, sockets__get_it_from_each_other)
         for (KcmSocket *each : {&socket, &other})
             world.spawn(a, "writer", [each] { EXPECT_EQ(each->send("x", 1), 1); });
         ASSERT_EQ(peer_reads(ends, 2), "xx") << round;
+    }
+}
+
+TEST_P(KcmKeepAtOnce, message__of_which_tcp_took_a_part_does_not_wait_with_a_batch)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    std::string large = framed(text(6000)), batched = framed("batched");
+    for (unsigned round = 0; round < 10; round++) {
+        auto writer = world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send(large.data(), large.size()), 6004); });
+        auto other = world.spawn(a, "other", [&] {
+            EXPECT_EQ(socket.send(batched.data(), batched.size(), kBatch), 11);
+        });
+        // One that is put into the queue before the large one goes with it.
+        std::string got = peer_reads(ends, large.size());
+        ASSERT_EQ(got.size(), large.size()) << round;
+        ASSERT_TRUE(writer->is_done() && other->is_done());
+        EXPECT_EQ(send(socket, ""), 0); // ends the batch
+        got += peer_reads(ends, batched.size());
+        ASSERT_TRUE(got == large + batched || got == batched + large) << round;
     }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // What /proc/net/kcm and /proc/net/kcm_stats are told: of many, without holding anybody up, while others come and go.
+#include <kapi/sim/lock.h>
+
 #include "kcm_test.h"
 
 #include <algorithm>
@@ -113,6 +115,23 @@ TEST_F(KcmNet, show__goes_on_when_those_around_are_closed)
     EXPECT_EQ(seen.back(), 99u);
 }
 
+TEST_F(KcmNet, show__finds_its_place_again_in_few_steps_at_a_time)
+{
+    open_multiplexor(300);
+    Shown wish;
+    wish.at_socket = [&, shown = 0]() mutable {
+        if (++shown == 200)
+            for (int i = 190; i < 210; i++)
+                sockets[i]->close();
+    };
+    sim::forget_steps();
+    auto seen = indexes(show(wish));
+    EXPECT_LE(sim::most_steps_under("kcm members"), 64u + 2); // those of the walk that adds up the totals
+    EXPECT_TRUE(is_ascending(seen));
+    for (unsigned stays = 210; stays < 300; stays++)
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), stays), 1) << stays;
+}
+
 TEST_F(KcmNet, show__goes_on_when_the_index_is_anothers_by_now)
 {
     open_multiplexor(40);
@@ -143,6 +162,21 @@ TEST_F(KcmNet, show__goes_on_behind_a_multiplexor_that_goes)
     Shown shown = show(wish);
     EXPECT_EQ(shown.muxes.size(), 4u); // all but the third
     EXPECT_EQ(kcm_net_muxes(host.net(a.initial_net())), 3u);
+}
+
+TEST_F(KcmNet, show__finds_its_place_again_among_many_multiplexors)
+{
+    for (int i = 0; i < 300; i++)
+        open_multiplexor(1);
+    Shown wish;
+    wish.at_socket = [&, shown = 0]() mutable {
+        if (++shown == 250)
+            sockets[249]->close();
+    };
+    sim::forget_steps();
+    Shown shown = show(wish);
+    EXPECT_LE(sim::most_steps_under("kcm namespace"), 64u + 2);
+    EXPECT_EQ(shown.sockets.size(), 300u);
 }
 
 TEST_F(KcmNet, clone__takes_the_lowest_index_that_is_free)

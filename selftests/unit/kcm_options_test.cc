@@ -46,6 +46,8 @@ TEST_F(KcmOptions, options__are_checked_and_read_back)
         EXPECT_EQ(set(socket, KCM_ABI_STEERING, KCM_ABI_STEER_CPU, 4), 0);
         EXPECT_EQ(socket.get_option(KCM_ABI_STEERING), KCM_ABI_STEER_CPU);
         EXPECT_EQ(set(socket, KCM_ABI_MAX_MESSAGE, -1, 4), -KAPI_EINVAL);
+        EXPECT_EQ(set(socket, KCM_ABI_MAX_MESSAGE, 64 << 20, 4), 0);
+        EXPECT_EQ(set(socket, KCM_ABI_MAX_MESSAGE, (64 << 20) + 1, 4), -KAPI_EINVAL);
         EXPECT_EQ(set(socket, KCM_ABI_MAX_MESSAGE, 100'000, 4), 0);
         EXPECT_EQ(socket.get_option(KCM_ABI_MAX_MESSAGE), 100'000);
         EXPECT_EQ(set(socket, 2, 1, 4), -KAPI_ENOPROTOOPT);

@@ -271,4 +271,101 @@ TEST_F(KcmParser, assembly__is_not_late_while_nobody_has_room)
     EXPECT_EQ(receive(socket), message);
 }
 
+TEST_F(KcmParser, assembly__is_not_late_while_there_is_no_memory)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { sim::program_socket_of(ends.here).rcvtimeo_ns = sim::kSecond; });
+    std::string message = framed(text(9000));
+    peer_writes(ends, message.substr(0, 5000));
+    settle();
+    a.faults().one_in = 1;
+    peer_writes(ends, message.substr(5000));
+    world.run_for(5 * sim::kSecond);
+    a.faults().one_in = 0;
+    EXPECT_EQ(error_of(ends), 0);
+    settle();
+    EXPECT_EQ(receive(socket), message);
+}
+
+// What is pending for an earlier message, with a longer time-out, must not stand in the way.
+TEST_F(KcmParser, assembly__with_a_shorter_timeout_than_before_is_noticed_in_time)
+{
+    for (bool in_progress : {false, true}) {
+        SCOPED_TRACE(in_progress);
+        KcmSocket &socket = new_socket();
+        Ends ends = open_with_one(socket);
+        auto set = [&](std::uint64_t ns) { run(a, [&] { sim::program_socket_of(ends.here).rcvtimeo_ns = ns; }); };
+        set(3600 * sim::kSecond);
+        std::string message = framed(text(100));
+        peer_writes(ends, message.substr(0, 30));
+        settle();
+        set(sim::kSecond);
+        peer_writes(ends, in_progress ? message.substr(30, 10) : message.substr(30) + message.substr(0, 30));
+        world.run_for(900 * sim::kMillisecond);
+        EXPECT_EQ(error_of(ends), 0);
+        world.run_for(200 * sim::kMillisecond);
+        EXPECT_EQ(error_of(ends), KAPI_ETIMEDOUT);
+    }
+}
+
+TEST_F(KcmParser, assembly__with_a_longer_timeout_than_before_goes_on)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    auto set = [&](std::uint64_t ns) { run(a, [&] { sim::program_socket_of(ends.here).rcvtimeo_ns = ns; }); };
+    set(sim::kSecond);
+    peer_writes(ends, framed(text(100)).substr(0, 30));
+    settle();
+    set(4 * sim::kSecond);
+    world.run_for(3 * sim::kSecond);
+    EXPECT_EQ(error_of(ends), 0);
+    world.run_for(2 * sim::kSecond);
+    EXPECT_EQ(error_of(ends), KAPI_ETIMEDOUT);
+}
+
+TEST_F(KcmParser, assembly__has_no_limit_with_a_timeout_of_nothing)
+{
+    // A negative SO_RCVTIMEO is stored as 0.
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { sim::program_socket_of(ends.here).rcvtimeo_ns = 0; });
+    peer_writes(ends, framed("message").substr(0, 6));
+    world.run_for(100 * sim::kSecond);
+    EXPECT_EQ(error_of(ends), 0);
+    peer_writes(ends, framed("message").substr(6));
+    settle();
+    EXPECT_EQ(receive(socket), framed("message"));
+}
+
+TEST_F(KcmParser, program_that_fails_a_load__is_shown_all_that_is_there)
+{
+    // As one does that calls bpf_skb_load_bytes() for a length behind the first view, and returns its error.
+    int filter = -1;
+    std::vector<std::size_t> shown;
+    run(a, [&] {
+        filter = sim::program_filter([&](const unsigned char *bytes, std::size_t size) -> kapi_s32 {
+            shown.push_back(size);
+            return size > 100 ? 101 + bytes[100] : -KAPI_EFAULT;
+        });
+    });
+    KcmSocket &socket = new_socket();
+    Ends ends = connect();
+    std::string message = text(100) + '\x07' + text(7);
+    peer_writes(ends, message);
+    settle(); // all of it is there, whatever segments it came in
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.attach(ends.here, filter), 0);
+    });
+    settle();
+    EXPECT_EQ(receive(socket), message);
+    EXPECT_EQ(shown, (std::vector<std::size_t>{KAPI_FILTER_FIRST_VIEW, message.size()}));
+    EXPECT_EQ(error_of(ends), 0);
+    peer_writes(ends, text(90)); // all there is: now it counts
+    settle();
+    EXPECT_EQ(error_of(ends), KAPI_EFAULT);
+    run(a, [&] { sim::program_close(filter); });
+}
+
 } // namespace

@@ -9,15 +9,6 @@ constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
 
 class KcmSend : public KcmTest {
 protected:
-    Ends open_narrow(KcmSocket &socket)
-    {
-        Ends ends = connect_narrow();
-        run(a, [&] {
-            ASSERT_EQ(socket.open(), 0);
-            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
-        });
-        return ends;
-    }
     /** Sends until neither the socket nor TCP takes more. How many. */
     unsigned fill(KcmSocket &socket, const std::string &message)
     {
@@ -110,21 +101,6 @@ TEST_F(KcmSend, small_messages__fill_the_buffer_too)
         ASSERT_LT(++sent, 5000u);
     settle();
     EXPECT_EQ(peer_reads(ends, 4 + 4 * sent).size(), 4 + 4 * sent);
-}
-
-TEST_F(KcmSend, message_of_many_parts__has_a_limit_of_memory)
-{
-    KcmSocket &socket = new_socket();
-    open_with_one(socket);
-    std::string part = text(1000);
-    unsigned parts = 0;
-    long result = 0;
-    run(a, [&] {
-        while ((result = socket.send(part.data(), part.size(), kMore)) == 1000)
-            parts++;
-    });
-    EXPECT_EQ(result, -KAPI_EMSGSIZE);
-    EXPECT_LT(parts, 60'000u); // of 64 MiB
 }
 
 TEST_F(KcmSend, message__that_tcp_takes_a_part_of_stays_before_later_ones)
@@ -251,6 +227,51 @@ TEST_F(KcmSend, control_data__that_is_damaged_is_refused)
         EXPECT_EQ(with(24, KCM_ABI_SOL_KCM, 7, 24), -KAPI_EINVAL);
         EXPECT_EQ(with(~0ull, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
         EXPECT_EQ(with(24, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 15), 1); // less than a head is nothing
+    });
+}
+
+TEST_F(KcmSend, control_message__is_found_behind_another)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = open_with_one(socket), second = connect();
+    std::uint64_t id = 0;
+    run(a, [&] {
+        ASSERT_EQ(socket.attach(second.here, by_length), 0);
+        id = socket.connections().at(1).id;
+    });
+    // The other one is somebody else's. Its length is no multiple of 8, so there is padding behind it; then it is one.
+    for (kapi_u64 size : {4u, 8u}) {
+        struct {
+            kcm_abi_cmsghdr other;
+            unsigned char data[8];
+            kcm_abi_cmsghdr head;
+            kcm_abi_connection connection;
+        } control{{sizeof(kcm_abi_cmsghdr) + size, 1, 2},
+                  {},
+                  {sizeof(kcm_abi_cmsghdr) + 8, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION},
+                  {id}};
+        for (unsigned i = 0; i < 3; i++)
+            run(a, [&] {
+                kapi_msg msg = sim::make_msg("x", 1, {});
+                kcm_send call{&msg, 1, &control, sizeof(control), kNow, 0};
+                EXPECT_EQ(kcm_socket_sendmsg(socket.core(), &call), 1);
+            });
+    }
+    EXPECT_EQ(peer_reads(second, 6), "xxxxxx");
+    EXPECT_FALSE(peer_has_unread(first));
+}
+
+TEST_F(KcmSend, message__has_a_largest_size)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        for (kapi_size size : {kapi_size{64 << 20} + 1, kapi_size{1} << 32, (kapi_size{1} << 32) + 1}) {
+            char byte = 'x';
+            kapi_msg msg = sim::make_msg(&byte, 1, {});
+            kcm_send call{&msg, size, nullptr, 0, kNow, 0};
+            EXPECT_EQ(kcm_socket_sendmsg(socket.core(), &call), -KAPI_EMSGSIZE);
+        }
     });
 }
 

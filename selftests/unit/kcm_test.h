@@ -97,6 +97,22 @@ protected:
         EXPECT_TRUE(writer->is_done());
         return ends;
     }
+    /** Attaches a connection to a socket, which is opened first if it is not open. */
+    void attach(KcmSocket &socket, const Ends &ends)
+    {
+        run(a, [&] {
+            int err = socket.is_open() ? 0 : socket.open();
+            ASSERT_EQ(err, 0);
+            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+        });
+    }
+    /** A new socket with a connection as connect_narrow() makes them. */
+    Ends open_narrow(KcmSocket &socket)
+    {
+        Ends ends = connect_narrow();
+        attach(socket, ends);
+        return ends;
+    }
     /** A new socket with one connection. */
     Ends open_with_one(KcmSocket &socket, int filter = -1, int type = KCM_ABI_SOCK_DGRAM)
     {

@@ -93,6 +93,31 @@ TEST(Cmsg, rdma__operations_exclude_each_other)
     }
 }
 
+TEST(Cmsg, rdma_args__vectors)
+{
+    std::vector<rds_abi_iovec> vectors(1025, {0x1000, 0x2000});
+    rds_abi_rdma_args args{};
+    args.local_vec_addr = reinterpret_cast<std::uintptr_t>(vectors.data());
+    auto error = [&](std::uint64_t count) {
+        args.nr_local = count;
+        auto checked = rds::check_rdma_args(args);
+        return checked ? 0 : checked.error().code();
+    };
+    EXPECT_EQ(error(0), KAPI_EINVAL);
+    EXPECT_EQ(error(1), 0);
+    EXPECT_EQ(error(1024), 0);
+    EXPECT_EQ(error(1025), KAPI_EMSGSIZE);
+    for (const rds_abi_iovec &bad : {rds_abi_iovec{0x1000, 0}, {~0ull, 2}, {0x1000, 1ull << 32}}) {
+        vectors[17] = bad; // of the second part that is read
+        EXPECT_EQ(error(17), 0);
+        EXPECT_EQ(error(18), KAPI_EINVAL);
+    }
+    vectors[17] = {0x1000, 0xffffffff};
+    EXPECT_EQ(error(18), 0);
+    args.remote_vec.bytes = (1u << 20) + 1;
+    EXPECT_EQ(error(1), KAPI_EMSGSIZE);
+}
+
 TEST(Cmsg, unknown__type_is_refused)
 {
     for (int type : {0, 14, 200, -1}) {

@@ -1,116 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-// Exactly once, when hosts and streams come and go: the situations that the argument at the head of net/rds/path.h is
-// about, each built by hand with a peer that says what the test wants.
-#include "kapi_sim_test.h"
+// Exactly once, when hosts and streams come and go: the situations that the argument at the head of
+// net/rds/receiver_memory.h is about, each built by hand with a peer that says what the test wants.
+#include "rds_peer_test.h"
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "net/rds/connection.h"
 #include "net/rds/uapi.h"
-#include "selftests/sim/rds_host.h"
-#include "selftests/sim/wire_peer.h"
 
 namespace {
 
-constexpr kapi_u32 kGeneration = 0x1001, kNextGeneration = 0x1002;
-constexpr kapi_u32 kMemory = 0x2001, kNextMemory = 0x2002;
-constexpr kapi_u16 kPeersPort = 500;
-
-/** A local port whose messages take this path, when there are eight. */
-kapi_u16 port_of_path(unsigned path, kapi_u16 from = 1000)
-{
-    while (((from * 2654435761u) >> 16) % rds::max_paths != path)
-        from++;
-    return from;
-}
-
-bool is_reply(const WireStream::Heard &heard)
-{
-    auto kind = rds::classify(heard.header);
-    return kind && *kind == rds::MessageKind::probe_reply;
-}
-
-bool is_probe(const WireStream::Heard &heard)
-{
-    auto kind = rds::classify(heard.header);
-    return kind && *kind == rds::MessageKind::probe;
-}
-
-/** The peer has the smaller address, so it opens the streams; the victim runs RDS. */
-class Handshake : public SimTest {
-protected:
-    Handshake() : host(b), socket(host)
-    {
-        run(b, [this] { ASSERT_EQ(host.load(), 0); });
-    }
-    ~Handshake() override
-    {
-        run(b, [this] {
-            socket.close();
-            EXPECT_TRUE(host.unload_soon());
-        });
-    }
-
-    void open_socket(kapi_u16 port)
-    {
-        run(b, [&] {
-            ASSERT_EQ(socket.open(), 0);
-            ASSERT_EQ(socket.bind(sim::address("10.0.0.2", port)), 0);
-            socket.sk().rcvtimeo_ns = socket.sk().sndtimeo_ns = sim::kSecond;
-        });
-    }
-    /** A program of the victim sends text to the peer. */
-    void victim_sends(const std::string &text)
-    {
-        run(b, [&] {
-            EXPECT_EQ(socket.send(text.data(), text.size(), sim::address("10.0.0.1", kPeersPort)),
-                      static_cast<long>(text.size()));
-        });
-    }
-    std::string victim_receives()
-    {
-        std::string text;
-        run(b, [&] {
-            std::string buffer(1 << 20, '\0');
-            long size = socket.receive(buffer.data(), buffer.size(), nullptr);
-            text = size < 0 ? "error " + std::to_string(size) : buffer.substr(0, static_cast<std::size_t>(size));
-        });
-        return text;
-    }
-    bool connect(WireStream &stream, unsigned path)
-    {
-        next_port = static_cast<kapi_u16>(next_port + 8);
-        return stream.connect(sim::address("10.0.0.1", static_cast<kapi_u16>(next_port + path)),
-                              sim::address("10.0.0.2", 16385));
-    }
-    /** Connects and does what one of ours does, up to where messages may go in both directions. The victim's answer. */
-    rds::Handshake shake_hands(WireStream &stream, unsigned path, kapi_u32 generation = kGeneration,
-                               kapi_u32 memory = kMemory)
-    {
-        EXPECT_TRUE(connect(stream, path));
-        EXPECT_TRUE(stream.handshake(false, generation, path, memory));
-        EXPECT_TRUE(is_probe(stream.next()));
-        auto answer = stream.next();
-        EXPECT_TRUE(is_reply(answer));
-        EXPECT_TRUE(stream.handshake(true, generation, path, memory));
-        world.sleep(5 * sim::kMillisecond); // until it is there
-        return rds::parse_handshake(answer.header);
-    }
-    /** A message of the victim goes into a stream that ends before anything arrives. */
-    void victim_sends_in_vain(const std::string &text)
-    {
-        world.network().cut(a, b);
-        victim_sends(text);
-        world.network().reset(a, b, sim::Sees::both);
-        world.run_for(sim::kMillisecond);
-        world.network().cut(a, b, false);
-    }
-
-    RdsHost host;
-    RdsSocket socket;
-    kapi_u16 next_port = 30000;
-};
+using Handshake = PeerTest;
 
 TEST_F(Handshake, nothing_with_a_number_goes_before_the_answer)
 {
@@ -219,6 +123,44 @@ TEST_F(Handshake, each_path_asks_for_itself)
     });
 }
 
+// A peer that offers eight paths and then one moves messages to path 0. Who cancels one must hold the lock of the queue
+// that it is on now: with a lock for each path it was the lock of the path that the message was sent on.
+TEST_F(Handshake, cancelling_holds_the_lock_of_the_queue_that_a_message_was_moved_to)
+{
+    open_socket(port_of_path(3));
+    WireStream first(a);
+    run(a, [&] { shake_hands(first, 0); });
+    victim_sends("hello");
+    unsigned moved = 0;
+    run(a, [&] {
+        rds::Header header{};
+        header.sport = rds::probe_port;
+        rds::write_handshake(header, kGeneration, 0, kMemory);
+        constexpr kapi_u8 kPaths = 5;
+        kapi_u8 *paths = std::find(header.extensions, std::end(header.extensions), kPaths);
+        ASSERT_NE(paths, std::end(header.extensions));
+        paths[1] = 0, paths[2] = 1;
+        ASSERT_EQ(rds::parse_handshake(header).paths, 1u);
+        world.network().link(b, a).cut = true; // what path 0 sends is not acknowledged
+        ASSERT_TRUE(first.send(&header, sizeof(header)));
+        world.sleep(100 * sim::kMillisecond);
+        sim::NodeScope scope(b);
+        auto &net = *reinterpret_cast<rds::Net *>(host.net().rds);
+        net.connections.for_each([&](rds::Connection &connection) {
+            for (bool sent : {false, true}) {
+                connection.path(0).for_each_message(sent, [&](rds::Message &message) {
+                    moved += message.length() == 5;
+                    EXPECT_TRUE(message.connection->path_lock().is_held());
+                });
+            }
+        });
+    });
+    EXPECT_EQ(moved, 1u);
+    run(b, [&] { socket.close(); }); // cancels it
+    world.network().link(b, a).cut = false;
+    run(a, [&] { first.close(true); });
+}
+
 TEST_F(Handshake, same_memory__sent_again_and_marked)
 {
     open_socket(port_of_path(0));
@@ -273,24 +215,52 @@ TEST_F(Handshake, memory_is_renamed_when_another_sender_comes_and_then_only)
     EXPECT_EQ(victim_receives(), "one");
 }
 
-// Simulator seed 1153: a handshake on path 0 reset the numbers of path 1, whose old stream still had something to say.
+// Simulator seed 1153: a handshake on path 0 reset the numbers of path 1, whose old stream still had something to say. Here
+// it waits behind a full socket.
 TEST_F(Handshake, a_new_sender_on_one_path_does_not_touch_the_numbers_of_another)
 {
-    open_socket(port_of_path(0));
+    const kapi_u16 port = port_of_path(0);
+    open_socket(port);
     WireStream first(a), second(a), anew(a);
+    kapi_u64 count = 0;
     run(a, [&] {
         shake_hands(first, 0);
         shake_hands(second, 1);
-        second.message(1, kPeersPort, port_of_path(0), "one");
+        count = fill(second, port);
+        ASSERT_TRUE(second.message(1, kPeersPort, port, "again", rds::flag_retransmitted));
+        ASSERT_TRUE(second.message(count + 1, kPeersPort, port, "new"));
+        first.close(true);
         shake_hands(anew, 0, kNextGeneration, kNextMemory);
-        second.message(1, kPeersPort, port_of_path(0), "one", rds::flag_retransmitted);
-        second.message(2, kPeersPort, port_of_path(0), "two");
-        world.sleep(10 * sim::kMillisecond);
-        first.close(true), second.close(true), anew.close(true);
     });
-    EXPECT_EQ(victim_receives(), "one");
-    std::string more = victim_receives();
-    EXPECT_TRUE(more == "two" || more == "error -110") << more;
+    for (kapi_u64 i = 0; i < count; i++)
+        EXPECT_EQ(victim_receives().size(), 10000u);
+    EXPECT_EQ(victim_receives(), "new");
+    EXPECT_EQ(counted(rds::Stat::recv_drop_old_seq), 1u);
+    run(a, [&] { second.close(true), anew.close(true); });
+}
+
+// Four wait at most; what comes then is reset, not forgotten.
+TEST_F(Handshake, streams_that_find_four_waiting_are_reset)
+{
+    open_socket(port_of_path(0));
+    WireStream first(a);
+    std::vector<std::unique_ptr<WireStream>> more;
+    run(a, [&] {
+        shake_hands(first, 0);
+        for (int i = 0; i < 6; i++) {
+            more.push_back(std::make_unique<WireStream>(a));
+            ASSERT_TRUE(connect(*more.back(), 0));
+            // Not abandoned: it has a message.
+            ASSERT_TRUE(more.back()->message(1, kPeersPort, port_of_path(0), "x"));
+            world.sleep(sim::kMillisecond);
+        }
+        unsigned gone = 0;
+        for (auto &stream : more)
+            gone += stream->wait([&] { return stream->is_gone(); }, 10 * sim::kMillisecond);
+        EXPECT_EQ(gone, 2u);
+        EXPECT_EQ(b.live_streams, 5u);
+        first.close(true), more.clear();
+    });
 }
 
 TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
@@ -352,6 +322,130 @@ TEST_F(Handshake, a_path_that_goes_on_lets_go_of_the_full_socket)
         EXPECT_EQ(host.load(), 0);
     });
     run(a, [&] { stream.close(true); });
+}
+
+// A peer sends short streams of empty messages: each stream once brought some more past the hard limit.
+TEST_F(Handshake, full_socket__many_streams_bring_no_more_than_one)
+{
+    const kapi_u16 port = port_of_path(0);
+    open_socket(port);
+    run(a, [&] {
+        std::string burst;
+        for (kapi_u64 i = 1; i <= 5000; i++) {
+            rds::Header header{};
+            header.sequence = i, header.sport = kPeersPort, header.dport = port;
+            burst.append(reinterpret_cast<const char *>(&header), sizeof(header));
+        }
+        std::uint64_t when_full = 0;
+        for (int round = 0; round < 40; round++) {
+            WireStream stream(a);
+            stream.patience_ns = 20 * sim::kMillisecond;
+            if (connect(stream, 0))
+                stream.send(burst.data(), burst.size());
+            stream.close(false);
+            world.sleep(20 * sim::kMillisecond);
+            if (when_full == 0 && counted(rds::Stat::recv_stalled))
+                when_full = queued();
+        }
+        EXPECT_GT(when_full, 0u);
+        EXPECT_EQ(queued(), when_full);
+    }, 600 * sim::kSecond);
+}
+
+TEST_F(Handshake, full_socket__what_its_ended_stream_still_holds_waits)
+{
+    const kapi_u16 port = port_of_path(0);
+    open_socket(port);
+    WireStream stream(a);
+    kapi_u64 count = 0;
+    run(a, [&] {
+        shake_hands(stream, 0);
+        count = fill(stream, port);
+        for (kapi_u64 i = count + 1; i <= count + 3; i++)
+            ASSERT_TRUE(stream.message(i, kPeersPort, port, "late"));
+        stream.close(false);
+        world.sleep(10 * sim::kSecond);
+        EXPECT_EQ(queued(), count);
+    });
+    for (kapi_u64 i = 1; i <= count + 3; i++)
+        EXPECT_EQ(victim_receives().size(), i <= count ? 10000u : 4u) << i;
+}
+
+TEST_F(Handshake, full_socket__the_next_stream_is_answered_and_its_messages_wait)
+{
+    const kapi_u16 port = port_of_path(0);
+    open_socket(port);
+    WireStream first(a), second(a);
+    kapi_u64 count = 0;
+    run(a, [&] {
+        shake_hands(first, 0);
+        count = fill(first, port);
+        first.close(true);
+        shake_hands(second, 0);
+        world.spawn(b, "sender", [&] { socket.send("out", 3, sim::address("10.0.0.1", kPeersPort)); });
+        EXPECT_EQ(second.next().payload, "out"); // the other direction goes on
+        ASSERT_TRUE(second.message(count + 1, kPeersPort, port, "next"));
+        world.sleep(sim::kSecond);
+        EXPECT_EQ(queued(), count);
+    });
+    for (kapi_u64 i = 0; i < count; i++)
+        EXPECT_EQ(victim_receives().size(), 10000u);
+    EXPECT_EQ(victim_receives(), "next");
+    run(a, [&] { second.close(true); });
+}
+
+// A peer that reads an old stream to its end first, and has a full socket, is silent for as long as it likes.
+TEST_F(Handshake, known_hawser__silence_does_not_make_it_foreign)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stream(a);
+        shake_hands(stream, 0);
+        ASSERT_TRUE(connect(stream, 0));
+        world.spawn(b, "sender", [&] {
+            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+        world.sleep(200 * sim::kSecond);
+        for (const auto &heard : stream.heard())
+            EXPECT_TRUE(is_probe(heard));
+        stream.handshake(false, kGeneration, 0, kMemory);
+        stream.handshake(true, kGeneration, 0, kMemory);
+        EXPECT_TRUE(stream.wait([&] { return stream.heard().back().payload == "hello"; }));
+    }, 300 * sim::kSecond);
+}
+
+// Any user of the peer's host can connect.
+TEST_F(Handshake, live_stream__another_does_not_replace_it_before_it_is_reset)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream live(a), other(a);
+        shake_hands(live, 0);
+        ASSERT_TRUE(connect(other, 0));
+        other.handshake(false, kNextGeneration, 0, kNextMemory);
+        EXPECT_TRUE(is_probe(live.next(sim::kSecond))); // a dead one would be reset by this
+        world.sleep(10 * sim::kSecond);
+        EXPECT_TRUE(live.is_usable());
+        world.spawn(b, "sender", [&] { socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort)); });
+        EXPECT_TRUE(live.wait([&] { return !live.heard().empty() && live.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(other.heard().empty());
+    });
+}
+
+TEST_F(Handshake, live_stream__one_that_only_its_peer_knows_to_be_dead_is_replaced_at_once)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream dead(a), anew(a);
+        shake_hands(dead, 0);
+        world.network().reset(a, b, sim::Sees::first);
+        std::uint64_t before = world.now_ns();
+        ASSERT_TRUE(connect(anew, 0));
+        anew.handshake(false, kGeneration, 0, kMemory);
+        EXPECT_TRUE(is_probe(anew.next()));
+        EXPECT_TRUE(is_reply(anew.next()));
+        EXPECT_LT(world.now_ns() - before, 5 * sim::kMillisecond);
+    });
 }
 
 } // namespace

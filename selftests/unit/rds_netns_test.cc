@@ -4,6 +4,8 @@
 
 #include <kapi/errno.h>
 
+#include "net/rds/tcp/net.h"
+
 namespace {
 
 constexpr const char *kAddress = "10.0.0.9";
@@ -103,6 +105,31 @@ TEST_F(Namespace, address__comes_again)
         });
         world.run_for(sim::kSecond); // what the peer sends before it knows of the end is given up
     }
+}
+
+// Its administrator may be any user, and nobody is charged for TCP's buffers.
+TEST_F(Namespace, buffers__are_not_larger_than_programs_may_have_them)
+{
+    run(a, [&] {
+        kapi_net &net = make_net();
+        for (kapi_net *in : {&a.initial_net(), &net}) {
+            *rds_tcp_net_sysctl(host_a.net(*in).tcp) = {
+                .rds_tcp_sndbuf = 100'000'000, .rds_tcp_rcvbuf = 200'000'000, .rds_tcp_dead_peer_ms = 10'000};
+            rds_tcp_net_sysctl_changed(host_a.net(*in).tcp);
+        }
+        auto options = [&](kapi_net &in) { return rds_tcp::Module::get().find(&in)->stream_options(); };
+        a.wmem_max = 300'000;
+        a.rmem_max = 400'000;
+        EXPECT_EQ(options(net).sndbuf, 300'000u);
+        EXPECT_EQ(options(net).rcvbuf, 400'000u);
+        EXPECT_EQ(options(a.initial_net()).sndbuf, 100'000'000u);
+        EXPECT_EQ(options(a.initial_net()).rcvbuf, 200'000'000u);
+        rds_tcp_net_sysctl(host_a.net(net).tcp)->rds_tcp_sndbuf = 5000;
+        rds_tcp_net_sysctl(host_a.net(net).tcp)->rds_tcp_rcvbuf = 0;
+        EXPECT_EQ(options(net).sndbuf, 5000u);
+        EXPECT_EQ(options(net).rcvbuf, 0u) << "TCP tunes itself";
+        ASSERT_TRUE(host_a.delete_nets({&net}));
+    });
 }
 
 } // namespace

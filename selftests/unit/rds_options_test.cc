@@ -36,7 +36,6 @@ protected:
         rds_receive call{};
         call.msg = &msg;
         call.size = sizeof(buffer);
-        call.control_length = room;
         call.flags = RDS_ABI_MSG_DONTWAIT;
         long got = static_cast<long>(rds_socket_recvmsg(socket.core(), &call));
         if (result)
@@ -66,6 +65,39 @@ TEST_F(Options, cancel_sent_to__names_of_every_length)
             EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, v4.bytes, 16), -KAPI_ENOTCONN);
         },
         false);
+}
+
+TEST_F(Options, cancel_sent_to__a_scope_belongs_to_link_local_names_only)
+{
+    constexpr kapi_u32 link = 2;
+    a.initial_net().add(sim::address("fe80::1"), link);
+    world.network().cut(a, b);
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("fe80::1", 5, link)), 0);
+        socket.sk().sndbuf = 4096;
+        auto fill = [&](const kapi_addr &to) {
+            std::string text(1000, 'x');
+            for (int i = 0; i < 100; i++)
+                if (socket.send(text.data(), text.size(), to, RDS_ABI_MSG_DONTWAIT) == -KAPI_EAGAIN)
+                    return;
+            ADD_FAILURE() << "it is never full";
+        };
+        auto room_after_cancel = [&](const kapi_addr &to) {
+            SocketName name(to);
+            EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, name.size), 0);
+            return (socket.poll() & KAPI_OUT) != 0;
+        };
+        fill(sim::address("2001:db8::2", 9));
+        EXPECT_FALSE(room_after_cancel(sim::address("2001:db8::2", 10)));
+        EXPECT_TRUE(room_after_cancel(sim::address("2001:db8::2", 9)));
+        fill(sim::address("fe80::2", 9, link));
+        EXPECT_FALSE(room_after_cancel(sim::address("fe80::2", 9, link + 1)));
+        EXPECT_TRUE(room_after_cancel(sim::address("fe80::2", 9, link)));
+        fill(sim::address("fe80::2", 9, link));
+        EXPECT_TRUE(room_after_cancel(sim::address("fe80::2", 9))); // on any link
+    });
 }
 
 TEST_F(Options, cancel_sent_to__makes_room)
@@ -100,6 +132,8 @@ TEST_F(Options, rdma__answers_as_on_a_host_without)
                 EXPECT_EQ(socket.set_option(RDS_ABI_GET_MR, &region, 3), -KAPI_EINVAL);
                 EXPECT_EQ(socket.set_option(RDS_ABI_GET_MR_FOR_DEST, &for_dest, sizeof(for_dest)), none);
                 EXPECT_EQ(socket.set_option(RDS_ABI_FREE_MR, &freed, sizeof(freed)), -KAPI_EINVAL);
+                kapi_optval bad{nullptr, 0};
+                EXPECT_EQ(rds_socket_setsockopt(socket.core(), RDS_ABI_FREE_MR, &bad, sizeof(freed)), -KAPI_EFAULT);
             },
             bound);
     }
@@ -117,6 +151,56 @@ TEST_F(Options, transport__must_exist_and_suit_the_address)
             EXPECT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &tcp, 4), 0);
             EXPECT_EQ(socket.bind(sim::address("10.0.0.99", 5)), -KAPI_ENOPROTOOPT);
             EXPECT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        },
+        false);
+}
+
+TEST_F(Options, transport__of_a_namespace_is_tcp)
+{
+    run(a, [&] {
+        kapi_net &net = a.add_net();
+        net.add(sim::address("10.9.9.9"));
+        ASSERT_EQ(host_a.add_net(net), 0);
+        {
+            RdsSocket socket(host_a);
+            ASSERT_EQ(socket.open(net), 0);
+            int ib = RDS_ABI_TRANS_IB, tcp = RDS_ABI_TRANS_TCP;
+            EXPECT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &ib, 4), -KAPI_EPROTOTYPE);
+            EXPECT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &tcp, 4), 0);
+        }
+        EXPECT_TRUE(host_a.delete_nets({&net}));
+    });
+}
+
+// Whoever is second is refused, and gives back its reference to the module: it unloads at the end of the test.
+TEST_F(Options, transport__of_two_threads)
+{
+    int tcp = RDS_ABI_TRANS_TCP;
+    for (unsigned round = 0; round < 200; round++) {
+        RdsSocket socket(host_a);
+        run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+        int result[2] = {1, 1};
+        sim::TaskRef tasks[2];
+        for (unsigned i = 0; i < 2; i++)
+            tasks[i] = world.spawn(a, "setsockopt", [&, i] {
+                result[i] = socket.set_option(RDS_ABI_SO_TRANSPORT, &tcp, 4);
+            });
+        ASSERT_TRUE(world.run_until([&] { return tasks[0]->is_done() && tasks[1]->is_done(); }, sim::kSecond));
+        EXPECT_EQ(result[0] + result[1], -KAPI_EOPNOTSUPP);
+        run(a, [&] { socket.close(); });
+    }
+}
+
+TEST_F(Options, link_local__the_scope_of_connect_and_bind_is_one)
+{
+    a.initial_net().add(sim::address("fe80::1", 0, 2));
+    with_socket(
+        [](RdsSocket &socket) {
+            EXPECT_EQ(socket.connect(sim::address("fe80::9", 5, 2)), 0);
+            EXPECT_EQ(socket.bind(sim::address("fe80::1", 6, 3)), -KAPI_EINVAL);
+            EXPECT_EQ(socket.bind(sim::address("fe80::1", 6, 2)), 0);
+            EXPECT_EQ(socket.connect(sim::address("fe80::9", 5, 3)), -KAPI_EINVAL);
+            EXPECT_EQ(socket.connect(sim::address("fe80::9", 5, 2)), 0);
         },
         false);
 }
@@ -203,6 +287,20 @@ TEST_F(Options, timestamps_and_traces__come_with_the_message)
     });
 }
 
+TEST_F(Options, traces__that_cannot_be_copied__fail_the_call_and_keep_the_message)
+{
+    with_socket([](RdsSocket &socket) {
+        rds_abi_rx_trace_so traces{1, {RDS_ABI_RX_DGRAM_DELIVERED, 0, 0}};
+        EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
+        EXPECT_EQ(send(socket, "hello", "127.0.0.1", 5), 5);
+        char text[8];
+        std::vector<std::uint32_t> cookies; // makes room for control data
+        socket.trouble.control_faults = true;
+        EXPECT_EQ(socket.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT, nullptr, &cookies), -KAPI_EFAULT);
+        EXPECT_EQ(receive(socket), "hello");
+    });
+}
+
 /** A receiver of machine b whose buffer is full, as a sender of a has found out. */
 class Congested : public Options {
 protected:
@@ -269,18 +367,25 @@ TEST_F(Congested, monitor__tells_which_ports_have_room_again)
     });
 }
 
-TEST_F(Congested, monitor__switched_off_forgets)
+// Taking the message would leave room; a copy that fails puts it back, and the port is as full as before.
+TEST_F(Congested, receive__a_fault_leaves_the_port_full)
 {
-    int on = 1, off = 0;
-    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &on, 4), 0); });
-    fill();
-    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &off, 4), 0); });
-    drain();
-    run(a, [&] {
+    auto refused = [&] {
+        world.run_for(sim::kSecond);
         long result = 0;
-        EXPECT_TRUE(controls(sender, &result).empty());
-        EXPECT_EQ(result, -KAPI_EAGAIN);
+        run(a, [&] { result = send(sender, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT); });
+        return result == -KAPI_ENOBUFS;
+    };
+    run(a, [&] { EXPECT_EQ(send(sender, std::string(3000, 'x'), "10.0.0.2", 70), 3000); });
+    EXPECT_TRUE(refused());
+    run(b, [&] {
+        full.trouble.fault_at = 0;
+        char text[3000];
+        EXPECT_EQ(full.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT), -KAPI_EFAULT);
     });
+    EXPECT_TRUE(refused());
+    run(b, [&] { EXPECT_EQ(receive(full).size(), 3000u); });
+    EXPECT_FALSE(refused());
 }
 
 TEST_F(Congested, poll__wakes_programs_that_know_no_monitors)

@@ -39,6 +39,67 @@ TEST_F(Rds, bind__errors)
     });
 }
 
+TEST_F(Rds, connect__what_is_no_host_by_the_name_s_family)
+{
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        auto connect = [&](const char *address, unsigned short family, int size) {
+            unsigned char bytes[128] = {};
+            kapi_addr to = sim::address(address, 9);
+            std::memcpy(bytes, &family, sizeof(family));
+            bytes[3] = 9;
+            std::memcpy(bytes + (family == RDS_ABI_AF_INET ? 4 : 8), to.ip + (family == RDS_ABI_AF_INET ? 12 : 0),
+                        family == RDS_ABI_AF_INET ? 4 : 16);
+            return rds_socket_connect(socket.core(), bytes, size);
+        };
+        for (int size : {16, 27, 28, 128}) {
+            EXPECT_EQ(connect("0.0.0.0", RDS_ABI_AF_INET, size), -KAPI_EDESTADDRREQ) << size;
+            EXPECT_EQ(connect("224.0.0.1", RDS_ABI_AF_INET, size), -KAPI_EINVAL) << size;
+            EXPECT_EQ(connect("255.255.255.255", RDS_ABI_AF_INET, size), -KAPI_EINVAL) << size;
+        }
+        EXPECT_EQ(connect("0.0.0.0", RDS_ABI_AF_INET6, 28), -KAPI_EPROTOTYPE); // v4-mapped
+        EXPECT_EQ(connect("224.0.0.1", RDS_ABI_AF_INET6, 28), -KAPI_EPROTOTYPE);
+        EXPECT_EQ(connect("ff02::1", RDS_ABI_AF_INET6, 28), -KAPI_EPROTOTYPE);
+    });
+}
+
+// A port's bit in the map belongs to the socket that has the port: one that closes clears it before the next can have it.
+class Successor : public RdsTest, public ::testing::WithParamInterface<int> {
+protected:
+    Successor() : RdsTest(static_cast<std::uint64_t>(GetParam())) {}
+};
+
+TEST_P(Successor, congested__peers_are_still_told_after_the_one_before_has_closed)
+{
+    RdsSocket before(host_b), after(host_b), sender(host_a);
+    auto full = [&](RdsSocket &socket) {
+        EXPECT_EQ(socket.open(), 0);
+        socket.sk().rcvbuf = 4096;
+        int result;
+        while ((result = socket.bind(sim::address("10.0.0.2", 70))) == -KAPI_EADDRINUSE)
+            world.point("the port is in use");
+        EXPECT_EQ(result, 0);
+        for (int i = 0; i < 3; i++)
+            EXPECT_EQ(send(socket, std::string(1000, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), 1000);
+    };
+    run(b, [&] { full(before); });
+    auto closes = world.spawn(b, "closes", [&] { before.close(); });
+    auto follows = world.spawn(b, "follows", [&] { full(after); });
+    EXPECT_TRUE(world.run_until([&] { return closes->is_done() && follows->is_done(); }, 10 * sim::kSecond));
+    run(a, [&] {
+        EXPECT_EQ(sender.open(), 0);
+        EXPECT_EQ(sender.bind(sim::address("10.0.0.1", 5)), 0);
+        EXPECT_EQ(send(sender, "to another port", "10.0.0.2", 71), 15);
+        world.sleep(sim::kSecond);
+        EXPECT_EQ(send(sender, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+        sender.close();
+    });
+    run(b, [&] { after.close(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Successor, ::testing::Range(1, 60));
+
 TEST_F(Rds, send__errors)
 {
     run(a, [&] {

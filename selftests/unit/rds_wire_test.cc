@@ -90,4 +90,29 @@ TEST(Wire, handshake__garbage_ends_it)
     EXPECT_FALSE(rds::parse_handshake(h).generation.has_value());
 }
 
+TEST(Wire, handshake__an_extension_ends_with_the_header)
+{
+    // Behind a type that has no entry, and behind one that has a byte too little.
+    struct {
+        rds::Header header;
+        unsigned char behind[16];
+    } h{};
+    std::memset(h.behind, 1, sizeof(h.behind));
+    for (unsigned char type : {0, 7, 16, 17, 255}) {
+        const unsigned char bytes[] = {5, 0, 4, type, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+        std::memcpy(h.header.extensions, bytes, sizeof(bytes));
+        EXPECT_EQ(rds::parse_handshake(h.header).paths, 4) << static_cast<int>(type);
+        EXPECT_FALSE(rds::parse_handshake(h.header).generation.has_value());
+    }
+    const unsigned char cut[] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 8, 0, 8, 0, 5, 3};
+    std::memcpy(h.header.extensions, cut, sizeof(cut));
+    EXPECT_FALSE(rds::parse_handshake(h.header).paths.has_value());
+    const unsigned char fits[] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 8, 0, 0, 5, 0, 3};
+    std::memcpy(h.header.extensions, fits, sizeof(fits));
+    EXPECT_FALSE(rds::parse_handshake(h.header).paths.has_value()); // a type of none ends it
+    const unsigned char last[] = {8, 1, 1, 0, 0, 0, 0, 8, 0, 8, 0, 8, 0, 5, 0, 3};
+    std::memcpy(h.header.extensions, last, sizeof(last));
+    EXPECT_EQ(rds::parse_handshake(h.header).paths, 3);
+}
+
 } // namespace

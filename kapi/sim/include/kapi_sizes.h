@@ -10,5 +10,8 @@
 #define KAPI_SIZE_WAITER 48
 #define KAPI_SIZE_WORK 32
 #define KAPI_SIZE_MSG_MARK 32
+#define KAPI_SIZE_MAP 32
+#define KAPI_SIZE_WR 8
+#define KAPI_SIZE_RECV_WR 8
 
 #endif

@@ -20,6 +20,7 @@ static int __init kcm_module_init(void)
 	err = kcm_glue_net_register();
 	if (err)
 		goto out_core;
+	/* Last: from here on programs make sockets, and the module's text would go under them if a later step failed. */
 	err = kcm_glue_family_register();
 	if (err)
 		goto out_net;

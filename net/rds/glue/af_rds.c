@@ -38,6 +38,7 @@ static void rds_sock_destruct(struct sock *sk)
 	/* NULL: the core refused to make one. */
 	if (rs->core)
 		rds_socket_destroy(rs->core);
+	kapi_sk_remove_payer(sk);
 }
 
 static int rds_release(struct socket *sock)
@@ -146,7 +147,6 @@ static int rds_recvmsg(struct socket *sock, struct msghdr *msg, size_t size, int
 	struct rds_receive receive = {
 		.msg = kapi_msg_of(msg),
 		.size = size,
-		.control_length = msg->msg_control ? msg->msg_controllen : 0,
 		.flags = flags & ~RDS_INTERNAL_FLAGS,
 	};
 	s64 result;
@@ -220,7 +220,9 @@ static int rds_create(struct net *net, struct socket *sock, int protocol, int ke
 	sock->ops = &rds_proto_ops;
 	sk->sk_protocol = protocol;
 	sk->sk_destruct = rds_sock_destruct;
-	err = rds_socket_create(rds_glue_net(net), kapi_sk_of(sk), &rs->core);
+	err = kapi_sk_add_payer(sk);
+	if (!err)
+		err = rds_socket_create(rds_glue_net(net), kapi_sk_of(sk), &rs->core);
 	if (err) {
 		rs->core = NULL;
 		sock_orphan(sk);

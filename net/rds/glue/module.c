@@ -26,6 +26,7 @@ EXPORT_SYMBOL_GPL(rds_transport_leave_net);
 EXPORT_SYMBOL_GPL(rds_conn_get);
 EXPORT_SYMBOL_GPL(rds_conn_put);
 EXPORT_SYMBOL_GPL(rds_conn_paths);
+EXPORT_SYMBOL_GPL(rds_conn_is_foreign);
 EXPORT_SYMBOL_GPL(rds_path_notify);
 EXPORT_SYMBOL_GPL(rds_path_stalled);
 EXPORT_SYMBOL_GPL(rds_path_retry_later);
@@ -46,6 +47,7 @@ static int __init rds_module_init(void)
 	err = rds_glue_net_register();
 	if (err)
 		goto out_core;
+	/* Last: from here on programs make sockets, and the module's text would go under them if a later step failed. */
 	err = rds_glue_family_register();
 	if (err)
 		goto out_net;

@@ -24,6 +24,7 @@ struct rds_sysctl {
 	unsigned int ping_enable;
 	unsigned int congestion_refresh_ms; /* a congested peer that is silent for so long is asked again */
 	unsigned int receive_limit_factor;  /* hard limit of a receive queue: this times SO_RCVBUF, in true size */
+	unsigned int idle_connection_ms;    /* a connection that nobody used for so long ends; 0: none does */
 };
 
 /* One row of /proc/sys/net/rds: glue registers them, the bounds are policy. */
@@ -75,7 +76,6 @@ kapi_s64 rds_socket_sendmsg(struct rds_socket *socket, const struct rds_send *se
 struct rds_receive {
 	struct kapi_msg *msg;
 	kapi_size size;
-	kapi_size control_length; /* room for control data; 0: none */
 	unsigned int flags;       /* MSG_* asked for */
 	unsigned int out_flags;   /* MSG_* to report */
 	int name_length;          /* filled: 0 when the call has no sender */

@@ -6,11 +6,27 @@
 
 namespace rds_tcp {
 
-Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length, bool drain)
+namespace {
+
+Assembler::Verdict verdict_of(int error)
+{
+    switch (error) {
+    case -KAPI_ENOMEM:
+        return Assembler::Verdict::starved;
+    case -KAPI_EAGAIN:
+        return Assembler::Verdict::stalled;
+    default:
+        return Assembler::Verdict::garbage;
+    }
+}
+
+} // namespace
+
+Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
 {
     usize used = 0;
     for (;;) {
-        if (!drain && rds_path_stalled(conn_, path_))
+        if (rds_path_stalled(conn_, path_))
             return {used, Verdict::stalled};
         if (!inc_) {
             u32 part = static_cast<u32>(min<usize>(RDS_HEADER_SIZE - header_have_, length - used));
@@ -19,11 +35,11 @@ Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length, bool drain)
                 header_have_ += part;
                 return {used + part, Verdict::more};
             }
-            // The end of the header is left unread until there is memory: a message that is no more than a header
-            // would else leave nothing to be offered again.
-            int err = rds_inc_create(conn_, path_, header_, &inc_);
+            // The end of the header is left unread until there is memory or room: a message that is no more than a
+            // header would else leave nothing to be offered again.
+            int err = rds_inc_create(conn_, path_, header_, length - used - part, &inc_);
             if (err)
-                return {used, err == -KAPI_ENOMEM ? Verdict::starved : Verdict::garbage};
+                return {used, verdict_of(err)};
             header_have_ = RDS_HEADER_SIZE;
             used += part;
         }
@@ -33,6 +49,7 @@ Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length, bool drain)
                 return {used, Verdict::starved};
             used += part;
         }
+        data_left_.store_relaxed(rds_inc_left(inc_));
         if (rds_inc_left(inc_))
             return {used, Verdict::more};
         header_have_ = 0;
@@ -47,6 +64,7 @@ void Assembler::reset()
     if (inc_)
         rds_inc_free(std::exchange(inc_, nullptr));
     header_have_ = 0;
+    data_left_.store_relaxed(0);
 }
 
 } // namespace rds_tcp

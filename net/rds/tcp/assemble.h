@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// From a byte stream to RDS messages: 48 bytes of header, then as many bytes as it says.
+// From a byte stream to RDS messages: 48 bytes of header, then the payload, whose length is in the header.
 #pragma once
 
-#include <hawser/base.h>
+#include <hawser/atomic.h>
 
 #include "../transport.h"
 
@@ -22,13 +22,14 @@ public:
         garbage, // this is no RDS peer
     };
     struct Outcome { usize used; Verdict verdict; };
-    // Uses what is on offer. drain: stalls are not heeded. Under the stream's lock.
-    Outcome feed(kapi_rx* rx, usize length, bool drain);
+    // Uses what is on offer. Under the stream's lock.
+    Outcome feed(kapi_rx* rx, usize length);
     // Forgets a half-received message: its stream is gone and the peer sends it again.
     void reset();
 
     u32 header_left() const { return RDS_HEADER_SIZE - header_have_; }
-    u32 data_left() const { return inc_ ? rds_inc_left(inc_) : 0; }
+    // Of the message that is being received. Any context.
+    u32 data_left() const { return data_left_.load_relaxed(); }
 
 private:
     rds_conn* const conn_;
@@ -36,6 +37,7 @@ private:
     u8 header_[RDS_HEADER_SIZE] = {};
     u32 header_have_ = 0;
     rds_inc* inc_ = nullptr; // owned
+    Atomic<u32> data_left_{0};
 };
 
 } // namespace rds_tcp

@@ -21,20 +21,21 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .check_local = [](kapi_net* net,
                           const kapi_addr* addr) { return kapi_net_is_local(net, addr) ? 0 : -KAPI_EADDRNOTAVAIL; },
         .map_tos = [](u8) -> u8 { return 0; }, // one class of service, as the kernel's own over TCP
-        .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote) -> void* {
+        .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote,
+                     kapi_alloc_mode mode) -> void* {
             TcpNet* net = Module::get().find(host);
-            return net ? TcpConnection::create(conn, *net, *local, *remote) : nullptr;
+            return net ? TcpConnection::create(conn, *net, *local, *remote, static_cast<Alloc>(mode)) : nullptr;
         },
         .destroy = [](void* state) { TcpConnection::destroy(static_cast<TcpConnection*>(state)); },
         .connect = [](void* state, unsigned path) { return path_of(state, path).connect(); },
         .established = [](void* state, unsigned path) { return path_of(state, path).established(); },
         .adopt = [](void* state, unsigned path) { return path_of(state, path).adopt(); },
-        .has_accepted = [](void* state, unsigned path) { return path_of(state, path).has_accepted() ? 1 : 0; },
+        .has_accepted = [](void* state, unsigned path) { return path_of(state, path).has_accepted(); },
         .close = [](void* state, unsigned path, rds_close_mode mode) { return path_of(state, path).close(mode); },
         .send = [](void* state, unsigned path, const kapi_segment* segments, unsigned count, int more,
                    u32* end_seq) -> s64 { return path_of(state, path).send(segments, count, more != 0, end_seq); },
         .resume = [](void* state, unsigned path) { path_of(state, path).resume(); },
-        .tick = [](void* state, unsigned path) { return path_of(state, path).dead() ? 1 : 0; },
+        .tick = [](void* state, unsigned path) { return path_of(state, path).tick(); },
         .counters = static_cast<unsigned>(Stat::count),
         .counter_names = stat_names,
         .counter = [](kapi_net* host, unsigned index) -> u64 {
@@ -65,23 +66,20 @@ int rds_tcp_core_init(kapi_module* self)
     Own<Module> module(make<Module>(Alloc::sleep));
     if (!module)
         return -KAPI_ENOMEM;
-    module->workqueue = kapi_workqueue_create("rds_tcp");
+    module->workqueue = kapi_workqueue_create("rds_tcp", 0);
     if (!module->workqueue)
         return -KAPI_ENOMEM;
     module->transport = make_transport(self);
-    int err = rds_transport_register(&module->transport);
-    if (err) {
-        kapi_workqueue_destroy(module->workqueue);
-        return err;
-    }
     *kapi_module_slot(KAPI_SLOT_RDS_TCP) = module.release();
     return 0;
 }
 
+int rds_tcp_core_publish(void) { return rds_transport_register(&Module::get().transport); }
+void rds_tcp_core_withdraw(void) { rds_transport_unregister(&Module::get().transport); }
+
 void rds_tcp_core_exit(void)
 {
     Module* module = &Module::get();
-    rds_transport_unregister(&module->transport);
     kapi_workqueue_destroy(module->workqueue);
     kapi_rcu_barrier();
     *kapi_module_slot(KAPI_SLOT_RDS_TCP) = nullptr;

@@ -3,6 +3,8 @@
 
 #include "connection.h"
 
+#include <kapi/errno.h>
+
 namespace rds_tcp {
 
 const char* const stat_names[] = {
@@ -13,6 +15,9 @@ static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned
 namespace {
 
 constexpr unsigned listen_backlog = 64;
+constexpr unsigned informed_at_once = 16; // connections, of new sizes of buffers
+constexpr u64 accept_retry_ns = 10'000'000;
+constexpr u64 listen_retry_ns = 10'000'000'000;
 constexpr u32 keepalive_s = 5; // idle time, and between probes
 constexpr u32 keepalive_count = 5;
 
@@ -63,10 +68,12 @@ Result<TcpNet*> TcpNet::create(kapi_net* host)
     if (!net->counters_)
         return fail(KAPI_ENOMEM);
     Module::get().add(*net);
-    kapi_addr any{};
-    any.port = rds_port;
-    int err = kapi_listen(host, &any, listen_backlog, listener_ready, net.get(), &net->listener_);
-    if (err) {
+    int err = net->listen();
+    if (err == -KAPI_EADDRINUSE && !kapi_net_is_initial(host)) {
+        // By any user, whose namespace must not keep the module from being loaded.
+        kapi_log(KAPI_LOG_NOTICE, "rds_tcp: port %u is in use in a namespace, which peers cannot connect to", rds_port);
+        net->listen_work_.queue(Module::get().workqueue, listen_retry_ns);
+    } else if (err) {
         Module::get().remove(*net);
         kapi_counters_destroy(net->counters_);
         return fail(Errno::from_c(err));
@@ -74,26 +81,61 @@ Result<TcpNet*> TcpNet::create(kapi_net* host)
     return net.release();
 }
 
+void TcpNet::listen_again()
+{
+    if (listen())
+        listen_work_.queue(Module::get().workqueue, listen_retry_ns);
+    else
+        kapi_log(KAPI_LOG_NOTICE, "rds_tcp: peers can connect to a namespace where port %u was in use", rds_port);
+}
+
+// One listener serves IPv4 and IPv6, unless the host was started without IPv6.
+int TcpNet::listen()
+{
+    kapi_addr any{};
+    any.port = rds_port;
+    int err = kapi_listen(host, &any, listen_backlog, listener_ready, this, &listener_);
+    if (err == -KAPI_EAFNOSUPPORT) {
+        any.ip[10] = any.ip[11] = 0xff;
+        err = kapi_listen(host, &any, listen_backlog, listener_ready, this, &listener_);
+    }
+    if (err)
+        listener_ = nullptr;
+    return err;
+}
+
 void TcpNet::destroy(TcpNet* net)
 {
-    kapi_listener_stop(net->listener_);
-    net->accept_work_.cancel_sync();
-    kapi_listener_close(net->listener_);
+    net->listen_work_.cancel_sync();
+    if (net->listener_) {
+        kapi_listener_stop(net->listener_);
+        net->accept_work_.cancel_sync();
+        kapi_listener_close(net->listener_);
+    }
+    Module::get().remove(*net); // no new connection begins
     rds_transport_leave_net(&Module::get().transport, net->host);
-    Module::get().remove(*net);
+    net->buffers_work_.cancel_sync();
     kapi_counters_destroy(net->counters_);
     dispose(net);
 }
 
 kapi_stream_options TcpNet::stream_options() const
 {
+    u32 sndbuf = static_cast<u32>(max(0, sysctl.rds_tcp_sndbuf)), rcvbuf = static_cast<u32>(max(0, sysctl.rds_tcp_rcvbuf));
+    if (!kapi_net_is_initial(host)) { // any user can be the administrator of another one, and nobody is charged for these
+        u32 most_sndbuf, most_rcvbuf;
+        kapi_stream_buffer_limits(&most_sndbuf, &most_rcvbuf);
+        sndbuf = min(sndbuf, most_sndbuf);
+        rcvbuf = min(rcvbuf, most_rcvbuf);
+    }
     return {
-        .sndbuf = static_cast<u32>(max(0, sysctl.rds_tcp_sndbuf)),
-        .rcvbuf = static_cast<u32>(max(0, sysctl.rds_tcp_rcvbuf)),
+        .sndbuf = sndbuf,
+        .rcvbuf = rcvbuf,
         .keepalive_idle_s = keepalive_s,
         .keepalive_interval_s = keepalive_s,
         .keepalive_count = keepalive_count,
         .nodelay = 1,
+        .shares_port = 0,
     };
 }
 
@@ -105,37 +147,64 @@ u16 TcpNet::next_port(unsigned index)
     if (first + RDS_MAX_PATHS > high + 1u)
         return 0;
     u32 groups = (high + 1u - first) / RDS_MAX_PATHS;
-    u32 group = port_group_.fetch_add(1) % groups;
-    return static_cast<u16>(first + RDS_MAX_PATHS * group + index);
+    for (u32 tries = 0; tries < groups; tries++) {
+        u32 group = port_group_.fetch_add(1) % groups;
+        u16 port = static_cast<u16>(first + RDS_MAX_PATHS * group + index);
+        if (!kapi_net_port_is_reserved(host, port))
+            return port;
+    }
+    return 0;
 }
 
 void TcpNet::add(TcpConnection& connection)
 {
-    connections_.with([&](Connections& list) {
-        connection.next = list.first;
-        connection.link = &list.first;
-        if (list.first)
-            list.first->link = &connection.next;
-        list.first = &connection;
-    });
+    connections_.with([&](Connections& list) { list.push_back(connection); });
 }
 
 void TcpNet::remove(TcpConnection& connection)
 {
-    connections_.with([&](Connections&) {
-        *connection.link = connection.next;
-        if (connection.next)
-            connection.next->link = connection.link;
-    });
+    connections_.with([&](Connections& list) { list.remove(connection); });
+}
+
+void TcpNet::Connections::push_back(TcpConnection& connection)
+{
+    connection.next = nullptr;
+    connection.link = end;
+    *end = &connection;
+    end = &connection.next;
+    count++;
+}
+
+void TcpNet::Connections::remove(TcpConnection& connection)
+{
+    *connection.link = connection.next;
+    (connection.next ? connection.next->link : end) = connection.link;
+    count--;
 }
 
 void TcpNet::sysctl_changed()
 {
-    connections_.with([&](Connections& list) {
-        for (TcpConnection* c = list.first; c; c = c->next)
-            for (unsigned i = 0; i < RDS_MAX_PATHS; i++)
-                c->path(i).buffers_changed();
+    connections_.with([](Connections& list) { list.uninformed = list.count; });
+    buffers_work_.queue(Module::get().workqueue);
+}
+
+// A few at a time, so that the lock is held briefly: the first becomes the last. Those that are added meanwhile begin with the
+// new sizes; when some go, some are informed twice.
+void TcpNet::spread_buffers()
+{
+    bool more = connections_.with([](Connections& list) {
+        for (unsigned i = 0; i < informed_at_once && list.uninformed && list.first; i++, list.uninformed--) {
+            HW_STEP();
+            TcpConnection& connection = *list.first;
+            for (unsigned path = 0; path < RDS_MAX_PATHS; path++)
+                connection.path(path).buffers_changed();
+            list.remove(connection);
+            list.push_back(connection);
+        }
+        return list.uninformed && list.first;
     });
+    if (more)
+        buffers_work_.queue(Module::get().workqueue);
 }
 
 void TcpNet::refuse(kapi_stream* stream)
@@ -157,8 +226,13 @@ void TcpNet::accept()
     // Bounded, so that a flood of connections does not keep one worker for ever; the rest follows at once.
     for (unsigned i = 0; i < listen_backlog; i++) {
         kapi_stream* stream = nullptr;
-        if (kapi_accept(listener_, &stream) != 0)
+        int err = kapi_accept(listener_, &stream);
+        if (err == -KAPI_EAGAIN)
             return;
+        if (err) { // for those behind it no further notice comes
+            accept_work_.queue(Module::get().workqueue, accept_retry_ns);
+            return;
+        }
         accept_one(stream);
     }
     accept_work_.queue(Module::get().workqueue);

@@ -2,6 +2,7 @@
 // RDS over TCP in one network namespace: the listener, the sysctls, the counters.
 #pragma once
 
+#include "../../lock_order.h"
 #include "../transport.h"
 #include "glue/rds_tcp_core.h"
 
@@ -29,9 +30,6 @@ enum class Stat : unsigned {
     count
 };
 extern const char* const stat_names[];
-
-struct ModuleLock { static constexpr const char* name = "rds_tcp module"; static constexpr unsigned rank = 45; };
-struct NetLock { static constexpr const char* name = "rds_tcp net"; static constexpr unsigned rank = 48; };
 
 class Module : Pinned {
 public:
@@ -63,28 +61,40 @@ public:
     void count(Stat stat) { kapi_counters_add(counters_, static_cast<unsigned>(stat), 1); }
     u64 counted(unsigned index) const { return kapi_counters_read(counters_, index); }
     kapi_stream_options stream_options() const;
-    // A source port that tells the peer the path: port modulo RDS_MAX_PATHS is index. 0: the range is too small.
+    // A source port that encodes the path for the peer: port modulo RDS_MAX_PATHS is index. 0: the range has none that is not
+    // reserved.
     u16 next_port(unsigned index);
 
     void add(TcpConnection& connection);
     void remove(TcpConnection& connection);
+    // Any context. Each connection learns it soon, by a work, as there may be many.
     void sysctl_changed();
     // Resets a stream that nobody will adopt, and counts it; null is nobody. Sleeps.
     void refuse(kapi_stream* stream);
 
 private:
+    int listen();
+    void spread_buffers();
+    void listen_again();
     void accept();
     void accept_one(kapi_stream* stream);
     static void listener_ready(void* context);
 
     kapi_counters* counters_ = nullptr;
-    kapi_listener* listener_ = nullptr;
+    kapi_listener* listener_ = nullptr; // null while another has the port
     Atomic<u32> port_group_{0};
     struct Connections {
         TcpConnection* first = nullptr;
+        TcpConnection** end = &first;
+        u32 count = 0;
+        u32 uninformed = 0; // at the beginning: they do not know the present sysctls
+        void push_back(TcpConnection& connection);
+        void remove(TcpConnection& connection);
     };
     Guarded<Connections, NetLock> connections_;
+    Work<TcpNet, &TcpNet::spread_buffers> buffers_work_{*this};
     Work<TcpNet, &TcpNet::accept> accept_work_{*this};
+    Work<TcpNet, &TcpNet::listen_again> listen_work_{*this}; // until it listens
 };
 
 } // namespace rds_tcp

@@ -2,13 +2,13 @@
 //
 // The lab's agent inside a machine: one program, two roles.
 //
-//   agent PORT          run by init. Speaks frames with the host over PORT, runs scenes, forwards their
+//   agent PORT          run by init. Exchanges frames with the host over PORT, runs scenes, forwards their
 //                       output and the kernel log, and reports how each ended.
-//   barrier, link, ...  (any other name it is called by) a client: hands its arguments to the agent over a
-//                       unix socket, which asks the host, and exits with the host's answer.
+//   barrier, link, ...  (any other program name) a client: passes its arguments to the agent over a
+//                       unix socket; the agent forwards them to the host. Exits with the host's answer.
 //
 // A frame is a line "VERB ID LENGTH\n" and LENGTH bytes, the same in both directions and on both sockets. The
-// agent only carries; what a request means is decided on the host. It never polls on a timer, so that a
+// agent only forwards requests; the host interprets them. It never polls on a timer, so that a
 // machine under `-icount` counts the work of the scene and nothing else.
 
 #define _GNU_SOURCE
@@ -45,12 +45,12 @@ struct frame {
 	char verb[16];
 	unsigned int id;
 	size_t length;
-	char payload[PAYLOAD_MAX + 1];	// always ends in a NUL that is not counted
+	char payload[PAYLOAD_MAX + 1];	// with a NUL at the end that length does not count
 };
 
 struct client {
 	int fd;			// -1: slot is free
-	unsigned int id;	// as the host knows the request; 0: not asked yet
+	unsigned int id;	// of the request to the host; 0: not sent yet
 };
 
 static int port = -1, kmsg = -1, listener = -1, signals = -1;
@@ -72,7 +72,7 @@ static void write_all(int fd, const void *data, size_t length)
 	while (length) {
 		ssize_t n = write(fd, at, length);
 
-		// A scene may make allocations fail, ours too.
+		// A scene may make allocations fail, the agent's too.
 		if (n < 0 && (errno == EINTR || errno == ENOMEM))
 			continue;
 		if (n < 0)
@@ -139,7 +139,7 @@ static int connect_agent(void)
 	return fd;
 }
 
-// Asks the host, prints the text of its answer and returns the code.
+// Sends a request to the host, prints the answer's text and returns its code.
 static int ask(const void *payload, size_t length)
 {
 	static struct frame answer;
@@ -171,7 +171,7 @@ static size_t append(char *payload, size_t length, const char *word)
 	return length + size;
 }
 
-// put FILE [NAME]: sends a file in pieces; the first one makes it on the host, an empty one ends it.
+// put FILE [NAME]: sends a file in pieces; the first one creates it on the host, an empty one ends it.
 static int put(int argc, char **argv)
 {
 	static char payload[PAYLOAD_MAX];
@@ -247,7 +247,7 @@ static void serve_client(struct client *client)
 {
 	static struct frame request;
 
-	// A client that was killed while it waited ends here, too.
+	// A client that was killed while waiting ends here, too.
 	if (client->id || !receive_frame(client->fd, &request)) {
 		drop_client(client);
 		return;
@@ -266,7 +266,7 @@ static void answer_client(const struct frame *frame)
 	}
 }
 
-// Sends the records of the kernel log that were not sent yet.
+// Sends new records of the kernel log.
 static void forward_kmsg(void)
 {
 	static char record[KMSG_MAX + 1];
@@ -308,7 +308,7 @@ static bool forward_output(int which)
 	return false;
 }
 
-// Starts what the host named. Lines of the payload that hold '=' are environment; the others are the command.
+// Starts a command of the host. Lines of the payload that contain '=' are environment; the others are the command.
 static void start_scene(char *payload)
 {
 	int out[2], err[2], argc = 0;
@@ -358,37 +358,37 @@ static size_t read_file(const char *path, char *data, size_t size)
 	return n > 0 ? n : 0;
 }
 
-static bool tell_kmemleak(const char *command)
+static bool command_kmemleak(const char *command)
 {
 	int fd = open(KMEMLEAK_PATH, O_WRONLY | O_CLOEXEC);
-	bool told = fd >= 0 && write(fd, command, strlen(command)) > 0;
+	bool written = fd >= 0 && write(fd, command, strlen(command)) > 0;
 
 	if (fd >= 0)
 		close(fd);
-	return told;
+	return written;
 }
 
 // Two scans: an object counts as leaked when it is older than five seconds and unchanged between scans. A kernel that
-// has kmemleak and does not scan any more (it switches itself off when it finds no memory) is no witness.
+// has kmemleak and does not scan any more (it switches itself off without memory) proves nothing.
 static void report_leaks(void)
 {
-	static const char off[] = "kmemleak switched itself off: nobody knows what leaked\n";
+	static const char off[] = "kmemleak switched itself off: leaks are unknown\n";
 	static char data[PAYLOAD_MAX / 2];
 	bool scanned;
 	size_t n;
 
 	if (access(KMEMLEAK_PATH, F_OK))
 		return;
-	scanned = tell_kmemleak("scan");
+	scanned = command_kmemleak("scan");
 	sleep(6);
-	if (!scanned || !tell_kmemleak("scan")) {
+	if (!scanned || !command_kmemleak("scan")) {
 		send_frame(port, "leak", 0, off, sizeof(off) - 1);
 		return;
 	}
 	n = read_file(KMEMLEAK_PATH, data, sizeof(data));
 	if (n)
 		send_frame(port, "leak", 0, data, n);
-	tell_kmemleak("clear");
+	command_kmemleak("clear");
 }
 
 // Appends "module NAME BUILD-ID" for every loaded module.
@@ -432,7 +432,7 @@ static void report(int status)
 	send_frame(port, "report", 0, text, n);
 }
 
-// The scene's shell has ended: stop what it left behind, then tell everything and the verdict last.
+// The scene's shell has ended: stop its remaining processes, then send all output, and the report last.
 static void finish_scene(int status)
 {
 	kill(-1, SIGKILL);	// everything but init and this process
@@ -470,7 +470,7 @@ static void reap(void)
 	}
 }
 
-// Returns false when the machine is not needed any more.
+// Returns false when the machine should stop.
 static bool obey_host(void)
 {
 	static struct frame frame;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Answers to what machines ask."""
+"""Answers to machines' requests."""
 
 import os
 import tempfile
@@ -13,7 +13,7 @@ from lab.verdict import SceneResult
 
 
 class FakeMachine:
-    """Remembers what it was answered: {request id: (code, text)}."""
+    """Records answers: {request id: (code, text)}."""
 
     def __init__(self, name):
         self.name = name
@@ -50,7 +50,7 @@ class DeskTest(unittest.TestCase):
         self.folder.cleanup()
 
     def ask(self, machine, ident, *words):
-        """Asks and returns the answer, if it came."""
+        """Sends a request and returns the answer, if any."""
         self.desk.ask(machine, Frame("req", ident, b"".join(word.encode() + b"\0" for word in words)))
         return machine.answers.get(ident)
 

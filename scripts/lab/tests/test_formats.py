@@ -51,8 +51,8 @@ class ElfTest(unittest.TestCase):
         program = os.path.realpath(shutil.which("ls"))
         with open(program, "rb") as file:
             ident = elf.build_id(file.read())
-        told = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
-        self.assertIn(f"Build ID: {ident}", told)
+        output = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+        self.assertIn(f"Build ID: {ident}", output)
 
     def test_no_elf_has_none(self):
         self.assertIsNone(elf.build_id(b"#!/bin/sh\n"))
@@ -66,9 +66,14 @@ class SceneTest(unittest.TestCase):
                          ("x.sh", 3, 9, "faulty", True, 700))
         self.assertEqual((got.files, got.modules, got.host_names), (["a", "b"], ["sch_tbf"], ["a", "b", "c"]))
 
-    def test_mistakes_are_told(self):
+    def test_kernel_parameters(self):
+        got = scene.parse("x.sh", "# lab: hosts=2 cmdline=ipv6.disable=1 cmdline=quiet\n")
+        self.assertEqual(got.cmdline, ("ipv6.disable=1", "quiet"))
+        self.assertNotEqual(got.needs, scene.parse("y.sh", "# lab: hosts=2\n").needs)
+
+    def test_mistakes_are_reported(self):
         for header in ("hosts=0", "hosts=99", "hosts=two", "links=fast", "speed=1", "share=1", "suite=x", "clock=fast",
-                       "hosts=2 cpus=1 clock=counted", "cpus=2 clock=counted"):
+                       "hosts=2 cpus=1 clock=counted", "cpus=2 clock=counted", "cmdline="):
             with self.assertRaises(scene.SceneError):
                 scene.parse("x.sh", f"# lab: {header}\n")
 

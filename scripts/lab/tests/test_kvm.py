@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The probe of KVM: its program has to be right where every instruction is known."""
+"""The probe of KVM: its program must be correct on a host with a working emulator."""
 
 import unittest
 

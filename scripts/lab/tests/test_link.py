@@ -70,7 +70,7 @@ class SwitchTest(unittest.TestCase):
         self.loop.close()
 
     def received(self, name, longest=0.05):
-        """What machine `name` gets until nothing happens for a moment."""
+        """The frames that machine `name` gets until a pause."""
         frames = []
         until = self.loop.now() + longest
         while self.loop.now() < until:

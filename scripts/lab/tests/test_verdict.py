@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What makes a scene pass or fail."""
+"""Verdicts on scenes."""
 
 import os
 import tempfile
 import unittest
 
 from lab import kernlog
-from lab.verdict import SceneResult, Skips, Told, judge, parse_report
+from lab.verdict import SceneResult, Skips, Evidence, judge, parse_report
 
 IDS = {"ours": {"rds": "11", "hawser": "12"}, "kernel": {"rds": "21"}}
 FINE = b"exit 0\ntaint 12288\nmodule rds 11\nmodule veth 99\n"
@@ -18,13 +18,13 @@ def reasons(suite="ours", report=FINE, output=b"", log=(), leaks="", skips=""):
         file.write(skips)
         file.flush()
         listed = Skips(file.name)
-    told = Told(leaks=leaks)
-    told.output_bytes(1, output)
+    evidence = Evidence(leaks=leaks)
+    evidence.output_bytes(1, output)
     for line in log:
-        told.kernel_record(f"4,100,1500000,-;{line}\n".encode())
-    told.report = parse_report(report) if report else None
+        evidence.kernel_record(f"4,100,1500000,-;{line}\n".encode())
+    evidence.report = parse_report(report) if report else None
     result = SceneResult("scene.sh", {})
-    judge(result, "a", suite, told, IDS, listed)
+    judge(result, "a", suite, evidence, IDS, listed)
     return [reason for _, reason, _ in result.failures]
 
 
@@ -82,6 +82,7 @@ class KernelLogTest(unittest.TestCase):
                 "list_del corruption. prev->next should be ...",
                 "BUG: sleeping function called from invalid context at mm/x.c:1",
                 "usercopy: Kernel memory exposure attempt detected from page alloc",
+                "CFI failure at kapi_test_wrong_type+0x1b/0x40 [kapi_test] (target: add_one+0x0/0x10 [kapi_test])",
                 "unregister_netdevice: waiting for lo to become free. Usage count = 2",
                 "Oops: 0002 [#1] PREEMPT SMP NOPTI",
                 "general protection fault, probably for non-canonical address 0x1: 0000 [#1]",

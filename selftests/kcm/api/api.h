@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What every call does, one file a subject, in the order of a connection's life. */
+/* The behaviour of every call, one file a subject, in the order of a connection's life. */
 #ifndef SELFTESTS_KCM_API_H
 #define SELFTESTS_KCM_API_H
 
@@ -15,7 +15,7 @@
 /* A frame of medium size; most messages of these tests are such. */
 #define MEDIUM 104
 
-/* Both types, for what must not differ between them. */
+/* Both types, for behaviour that is the same for both. */
 struct type {
 	int value;
 	const char *name;
@@ -24,22 +24,24 @@ struct type {
 #define TYPES 2
 extern const struct type types[TYPES];
 
-/* What came out of a connection: whole messages, and bytes of one more. */
+/* Data received from a connection: whole messages, and bytes of one more. */
 struct outcome {
 	size_t whole, torso;
 	bool broken; /* the peer saw a reset */
 };
 
-/** read_all - frames of @len bytes whose seeds count from 0, until nothing comes for a while or the connection ends */
+/** read_all - frames of @len bytes whose seeds count from 0, until a pause or the end of the connection */
 struct outcome read_all(int peer, size_t len);
 
 /**
- * fill - messages of @len bytes until EAGAIN comes, and comes again: TCP takes some from KCM's queue a moment later; how
- * many went
+ * fill - messages of @len bytes until EAGAIN, twice: TCP takes some from KCM's queue a little later;
+ * returns their number
  */
 int fill(int kcm, size_t len);
+/** fill_frames - the same with frames whose seeds count from 0 */
+int fill_frames(int kcm, size_t len);
 
-/* For everybody. */
+/* Shared. */
 extern char buf[FRAME_MAX + 1];
 
 void api_before_loading(void);
@@ -66,7 +68,7 @@ void api_proc(void);
 void api_namespaces(void);
 void api_tls(void);
 void api_new(void);
-/* Only in a machine whose clock counts instructions. */
+/* Only for a machine whose clock counts instructions. */
 void api_clock(void);
 
 #endif

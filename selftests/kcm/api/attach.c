@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which TCP sockets and programs a multiplexor takes. */
+/* TCP sockets and programs that a multiplexor accepts. */
 #include "api.h"
 
 #include <sys/ioctl.h>
@@ -35,7 +35,7 @@ static void wrong_program(int kcm)
 	int other = program_of_another_kind();
 
 	EXPECT_ERRNO(kcm_attach(kcm, l.near, other), EINVAL, "attach: a program of another type");
-	EXPECT_OK(kcm_attach(kcm, l.near, parser_framed()), "attach: what failed leaves nothing behind");
+	EXPECT_OK(kcm_attach(kcm, l.near, parser_framed()), "attach: works after failed ones");
 	close(other);
 	tcp_link_close(&l);
 }
@@ -96,7 +96,7 @@ static void any_state(int kcm)
 		peer_send_frame(l.far, MEDIUM, i);
 		check(kcm_takes(kcm, MEDIUM, i), "attach: it receives over %s", i ? "IPv6" : "IPv4");
 		tcp_link_close(&l);
-		/* Its connection is over; the next one must be alone to be chosen. */
+		/* Unattach it, so that the next one must be chosen. */
 		close(kcm);
 		kcm = kcm_socket(HERE, SOCK_DGRAM);
 	}
@@ -136,12 +136,12 @@ static void unprivileged(void)
 	NEED(seteuid(65534) == 0);
 	ret = kcm_attach(kcm, l.near, program);
 	NEED(seteuid(0) == 0);
-	check(ret == 0, "attach: whoever was given a program needs no privilege");
+	check(ret == 0, "attach: needs no privilege with an existing program");
 	close(kcm);
 	tcp_link_close(&l);
 }
 
-/* What came before the attachment is parsed like what comes after it. */
+/* Data from before the attachment is parsed like later data. */
 static void bytes_before(void)
 {
 	struct link l = tcp_link(HERE, AF_INET);
@@ -155,7 +155,7 @@ static void bytes_before(void)
 	tcp_link_close(&l);
 }
 
-/* The program and the TCP socket's descriptor may go: the attachment holds what it needs. */
+/* The program and the TCP socket's descriptor may be closed: the attachment holds references. */
 static void descriptors_closed(void)
 {
 	int program = parser_constant(10);

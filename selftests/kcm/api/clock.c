@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who waits is woken by what he waits for and not by a later tick, in a machine whose clock counts instructions. */
+/* A waiting task is woken by the event itself and not by a later tick, in a machine whose clock counts instructions. */
 #include "api.h"
 
 #include <netinet/tcp.h>
@@ -24,11 +24,11 @@ static void judge(int64_t *took, const char *what)
 	qsort(took, TIMES, sizeof(took[0]), by_size);
 	note("%s: %lld us, at least %lld and at most %lld", what, (long long)took[TIMES / 2], (long long)took[0],
 	     (long long)took[TIMES - 1]);
-	/* Now and then TCP's own acknowledgement waits for 40 ms, and nobody can be told of room before it. */
+	/* Sometimes TCP's own acknowledgement waits for 40 ms, and room cannot be signalled before it. */
 	check(took[0] < TICK_US, "clock: %s, before a tick", what);
 }
 
-/* Little fits into TCP, so that it is soon as full as it gets, and reading a little makes room. */
+/* Small TCP buffers, so that they are soon full, and reading a little makes room. */
 static struct rig narrow(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -37,19 +37,19 @@ static struct rig narrow(void)
 	return r;
 }
 
-/* What the peer reads until the call is over; when the last piece was asked for. */
+/* Reads at the peer until the call returns; gives the time of the last read. */
 static int64_t read_until_over(struct rig *r, struct task *t)
 {
 	int64_t last = 0;
 
 	while (!task_finished(t, 0)) {
-		/* So that TCP acknowledges what comes into the room that this makes: each helps with one kernel. */
+		/* Makes TCP acknowledge data in the new room: each option helps with one kernel. */
 		NEED(set_int(r->peer, IPPROTO_TCP, TCP_QUICKACK, 1) == 0);
 		last = now_us();
 		if (recv(r->peer, buf, 65536, MSG_DONTWAIT) < 0)
 			NEED(errno == EAGAIN);
 		peer_send_frame(r->peer, 5, 0);
-		/* Whoever was woken gets the only processor before this does. */
+		/* A woken task gets the only processor before this one. */
 		nap_us(20 * TICK_US);
 	}
 	return last;
@@ -97,7 +97,7 @@ static void writer(void)
 	rig_close(&r);
 }
 
-/* The rest of one message of which TCP has a part. */
+/* The rest of a message; TCP has the first part. */
 static void unattaching(void)
 {
 	int64_t took[TIMES];
@@ -117,7 +117,7 @@ static void unattaching(void)
 		took[i] = w.through - last;
 		rig_close(&r);
 	}
-	judge(took, "unattaching ends with the message that it waits for");
+	judge(took, "unattaching ends with the awaited message");
 }
 
 static long receive_one(void *arg)
@@ -147,7 +147,7 @@ static void reader(void)
 		NEED(task_finished(&t, SOON_MS) && task_join(&t) == MEDIUM);
 		took[i] = w.through - sent;
 	}
-	judge(took, "a reader gets the message that comes");
+	judge(took, "a reader gets the next message");
 	rig_close(&r);
 }
 

@@ -13,7 +13,7 @@ static void flags(const struct type *type)
 	EXPECT_EQ(get_int(clone, SOL_SOCKET, SO_TYPE), type->value, "clone: of the same type, %s", type->name);
 	EXPECT_EQ(get_int(clone, SOL_SOCKET, SO_DOMAIN), AF_KCM, "clone: of the same family, %s", type->name);
 	check(!(fcntl(clone, F_GETFL) & O_NONBLOCK) && !(fcntl(clone, F_GETFD) & FD_CLOEXEC),
-	      "clone: waits, and is kept over exec, whatever the first one does, %s", type->name);
+	      "clone: waits, and is kept over exec, independent of the first one, %s", type->name);
 	second = kcm_clone(clone);
 	check(second >= 0, "clone: of a clone, %s", type->name);
 	close(second);
@@ -66,7 +66,7 @@ static void shares(void)
 	check(kcm_takes(clone, MEDIUM, 2), "clone: receives from the same connections");
 	close(r.kcm);
 	peer_send_frame(r.peer, MEDIUM, 3);
-	check(kcm_takes(clone, MEDIUM, 3), "clone: lives on when the first is closed");
+	check(kcm_takes(clone, MEDIUM, 3), "clone: works when the first is closed");
 	r.kcm = clone;
 	rig_close(&r);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Closing KCM sockets: what they had received goes to others, what they were sending goes out whole or not at all. */
+/* Closing KCM sockets: received messages move to other sockets, messages being sent go out whole or not at all. */
 #include "api.h"
 
 #define QUEUED 6
@@ -58,7 +58,7 @@ static void last(void)
 	rig_close(&r);
 }
 
-/* Bytes that nobody has received when the last socket goes belong to TCP. */
+/* Unreceived bytes belong to TCP when the last socket is closed. */
 static void last_with_part(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -78,15 +78,14 @@ static void last_with_part(void)
 	rig_close(&r);
 }
 
-/* The peer does not read while a message is cut off by close(): it must not take what follows for the rest of it. */
+/* The peer does not read while close() cuts off a message: it must not take later data for the rest of it. */
 static void half_sent(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
-	size_t len = 60004, count = 0;
+	size_t len = 60004, count;
 	struct outcome o;
 
-	for (frame_fill(buf, len, 0); send(r.kcm, buf, len, MSG_DONTWAIT) == (ssize_t)len; frame_fill(buf, len, count))
-		count++;
+	count = fill_frames(r.kcm, len);
 	NEED(count > 2);
 	close(r.kcm);
 	o = read_all(r.peer, len);
@@ -108,12 +107,12 @@ static void drains(void)
 		NEED(kcm_sends(r.kcm, 2000, i));
 	close(r.kcm);
 	o = read_all(r.peer, 2000);
-	check(o.whole == 20 && !o.torso, "close: what fitted into TCP's buffer goes out whole");
+	check(o.whole == 20 && !o.torso, "close: data in TCP's buffer goes out whole");
 	close(r.tcp);
 	close(r.peer);
 }
 
-/* A message that was begun and never ended was never sent. */
+/* A message without its end is never sent. */
 static void begun(void)
 {
 	struct rig r = rig_open(SOCK_SEQPACKET, parser_framed());
@@ -122,7 +121,7 @@ static void begun(void)
 	NEED(send(r.kcm, "begun", 5, 0) == 5);
 	close(r.kcm);
 	check(stays_quiet(r.peer), "close: a message without its end is not sent");
-	check(kcm_sends(clone, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1), "close: and is in nobody's way");
+	check(kcm_sends(clone, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1), "close: and does not affect others");
 	r.kcm = clone;
 	rig_close(&r);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Several sockets over several connections, and sockets that come and go. */
+/* Several sockets over several connections, and sockets that are opened and closed. */
 #include "api.h"
 
 #define SOCKETS 4
@@ -35,7 +35,7 @@ static void cross_close(struct cross *x)
 		tcp_link_close(&x->link[i]);
 }
 
-/* Which message this is, by what stands first in its content: the link, and its number there. */
+/* A message begins with its link, and its number there. */
 static void label(char *message, uint32_t link, uint32_t number)
 {
 	memset(message, 0, MEDIUM);

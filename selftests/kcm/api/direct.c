@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a program does with the TCP socket itself while it is attached. */
+/* A program's calls on the TCP socket itself while it is attached. */
 #include "api.h"
 
 #include <netinet/tcp.h>
@@ -10,7 +10,7 @@ static void reading_and_writing(void)
 
 	peer_send_frame(r.peer, MEDIUM, 1);
 	NEED(polled(r.kcm, POLLIN, SOON_MS));
-	EXPECT_ERRNO(recv(r.tcp, buf, 10, MSG_DONTWAIT), EAGAIN, "TCP: recv() finds nothing that KCM took");
+	EXPECT_ERRNO(recv(r.tcp, buf, 10, MSG_DONTWAIT), EAGAIN, "TCP: recv() finds no data of KCM's");
 	check(kcm_takes(r.kcm, MEDIUM, 1), "TCP: the message is KCM's");
 	EXPECT_EQ(send(r.tcp, "direct", 6, 0), 6, "TCP: send() works");
 	check(peer_reads(r.peer, buf, 6) == 6 && !memcmp(buf, "direct", 6), "TCP: and goes out");

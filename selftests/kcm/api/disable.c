@@ -51,8 +51,8 @@ static void queue_moves(void)
 	clone = kcm_clone(r.kcm);
 	NEED(kcm_disable(r.kcm, 1) == 0);
 	check(kcm_takes(clone, MEDIUM, 0) && kcm_takes(clone, MEDIUM, 1) && kcm_takes(clone, MEDIUM, 2),
-	      "disable: what was not read moves to another socket, in order");
-	check(stays_quiet(r.kcm), "disable: and is gone here");
+	      "disable: unread messages move to another socket, in order");
+	check(stays_quiet(r.kcm), "disable: and are gone here");
 	close(clone);
 	rig_close(&r);
 }
@@ -67,16 +67,16 @@ static void queue_waits(void)
 		peer_send_frame(r.peer, MEDIUM, i);
 	nap_us(50000);
 	NEED(polled(r.kcm, POLLIN, SOON_MS) && kcm_disable(r.kcm, 1) == 0);
-	check(stays_quiet(r.kcm), "disable: what was not read waits when there is no other socket");
+	check(stays_quiet(r.kcm), "disable: unread messages wait when there is no other socket");
 	clone = kcm_clone(r.kcm);
 	for (int i = 0; i < 3; i++)
 		right = kcm_takes(clone, MEDIUM, i) && right;
-	check(right, "disable: and is what a new socket gets, in order");
+	check(right, "disable: and a new socket gets them, in order");
 	close(clone);
 	rig_close(&r);
 }
 
-/* More than the other socket has room for: what does not fit is not forgotten when it reads. */
+/* More than the other socket has room for: the rest follows when it reads. */
 static void queue_moves_as_there_is_room(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());

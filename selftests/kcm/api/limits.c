@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The TCP socket's own settings bound a message: SO_RCVBUF its size, SO_RCVTIMEO how long it may take to come. */
+/* The TCP socket's own settings bound a message: SO_RCVBUF its size, SO_RCVTIMEO the time until it is complete. */
 #include "api.h"
 
 #include <arpa/inet.h>
@@ -37,9 +37,9 @@ static void too_large(void)
 	peer_send(r.peer, frame, sizeof(frame));
 	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "limit: one byte more is an error of TCP's");
 	EXPECT_EQ(polled(r.tcp, POLLIN | POLLOUT | POLLRDHUP, 0), POLLIN | POLLOUT | POLLERR,
-		  "limit: poll() of TCP tells all");
+		  "limit: poll() of TCP reports all");
 	EXPECT_EQ(sock_error(r.tcp), EMSGSIZE, "limit: EMSGSIZE");
-	EXPECT_EQ(sock_error(r.tcp), 0, "limit: told once");
+	EXPECT_EQ(sock_error(r.tcp), 0, "limit: reported once");
 	check(stays_quiet(r.kcm), "limit: KCM gets nothing");
 	check(peer_reads(r.tcp, buf, MEDIUM) == MEDIUM && !memcmp(buf, frame, MEDIUM),
 	      "limit: the bytes can be read from TCP");
@@ -50,7 +50,7 @@ static void too_large(void)
 	rig_close(&r);
 }
 
-/* A time-out of the message that begins now; the other @part bytes of it never come in time. */
+/* A time-out of the message that begins now; only @part bytes of it come in time. */
 static void too_slow(size_t part)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -58,14 +58,14 @@ static void too_slow(size_t part)
 	int64_t before = now_ms();
 
 	frame_fill(frame, MEDIUM, 1);
-	/* It counts when the message begins, so it may be set late. */
+	/* It applies when the message begins, so it may be set late. */
 	set_timeout_ms(r.tcp, SO_RCVTIMEO, 300);
 	peer_send(r.peer, frame, part);
-	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "timeout: %zu bytes and no more are an error of TCP's", part);
+	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "timeout: %zu bytes alone are an error of TCP's", part);
 	check(now_ms() - before >= 290, "timeout: not before SO_RCVTIMEO of TCP is over");
 	EXPECT_EQ(sock_error(r.tcp), ETIMEDOUT, "timeout: ETIMEDOUT");
 	peer_send(r.peer, frame + part, MEDIUM - part);
-	check(stays_quiet(r.kcm), "timeout: what comes later is not received");
+	check(stays_quiet(r.kcm), "timeout: later data is not received");
 	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "timeout: it can be unattached");
 	NEED(polled(r.tcp, POLLIN, SOON_MS));
 	memset(buf, 0, MEDIUM);
@@ -87,7 +87,7 @@ static void trickling(void)
 		peer_send(r.peer, frame + sent++, 1);
 		nap_us(20000);
 	}
-	check(sent < MEDIUM, "timeout: bytes that trickle do not put it off");
+	check(sent < MEDIUM, "timeout: single bytes do not extend it");
 	EXPECT_EQ(sock_error(r.tcp), ETIMEDOUT, "timeout: ETIMEDOUT");
 	rig_close(&r);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * kcm_api                      everything
- * kcm_api --before-loading     what can be seen only while the module is not loaded
- * kcm_api --clock              what is about time
+ * kcm_api --before-loading     tests that need the module unloaded
+ * kcm_api --clock              tests of time
  */
 #include "api.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the kernel's own does not have (include/uapi/hawser_kcm.h), and says so. */
+/* Options that the kernel's own KCM refuses (include/uapi/hawser_kcm.h). */
 #include "api.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ static void absent(void)
 	close(fd);
 }
 
-/* The rules of any option of four bytes. */
+/* Rules of every option of four bytes. */
 static void four_bytes(int option, const char *name)
 {
 	int fd = kcm_socket(HERE, SOCK_DGRAM), value[2] = { -1, -1 };
@@ -29,20 +29,20 @@ static void four_bytes(int option, const char *name)
 	long wide = 1;
 
 	check(getsockopt(fd, SOL_KCM, option, value, &len) == 0 && len == 4 && value[0] == 0, "%s: 0 at first", name);
-	check(value[1] == -1, "%s: writes no more than it says", name);
+	check(value[1] == -1, "%s: writes no more than it returns", name);
 	len = -1;
 	EXPECT_ERRNO(getsockopt(fd, SOL_KCM, option, value, &len), EINVAL, "%s: a negative buffer length", name);
 	len = 4;
 	EXPECT_ERRNO(getsockopt(fd, SOL_KCM, option, bad_pointer(), &len), EFAULT, "%s: bad buffer", name);
 	EXPECT_ERRNO(setsockopt(fd, SOL_KCM, option, &wide, 3), EINVAL, "%s: short", name);
 	EXPECT_ERRNO(setsockopt(fd, SOL_KCM, option, bad_pointer(), 4), EFAULT, "%s: bad pointer", name);
-	EXPECT_EQ(get_int(fd, SOL_KCM, option), 0, "%s: what was refused changes nothing", name);
+	EXPECT_EQ(get_int(fd, SOL_KCM, option), 0, "%s: a refused value changes nothing", name);
 	EXPECT_OK(setsockopt(fd, SOL_KCM, option, &wide, 8), "%s: longer than needed", name);
 	EXPECT_EQ(get_int(fd, SOL_KCM, option), 1, "%s: is set", name);
 	close(fd);
 }
 
-/* KCM_ERRORS: who wants it is told of each connection, others are told of the last one only. */
+/* KCM_ERRORS: sockets with it report each connection, others only the last one. */
 static void errors(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -51,17 +51,17 @@ static void errors(void)
 
 	NEED(set_int(r.kcm, SOL_KCM, KCM_ERRORS, 1) == 0 && set_int(clone, SOL_KCM, KCM_ERRORS, 0) == 0);
 	tcp_reset(r.peer);
-	EXPECT_EQ(polled(r.kcm, 0, SOON_MS), POLLERR, "KCM_ERRORS: the end of one connection of two is told");
+	EXPECT_EQ(polled(r.kcm, 0, SOON_MS), POLLERR, "KCM_ERRORS: the end of one connection of two is reported");
 	EXPECT_EQ(sock_error(r.kcm), ECONNRESET, "KCM_ERRORS: as TCP's error");
 	EXPECT_EQ(sock_error(r.kcm), 0, "KCM_ERRORS: once");
-	check(!polled(clone, 0, 0) && !sock_error(clone), "KCM_ERRORS: who does not want it is not told");
+	check(!polled(clone, 0, 0) && !sock_error(clone), "KCM_ERRORS: a socket without it does not report it");
 	NEED(kcm_disable(clone, 1) == 0);
 	peer_send_frame(other.far, MEDIUM, 1);
 	check(kcm_takes(r.kcm, MEDIUM, 1), "KCM_ERRORS: the other connection delivers");
 	check(kcm_sends(r.kcm, MEDIUM, 2) && peer_takes(other.far, MEDIUM, 2), "KCM_ERRORS: and sends");
 	NEED(shutdown(other.far, SHUT_WR) == 0);
 	check(polled(clone, 0, SOON_MS) == POLLERR && sock_error(clone) == EPIPE,
-	      "KCM_ERRORS: of the last one everybody is told");
+	      "KCM_ERRORS: every socket reports the last one");
 	check(polled(r.kcm, 0, SOON_MS) == POLLERR && sock_error(r.kcm) == EPIPE, "KCM_ERRORS: this one, too");
 	close(clone);
 	tcp_link_close(&other);
@@ -69,7 +69,7 @@ static void errors(void)
 	rig_close(&r);
 }
 
-/* Receive a message within SOON_MS; the connection that it came from, or 0 when that is not told. */
+/* Receive a message within SOON_MS; returns its connection, or 0 without one. */
 static uint64_t comes_from(int kcm, size_t len, uint64_t seed)
 {
 	struct kcm_connection *c;
@@ -95,7 +95,7 @@ static ssize_t send_to(int kcm, size_t len, uint64_t seed, uint64_t id)
 	return send_control(kcm, buf, len, NULL, &control, MSG_EOR);
 }
 
-/* A message from each peer, so that its connection's name is known. */
+/* Receives a message from a peer, to get its connection's id. */
 static uint64_t name_of(struct rig *r, int peer)
 {
 	uint64_t id;
@@ -115,11 +115,11 @@ static void receiving(const struct type *type)
 	int flags;
 
 	peer_send_frame(r.peer, MEDIUM, 1);
-	EXPECT_EQ(comes_from(r.kcm, MEDIUM, 1), 0, "KCM_CONNECTION: not told unless asked for, %s", type->name);
+	EXPECT_EQ(comes_from(r.kcm, MEDIUM, 1), 0, "KCM_CONNECTION: not given by default, %s", type->name);
 	NEED(set_int(r.kcm, SOL_KCM, KCM_RECV_CONNECTION, 1) == 0);
 	peer_send_frame(r.peer, MEDIUM, 1);
 	first = comes_from(r.kcm, MEDIUM, 1);
-	check(first, "KCM_CONNECTION: told, %s", type->name);
+	check(first, "KCM_CONNECTION: given, %s", type->name);
 	peer_send_frame(other.far, MEDIUM, 2);
 	second = comes_from(r.kcm, MEDIUM, 2);
 	check(second && second != first, "KCM_CONNECTION: another one for another connection, %s", type->name);
@@ -157,23 +157,23 @@ static void sending(const struct type *type)
 		right = right && send_to(r.kcm, MEDIUM, i, which ? first : second) == MEDIUM &&
 			peer_takes(which ? r.peer : other.far, MEDIUM, i);
 	}
-	check(right, "KCM_CONNECTION: a message goes to the connection that is named, %s", type->name);
+	check(right, "KCM_CONNECTION: a message goes to the given connection, %s", type->name);
 	EXPECT_ERRNO(send_to(r.kcm, MEDIUM, 1, first + second + 1000), ENOTCONN,
-		     "KCM_CONNECTION: one that there is not, %s", type->name);
+		     "KCM_CONNECTION: one that does not exist, %s", type->name);
 	EXPECT_ERRNO(send_to(r.kcm, MEDIUM, 1, 0), ENOTCONN, "KCM_CONNECTION: 0 is none, %s", type->name);
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
 	EXPECT_ERRNO(send_to(r.kcm, MEDIUM, 1, first), ENOTCONN, "KCM_CONNECTION: one that is unattached, %s", type->name);
 	control_add(&wrong, SOL_KCM, KCM_CONNECTION, &first, 4);
 	EXPECT_ERRNO(send_control(r.kcm, buf, MEDIUM, NULL, &wrong, MSG_EOR), EINVAL, "KCM_CONNECTION: short, %s",
 		     type->name);
-	check(stays_quiet(other.far), "KCM_CONNECTION: what was refused goes nowhere, %s", type->name);
+	check(stays_quiet(other.far), "KCM_CONNECTION: refused messages are not sent, %s", type->name);
 	check(kcm_sends(r.kcm, MEDIUM, 1) && peer_takes(other.far, MEDIUM, 1),
-	      "KCM_CONNECTION: without it any connection will do, %s", type->name);
+	      "KCM_CONNECTION: without it any connection is used, %s", type->name);
 	tcp_link_close(&other);
 	rig_close(&r);
 }
 
-/* A reply from a clone: whoever has the message can answer, through any socket of the multiplexor. */
+/* A reply from a clone: any socket of the multiplexor can send it. */
 static void by_a_clone(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -184,7 +184,7 @@ static void by_a_clone(void)
 	NEED(set_int(r.kcm, SOL_KCM, KCM_RECV_CONNECTION, 1) == 0 && kcm_disable(clone, 1) == 0);
 	id = name_of(&r, other.far);
 	check(send_to(clone, MEDIUM, 1, id) == MEDIUM && peer_takes(other.far, MEDIUM, 1),
-	      "KCM_CONNECTION: holds for all sockets of the multiplexor");
+	      "KCM_CONNECTION: is valid for all sockets of the multiplexor");
 	close(clone);
 	tcp_link_close(&other);
 	rig_close(&r);
@@ -217,7 +217,7 @@ static void max_message_later(void)
 
 	NEED(set_int(r.kcm, SOL_KCM, KCM_MAX_MESSAGE, 50) == 0);
 	peer_send_frame(r.peer, MEDIUM, 1);
-	check(kcm_takes(r.kcm, MEDIUM, 1), "KCM_MAX_MESSAGE: what is attached already keeps its limit");
+	check(kcm_takes(r.kcm, MEDIUM, 1), "KCM_MAX_MESSAGE: attached connections keep their limit");
 	rig_close(&r);
 }
 
@@ -249,7 +249,7 @@ static void least_loaded(void)
 		peer_send_frame(r.peer, MEDIUM, i);
 	for (int i = 0; i < 5; i++)
 		right += kcm_takes(idle, MEDIUM, i);
-	EXPECT_EQ(right, 5, "KCM_STEERING: who has least to read gets the next message");
+	EXPECT_EQ(right, 5, "KCM_STEERING: the socket with least to read gets the next message");
 	close(clone);
 	rig_close(&r);
 }
@@ -331,9 +331,9 @@ static void stats(void)
 	s = stats_of(r.kcm, &count);
 	EXPECT_EQ(count, 1, "KCM_STATS: one for each connection");
 	check(s->id == id, "KCM_STATS: id");
-	check(s->rx_msgs == 1 && s->rx_bytes == MEDIUM, "KCM_STATS: what was received");
-	check(s->tx_msgs == 1 && s->tx_bytes == 64 && s->tx_reserved == 1, "KCM_STATS: what was sent");
-	EXPECT_EQ(s->rx_partial, 2, "KCM_STATS: bytes of a message that is not whole");
+	check(s->rx_msgs == 1 && s->rx_bytes == MEDIUM, "KCM_STATS: received messages");
+	check(s->tx_msgs == 1 && s->tx_bytes == 64 && s->tx_reserved == 1, "KCM_STATS: sent messages");
+	EXPECT_EQ(s->rx_partial, 2, "KCM_STATS: bytes of a partial message");
 	check(s->state == 0 && s->error == 0, "KCM_STATS: no state, no error");
 	check(endpoint_is(&near, s->local_addr, s->local_port), "KCM_STATS: the own end");
 	check(endpoint_is(&far, s->remote_addr, s->remote_port), "KCM_STATS: the other end");

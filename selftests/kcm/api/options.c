@@ -12,7 +12,7 @@ static void reading(int fd)
 	socklen_t len = sizeof(value);
 
 	check(get(fd, value, &len) == 0 && len == 4 && value[0] == 0, "KCM_RECV_DISABLE: 0 at first");
-	check(value[1] == -1, "KCM_RECV_DISABLE: writes no more than it says");
+	check(value[1] == -1, "KCM_RECV_DISABLE: writes no more than it returns");
 	len = 2;
 	check(get(fd, value, &len) == 0 && len == 2, "KCM_RECV_DISABLE: a short buffer gets what fits");
 	len = 0;
@@ -34,7 +34,7 @@ static void writing(int fd)
 		     "KCM_RECV_DISABLE: negative length");
 	EXPECT_ERRNO(setsockopt(fd, SOL_KCM, KCM_RECV_DISABLE, bad_pointer(), 4), EFAULT,
 		     "KCM_RECV_DISABLE: bad pointer");
-	EXPECT_EQ(get_int(fd, SOL_KCM, KCM_RECV_DISABLE), 0, "KCM_RECV_DISABLE: what was refused changes nothing");
+	EXPECT_EQ(get_int(fd, SOL_KCM, KCM_RECV_DISABLE), 0, "KCM_RECV_DISABLE: a refused value changes nothing");
 	EXPECT_OK(setsockopt(fd, SOL_KCM, KCM_RECV_DISABLE, &value, 8), "KCM_RECV_DISABLE: longer than needed");
 	EXPECT_EQ(get_int(fd, SOL_KCM, KCM_RECV_DISABLE), 1, "KCM_RECV_DISABLE: on");
 	EXPECT_OK(kcm_disable(fd, 7), "KCM_RECV_DISABLE: anything but 0");
@@ -73,9 +73,9 @@ static void socket_level(const struct type *type)
 	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_RCVBUF), 212992, "SO_RCVBUF: the system's default, %s", type->name);
 	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_SNDBUF), 212992, "SO_SNDBUF: the system's default, %s", type->name);
 	NEED(set_int(fd, SOL_SOCKET, SO_SNDBUF, 30000) == 0 && set_int(fd, SOL_SOCKET, SO_RCVBUF, 40000) == 0);
-	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_SNDBUF), 60000, "SO_SNDBUF: told twice as large, as everywhere, %s",
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_SNDBUF), 60000, "SO_SNDBUF: reads twice as large, as everywhere, %s",
 		  type->name);
-	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_RCVBUF), 80000, "SO_RCVBUF: told twice as large, as everywhere, %s",
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_RCVBUF), 80000, "SO_RCVBUF: reads twice as large, as everywhere, %s",
 		  type->name);
 	close(fd);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a parser program may return, and what it is shown. */
+/* A parser program's return values, and its input. */
 #include "api.h"
 
 #include <limits.h>
@@ -75,7 +75,7 @@ static void two_hundred(void)
 	rig_close(&r);
 }
 
-/* A length that the bytes that came before contradict. */
+/* A length that contradicts earlier bytes. */
 static void contradicting(void)
 {
 	static const struct bpf_insn code[] = {
@@ -89,9 +89,9 @@ static void contradicting(void)
 
 	close(program);
 	peer_send(r.peer, "01234567", 8);
-	check(stays_quiet(r.kcm) && !sock_error(r.tcp), "parser: reading beyond what came waits for more");
+	check(stays_quiet(r.kcm) && !sock_error(r.tcp), "parser: reading beyond the received bytes waits for more");
 	peer_send(r.peer, "89abcdefghij", 12);
-	EXPECT_EQ(sock_error_soon(r.tcp), EPROTO, "parser: a length shorter than what was not enough");
+	EXPECT_EQ(sock_error_soon(r.tcp), EPROTO, "parser: a length below the bytes that were not enough");
 	rig_close(&r);
 }
 
@@ -116,7 +116,7 @@ static void in_one_segment(void)
 	rig_close(&r);
 }
 
-/* What a program sees begins with its own message, and the bytes after it follow. */
+/* A program's input begins with its own message; later bytes follow. */
 static void sees_its_message(void)
 {
 	int program = parser_first_byte();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What becomes of a multiplexor when the other end of a connection closes it, in peace or not. */
+/* A multiplexor whose connection is closed by the other end, in order or by a reset. */
 #include "api.h"
 
-/* poll() without POLLHUP, which has no meaning here, and SO_ERROR as @error, once. */
-static bool told(int kcm, int error)
+/* True if poll() reports POLLERR alone and SO_ERROR is @error, once. */
+static bool reports_error(int kcm, int error)
 {
 	int events = polled(kcm, 0, SOON_MS), first, second;
 
 	if (events != POLLERR)
-		note("poll() tells %#x", events);
+		note("poll() reports %#x", events);
 	first = sock_error(kcm);
 	second = sock_error(kcm);
 	if (first != error || second)
@@ -16,12 +16,12 @@ static bool told(int kcm, int error)
 	return events == POLLERR && first == error && !second;
 }
 
-/* The kernel's own never tells, and nothing is worth waiting for. */
-static bool last_is_told(int kcm, int error)
+/* The kernel's own KCM never reports it; do not wait long. */
+static bool reports_last(int kcm, int error)
 {
 	if (ktap_suite() == SUITE_KERNEL && !polled(kcm, 0, 100))
 		return false;
-	return told(kcm, error);
+	return reports_error(kcm, error);
 }
 
 static void end_of_stream(const char *how, bool message)
@@ -35,12 +35,12 @@ static void end_of_stream(const char *how, bool message)
 	NEED(shutdown(r.peer, SHUT_WR) == 0);
 	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "end: %s, an error of TCP's", how);
 	EXPECT_EQ(polled(r.tcp, POLLIN | POLLOUT | POLLRDHUP, 0), POLLIN | POLLOUT | POLLRDHUP | POLLERR,
-		  "end: %s, poll() of TCP tells all", how);
+		  "end: %s, poll() of TCP reports all", how);
 	EXPECT_EQ(sock_error(r.tcp), EPIPE, "end: %s, EPIPE", how);
 	if (message)
 		check(polled(r.kcm, POLLIN, SOON_MS) & POLLIN, "end: %s, the last message is there", how);
-	differs(last_is_told(r.kcm, EPIPE), "error-hidden", "end: %s, KCM is told that the last connection is over", how);
-	differs(last_is_told(clone, EPIPE), "error-hidden", "end: %s, and so is its clone", how);
+	differs(reports_last(r.kcm, EPIPE), "error-hidden", "end: %s, KCM reports the end of the last connection", how);
+	differs(reports_last(clone, EPIPE), "error-hidden", "end: %s, and so is its clone", how);
 	if (message)
 		check(kcm_takes(r.kcm, MEDIUM, 1), "end: %s, the last message is delivered", how);
 	close(clone);
@@ -66,7 +66,7 @@ static void reset_of_all(void)
 
 	tcp_reset(r.peer);
 	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "reset: an error of TCP's");
-	differs(last_is_told(r.kcm, ECONNRESET), "error-hidden", "reset: KCM is told that the last connection is over");
+	differs(reports_last(r.kcm, ECONNRESET), "error-hidden", "reset: KCM reports the end of the last connection");
 	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "reset: it can be unattached");
 	r.peer = -1;
 	rig_close(&r);
@@ -87,7 +87,7 @@ static void reset_of_one(void)
 	check(kcm_takes(r.kcm, MEDIUM, 7), "reset: of one of two, the other one delivers");
 	EXPECT_EQ(polled(r.kcm, POLLIN | POLLOUT, 0), POLLOUT, "reset: of one of two is no error of KCM's");
 	EXPECT_EQ(sock_error(r.kcm), 0, "reset: of one of two, SO_ERROR is 0");
-	/* A new connection in the place of the dead one. */
+	/* A new connection replaces the closed one. */
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
 	tcp_link_close(&other);
 	other = rig_link(&r, parser_framed());

@@ -42,9 +42,9 @@ static void edges(void)
 	EXPECT_EQ(epoll_wait(ep, &e, 1, 0), 0, "epoll: nothing yet");
 	peer_send_frame(r.peer, MEDIUM, 1);
 	EXPECT_EQ(epoll_wait(ep, &e, 1, SOON_MS), 1, "epoll: a message");
-	EXPECT_EQ(epoll_wait(ep, &e, 1, stretched(50)), 0, "epoll: told once");
+	EXPECT_EQ(epoll_wait(ep, &e, 1, stretched(50)), 0, "epoll: reported once");
 	peer_send_frame(r.peer, MEDIUM, 2);
-	EXPECT_EQ(epoll_wait(ep, &e, 1, SOON_MS), 1, "epoll: told again of another");
+	EXPECT_EQ(epoll_wait(ep, &e, 1, SOON_MS), 1, "epoll: another message is reported again");
 	close(ep);
 	rig_close(&r);
 }
@@ -63,7 +63,7 @@ static void waking(void)
 	NEED(task_blocked(&t));
 	peer_send_frame(r.peer, MEDIUM, 1);
 	NEED(task_finished(&t, 2 * SOON_MS));
-	EXPECT_EQ(task_join(&t), POLLIN, "poll: a message wakes who waits");
+	EXPECT_EQ(task_join(&t), POLLIN, "poll: a message wakes a waiting task");
 	rig_close(&r);
 }
 

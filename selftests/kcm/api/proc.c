@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /proc/net/kcm and /proc/net/kcm_stats: what tools read. */
+/* /proc/net/kcm and /proc/net/kcm_stats, as tools read them. */
 #include "api.h"
 
 #include <arpa/inet.h>
@@ -70,8 +70,8 @@ static void modes(void)
 {
 	struct stat st;
 
-	check(stat(OVERVIEW, &st) == 0 && (st.st_mode & 0777) == 0444, "/proc/net/kcm: everybody reads it");
-	check(stat(COUNTERS, &st) == 0 && (st.st_mode & 0777) == 0444, "/proc/net/kcm_stats: everybody reads it");
+	check(stat(OVERVIEW, &st) == 0 && (st.st_mode & 0777) == 0444, "/proc/net/kcm: readable for all users");
+	check(stat(COUNTERS, &st) == 0 && (st.st_mode & 0777) == 0444, "/proc/net/kcm_stats: readable for all users");
 }
 
 static void overview(void)
@@ -95,21 +95,21 @@ static void overview(void)
 	text_read(&t, OVERVIEW);
 	check(line_is(&t, 0, "*** KCM statistics (1 MUX) ****"), "/proc/net/kcm: counts multiplexors");
 	line = find_line(&t, "mux");
-	check(line == 2 && word_is(&t, line, 3, 1) && word_is(&t, line, 4, 64), "/proc/net/kcm: mux, what was sent");
+	check(line == 2 && word_is(&t, line, 3, 1) && word_is(&t, line, 4, 64), "/proc/net/kcm: mux, sent messages");
 	check(line == 2 && t.words[line] == 13 && !strcmp(t.word[line][5], "-") && !strcmp(t.word[line][9], "KCMs:") &&
 		      !strcmp(t.word[line][10], "1,") && !strcmp(t.word[line][11], "Psocks") &&
 		      !strcmp(t.word[line][12], "1"),
-	      "/proc/net/kcm: mux, how many sockets and connections it has");
+	      "/proc/net/kcm: mux, numbers of sockets and connections");
 	line = find_line(&t, "kcm-0");
-	check(word_is(&t, line, 1, 3) && word_is(&t, line, 2, 3 * MEDIUM), "/proc/net/kcm: kcm, what was read");
-	check(word_is(&t, line, 3, 1) && word_is(&t, line, 4, 64), "/proc/net/kcm: kcm, what was sent");
-	check(word_is(&t, line, 5, 1), "/proc/net/kcm: kcm, Recv-Q is the messages that wait to be read");
+	check(word_is(&t, line, 1, 3) && word_is(&t, line, 2, 3 * MEDIUM), "/proc/net/kcm: kcm, read messages");
+	check(word_is(&t, line, 3, 1) && word_is(&t, line, 4, 64), "/proc/net/kcm: kcm, sent messages");
+	check(word_is(&t, line, 5, 1), "/proc/net/kcm: kcm, Recv-Q is the unread messages");
 	line = find_line(&t, "psock-0");
-	check(word_is(&t, line, 1, 4) && word_is(&t, line, 2, 4 * MEDIUM), "/proc/net/kcm: psock, what was received");
-	check(word_is(&t, line, 3, 1) && word_is(&t, line, 4, 64), "/proc/net/kcm: psock, what was sent");
+	check(word_is(&t, line, 1, 4) && word_is(&t, line, 2, 4 * MEDIUM), "/proc/net/kcm: psock, received messages");
+	check(word_is(&t, line, 3, 1) && word_is(&t, line, 4, 64), "/proc/net/kcm: psock, sent messages");
 	rig_close(&r);
 	check(WAIT_UNTIL(SOON_MS, (text_read(&t, OVERVIEW), line_is(&t, 0, "*** KCM statistics (0 MUX) ****"))),
-	      "/proc/net/kcm: a multiplexor whose sockets are closed goes");
+	      "/proc/net/kcm: a multiplexor whose sockets are closed is removed");
 }
 
 static void mux_receive_counters(void)
@@ -125,7 +125,7 @@ static void mux_receive_counters(void)
 	text_read(&t, OVERVIEW);
 	line = find_line(&t, "mux");
 	differs(word_is(&t, line, 1, 3) && word_is(&t, line, 2, 3 * MEDIUM), "counters-lag",
-		"/proc/net/kcm: mux, what was received");
+		"/proc/net/kcm: mux, received messages");
 	rig_close(&r);
 }
 

@@ -26,8 +26,8 @@ static void shorter(struct rig *r)
 	check(stays_quiet(r->kcm), "recv: the rest of a datagram is gone");
 	peer_send_frame(r->peer, MEDIUM, 2);
 	flags = MSG_TRUNC;
-	EXPECT_EQ(kcm_recv_soon(r->kcm, buf, 40, &flags), 40, "recv: MSG_TRUNC does not ask for the length");
-	EXPECT_EQ(flags, MSG_EOR | MSG_TRUNC, "recv: it is told as without");
+	EXPECT_EQ(kcm_recv_soon(r->kcm, buf, 40, &flags), 40, "recv: MSG_TRUNC does not return the length");
+	EXPECT_EQ(flags, MSG_EOR | MSG_TRUNC, "recv: the flags are the same as without it");
 	peer_send_frame(r->peer, MEDIUM, 3);
 	check(kcm_takes(r->kcm, MEDIUM, 3), "recv: the next message is whole");
 }
@@ -38,11 +38,11 @@ static void peeking(struct rig *r)
 
 	peer_send_frame(r->peer, MEDIUM, 1);
 	check(frame_is(buf, kcm_recv_soon(r->kcm, buf, sizeof(buf), &flags), MEDIUM, 1), "recv: MSG_PEEK");
-	differs(flags == MSG_EOR, "peek-flags", "recv: MSG_PEEK tells MSG_EOR as the real one does");
+	differs(flags == MSG_EOR, "peek-flags", "recv: MSG_PEEK reports MSG_EOR like the real receive");
 	flags = MSG_PEEK;
 	EXPECT_EQ(kcm_recv_soon(r->kcm, buf, 10, &flags), 10, "recv: MSG_PEEK of the beginning");
 	differs(flags == (MSG_EOR | MSG_TRUNC), "peek-flags", "recv: and MSG_TRUNC");
-	check(kcm_takes(r->kcm, MEDIUM, 1), "recv: what was peeked at is still there");
+	check(kcm_takes(r->kcm, MEDIUM, 1), "recv: a peeked message is still there");
 	EXPECT_ERRNO(kcm_recv(r->kcm, buf, 10, &(int){ MSG_PEEK | MSG_DONTWAIT }), EAGAIN, "recv: nothing to peek at");
 }
 
@@ -86,7 +86,7 @@ static void bad_memory(struct rig *r)
 	NEED(polled(r->kcm, POLLIN, SOON_MS));
 	EXPECT_ERRNO(recv(r->kcm, bad_pointer(), MEDIUM, 0), EFAULT, "recv: bad memory");
 	peer_send_frame(r->peer, MEDIUM, 2);
-	differs(kcm_takes(r->kcm, MEDIUM, 1), "fault-loses", "recv: what could not be copied is not lost");
+	differs(kcm_takes(r->kcm, MEDIUM, 1), "fault-loses", "recv: a message that could not be copied is not lost");
 	if (ktap_suite() == SUITE_OURS)
 		check(kcm_takes(r->kcm, MEDIUM, 2), "recv: and stays in order");
 	/* The hole begins in the middle of the message. */

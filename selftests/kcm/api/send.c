@@ -2,12 +2,14 @@
 /* Sending with SOCK_DGRAM, where each call is a message unless flags say otherwise. */
 #include "api.h"
 
-int fill(int kcm, size_t len)
+static int fill_with(int kcm, size_t len, bool frames)
 {
 	int count = 0, refused = 0;
 
 	memset(buf, 0, len);
 	while (count < 1000000 && refused < 50) {
+		if (frames)
+			frame_fill(buf, len, count);
 		if (send(kcm, buf, len, MSG_DONTWAIT) == (ssize_t)len) {
 			count++;
 			refused = 0;
@@ -19,6 +21,16 @@ int fill(int kcm, size_t len)
 	return count;
 }
 
+int fill(int kcm, size_t len)
+{
+	return fill_with(kcm, len, false);
+}
+
+int fill_frames(int kcm, size_t len)
+{
+	return fill_with(kcm, len, true);
+}
+
 static void whole(struct rig *r)
 {
 	static const size_t sizes[] = { FRAME_HEADER, 5, 64, MEDIUM, 1500, 4096, 16000, 60000 };
@@ -26,8 +38,8 @@ static void whole(struct rig *r)
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
 		check(kcm_sends(r->kcm, sizes[i], i) && peer_takes(r->peer, sizes[i], i),
 		      "send: a message of %zu bytes", sizes[i]);
-	EXPECT_EQ(send(r->kcm, "xyz", 3, 0), 3, "send: what is no frame");
-	check(peer_reads(r->peer, buf, 3) == 3 && !memcmp(buf, "xyz", 3), "send: goes out as it is");
+	EXPECT_EQ(send(r->kcm, "xyz", 3, 0), 3, "send: data that is no frame");
+	check(peer_reads(r->peer, buf, 3) == 3 && !memcmp(buf, "xyz", 3), "send: goes out unchanged");
 	EXPECT_EQ(send(r->kcm, NULL, 0, 0), 0, "send: nothing");
 	check(stays_quiet(r->peer), "send: sends nothing");
 }
@@ -36,9 +48,9 @@ static void ignored(struct rig *r)
 {
 	struct addr to = addr("127.0.0.1", 9);
 
-	EXPECT_EQ(sendto(r->kcm, "12", 2, 0, &to.sa, to.len), 2, "send: an address is not looked at");
-	EXPECT_EQ(send(r->kcm, "34", 2, MSG_OOB), 2, "send: nor is MSG_OOB");
-	check(peer_reads(r->peer, buf, 4) == 4 && !memcmp(buf, "1234", 4), "send: both arrive in line");
+	EXPECT_EQ(sendto(r->kcm, "12", 2, 0, &to.sa, to.len), 2, "send: an address is ignored");
+	EXPECT_EQ(send(r->kcm, "34", 2, MSG_OOB), 2, "send: and so is MSG_OOB");
+	check(peer_reads(r->peer, buf, 4) == 4 && !memcmp(buf, "1234", 4), "send: both arrive in the stream");
 }
 
 static void more(struct rig *r)
@@ -85,7 +97,7 @@ static void many(struct rig *r)
 	EXPECT_EQ(send_four(r->kcm, MSG_BATCH), 4, "sendmmsg: four with MSG_BATCH");
 	check(stays_quiet(r->peer), "sendmmsg: are held");
 	NEED(send(r->kcm, NULL, 0, 0) == 0);
-	check(peer_reads(r->peer, buf, 12) == 12 && !memcmp(buf, "0123456789AB", 12), "sendmmsg: until told");
+	check(peer_reads(r->peer, buf, 12) == 12 && !memcmp(buf, "0123456789AB", 12), "sendmmsg: until the end of the batch");
 }
 
 static void bad_memory(struct rig *r, const char *type)
@@ -102,7 +114,7 @@ static void bad_memory(struct rig *r, const char *type)
 	      type);
 }
 
-/* What the send buffer has room for is asked once a message. */
+/* The room in the send buffer is checked once a message. */
 static void large(struct rig *r)
 {
 	size_t len = 900000;
@@ -120,7 +132,7 @@ static long send_medium(void *arg)
 	return send(*(int *)arg, frame, MEDIUM, 0);
 }
 
-/* Takes what comes until it is @want bytes or nothing more comes; how many bytes that was. */
+/* Reads until @want bytes have come or nothing more comes; returns their number. */
 static size_t drain(int peer, size_t want)
 {
 	size_t total = 0;
@@ -140,9 +152,9 @@ static void full(void)
 	/* Buffers of TCP's that do not grow. */
 	NEED(set_int(r.peer, SOL_SOCKET, SO_RCVBUF, 65536) == 0 && set_int(r.tcp, SOL_SOCKET, SO_SNDBUF, 65536) == 0);
 	sent = (size_t)fill(r.kcm, 1000) * 1000;
-	check(sent >= 100000, "send: some fit with nobody reading");
+	check(sent >= 100000, "send: some fit without a reader");
 	EXPECT_ERRNO(send(r.kcm, buf, 1000, MSG_DONTWAIT), EAGAIN, "send: then MSG_DONTWAIT fails");
-	differs(!polled(r.kcm, POLLOUT, 0), "poll-writable", "send: poll() tells it");
+	differs(!polled(r.kcm, POLLOUT, 0), "poll-writable", "send: poll() reports that it is full");
 	set_timeout_ms(r.kcm, SO_SNDTIMEO, 200);
 	EXPECT_ERRNO(send(r.kcm, buf, 1000, 0), EAGAIN, "send: SO_SNDTIMEO ends the wait");
 	set_timeout_ms(r.kcm, SO_SNDTIMEO, 0);
@@ -154,9 +166,9 @@ static void full(void)
 	task_start(&t, send_medium, &r.kcm);
 	NEED(task_blocked(&t));
 	check(drain(r.peer, sent) >= sent, "send: all that was accepted arrives");
-	check(task_finished(&t, SOON_MS), "send: room wakes who waits for it");
+	check(task_finished(&t, SOON_MS), "send: room wakes a waiting sender");
 	EXPECT_EQ(task_join(&t), MEDIUM, "send: and the message is sent");
-	check(polled(r.kcm, POLLOUT, SOON_MS), "send: poll() tells of room");
+	check(polled(r.kcm, POLLOUT, SOON_MS), "send: poll() reports room");
 	rig_close(&r);
 }
 
@@ -172,7 +184,7 @@ static void unattached(void)
 	check(peer_takes(l.far, MEDIUM, 1) && peer_takes(l.far, 64, 2), "send: for the first connection, in order");
 	NEED(kcm_unattach(kcm, l.near) == 0);
 	fitted = fill(kcm, 14);
-	check(fitted > 100 && fitted < 100000, "send: SO_SNDBUF bounds what waits");
+	check(fitted > 100 && fitted < 100000, "send: SO_SNDBUF limits waiting messages");
 	EXPECT_ERRNO(send(kcm, buf, 14, MSG_DONTWAIT), EAGAIN, "send: then MSG_DONTWAIT fails");
 	task_start(&t, send_medium, &kcm);
 	check(task_blocked(&t), "send: and others wait");

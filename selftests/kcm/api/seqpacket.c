@@ -33,7 +33,7 @@ static void byte_by_byte(void)
 	for (int i = 0; right && i < MEDIUM; i++) {
 		flags = 0;
 		right = kcm_recv_soon(r.kcm, buf + i, 1, &flags) == 1 && flags == (i == MEDIUM - 1 ? MSG_EOR : 0);
-		/* What comes after the first byte tells already; without it the loop would wait in vain. */
+		/* The second byte already shows a failure; then do not loop. */
 		if (i == 0 && !polled(r.kcm, POLLIN, 100))
 			right = false;
 	}
@@ -54,7 +54,7 @@ static void peeking(void)
 	flags = MSG_PEEK;
 	check(frame_is(buf, kcm_recv_soon(r.kcm, buf, sizeof(buf), &flags), MEDIUM, 1),
 	      "SOCK_SEQPACKET: MSG_PEEK of the whole");
-	differs(flags == MSG_EOR, "peek-flags", "SOCK_SEQPACKET: MSG_PEEK tells MSG_EOR where the message ends");
+	differs(flags == MSG_EOR, "peek-flags", "SOCK_SEQPACKET: MSG_PEEK reports MSG_EOR at the end of the message");
 	NEED(kcm_recv_soon(r.kcm, buf, 40, NULL) == 40);
 	flags = MSG_PEEK | MSG_DONTWAIT;
 	right = kcm_recv(r.kcm, buf + 40, 200, &flags) == MEDIUM - 40 && flags == MSG_EOR;
@@ -62,7 +62,7 @@ static void peeking(void)
 	rig_close(&r);
 }
 
-/* The rest of a message that was begun is nobody else's. */
+/* The rest of a partly read message stays with its socket. */
 static void begun_and_disabled(void)
 {
 	struct rig r = rig_open(SOCK_SEQPACKET, parser_framed());
@@ -89,7 +89,7 @@ static void bad_memory(void)
 	NEED(polled(r.kcm, POLLIN, SOON_MS));
 	EXPECT_ERRNO(recv(r.kcm, bad_pointer(), MEDIUM, 0), EFAULT, "SOCK_SEQPACKET: bad memory");
 	peer_send_frame(r.peer, MEDIUM, 2);
-	differs(kcm_takes(r.kcm, MEDIUM, 1), "fault-loses", "SOCK_SEQPACKET: what could not be copied is not lost");
+	differs(kcm_takes(r.kcm, MEDIUM, 1), "fault-loses", "SOCK_SEQPACKET: a message that could not be copied is not lost");
 	rig_close(&r);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SIGIO for who has asked for it: of a message, of room in the send buffer, and of nothing else. */
+/* SIGIO, if enabled: for a message, for room in the send buffer, and for nothing else. */
 #include "api.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 
-#define READABLE (SIGRTMIN + 1) /* instead of SIGIO, so that it is told what it is about, and for which socket */
+#define READABLE (SIGRTMIN + 1) /* instead of SIGIO, so that it carries the event and the socket */
 
 /* The band of the next signal for @kcm, or 0 when none comes within @ms. */
 static long next_band(int kcm, int ms)
@@ -30,7 +30,7 @@ static void forget_all(int kcm)
 		;
 }
 
-/* The owner is this thread, which lets signals wait until it asks for them. */
+/* The owner is this thread, which keeps signals pending until it takes them. */
 static void ask_for_signals(int kcm)
 {
 	struct f_owner_ex self = { F_OWNER_TID, gettid() };
@@ -71,10 +71,10 @@ static void of_room(void)
 	ask_for_signals(r.kcm);
 	NEED(kcm_sends(r.kcm, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1));
 	if (ktap_suite() == SUITE_OURS)
-		check(!next_band(r.kcm, 50), "signals: none of room that nobody missed");
+		check(!next_band(r.kcm, 50), "signals: none for room that was always there");
 	fill(r.kcm, 1000);
 	forget_all(r.kcm);
-	/* All of it, for the kernel's own tells it when its queue is empty. */
+	/* Read everything, because the kernel's own KCM signals an empty queue only. */
 	while (!band && polled(r.peer, POLLIN, SOON_MS)) {
 		NEED(recv(r.peer, buf, sizeof(buf), MSG_DONTWAIT) > 0);
 		band = next_band(r.kcm, 10);
@@ -83,7 +83,7 @@ static void of_room(void)
 	rig_close(&r);
 }
 
-/* What ends the last connection is told, too, and a socket that is closed signals nobody. */
+/* The end of the last connection is signalled, too, and a closed socket sends no signal. */
 static void of_the_end(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which sockets exist, and the calls that KCM has no meaning for. */
+/* Socket types, and calls that KCM does not support. */
 #include "api.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ void api_before_loading(void)
 	error = errno;
 	NEED(seteuid(0) == 0);
 	differs(fd < 0 && error == EAFNOSUPPORT, "no-module-load",
-		"socket: whoever has no privilege loads no module");
+		"socket: loads no module without privilege");
 	close(fd);
 }
 
@@ -48,7 +48,7 @@ static void unprivileged(void)
 {
 	int fd;
 
-	/* Only the effective user changes, so that root comes back. */
+	/* Only the effective user changes, so that root can be restored. */
 	NEED(seteuid(65534) == 0);
 	fd = socket(AF_KCM, SOCK_DGRAM, KCMPROTO_CONNECTED);
 	NEED(seteuid(0) == 0);
@@ -95,7 +95,7 @@ static void ioctls(void)
 	close(fd);
 }
 
-/* With a socket the module stays, and without it goes: the scene unloads it at the end. */
+/* A socket holds the module; without sockets the scene unloads it at the end. */
 static void holds_module(void)
 {
 	int fd = kcm_socket(HERE, SOCK_DGRAM);

@@ -14,7 +14,7 @@ static struct pipe pipe_new(void)
 	int fd[2];
 
 	NEED(pipe2(fd, O_CLOEXEC) == 0);
-	/* Only to read what is there: at the other end it would mean SPLICE_F_NONBLOCK for every call. */
+	/* For the reading end only: at the other end it would mean SPLICE_F_NONBLOCK for every call. */
 	NEED(fcntl(fd[0], F_SETFL, O_NONBLOCK) == 0);
 	return (struct pipe){ fd[0], fd[1] };
 }
@@ -122,8 +122,8 @@ static void waiting(void)
 }
 
 /*
- * What is spliced without SPLICE_F_MORE ends its message, as write() does. Kernels from 6.5 on have forgotten that for
- * SOCK_SEQPACKET: there it is ended here, so that the test can go on.
+ * A splice without SPLICE_F_MORE ends its message, as write() does. Kernels from 6.5 on do not do that for
+ * SOCK_SEQPACKET: there the test ends it itself.
  */
 static void ends_message(struct rig *r, const struct type *type, const char *call)
 {
@@ -173,7 +173,7 @@ static size_t send_file(int kcm, size_t len, uint64_t seed)
 
 static void from_file(const struct type *type)
 {
-	/* Well below SO_SNDBUF: what is held at the kernel's own could not be ended with a full buffer. */
+	/* Well below SO_SNDBUF: with a full buffer the kernel's own KCM could not end a held message. */
 	static const size_t sizes[] = { MEDIUM, 4096, 20000, 100000 };
 	struct rig r = rig_open(type->value, parser_framed());
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP with TLS on it: messages are what was in the records, where the kernel lets others read them (Linux 6.12); elsewhere
- * such a connection is refused, for what KCM would read there is not what was sent.
+ * TCP with TLS: messages are the records' contents, where other kernel code can read them (Linux 6.12); elsewhere
+ * such a connection is refused, because KCM would read encrypted data.
  */
 #include "api.h"
 
@@ -62,7 +62,7 @@ static void not_afterwards(void)
 
 	EXPECT_ERRNO(tls_start(r.tcp), EEXIST, "tls: not for a connection that KCM has");
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
-	EXPECT_OK(tls_start(r.tcp), "tls: again when KCM has given it back");
+	EXPECT_OK(tls_start(r.tcp), "tls: again after KCM has unattached it");
 	rig_close(&r);
 }
 
@@ -96,7 +96,7 @@ static void pieces(void)
 	peer_send(r.peer, buf, 20 * MEDIUM);
 	for (i = 0; i < 20; i++)
 		good = good && kcm_takes(r.kcm, MEDIUM, i);
-	check(good, "tls: twenty messages of one record");
+	check(good, "tls: twenty messages in one record");
 	frame_fill(buf, MEDIUM, 7);
 	for (i = 0; i < MEDIUM; i++)
 		peer_send(r.peer, buf + i, 1);
@@ -117,7 +117,7 @@ static void encrypted(void)
 	frame_fill(plain, MEDIUM, 1);
 	check(peer_reads(l.far, buf, MEDIUM + 29) == MEDIUM + 29 && !memcmp(buf, "\x17\x03\x03", 3) &&
 		      !memmem(buf, MEDIUM + 29, plain + FRAME_HEADER, 16),
-	      "tls: what is sent is a record, and encrypted");
+	      "tls: sent messages are encrypted records");
 	EXPECT_ERRNO(tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 9), EBUSY, "tls: keys do not change while it is attached");
 	peer_send(l.far, "\x17\x03\x03\x00\x20this was never encrypted by TLS.", 37);
 	EXPECT_EQ(sock_error_soon(l.near), EBADMSG, "tls: a forged record ends the connection");
@@ -149,11 +149,11 @@ static void given_back(void)
 	nap_us(100000);
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
 	check(peer_reads(r.tcp, buf, 3 * MEDIUM) == 3 * MEDIUM && !memcmp(buf, frames, 3 * MEDIUM),
-	      "tls: and whole messages that nobody took");
+	      "tls: and whole messages that were not received");
 	rig_close(&r);
 }
 
-/* The peer says good-bye as TLS does, not by a FIN. */
+/* The peer ends the stream by a TLS alert, not by a FIN. */
 static void alerted(void)
 {
 	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_3_VERSION);
@@ -164,7 +164,7 @@ static void alerted(void)
 	peer_send_frame(r.peer, MEDIUM, 1);
 	control_add(&c, SOL_TLS, TLS_SET_RECORD_TYPE, &alert, sizeof(alert));
 	NEED(send_control(r.peer, "\x01\x00", 2, NULL, &c, 0) == 2);
-	check(kcm_takes(r.kcm, MEDIUM, 1), "tls: what came before an alert is delivered");
+	check(kcm_takes(r.kcm, MEDIUM, 1), "tls: messages before an alert are delivered");
 	EXPECT_EQ(sock_error_soon(r.tcp), EPIPE, "tls: an alert is the end, as a FIN is");
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
 	NEED(recv_control(r.tcp, buf, sizeof(buf), &c, MSG_DONTWAIT, &flags) == 2);
@@ -181,13 +181,13 @@ static void closed_by_peer(void)
 	peer_send_frame(r.peer, MEDIUM, 2);
 	close(r.peer);
 	r.peer = -1;
-	check(kcm_takes(r.kcm, 50000, 1) && kcm_takes(r.kcm, MEDIUM, 2), "tls: what came before a FIN is delivered");
+	check(kcm_takes(r.kcm, 50000, 1) && kcm_takes(r.kcm, MEDIUM, 2), "tls: messages before a FIN are delivered");
 	EXPECT_EQ(sock_error_soon(r.tcp), EPIPE, "tls: then the connection is at its end");
 	close(r.kcm);
 	close(r.tcp);
 }
 
-/* A peer that does not read fills all buffers; when it reads, everything is there and there is room again. */
+/* A peer that does not read fills all buffers; when it reads, it gets everything and there is room again. */
 static void filled(void)
 {
 	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_2_VERSION);

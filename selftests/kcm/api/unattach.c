@@ -49,11 +49,11 @@ static void delivered_stays(void)
 	peer_send_frame(r.peer, MEDIUM, 1);
 	NEED(polled(r.kcm, POLLIN, SOON_MS));
 	NEED(kcm_unattach(r.kcm, r.tcp) == 0);
-	check(kcm_takes(r.kcm, MEDIUM, 1), "unattach: what a KCM socket has received stays there");
+	check(kcm_takes(r.kcm, MEDIUM, 1), "unattach: messages in a KCM socket's queue stay there");
 	rig_close(&r);
 }
 
-/* A message of which only @part bytes came: nobody has seen it, so it belongs to the TCP socket. */
+/* A message of which only @part bytes came: it was not delivered, so it belongs to the TCP socket. */
 static void partial(size_t part)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -72,7 +72,7 @@ static void partial(size_t part)
 	rig_close(&r);
 }
 
-/* Whole messages that no KCM socket had room for, and the start of one more. */
+/* Whole messages without room in any KCM socket, and the start of one more. */
 static void undelivered(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -89,11 +89,11 @@ static void undelivered(void)
 	peer_send(r.peer, frame + 50, MEDIUM - 50);
 	for (int i = 0; i <= 3; i++)
 		whole = whole && peer_takes(r.tcp, MEDIUM, i);
-	differs(whole, "unattach-loses", "unattach: gives messages that nobody received back to TCP, in order");
+	differs(whole, "unattach-loses", "unattach: gives unreceived messages back to TCP, in order");
 	rig_close(&r);
 }
 
-/* A half-sent message needs its connection: unattaching waits for the rest, or a second message would follow a torso. */
+/* Unattaching waits until a partly sent message is complete, or a second message would follow its first part. */
 static void sending(void)
 {
 	struct rig r = rig_open(SOCK_SEQPACKET, parser_framed());
@@ -101,11 +101,11 @@ static void sending(void)
 
 	frame_fill(frame, MEDIUM, 9);
 	NEED(send(r.kcm, frame, 40, 0) == 40);
-	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "unattach: with a message begun that nothing of was sent");
+	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "unattach: with an unsent partial message");
 	check(stays_quiet(r.peer), "unattach: nothing of it goes out");
 	NEED(kcm_attach(r.kcm, r.tcp, parser_framed()) == 0);
 	EXPECT_EQ(send(r.kcm, frame + 40, MEDIUM - 40, MSG_EOR), MEDIUM - 40, "unattach: its rest is taken");
-	check(peer_takes(r.peer, MEDIUM, 9), "unattach: it is sent where the socket is attached then");
+	check(peer_takes(r.peer, MEDIUM, 9), "unattach: it is sent on the next attached connection");
 	rig_close(&r);
 }
 
@@ -116,7 +116,7 @@ static long unattach(void *arg)
 	return kcm_unattach(r->kcm, r->tcp);
 }
 
-/* The waits of one that cannot have its connection: each ends as a send() would, and nothing has changed. */
+/* Unattaching that must wait: each wait ends like a send(), and changes nothing. */
 static void given_up(struct rig *r)
 {
 	int flags = fcntl(r->kcm, F_GETFL);
@@ -143,18 +143,17 @@ static void given_up(struct rig *r)
 }
 
 /*
- * The peer does not read, so TCP is full and a message is half sent when its connection is taken away. Whatever becomes of
- * the message, the peer must not take what follows for the rest of it.
+ * The peer does not read, so TCP is full and a message is half sent when its connection is unattached. In every
+ * case the peer must not take later data for the rest of the message.
  */
 static void half_sent(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
-	size_t len = 60004, count = 0;
+	size_t len = 60004, count;
 	struct outcome o;
 	struct task t;
 
-	for (frame_fill(buf, len, 0); send(r.kcm, buf, len, MSG_DONTWAIT) == (ssize_t)len; frame_fill(buf, len, count))
-		count++;
+	count = fill_frames(r.kcm, len);
 	if (ktap_suite() == SUITE_OURS)
 		given_up(&r);
 	task_start(&t, unattach, &r);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sockets are cloned, disabled and closed, and connections unattached and attached, at random and under traffic. A
- * connection that is not attached is read as plain TCP for a while: what KCM gave back must go on where KCM ended.
+ * connection that is not attached is read as plain TCP for a while: data that KCM gave back must continue where KCM ended.
  */
 #include "data.h"
 
@@ -14,7 +14,7 @@
 #define FROM_KCM 1000
 
 struct churn {
-	int home; /* receives nothing, and keeps the multiplexor */
+	int home; /* receives nothing, and holds the multiplexor */
 	struct link link[LINKS];
 	struct ledger *in, *out;
 	bool mixed;
@@ -97,7 +97,7 @@ static bool read_plainly(struct churn *c, int tcp, char *buf)
 	return ledger_enter(c->in, READERS, buf, len);
 }
 
-/* Take connections away and give them back, until everything has come. */
+/* Unattach and attach connections, until everything has arrived. */
 static void exchange(struct churn *c)
 {
 	struct random r = { data_seed + 77 };

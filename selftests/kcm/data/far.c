@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * One end of a pair of machines: several sockets over several TCP connections, of both families, with KCM at either end.
- * What each socket sends arrives at any socket of the other end.
+ * Each socket's messages arrive at any socket of the other end.
  */
 #include "data.h"
 
@@ -10,7 +10,7 @@
 
 #define SOCKETS 6
 #define LINKS 4
-/* Messages of each socket: as many that the link is cut before all are with TCP. */
+/* Messages of each socket: enough that the link is cut before TCP has all. */
 #define EACH_MIXED 800
 #define EACH_CONSTANT 4000
 #define PORT 7011
@@ -18,7 +18,7 @@
 
 struct far {
 	const char *kind;
-	int word; /* plain TCP: each end says over it when it has everything */
+	int word; /* plain TCP: each end reports over it that it has everything */
 	int tcp[LINKS];
 	uint64_t ids[LINKS];
 	struct ledger *in, *out;
@@ -68,7 +68,7 @@ static void join(struct far *f, bool listens, const char *ip4, const char *ip6)
 		close(listener[i]);
 }
 
-/* The kernel's own tells of no connection, and takes no more than the TCP socket's buffer holds. */
+/* The kernel's own KCM reports no connections, and accepts no message above the TCP socket's buffer. */
 static void learn_connections(struct far *f, int kcm)
 {
 	struct kcm_connection_stats stats[LINKS];
@@ -133,7 +133,7 @@ static void judge(struct far *f)
 	check(sound, "far: %s: no connection broke", f->kind);
 }
 
-/* Both ends go on until both have everything, or somebody gives up. */
+/* Both ends continue until both have everything, or one gives up. */
 static void exchange(struct far *f)
 {
 	bool all = true;
@@ -147,12 +147,12 @@ static void exchange(struct far *f)
 	check(ledger_complete(f->in), "far: %s: every message, once and whole", f->kind);
 	for (int i = 0; i < SOCKETS; i++)
 		all = task_finished(&f->writes[i].task, PATIENCE_MS) && all;
-	check(all, "far: %s: every sender comes to its end", f->kind);
+	check(all, "far: %s: every sender ends", f->kind);
 	judge(f);
-	/* From here on the other end may go. */
+	/* From here on the other end may exit. */
 	NEED(send(f->word, "y", 1, MSG_NOSIGNAL) == 1);
 	check(polled(f->word, POLLIN, PATIENCE_MS) && recv(f->word, &word, 1, MSG_DONTWAIT) == 1 && word == 'y',
-	      "far: %s: the other end is through, too", f->kind);
+	      "far: %s: the other end is complete, too", f->kind);
 }
 
 void data_far(bool mixed, bool listens, const char *ip4, const char *ip6)
@@ -163,7 +163,7 @@ void data_far(bool mixed, bool listens, const char *ip4, const char *ip6)
 	join(&f, listens, ip4, ip6);
 	open_sockets(&f, mixed);
 	exchange(&f);
-	/* A sender that is stuck would keep the program for ever. */
+	/* A stuck sender would block the program for ever. */
 	for (int i = 0; i < LINKS; i++)
 		shutdown(f.tcp[i], SHUT_RDWR);
 	workers_join(f.writes, SOCKETS);

@@ -10,7 +10,7 @@ struct ledger *ledger_new(bool mixed, uint32_t streams, uint32_t each, uint32_t 
 	l->seen = calloc(streams, each);
 	l->next = calloc((size_t)receivers * streams, sizeof(*l->next));
 	NEED(l->seen && l->next);
-	/* Nobody can tell which of those has come, so they are counted. */
+	/* These cannot be identified, so they are counted. */
 	for (uint32_t i = 0; mixed && i < streams * each; i++) {
 		if (message_unlabelled(mixed, i / each, i % each)) {
 			l->seen[i] = 1;
@@ -25,8 +25,8 @@ static void count(uint32_t *counter)
 	__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* What stands at the front of something that is no message. */
-static void tell(const void *buf, ssize_t len)
+/* Prints the first bytes of an invalid message. */
+static void note_bytes(const void *buf, ssize_t len)
 {
 	const uint8_t *byte = buf;
 	char text[3 * 16 + 1] = "";
@@ -48,7 +48,7 @@ bool ledger_enter(struct ledger *l, uint32_t receiver, const void *buf, ssize_t 
 	}
 	if (!whole || stream >= l->streams || number >= l->each) {
 		if (l->broken < 5)
-			tell(buf, len);
+			note_bytes(buf, len);
 		count(&l->broken);
 		return false;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kcm_data [--seed N]                              everything that one machine can show
+ * kcm_data [--seed N]                              all tests for one machine
  * kcm_data [--seed N] --far listen|connect [--constant] IPV4 IPV6    one end of a pair of machines
  */
 #include "data.h"
@@ -25,7 +25,7 @@ static void near_by(void)
 	data_crossing(false);
 	data_churn(false);
 	data_peers(false);
-	/* Messages of different lengths: the kernel's own cannot receive them. */
+	/* Messages of different lengths, which the kernel's own KCM cannot receive. */
 	if (ktap_suite() == SUITE_OURS) {
 		data_crossing(true);
 		data_churn(true);
@@ -39,7 +39,7 @@ static void near_by(void)
 	}
 	data_programs();
 	data_memory();
-	/* The kernel's own has races that syzbot knows. */
+	/* The kernel's own KCM has races that syzbot has reported. */
 	if (ktap_suite() == SUITE_OURS) {
 		data_storm();
 		data_namespaces();

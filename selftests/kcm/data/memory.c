@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A program's memory that faults or stalls in the middle of a call: framing stays, and nobody else waits. */
+/* A program's memory that faults or stalls in the middle of a call: framing stays intact, and no other call waits. */
 #include "data.h"
 
 #include "trap.h"
@@ -7,7 +7,7 @@
 static char buf[FRAME_MAX + 1];
 
 /*
- * A message of which the last 100 bytes cannot be read. It fails as a whole; or, with SOCK_SEQPACKET, a part of it may be
+ * A message whose last 100 bytes cannot be read. It fails as a whole; or, with SOCK_SEQPACKET, a part of it may be
  * taken, and the rest completes it.
  */
 static bool faults(struct rig *r, int type, size_t len)
@@ -137,8 +137,8 @@ static void receiving(void)
 	task_start(&t, receive_call, &call);
 	NEED(trap_sprung(&trap));
 	peer_send_frame(r.peer, 200, 2);
-	/* The first message again, or the second: either is right, waiting is not. */
-	check(polled(r.kcm, POLLIN, SOON_MS), "memory: with a receiver that stalls poll() tells the next message");
+	/* The first message again, or the second: either is right, but not a wait. */
+	check(polled(r.kcm, POLLIN, SOON_MS), "memory: with a receiver that stalls poll() reports the next message");
 	n = kcm_recv_soon(r.kcm, buf, sizeof(buf), &flags);
 	check(frame_is(buf, n, 200, 2), "memory: and another receiver gets it");
 	trap_release(&trap);

@@ -11,7 +11,7 @@ static uint64_t seed_of(uint32_t stream, uint32_t number)
 	return data_seed * 0x100000001b3ULL + ((uint64_t)stream << 32 | number);
 }
 
-/* Small ones mostly, down to a byte behind the header, and now and then one of many segments. */
+/* Small ones mostly, down to a byte behind the header, and sometimes one of many segments. */
 static size_t length_of(bool mixed, uint32_t stream, uint32_t number)
 {
 	struct random r = { seed_of(stream, number) };

@@ -55,7 +55,7 @@ static void coalesced(bool mixed)
 	rig_close(&r);
 }
 
-/* A byte a segment: TCP_NODELAY is on, and nobody else is there to be waited for. */
+/* A byte a segment: TCP_NODELAY is on. */
 static void byte_by_byte(bool mixed)
 {
 	struct ledger *l = ledger_new(mixed, 1, 5, 1);
@@ -76,7 +76,7 @@ static void byte_by_byte(bool mixed)
 	rig_close(&r);
 }
 
-/* A connection that stands still in the middle of a header, or of a message, holds up nobody else. */
+/* A connection that stalls within a header, or within a message, does not delay others. */
 static void stalled(bool mixed, size_t part)
 {
 	struct ledger *l = ledger_new(mixed, 1, STEADY, 1), *late = ledger_new(mixed, 1, 1, 1);
@@ -91,13 +91,13 @@ static void stalled(bool mixed, size_t part)
 	NEED(part < len);
 	peer_send(r.peer, buf, part);
 	workers_start(&w, 1, peer_writes);
-	check(takes_all(r.kcm, l), "peers: %s: one that stalls after %zu bytes holds up no other", message_kind(mixed), part);
+	check(takes_all(r.kcm, l), "peers: %s: one that stalls after %zu bytes delays no other", message_kind(mixed), part);
 	l->stop = true;
 	if (l->total < STEADY)
 		shutdown(other.far, SHUT_RDWR);
 	workers_join(&w, 1);
 	peer_send(r.peer, buf + part, len - part);
-	check(takes_all(r.kcm, late), "peers: %s: and is heard when it goes on", message_kind(mixed));
+	check(takes_all(r.kcm, late), "peers: %s: and is received when it continues", message_kind(mixed));
 	free(buf);
 	tcp_link_close(&other);
 	ledger_delete(l);
@@ -117,11 +117,11 @@ static void come_and_go(struct rig *r, bool mixed, uint32_t stream, struct rando
 	for (uint32_t i = 0; i <= count; i++, len += last)
 		last = message_write(buf + len, mixed, stream, i);
 	len -= random_below(rnd, last);
-	/* Nobody may be reading, so what does not fit is not sent. */
+	/* There may be no reader, so the rest is not sent. */
 	send(l.far, buf, len, MSG_DONTWAIT);
 	nap_us(random_below(rnd, 5000));
 	tcp_reset(l.far);
-	/* Half of them are unattached when TCP knows, the others at once. */
+	/* Half of them are unattached after TCP has noticed, the others at once. */
 	if (random_below(rnd, 2))
 		polled(l.near, 0, SOON_MS);
 	NEED(kcm_unattach(r->kcm, l.near) == 0);
@@ -130,8 +130,8 @@ static void come_and_go(struct rig *r, bool mixed, uint32_t stream, struct rando
 }
 
 /*
- * Stream 0 is steady and must come whole; what comes of the others must be whole messages. Both directions: what is sent
- * goes over any connection, and what goes over the steady one must be in frame.
+ * Stream 0 is steady and must arrive completely; the others must deliver whole messages. In both directions: messages
+ * are sent over any connection, and the steady one must stay in frame.
  */
 static void resets(bool mixed)
 {
@@ -149,8 +149,8 @@ static void resets(bool mixed)
 		come_and_go(&r, mixed, round, &rnd);
 	check(WAIT_UNTIL(4 * SOON_MS, ledger_whole(in, 0)), "peers: %s: resets of others lose nothing of a connection",
 	      message_kind(mixed));
-	check(task_finished(&sends.task, SOON_MS), "peers: %s: a sender comes to its end", message_kind(mixed));
-	/* What was sent last may still be on its way. */
+	check(task_finished(&sends.task, SOON_MS), "peers: %s: a sender ends", message_kind(mixed));
+	/* The last messages may still be in flight. */
 	nap_us(200000);
 	in->stop = out->stop = true;
 	shutdown(r.peer, SHUT_RDWR);
@@ -160,8 +160,8 @@ static void resets(bool mixed)
 	workers_join(&sends, 1);
 	note("%u messages came from connections that were reset, %u went over the steady one", in->total - STEADY,
 	     out->total);
-	check(ledger_sound(in), "peers: %s: what comes is whole, and comes once", message_kind(mixed));
-	check(ledger_sound(out) && out->total > 0 && !out->misordered, "peers: %s: what goes is whole and in order",
+	check(ledger_sound(in), "peers: %s: received messages are whole, each once", message_kind(mixed));
+	check(ledger_sound(out) && out->total > 0 && !out->misordered, "peers: %s: sent messages are whole and in order",
 	      message_kind(mixed));
 	close(reads[1].fd);
 	ledger_delete(in);

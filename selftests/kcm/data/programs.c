@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Any value that a parser program can return: messages, silence, or an error of TCP's, and TCP is usable afterwards. */
+/* Any return value of a parser program: messages, nothing, or an error of TCP, and TCP is usable afterwards. */
 #include "data.h"
 
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 static char pattern[BYTES];
 
-/* Messages of @len bytes, one after the other, as many as there are in what was sent. */
+/* Receives the sent data as consecutive messages of @len bytes. */
 static bool splits(int kcm, size_t len)
 {
 	char buf[BYTES];
@@ -28,7 +28,7 @@ static void ends(struct rig *r, int value)
 	if (value > 0 || value >= -LAST_ERRNO)
 		check(error && quiet, "programs: %d is an error", value);
 	else
-		differs(error > 0 && error <= LAST_ERRNO && quiet, "program-errno", "programs: %d is an error that programs know",
+		differs(error > 0 && error <= LAST_ERRNO && quiet, "program-errno", "programs: %d becomes a standard errno",
 			value);
 }
 

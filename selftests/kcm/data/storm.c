@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Any call on any socket from several threads: sockets and connections are shared, replaced and closed under whoever uses
- * them. Each call must return, nothing may break, and at the end the module works as on the first day.
+ * Any call on any socket from several threads: sockets and connections are shared, replaced and closed while threads use
+ * them. Each call must return, nothing may break, and at the end the module works as before.
  *
- * All that is random comes from the seed; how threads interleave does not.
+ * All random choices come from the seed; the interleaving of threads does not.
  */
 #include "data.h"
 
@@ -16,7 +16,7 @@
 #define THREADS 6
 #define KCMS 8
 #define LINKS 6
-/* Of each thread: enough that every kind comes often, and not more than a slow machine makes in a while. */
+/* Of each thread: enough for every kind to occur often, and few enough for a slow machine. */
 #define CALLS 2500
 #define FEWEST 400
 #define LONGEST_MS 10000
@@ -40,7 +40,7 @@ struct thread {
 	struct task task;
 };
 
-/* Sockets that do not wait, since nobody else may ever come to make room. */
+/* Sockets that do not wait, because no other thread may make room. */
 static int never_waits(int fd)
 {
 	if (fd >= 0)
@@ -48,7 +48,7 @@ static int never_waits(int fd)
 	return fd;
 }
 
-/* A descriptor of a pool; by the time it is used somebody may have replaced it. */
+/* A descriptor of a pool; another thread may replace it before its use. */
 static int any(struct thread *t, int *pool, size_t count)
 {
 	return __atomic_load_n(&pool[random_below(&t->r, count)], __ATOMIC_RELAXED);
@@ -60,7 +60,7 @@ static void replace(struct thread *t, int *pool, size_t count, int fd)
 		close(__atomic_exchange_n(&pool[random_below(&t->r, count)], fd, __ATOMIC_RELAXED));
 }
 
-/* Who shuts down holds it, too: a number that is a new connection's listener by now would end that. */
+/* shutdown() holds it, too: a reused number may be a new connection's listener. */
 static pthread_mutex_t links = PTHREAD_MUTEX_INITIALIZER;
 
 static bool relink(struct thread *t)
@@ -71,7 +71,7 @@ static bool relink(struct thread *t)
 
 	pthread_mutex_lock(&links);
 	l = tcp_link(HERE, random_below(&t->r, 2) ? AF_INET : AF_INET6);
-	/* By its number somebody may have attached it already: then it stays as it is. */
+	/* Another thread may have attached it already: then leave it. */
 	if (has_tls && random_below(&t->r, 2))
 		tls_secure(l.near, l.far, TLS_1_3_VERSION);
 	far = __atomic_exchange_n(&fars[i], l.far, __ATOMIC_RELAXED);
@@ -136,7 +136,7 @@ static bool receive_any(struct thread *t)
 	return recv_control(any(t, kcm, KCMS), t->buf, random_below(&t->r, MESSAGE_MAX), &control, flags, NULL) >= 0;
 }
 
-/* Several frames, mostly right, sometimes garbage, sometimes cut. */
+/* Several frames, mostly valid, sometimes garbage, sometimes truncated. */
 static bool peer_send_any(struct thread *t)
 {
 	size_t len = 0;
@@ -211,7 +211,7 @@ static bool one_call(struct thread *t, enum what what)
 	}
 }
 
-/* How often each is called, of a hundred: mostly traffic, and new things often enough that it goes on. */
+/* Shares of the calls, per cent: mostly traffic, with enough new sockets and connections. */
 static enum what choose(struct random *r)
 {
 	static const int weight[WAYS] = { 16, 3, 20, 18, 9, 8, 4, 2, 1, 4, 2, 3, 2, 2, 2, 1, 1 };
@@ -266,7 +266,7 @@ static bool nothing_left(void)
 	return read_file("/proc/thread-self/net/kcm", text, sizeof(text)) && strstr(text, "(0 MUX)");
 }
 
-static void tell(void)
+static void note_counts(void)
 {
 	for (int what = 0; what < WAYS; what++)
 		note("%-14s %6u worked, %6u failed", names[what], worked[what], failed[what]);
@@ -289,7 +289,7 @@ void data_storm(void)
 	}
 	for (int i = 0; i < THREADS; i++) {
 		if (!task_finished(&threads[i].task, 3 * SOON_MS)) {
-			task_tell(&threads[i].task);
+			task_note_wait(&threads[i].task);
 			done = false;
 		}
 	}
@@ -301,10 +301,10 @@ void data_storm(void)
 		close(threads[i].pipe[0]);
 		close(threads[i].pipe[1]);
 	}
-	tell();
+	note_counts();
 	for (int what = 0; what < WAYS; what++)
 		all = all && worked[what];
-	check(all, "storm: every kind of call works now and then");
+	check(all, "storm: every kind of call works sometimes");
 	pools_close();
 	check(WAIT_UNTIL(SOON_MS, nothing_left()), "storm: nothing is left of its multiplexors");
 	r = rig_open(SOCK_DGRAM, parser_framed());

@@ -22,17 +22,17 @@ static struct random random_of(const struct worker *w)
 	return (struct random){ data_seed * 1000003 + w->who };
 }
 
-/* False when the connection is over. */
-static bool put(int fd, const char *buf, size_t len)
+/* The error when the connection is over, else 0. */
+static int put(int fd, const char *buf, size_t len)
 {
 	for (size_t done = 0; done < len;) {
 		ssize_t n = send(fd, buf + done, len - done, MSG_NOSIGNAL);
 
 		if (n <= 0)
-			return false;
+			return n ? errno : EPIPE;
 		done += n;
 	}
-	return true;
+	return 0;
 }
 
 long peer_writes(void *worker)
@@ -41,21 +41,23 @@ long peer_writes(void *worker)
 	struct random r = random_of(w);
 	char *buf = memory(ROOM);
 	size_t have = 0, part = 0;
+	int error = 0;
 
 	for (uint32_t number = 0; number < w->ledger->each || have;) {
 		while (number < w->ledger->each && have + MESSAGE_MAX <= ROOM && random_below(&r, 30))
 			have += message_write(buf + have, w->ledger->mixed, w->who, number++);
 		part = number < w->ledger->each ? random_below(&r, have + 1) : have;
-		if (!put(w->fd, buf, part))
+		error = put(w->fd, buf, part);
+		if (error)
 			break;
 		memmove(buf, buf + part, have - part);
 		have -= part;
 	}
 	free(buf);
-	return 0;
+	return error;
 }
 
-/* Enter the whole messages at the front of @buf and give how many bytes they were; -1 when it is out of frame. */
+/* Enters the whole messages at the start of @buf; returns their size, or -1 when out of frame. */
 static ssize_t enter_whole(struct worker *w, const char *buf, size_t have)
 {
 	size_t done = 0;
@@ -107,7 +109,7 @@ long peer_gets(void *worker)
 	return n == 0 ? have : 0;
 }
 
-/* A batch of messages by sendmmsg(); how many were taken. */
+/* A batch of messages by sendmmsg(); returns the number accepted. */
 static uint32_t send_batch(struct worker *w, char *buf, uint32_t number, uint32_t batch)
 {
 	struct mmsghdr m[BATCH] = { 0 };
@@ -169,7 +171,7 @@ long kcm_writes(void *worker)
 	return 0;
 }
 
-/* Which receiver of the ledger a message came to. */
+/* The message's receiver in the ledger. */
 static uint32_t receiver_of(struct worker *w, struct control *control)
 {
 	struct kcm_connection *from;
@@ -197,7 +199,7 @@ long kcm_reads(void *worker)
 		if (!polled(w->fd, POLLIN, 100))
 			continue;
 		n = recv_control(w->fd, buf, MESSAGE_LARGEST + 1, &control, MSG_DONTWAIT, NULL);
-		/* It may have moved to another socket. The end of the last connection is told once, and the ledger judges. */
+		/* It may have moved to another socket. The end of the last connection is reported once; the ledger checks. */
 		if (n >= 0)
 			ledger_enter(w->ledger, receiver_of(w, &control), buf, n);
 		else

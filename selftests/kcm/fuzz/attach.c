@@ -24,7 +24,7 @@ void programs_open(void)
 		add_program(parser_constant(values[i]));
 }
 
-/* As it should be, in each world. */
+/* Valid attachments, in each world. */
 void attach(struct caller *c, struct shared s)
 {
 	int tcp = some(c, s.polite ? POLITE_NEAR : NEAR);
@@ -39,7 +39,7 @@ static void attach_any(struct caller *c)
 	CALL(c, K_ATTACH_ANY, kcm_attach(some(c, WILD), tcp, programs[pick(c, program_count)]));
 }
 
-/* The wild sockets get no polite connection by accident: there is none among any descriptors. */
+/* Wild sockets never get a polite connection: random descriptors include none. */
 static void attach_bad(struct caller *c, struct shared s)
 {
 	static const int no_program[] = { -1, 999 };
@@ -70,7 +70,7 @@ static void unattach_bad(struct caller *c, struct shared s)
 		CALL(c, K_UNATTACH_BAD, kcm_unattach(s.fd, s.polite ? some(c, NEAR) : some(c, POLITE_NEAR)));
 }
 
-/* A slot may hold either end of a link, or the same end as another one. */
+/* A slot may hold either end of a link, or the same end as another slot. */
 static void unattach(struct caller *c, struct shared s)
 {
 	int tcp = s.polite ? some(c, POLITE_NEAR) : chance(c, 4) ? any_descriptor(c) : some(c, NEAR);
@@ -89,7 +89,7 @@ void call_attach(struct caller *c)
 		return unattach_bad(c, s);
 	case 2:
 		return attach_any(c);
-	case 3: /* nothing of the polite world is among these */
+	case 3: /* never from the polite world */
 		CALL(c, K_ATTACH_ANY, kcm_attach(some(c, WILD), any_descriptor(c), programs[pick(c, program_count)]));
 		return;
 	case 4:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A frame's head is the length as the parser program wants it, who sent it, and a number; content follows, which says of
- * each word where it is.
+ * A frame's head is the length for the parser program, the sender, and a number; content follows, in which
+ * each word is its position.
  */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 
 #define NUMBERS (1u << 23)
 
-/* Of all processes: children receive, too. */
+/* Shared with child processes, which receive, too. */
 static struct {
 	uint32_t next;
 	uint32_t seen[NUMBERS / 32];
@@ -84,7 +84,7 @@ bool frame_check(const char *data, size_t size, enum sender sender, bool counts)
 
 bool piece_check(const char *data, size_t size)
 {
-	/* A part of the head, a part of a word, and what is left. */
+	/* A part of the head, a part of a word, and the rest. */
 	for (size_t skip = 0; skip < FRAME_LEAST + 8; skip++) {
 		if (size < skip + 8)
 			return true;

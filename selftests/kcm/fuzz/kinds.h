@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The calls that are told apart. */
+/* The kinds of calls that are counted. */
 #ifndef SELFTESTS_KCM_KINDS_H
 #define SELFTESTS_KCM_KINDS_H
 
@@ -83,12 +83,12 @@
 	X(PEER_READ, "peer: read", MUST)                  \
 	X(PEER_END, "peer: ends", MUST)                   \
 	X(NAMESPACE, "namespaces made, ended", MUST)      \
-	X(TOLD_WHOLE, "(whole messages received)", MUST)  \
-	X(TOLD_PIECE, "(pieces of messages received)", MUST) \
-	X(TOLD_CUT, "(told of a cut message)", MUST)      \
-	X(TOLD_CONNECTION, "(told of a connection)", MUST) \
-	X(TOLD_STATS, "(told of connections' counters)", MUST) \
-	X(TOLD_SENT, "(whole messages at peers)", MUST)
+	X(GOT_WHOLE, "(whole messages received)", MUST)   \
+	X(GOT_PIECE, "(pieces of messages received)", MUST) \
+	X(GOT_CUT, "(got a cut message)", MUST)           \
+	X(GOT_CONNECTION, "(got a connection's id)", MUST) \
+	X(GOT_STATS, "(got connections' counters)", MUST) \
+	X(GOT_SENT, "(whole messages at peers)", MUST)
 
 #define FUZZ_ENUM(id, name, expected) K_##id,
 enum { FUZZ_KINDS(FUZZ_ENUM) KINDS };

@@ -2,7 +2,7 @@
 /*
  * kcm_fuzz [SEED [SECONDS]]
  *
- * SEED decides what each thread calls, in which order and with what; not how the threads interleave.
+ * SEED determines each thread's calls, their order and arguments; not how the threads interleave.
  */
 #include "fuzz.h"
 
@@ -42,7 +42,7 @@ static bool nothing_is_left(void)
 	return read_file("/proc/net/kcm", text, sizeof(text)) && !strncmp(text, empty, strlen(empty));
 }
 
-/* What the kernel says that it did: that calls worked does not tell how far they went. */
+/* Kernel counters, because a call's success does not show how much code it reached. */
 static void tell_counters(void)
 {
 	char text[4096], *end, *line;

@@ -9,7 +9,7 @@ static void set(struct caller *c, int kind, int fd, int option, int value)
 	CALL(c, kind, setsockopt(fd, SOL_KCM, option, values, odd_length(c, sizeof(value))));
 }
 
-/* Options that there are, with memory that there is not. */
+/* Valid options with bad memory. */
 static void bad_argument(struct caller *c, int fd)
 {
 	static const int options[] = { KCM_RECV_DISABLE, KCM_ERRORS, KCM_RECV_CONNECTION, KCM_MAX_MESSAGE, KCM_STEERING,
@@ -23,7 +23,7 @@ static void bad_argument(struct caller *c, int fd)
 
 static void max_message(struct caller *c, int fd)
 {
-	/* Mostly none, or few messages would come. */
+	/* Mostly off, or few messages would arrive. */
 	set(c, K_MAX_MESSAGE, fd, KCM_MAX_MESSAGE,
 	    chance(c, 3) ? (int)any_number(c) : (int)(pick(c, 2) * FRAME_MOST));
 }
@@ -33,7 +33,7 @@ static void set_any(struct caller *c, struct shared s)
 	int value = any_number(c);
 
 	switch (pick(c, 14)) {
-	case 0: /* not for long, or nobody receives */
+	case 0: /* only for a short time, or no socket receives */
 		set(c, K_DISABLE, s.fd, KCM_RECV_DISABLE, 1);
 		return set(c, K_DISABLE, s.fd, KCM_RECV_DISABLE, 0);
 	case 1:
@@ -46,7 +46,7 @@ static void set_any(struct caller *c, struct shared s)
 		return max_message(c, s.fd);
 	case 5:
 		return set(c, K_STEERING, s.fd, KCM_STEERING, chance(c, 3) ? value : (int)pick(c, 3));
-	case 6: /* numbers that no option has, and one that cannot be set */
+	case 6: /* unknown options, and one that cannot be set */
 		return set(c, K_SET_OTHER, s.fd, chance(c, 2) ? 2 + (int)pick(c, 14) : KCM_STATS + (int)pick(c, 1 << 20),
 			   value);
 	case 7:
@@ -59,7 +59,7 @@ static void set_any(struct caller *c, struct shared s)
 	}
 }
 
-/* What it tells of each connection has to fit together. */
+/* The fields of each connection must be consistent. */
 static void stats(struct caller *c, int fd)
 {
 	socklen_t room = chance(c, 2) ? LARGEST : any_size(c, 2000), len = room;
@@ -74,7 +74,7 @@ static void stats(struct caller *c, int fd)
 	if (len > room || len % sizeof(*all))
 		wrong(c, "length of KCM_STATS", len, room);
 	for (size_t i = 0; i < len / sizeof(*all); i++) {
-		seen(c, K_TOLD_STATS);
+		seen(c, K_GOT_STATS);
 		if (all[i].state >= KCM_CONN_PAUSED << 1 || all[i].error < 0 || all[i].error >= 4096)
 			wrong(c, "state or error of a connection", all[i].error, all[i].state);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* poll and epoll, other ioctls, fcntl, what KCM does not have, and its files. */
+/* poll and epoll, other ioctls, fcntl, calls that KCM does not support, and its files. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ void call_wait(struct caller *c)
 		epoll_any(c, epolls, kcm_or_tcp);
 }
 
-/* What belongs to other kinds of sockets. */
+/* Calls for other kinds of sockets. */
 static void not_there(struct caller *c, int fd)
 {
 	struct addr a = addr("127.0.0.1", 1000), b = { .len = sizeof(b.in6) };
@@ -34,7 +34,7 @@ static void not_there(struct caller *c, int fd)
 	CALL(c, K_MMAP, mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
 }
 
-/* In one piece, in many, from anywhere, or into bad memory. */
+/* Whole, in pieces, from any offset, or into bad memory. */
 static void read_files(struct caller *c)
 {
 	int fd = open(chance(c, 2) ? "/proc/thread-self/net/kcm" : "/proc/thread-self/net/kcm_stats", O_RDONLY | O_CLOEXEC);

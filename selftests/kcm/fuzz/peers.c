@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The far ends of connections: the wild ones are everybody's, a polite one is one thread's. */
+/* The far ends of connections: the wild ones are shared, a polite one belongs to one thread. */
 #include "fuzz.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ static void write_frames(struct caller *c, int fd)
 	}
 }
 
-/* A part of a frame, a length that is none, or anything at all. */
+/* A part of a frame, an invalid length, or random bytes. */
 static void write_nonsense(struct caller *c, int fd)
 {
 	uint32_t length = htonl(any_number(c));
@@ -82,13 +82,13 @@ void call_peer(struct caller *c)
 
 #define LINKS 3
 
-/* What goes out may be in the middle of a frame, and so may what comes in. */
+/* Either direction may be in the middle of a frame. */
 struct polite {
 	int fd;
 	char out[2 * FRAME_MOST], in[FRAME_MOST];
 	size_t out_size, out_done, in_size;
-	bool said_all; /* FIN is sent */
-	bool was_told; /* of a reset, which a socket tells once: reading finds an end then */
+	bool fin_sent;
+	bool was_reset; /* a socket reports that once; then reading finds an end */
 };
 
 static void renew(struct caller *c, struct polite *p)
@@ -104,14 +104,14 @@ static void renew(struct caller *c, struct polite *p)
 	into(c, POLITE_NEAR, l.near);
 }
 
-/* So much of it as TCP takes, sometimes less, so that a frame is cut anywhere. */
+/* As much as TCP takes, sometimes less, so that writes end anywhere in a frame. */
 static void say(struct caller *c, struct polite *p)
 {
 	size_t left = p->out_size - p->out_done;
 	struct frame f;
 	ssize_t n;
 
-	if (p->said_all)
+	if (p->fin_sent)
 		return;
 	if (!left) {
 		p->out_done = 0;
@@ -128,10 +128,10 @@ static void say(struct caller *c, struct polite *p)
 	if (n > 0)
 		p->out_done += n;
 	else if (n < 0 && errno != EAGAIN)
-		p->was_told = true;
+		p->was_reset = true;
 }
 
-/* Whole frames off the front of what has come. False: these are none. */
+/* Checks and removes whole frames at the start of the input. False: invalid data. */
 static bool take_frames(struct caller *c, struct polite *p)
 {
 	size_t at = 0;
@@ -145,7 +145,7 @@ static bool take_frames(struct caller *c, struct polite *p)
 			break;
 		if (!frame_check(p->in + at, length, BY_KCM, true))
 			return false;
-		seen(c, K_TOLD_SENT);
+		seen(c, K_GOT_SENT);
 		at += length;
 	}
 	memmove(p->in, p->in + at, p->in_size - at);
@@ -162,7 +162,7 @@ static void hear(struct caller *c, struct polite *p)
 		n = CALL(c, K_PEER_READ, recv(p->fd, p->in + p->in_size, sizeof(p->in) - p->in_size, MSG_DONTWAIT));
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n == 0 && p->in_size && !p->was_told)
+		if (n == 0 && p->in_size && !p->was_reset)
 			wrong(c, "stream that ends within a message, after bytes", p->in_size, 0);
 		if (n > 0) {
 			p->in_size += n;
@@ -179,10 +179,10 @@ static void one_step(struct caller *c, struct polite *p)
 	switch (pick(c, 64)) {
 	case 0:
 		return renew(c, p);
-	case 1: /* it goes on listening */
+	case 1: /* it still receives */
 		if (!chance(c, 4))
 			return;
-		p->said_all = true;
+		p->fin_sent = true;
 		CALL(c, K_PEER_END, shutdown(p->fd, SHUT_WR));
 		return;
 	case 2 ... 31:

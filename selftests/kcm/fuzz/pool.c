@@ -83,7 +83,7 @@ static int clone_of(struct caller *c, int kcm)
 	return CALL(c, K_CLONE, kcm_clone(kcm));
 }
 
-/* Settings without which most calls would wait for long; the callers' own calls change them again. */
+/* Settings without which most calls would wait for long; later calls change them again. */
 static void prepare(struct caller *c, struct shared s)
 {
 	struct timeval soon = { 0, 1000 + pick(c, 10000) };
@@ -176,7 +176,7 @@ void call_connection(struct caller *c)
 	struct link l;
 
 	switch (pick(c, 8)) {
-	case 0: /* closed under those who are in it, and still attached */
+	case 0: /* closed while in use, and still attached */
 		if (chance(c, 2))
 			CALL(c, K_CLOSE, close(chance(c, 2) ? some(c, NEAR) : some(c, POLITE_NEAR)));
 		return;
@@ -186,7 +186,7 @@ void call_connection(struct caller *c)
 	default:
 		l = make_link(c, HERE);
 		into(c, NEAR, l.near);
-		/* Attached at both ends, so that what one multiplexor sends another one receives. */
+		/* Attached at both ends, so that multiplexors exchange messages. */
 		into(c, chance(c, 5) ? NEAR : FAR, l.far);
 	}
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* recvmsg, recvmmsg and what else reads from a socket; what comes to the polite is looked at. */
+/* recvmsg, recvmmsg and other calls that read from a socket; messages of the polite world are checked. */
 #include "fuzz.h"
 
 #include <fcntl.h>
 
-/* What a call gave. */
+/* The result of a call. */
 struct got {
 	const char *data;
 	size_t size;
@@ -12,33 +12,33 @@ struct got {
 	bool peeked;
 };
 
-/* A datagram is a frame from its first byte, whole unless it is said to be cut. */
+/* A datagram is a frame from its first byte, whole without MSG_TRUNC. */
 static bool datagram_is_right(struct caller *c, const struct got *g)
 {
 	size_t length = frame_length(g->data, g->size, BY_PEER);
 
 	if (g->flags & MSG_TRUNC)
-		seen(c, K_TOLD_CUT);
+		seen(c, K_GOT_CUT);
 	if (g->size < FRAME_LEAST)
 		return g->flags & MSG_TRUNC;
 	if (!(g->flags & MSG_EOR) || (length > g->size) != !!(g->flags & MSG_TRUNC))
 		return false;
-	seen(c, K_TOLD_WHOLE);
+	seen(c, K_GOT_WHOLE);
 	return frame_check(g->data, g->size, BY_PEER, !g->peeked);
 }
 
-/* Somebody else may have had the beginning, and the end may be for somebody else. */
+/* Another call may have read the beginning, or may read the end. */
 static bool piece_is_right(struct caller *c, const struct got *g)
 {
 	size_t length = frame_length(g->data, g->size, BY_PEER);
 
 	if (!length) {
-		seen(c, K_TOLD_PIECE);
+		seen(c, K_GOT_PIECE);
 		return piece_check(g->data, g->size);
 	}
 	if ((length == g->size) != !!(g->flags & MSG_EOR))
 		return false;
-	seen(c, length == g->size ? K_TOLD_WHOLE : K_TOLD_PIECE);
+	seen(c, length == g->size ? K_GOT_WHOLE : K_GOT_PIECE);
 	return frame_check(g->data, g->size, BY_PEER, !g->peeked);
 }
 
@@ -56,7 +56,7 @@ static void look(struct caller *c, struct shared s, const struct got *g)
 	wrong(c, s.pool == DGRAM ? "damaged datagram" : "damaged message", g->size, 0);
 }
 
-/* What a call gave that had @room bytes of the inbox. */
+/* Checks the result of a call with @room bytes of the inbox. */
 static void check_data(struct caller *c, struct shared s, ssize_t n, size_t room, int flags, bool peeked)
 {
 	check_canary(c, room);
@@ -77,12 +77,12 @@ static void check_control(struct caller *c, struct msghdr *msg, size_t room)
 			wrong(c, "type of a control message", h->cmsg_type, KCM_CONNECTION);
 		} else if (h->cmsg_len >= CMSG_LEN(sizeof(from))) {
 			memcpy(&from, CMSG_DATA(h), sizeof(from));
-			seen(c, K_TOLD_CONNECTION);
+			seen(c, K_GOT_CONNECTION);
 		}
 	}
 }
 
-/* recvmsg with pieces of a buffer and any room for control data. Was there something? */
+/* recvmsg with pieces of a buffer and any room for control data. True if it received. */
 static bool message(struct caller *c, struct shared s, int kind, int flags)
 {
 	char control[128] __attribute__((aligned(8)));
@@ -118,7 +118,7 @@ static void several(struct caller *c, struct shared s)
 		look(c, s, &(struct got){ pieces[i].iov_base, all[i].msg_len, all[i].msg_hdr.msg_flags, false });
 }
 
-/* These do not tell flags. */
+/* These return no flags. */
 static void read_some(struct caller *c, struct shared s)
 {
 	size_t room = s.polite ? FRAME_MOST + 1 : make_room(c), half = pick(c, room + 1);
@@ -134,7 +134,7 @@ static void read_some(struct caller *c, struct shared s)
 	check_data(c, s, got, room, MSG_EOR, false);
 }
 
-/* All of a message of the polite fits into a pipe. */
+/* A message of the polite world fits into a pipe. */
 static void splice_from(struct caller *c, struct shared s)
 {
 	size_t size = s.pool == DGRAM ? 65536 : 1 + any_size(c, 65535), room = 65536;
@@ -166,7 +166,7 @@ void call_receive(struct caller *c)
 		return;
 	case 3:
 	case 4:
-		/* What fails leaves the message where it was: it must not come twice. */
+		/* A failed call leaves the message in the queue: it must not come twice. */
 		return receive_to_sink(c, K_RECV_SINK, s.fd);
 	case 5:
 		return receive_bad_header(c, K_RECV_HEADER, s.fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sendmsg, sendmmsg and what else writes to a socket. The polite send whole frames, the wild anything. */
+/* sendmsg, sendmmsg and other calls that write to a socket. The polite world sends whole frames, the wild one anything. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static void compose(struct caller *c, struct outgoing *o, struct shared s, size_
 	o->control.len = 0;
 	o->msg.msg_iov = o->frame.pieces;
 	if (s.polite || chance(c, 2)) {
-		/* Frames in the wild world, too, or few messages would be more than noise: but not those that are looked for. */
+		/* Frames in the wild world, too, or few messages would be valid: but not the counted ones. */
 		frame_make(c, &o->frame, s.polite ? BY_KCM : BY_PEER, limit);
 		if (!s.polite)
 			o->frame.head[1] = 0;
@@ -37,7 +37,7 @@ static void compose(struct caller *c, struct outgoing *o, struct shared s, size_
 	}
 }
 
-/* A message of the polite is taken whole or not at all. */
+/* A message of the polite world is accepted whole or not at all. */
 static void sent(struct caller *c, struct shared s, long got, size_t size)
 {
 	if (s.polite && got >= 0 && (size_t)got != size)
@@ -88,7 +88,7 @@ static void flood(struct caller *c, struct shared s)
 	} while (got >= 0 && --left);
 }
 
-/* With MSG_MORE, or without MSG_EOR, what others send meanwhile is a part of the message, too. */
+/* With MSG_MORE, or without MSG_EOR, data of other threads becomes a part of the message, too. */
 static void parts(struct caller *c)
 {
 	struct shared s = { some(c, WILD), WILD, false };
@@ -126,7 +126,7 @@ static void reply(struct caller *c, struct shared s)
 	sent(c, s, CALL(c, K_SEND_REPLY, sendmsg(s.fd, &o.msg, MSG_EOR | waiting_or_not(c))), o.size);
 }
 
-/* Control messages of every level and type, right or wrong, several at once, cut off somewhere. */
+/* Control messages of every level and type, valid or not, several at once, truncated anywhere. */
 static void control(struct caller *c, struct shared s)
 {
 	struct outgoing o;
@@ -149,7 +149,7 @@ static void control(struct caller *c, struct shared s)
 	sent(c, s, CALL(c, K_SEND_CONTROL, sendmsg(s.fd, &o.msg, MSG_EOR | MSG_DONTWAIT)), o.size);
 }
 
-/* ---- what is wrong otherwise */
+/* ---- other errors */
 
 static void flags(struct caller *c)
 {
@@ -170,7 +170,7 @@ static void from_source(struct caller *c)
 	CALL(c, K_SEND_SOURCE, sendmsg(some(c, WILD), &msg, waiting_or_not(c) | MSG_EOR));
 }
 
-/* A frame of which the last bytes cannot be read is none, for nobody. */
+/* A frame whose last bytes cannot be read must not be sent. */
 static void fault(struct caller *c, struct shared s)
 {
 	struct outgoing o;
@@ -210,7 +210,7 @@ static void bad_header(struct caller *c, struct shared s)
 	CALL(c, K_SEND_HEADER, sendmsg(s.fd, &msg, MSG_DONTWAIT));
 }
 
-/* ---- other doors to the same thing */
+/* ---- other system calls that send */
 
 static void write_some(struct caller *c, struct shared s)
 {
@@ -224,7 +224,7 @@ static void write_some(struct caller *c, struct shared s)
 	sent(c, s, CALL(c, K_WRITE, write(s.fd, c->inbox, o.size)), o.size);
 }
 
-/* What is in more than one page of a pipe is more than one call for the socket, and others may come between. */
+/* Several pages of a pipe are several calls for the socket, and other calls may come between. */
 static void splice_to(struct caller *c, struct shared s)
 {
 	struct outgoing o;
@@ -248,7 +248,7 @@ static void splice_to(struct caller *c, struct shared s)
 	close(ends[1]);
 }
 
-/* A file that may end before what is asked for. */
+/* A file that may be shorter than requested. */
 static void from_file(struct caller *c, struct shared s)
 {
 	struct outgoing o;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The program's own calls on a TCP socket that is attached, or just was, or soon will be. */
+/* The program's own calls on a TCP socket that is attached, was attached, or will be. */
 #include "fuzz.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
-/* Those that change how TCP sends and receives; a repaired connection is its program's own business. */
+/* Options that change how TCP sends and receives, without TCP_REPAIR. */
 static void options(struct caller *c)
 {
 	static const int of_tcp[] = { TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_SYNCNT, TCP_LINGER2,
@@ -20,7 +20,7 @@ static void options(struct caller *c)
 	case 0:
 		CALL(c, K_TCP_OPTION, setsockopt(fd, IPPROTO_TCP, ANY_OF(c, of_tcp), &value, sizeof(value)));
 		return;
-	case 1: /* how long a message may take */
+	case 1: /* time limit of a message */
 		CALL(c, K_TCP_OPTION, setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)));
 		return;
 	case 2:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Namespaces that come and go with sockets and connections in them, and what must work when all is over. */
+/* Namespaces that are made and removed with sockets and connections in them, and the final tests. */
 #include "fuzz.h"
 
 #include <sys/resource.h>
 
-#define MARK "doomed" /* a link whose other end goes with the namespace */
+#define MARK "doomed" /* a link whose other end is removed with the namespace */
 
 static int rounds;
 
@@ -24,7 +24,7 @@ static void fill(struct caller *c, int ns)
 	}
 }
 
-/* A connection that a multiplexor of another namespace holds keeps its own one until that multiplexor is gone. */
+/* A connection attached in another namespace holds its own namespace until it is unattached. */
 static bool ends(uint64_t cookie)
 {
 	int64_t until = now_ms() + stretched(1000);
@@ -50,13 +50,13 @@ static void one_host(struct caller *c)
 	gone = ends(cookie);
 	ended(c, gone - 1);
 	if (!gone)
-		note("a namespace whose sockets are closed does not go");
+		note("a namespace whose sockets are closed is not removed");
 	NEED(gone);
 }
 
 void janitor(struct caller *c)
 {
-	/* Its few calls count as much as the many of all others. */
+	/* Its few calls have the same weight as the many of all others. */
 	NEED(setpriority(PRIO_PROCESS, gettid(), -10) == 0);
 	do {
 		one_host(c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// Does on purpose what the lab must notice: insmod lab_bite.ko mode=warn|oops|hung|leak|locks
+// Makes faults that the lab must notice: insmod lab_bite.ko mode=warn|oops|hung|leak|locks
 
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -13,7 +13,7 @@ static char *mode = "";
 module_param(mode, charp, 0);
 MODULE_PARM_DESC(mode, "which fault to make");
 
-static void *leaked[2];		// where the leak is remembered until it is forgotten
+static void *leaked[2];		// holds the leaked memory until it is cleared
 static DECLARE_COMPLETION(never);
 
 static void make_leak(void)
@@ -24,7 +24,7 @@ static void make_leak(void)
 	leaked[1] = NULL;
 }
 
-// Sleeping under a spin lock: only a debug kernel says so.
+// Sleeping under a spin lock: only a debug kernel reports it.
 static void sleep_locked(void)
 {
 	static DEFINE_SPINLOCK(lock);
@@ -37,7 +37,7 @@ static void sleep_locked(void)
 static int __init bite_init(void)
 {
 	if (!strcmp(mode, "warn"))
-		WARN(1, "lab_bite was told to warn\n");
+		WARN(1, "lab_bite warns on purpose\n");
 	else if (!strcmp(mode, "oops"))
 		*(volatile int *)8 = 1;
 	else if (!strcmp(mode, "hung"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# For scenes with a fuzzer: when it is over the modules unload, and the memory is there again.
+# For scenes with a fuzzer: at its end the modules unload, and the memory is free again.
 #
 #       . afterwards.sh
 #       before=$(held)
@@ -9,8 +9,8 @@
 
 LIMIT_KIB=8192
 
-# KiB that the kernel holds, but for what it only keeps for a while, as the lists of free pages that each processor has. A
-# debug kernel holds things back, and finds what is lost in its own way.
+# KiB that the kernel holds, without temporary caches such as each processor's lists of free pages. A
+# debug kernel delays frees, and finds leaks by itself.
 held() {
 	[ ! -e /sys/kernel/debug/kmemleak ] || { echo 0; return; }
 	echo 3 >/proc/sys/vm/drop_caches
@@ -20,7 +20,7 @@ held() {
 
 unload() {
 	for module; do
-		# The last reference may go a moment after the program.
+		# The last reference may be dropped shortly after the program's end.
 		for try in 1 2 3 4 5 6 7 8 9 10; do
 			rmmod "$module" 2>/tmp/why && continue 2
 			sleep 0.5
@@ -40,7 +40,7 @@ all_gone() { # held-before module...
 	before=$1
 	shift
 	unload "$@" || return 1
-	for try in $(seq 60); do # what TCP still has goes, too
+	for try in $(seq 60); do # TCP's memory is freed, too
 		after=$(held)
 		[ $((after - before)) -gt $LIMIT_KIB ] || break
 		sleep 1

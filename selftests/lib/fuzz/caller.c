@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What was called, and what came of it. */
+/* Calls and their results. */
 #include "fuzz/caller.h"
 
 #include <sys/mman.h>
@@ -104,7 +104,7 @@ static void append(char *line, size_t size, const char *fmt, const char *name, u
 	snprintf(line + at, size - at, fmt, name, count);
 }
 
-/* One line a kind: how often it worked, how often it failed and why. */
+/* One line a kind: counts of success and of each errno. */
 static void print_kind(int k, unsigned int ok, const unsigned int *failed)
 {
 	char line[700] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A thread that makes any call with anything, and what came of its calls. Errors are fine; a call that never works is
- * not, because then nothing behind it is tested.
+ * A thread that makes random calls, and the results of its calls. Errors are fine; a call that never works is
+ * not, because then the code behind it is not tested.
  */
 #ifndef SELFTESTS_LIB_FUZZ_CALLER_H
 #define SELFTESTS_LIB_FUZZ_CALLER_H
@@ -13,13 +13,13 @@
 #include "ktap.h"
 #include "util.h"
 
-#define ERRNOS 134 /* greater ones are the kernel's own and no program may see them */
+#define ERRNOS 134 /* greater ones are internal to the kernel */
 #define LARGEST ((1 << 20) + 4096)
 #define CANARY 64 /* bytes behind what a call may write */
 #define CANARY_BYTE 0x6c
 #define KINDS_MAX 128
 
-/* The calls that are told apart, and whether each must work now and then (MUST), may (MAY), or never (NEVER). */
+/* The kinds of calls, and whether each must work sometimes (MUST), may (MAY), or never (NEVER). */
 enum expectation { MUST, MAY, NEVER };
 struct kind {
 	const char *name;
@@ -31,10 +31,10 @@ struct caller {
 	int doing; /* a kind */
 	unsigned long calls; /* read by the watch: no progress is a hang */
 	unsigned int ok[KINDS_MAX], failed[KINDS_MAX][ERRNOS];
-	unsigned long leaked; /* calls that failed with an errno of the kernel's own */
-	unsigned long wrong; /* results that cannot be */
-	char *inbox; /* LARGEST bytes for what is received, and a canary */
-	char *scratch; /* LARGEST bytes that are nobody else's */
+	unsigned long leaked; /* calls that failed with an internal errno */
+	unsigned long wrong; /* invalid results */
+	char *inbox; /* LARGEST bytes for received data, and a canary */
+	char *scratch; /* LARGEST private bytes */
 	bool is_child;
 };
 
@@ -53,11 +53,11 @@ void ended(struct caller *c, long result);
 		ended(c, ret_);          \
 		ret_;                    \
 	})
-/** seen - something happened that is no call of its own */
+/** seen - counts an event that is no call of its own */
 void seen(struct caller *c, int kind);
-/** wrong - a result that no call may give */
+/** wrong - counts a result that no call may give */
 void wrong(struct caller *c, const char *what, long long got, long long limit);
-/** tally_print - what came of each kind of call, by all callers, and whether it had to */
+/** tally_print - prints the results of each kind of call, of all callers, and checks them against its kind */
 void tally_print(struct caller *const *callers, int count);
 
 static inline bool chance(struct caller *c, unsigned int one_in)
@@ -73,7 +73,7 @@ static inline uint64_t pick(struct caller *c, uint64_t bound)
 size_t any_size(struct caller *c, size_t limit);
 /** any_number - one that is likely to be a bound of something */
 uint64_t any_number(struct caller *c);
-/** odd_length - mostly what is right */
+/** odd_length - mostly the right one */
 socklen_t odd_length(struct caller *c, socklen_t right);
 
 #endif

@@ -28,7 +28,7 @@ void set_of_socket(struct caller *c, int kind, int fd)
 
 void get_any(struct caller *c, int kind, int fd, int level, int option)
 {
-	/* What is said to be there need not be, but what is written has to end somewhere in the inbox. */
+	/* The stated length may exceed the memory, but written data must end within the inbox. */
 	size_t all = 256;
 	char *where = chance(c, 8) ? sink(c, &all) : c->inbox;
 	socklen_t len = odd_length(c, sizeof(int)), room = len;

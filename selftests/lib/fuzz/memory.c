@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory that can be told apart again wherever it arrives, and memory that nobody can rely on. */
+/* Memory whose contents identify their position, and memory that changes all the time. */
 #include "fuzz/memory.h"
 #include "fuzz/storm.h"
 
 #include <sys/mman.h>
 
 #define PAGE 4096
-#define PAGES 64 /* of what comes and goes, each for source and sink */
+#define PAGES 64 /* of changing memory, each for source and sink */
 #define MAGIC 0x5244532d00000000ULL
 
 static uint64_t *words;
@@ -30,7 +30,7 @@ void memory_open(void)
 	NEED(mprotect(words, LARGEST, PROT_READ) == 0);
 	for (int i = 0; i < 2; i++)
 		unreliable[i] = map(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, -1);
-	/* A file shorter than what is mapped of it: touching the rest is a fault of another kind. */
+	/* A file shorter than its mapping: touching the rest is another kind of fault. */
 	file = memfd_create("fuzz", MFD_CLOEXEC);
 	NEED(file >= 0 && ftruncate(file, 2 * PAGE) == 0);
 }
@@ -85,7 +85,7 @@ static char *somewhere(struct caller *c, char *memory, size_t *size)
 {
 	size_t at = pick(c, PAGES * PAGE);
 
-	/* Beyond the end as well, now and then. */
+	/* Sometimes beyond the end. */
 	if (*size > PAGES * PAGE - at && !chance(c, 8))
 		*size = PAGES * PAGE - at;
 	return memory + at;
@@ -101,7 +101,7 @@ char *sink(struct caller *c, size_t *size)
 	return somewhere(c, unreliable[1], size);
 }
 
-/* A hole in the address space would soon be something else's, so a page without any access stands for it. */
+/* A hole in the address space would soon be reused, so use a page without access. */
 static void vandalise(struct random *r)
 {
 	static const int protections[] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE };
@@ -117,7 +117,7 @@ static void vandalise(struct random *r)
 		map(where, count * PAGE, protection, MAP_PRIVATE | MAP_FIXED, -1);
 		break;
 	case 2:
-		/* Private, or what one thread receives would be what another one sends. */
+		/* Private, or one thread would receive into memory that another one sends. */
 		map(where, count * PAGE, protection, MAP_PRIVATE | MAP_FIXED, file);
 		break;
 	default:

@@ -67,7 +67,7 @@ static void take_signals(void)
 	signal(SIGURG, SIG_IGN);
 }
 
-/* Interrupts one caller after the other until all are done, and sees to it that none stays where it is. */
+/* Interrupts one caller after the other until all are done, and checks that each makes progress. */
 static bool watch(struct random *r)
 {
 	unsigned long calls[CALLERS] = { 0 };
@@ -124,8 +124,8 @@ static bool blow(uint64_t seed)
 }
 
 /*
- * Whether packets get a time the kernel switches by changing its code, and QEMU's threaded emulation does not survive that at a
- * fuzzer's rate (Documentation/lab.md): so somebody wants it all the time.
+ * The kernel enables packet time stamps by patching its code, and QEMU's threaded emulation does not survive that at a
+ * fuzzer's rate (Documentation/lab.md): so keep them enabled.
  */
 static void keep_timestamps(void)
 {
@@ -174,7 +174,7 @@ void storm_verdict(void)
 	}
 	note("%lu calls", calls);
 	check(!leaked, "no errno of the kernel's own");
-	check(!wrong_ones, "no result that cannot be");
+	check(!wrong_ones, "no invalid result");
 }
 
 /* ---- children */

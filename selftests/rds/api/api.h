@@ -10,7 +10,7 @@
 #include "rds.h"
 #include "util.h"
 
-/* A place to bind to: loopback's own addresses go without any transport, the others are TCP's. */
+/* An address to bind to: loopback addresses need no transport, the others are TCP's. */
 struct place {
 	const char *text;
 	bool tcp;
@@ -19,7 +19,7 @@ struct place {
 #define PLACES 4
 extern const struct place places[PLACES];
 
-/* Nobody has these. */
+/* Addresses that no host has. */
 #define NOBODY4 "192.0.2.1"
 #define NOBODY6 "2001:db8::1"
 

@@ -43,7 +43,7 @@ static void addresses(void)
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		EXPECT_ERRNO(try_bind(wrong[i], 4000), EINVAL, "bind: %s cannot be bound", wrong[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(missing); i++)
-		EXPECT_ERRNO(try_bind(missing[i], 4000), EADDRNOTAVAIL, "bind: %s is nobody's", missing[i]);
+		EXPECT_ERRNO(try_bind(missing[i], 4000), EADDRNOTAVAIL, "bind: %s is not a local address", missing[i]);
 	for (size_t i = 0; i < PLACES; i++)
 		EXPECT_OK(try_bind(places[i].text, 4000), "bind: %s", places[i].text);
 	EXPECT_OK(try_bind("127.200.1.9", 4000), "bind: all of 127.0.0.0/8 is loopback");
@@ -83,7 +83,7 @@ static void ports(void)
 		struct addr a = addr_of(one), b = addr_of(two);
 
 		check(addr_port(&a) >= 2 && addr_port(&b) >= 2 && addr_port(&a) != addr_port(&b),
-		      "bind: %s port 0 gives a port of its own", places[i].text);
+		      "bind: %s port 0 gives a free port", places[i].text);
 		close(one);
 		close(two);
 	}
@@ -106,7 +106,7 @@ static void conflicts(void)
 	}
 }
 
-/* Every place has ports of its own. */
+/* Each address has its own ports. */
 static void same_port_everywhere(void)
 {
 	int fd[PLACES];
@@ -144,7 +144,7 @@ static void failed_bind_leaves_nothing(void)
 
 		NEED(getsockopt(fd, SOL_RDS, SO_RDS_TRANSPORT, &transport, &len) == 0);
 		differs(transport == RDS_TRANS_TCP, "bind-transport",
-			"a bind that fails leaves the chosen transport alone");
+			"a bind that fails keeps the chosen transport");
 	}
 	EXPECT_OK(rds_bind(fd, &free_one), "bind: works after one that failed");
 	close(fd);

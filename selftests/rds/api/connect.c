@@ -82,7 +82,7 @@ static void again(void)
 	NEED(rds_connect(fd, &nowhere) == -1);
 	peer.len = sizeof(peer.in6);
 	check(getpeername(fd, &peer.sa, &peer.len) == 0 && addr_same(&peer, &second),
-	      "connect: one that fails leaves the peer alone");
+	      "connect: one that fails keeps the peer");
 	close(fd);
 	close(one);
 	close(two);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which sockets exist, and the calls that RDS has no meaning for. */
+/* Socket types, and calls that RDS does not support. */
 #include "api.h"
 
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ static void unprivileged(void)
 	bool made = false;
 	int fd = -1;
 
-	/* Only the effective user changes, so that root comes back. */
+	/* Only the effective user changes, so that root can be restored. */
 	if (seteuid(65534) == 0) {
 		fd = socket(AF_RDS, SOCK_SEQPACKET, 0);
 		made = fd >= 0;

@@ -12,7 +12,7 @@ static char before[256];
 
 void modprobe_if_called(int argc, char **argv)
 {
-	/* The kernel's own words: modprobe -q -- NAME */
+	/* The kernel runs: modprobe -q -- NAME */
 	if (argc == 4 && !strcmp(argv[1], "-q") && !strcmp(argv[2], "--")) {
 		close(open(TRACE, O_CREAT | O_WRONLY, 0600));
 		_exit(0);

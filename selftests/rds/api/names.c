@@ -59,7 +59,7 @@ static void mapped(void)
 	int fd = rds_bound(HERE, "::ffff:" HERE4, 4400);
 
 	name = name_of(fd, false);
-	check(addr_same(&name, &want), "getsockname: IPv4 bound as IPv6 is told as IPv4");
+	check(addr_same(&name, &want), "getsockname: IPv4 bound as IPv6 is returned as IPv4");
 	close(fd);
 }
 
@@ -69,7 +69,7 @@ static void buffers(void)
 	struct addr a = { .len = 4 }, b = { .len = sizeof(b.in6) };
 
 	check(getsockname(fd, &a.sa, &a.len) == 0 && a.len == sizeof(a.in6),
-	      "getsockname: a short buffer is told the whole length");
+	      "getsockname: a short buffer gets the whole length");
 	EXPECT_ERRNO(getsockname(fd, bad_pointer(), &b.len), EFAULT, "getsockname: bad pointer");
 	EXPECT_ERRNO(getsockname(fd, &b.sa, bad_pointer()), EFAULT, "getsockname: bad length pointer");
 	close(fd);

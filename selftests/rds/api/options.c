@@ -72,7 +72,7 @@ static void recverr(int fd)
 	NEED(set_int(fd, SOL_RDS, RDS_RECVERR, -77) == 0);
 	check(get(fd, RDS_RECVERR, value, &len) == 0 && value[0] == 1 && len == 4,
 	      "RDS_RECVERR: reads 1 when on");
-	check(value[1] == -1, "RDS_RECVERR: writes no more than it says");
+	check(value[1] == -1, "RDS_RECVERR: writes no more than it returns");
 	NEED(set_int(fd, SOL_RDS, RDS_RECVERR, 0) == 0);
 	check(get(fd, RDS_RECVERR, value, &len) == 0 && value[0] == 0, "RDS_RECVERR: reads 0 when off");
 	len = 3;
@@ -125,7 +125,7 @@ static void latency(int fd)
 		     "rx latency: too many points");
 	EXPECT_ERRNO(set_latency(fd, 255, 2), EFAULT, "rx latency: far too many points");
 	EXPECT_ERRNO(set_latency(fd, 3, RDS_MSG_RX_DGRAM_TRACE_MAX), EFAULT, "rx latency: no such point");
-	EXPECT_OK(set_latency(fd, 2, 255), "rx latency: points that are not used are not looked at");
+	EXPECT_OK(set_latency(fd, 2, 255), "rx latency: unused points are not checked");
 	EXPECT_OK(set_latency(fd, 3, 2), "rx latency: all points");
 	EXPECT_OK(set_latency(fd, 0, 0), "rx latency: off");
 }
@@ -163,8 +163,8 @@ static void socket_level(int fd)
 	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_ACCEPTCONN), 0, "SO_ACCEPTCONN: no");
 	NEED(set_int(fd, SOL_SOCKET, SO_SNDBUF, 30000) == 0 &&
 	     set_int(fd, SOL_SOCKET, SO_RCVBUF, 40000) == 0);
-	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_SNDBUF), 60000, "SO_SNDBUF: told twice as large, as everywhere");
-	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_RCVBUF), 80000, "SO_RCVBUF: told twice as large, as everywhere");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_SNDBUF), 60000, "SO_SNDBUF: reads twice as large, as everywhere");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_RCVBUF), 80000, "SO_RCVBUF: reads twice as large, as everywhere");
 }
 
 void api_options(void)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "api.h"
+#include "task.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -11,7 +12,7 @@ static void states(int fd, const char *where)
 	struct addr self = addr_of(fd);
 	char byte;
 
-	/* The first look at a socket may also tell of a congestion change from before it was made. */
+	/* The first poll() of a socket may also report a congestion change from before it was made. */
 	polled(fd, ALL, 0);
 	EXPECT_EQ(polled(fd, ALL, 0), POLLOUT | POLLWRNORM, "poll: idle is writable only, %s", where);
 	NEED(rds_send(fd, "x", 1, &self, 0) == 1);
@@ -45,10 +46,50 @@ static void edges(void)
 	EXPECT_EQ(epoll_wait(ep, &e, 1, 0), 0, "epoll: nothing yet");
 	NEED(rds_send(fd, "x", 1, &self, 0) == 1);
 	EXPECT_EQ(epoll_wait(ep, &e, 1, SOON_MS), 1, "epoll: a message");
-	EXPECT_EQ(epoll_wait(ep, &e, 1, 0), 0, "epoll: told once");
+	EXPECT_EQ(epoll_wait(ep, &e, 1, 0), 0, "epoll: reported once");
 	NEED(rds_send(fd, "y", 1, &self, 0) == 1);
-	EXPECT_EQ(epoll_wait(ep, &e, 1, SOON_MS), 1, "epoll: told again of another");
+	EXPECT_EQ(epoll_wait(ep, &e, 1, SOON_MS), 1, "epoll: another message is reported again");
 	close(ep);
+	close(fd);
+}
+
+static long wait_exclusively(void *arg)
+{
+	int ep = epoll_create1(0);
+	struct epoll_event e = { .events = EPOLLIN | EPOLLEXCLUSIVE };
+	long woken;
+
+	NEED(ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, *(int *)arg, &e) == 0);
+	woken = epoll_wait(ep, &e, 1, -1);
+	close(ep);
+	return woken;
+}
+
+/* A message wakes one of several threads that wait exclusively. */
+static void exclusive(void)
+{
+	int fd = rds_bound(HERE, "127.0.0.1", 0);
+	struct addr self = addr_of(fd);
+	struct task waiters[3];
+	int woken = 0;
+
+	polled(fd, ALL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(waiters); i++) {
+		task_start(&waiters[i], wait_exclusively, &fd);
+		NEED(task_blocked(&waiters[i]));
+	}
+	NEED(rds_send(fd, "x", 1, &self, 0) == 1);
+	check(WAIT_UNTIL(SOON_MS, task_finished(&waiters[0], 0) || task_finished(&waiters[1], 0) ||
+					  task_finished(&waiters[2], 0)),
+	      "EPOLLEXCLUSIVE: a message wakes a thread");
+	for (size_t i = 0; i < ARRAY_SIZE(waiters); i++)
+		woken += !task_blocked(&waiters[i]);
+	may_differ(woken == 1, "exclusive-wakes", "EPOLLEXCLUSIVE: and only one");
+	for (size_t i = 0; i < ARRAY_SIZE(waiters); i++) {
+		while (!task_finished(&waiters[i], 100))
+			NEED(rds_send(fd, "x", 1, &self, 0) == 1);
+		task_join(&waiters[i]);
+	}
 	close(fd);
 }
 
@@ -62,4 +103,5 @@ void api_poll(void)
 		close(fd);
 	}
 	edges();
+	exclusive();
 }

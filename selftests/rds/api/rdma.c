@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What RDMA requests answer where there is no RDMA: on TCP's addresses and on loopback's. */
+/* Results of RDMA requests without RDMA: on TCP's addresses and on loopback's. */
 #include "api.h"
 
 #define TEXT(p) ((uintptr_t)(p))
@@ -80,7 +80,7 @@ static void atomics(int fd, const char *where)
 	}
 }
 
-/* A message either carries an operation or a place to put one, not both; and of each only one. */
+/* A message carries either an operation or the destination of one, not both; and only one of each. */
 static void combinations(int fd, const char *where)
 {
 	struct rds_rdma_args args = good_args();

@@ -22,7 +22,7 @@ static void lengths(int fd, const struct addr *self, const char *where)
 
 	NEED(rds_send(fd, "0123456789", 10, self, 0) == 10);
 	EXPECT_EQ(recv_control(fd, text, 4, &c, MSG_PEEK, &flags), 4, "recv: MSG_PEEK, short, %s", where);
-	check(flags & MSG_TRUNC, "recv: MSG_PEEK tells that it was short, %s", where);
+	check(flags & MSG_TRUNC, "recv: MSG_PEEK reports that it was short, %s", where);
 	EXPECT_EQ(rds_recv(fd, text, 4, NULL, MSG_PEEK | MSG_TRUNC), 10, "recv: MSG_PEEK | MSG_TRUNC, %s",
 		  where);
 	check(!memcmp(text, "0123", 4), "recv: MSG_PEEK gives the beginning, %s", where);
@@ -35,7 +35,7 @@ static void lengths(int fd, const struct addr *self, const char *where)
 	check(!(flags & MSG_TRUNC), "recv: all of it is not short, %s", where);
 }
 
-/* A receive that cannot put the data must not lose it. */
+/* A receive that cannot copy the data must not lose it. */
 static void memory(int fd, const struct addr *self, const char *where)
 {
 	char *edge = before_hole(5);
@@ -64,7 +64,7 @@ static void names(int fd, const struct addr *self, const char *where)
 	NEED(rds_send(fd, "x", 1, self, 0) == 1);
 	from.len = 6;
 	NEED(recvfrom(fd, text, 1, 0, &from.sa, &from.len) == 1);
-	EXPECT_EQ(from.len, self->len, "recv: a short name buffer is told the whole length, %s", where);
+	EXPECT_EQ(from.len, self->len, "recv: a short name buffer gets the whole length, %s", where);
 }
 
 void api_receive(void)
@@ -76,7 +76,7 @@ void api_receive(void)
 
 		lengths(fd, &self, places[i].text);
 		memory(fd, &self, places[i].text);
-		/* The bad name pointer above took its message along; whatever is left must not confuse
+		/* The bad name pointer above consumed its message; remaining messages must not confuse
 		 * names(). */
 		while (rds_recv(fd, text, 1, NULL, MSG_DONTWAIT) >= 0)
 			;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sendmsg(): where to, flags, sizes, memory. */
+/* sendmsg(): destinations, flags, sizes, memory. */
 #include "api.h"
 
 #include <sys/uio.h>
@@ -96,8 +96,8 @@ static void unbound(void)
 	EXPECT_ERRNO(rds_send(loose, "x", 1, &to, 0), ENOTCONN, "send: from an unbound socket");
 	NEED(rds_connect(loose, &to) == 0);
 	EXPECT_ERRNO(rds_send(loose, "x", 1, NULL, 0), ENOTCONN, "send: from a connected, unbound socket");
-	EXPECT_ERRNO(rds_send(fixed, "x", 1, NULL, 0), ENOTCONN, "send: to nobody");
-	EXPECT_OK(rds_send(fixed, "x", 1, &to, 0), "send: to a port where nobody listens");
+	EXPECT_ERRNO(rds_send(fixed, "x", 1, NULL, 0), ENOTCONN, "send: without a destination");
+	EXPECT_OK(rds_send(fixed, "x", 1, &to, 0), "send: to an unbound port");
 	close(loose);
 	close(fixed);
 }

@@ -23,7 +23,7 @@ static void kinds(int fd, const struct addr *to)
 	}
 }
 
-/* Other levels are none of RDS's business, and are skipped. */
+/* Control messages of other levels are skipped. */
 static void levels(int fd, const struct addr *to)
 {
 	static const int other[] = { SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, 12345 };
@@ -66,7 +66,7 @@ static void framing(int fd, const struct addr *to)
 	EXPECT_ERRNO(sendmsg(fd, &msg, 0), ENOBUFS, "cmsg: a huge buffer");
 }
 
-/* A second one must be looked at like the first. */
+/* A second one must be checked like the first. */
 static void second(int fd, const struct addr *to)
 {
 	struct control c = { .len = 0 };

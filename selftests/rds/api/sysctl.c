@@ -41,8 +41,8 @@ static void defaults(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		check(reads(all[i].name, all[i].value), "sysctl: %s is %s", all[i].name, all[i].value);
-	differs(reads("pf_rds", "21"), "sysctl-family", "sysctl: pf_rds tells the family");
-	differs(reads("sol_rds", "276"), "sysctl-family", "sysctl: sol_rds tells the option level");
+	differs(reads("pf_rds", "21"), "sysctl-family", "sysctl: pf_rds is the family");
+	differs(reads("sol_rds", "276"), "sysctl-family", "sysctl: sol_rds is the option level");
 }
 
 static void bounds(void)
@@ -83,7 +83,7 @@ static void permissions(void)
 		error = errno;
 	NEED(seteuid(0) == 0);
 	EXPECT_EQ(error, EACCES, "sysctl: only root writes");
-	check(reads("ping_enable", "1"), "sysctl: everybody reads");
+	check(reads("ping_enable", "1"), "sysctl: readable for all users");
 }
 
 void api_sysctl(void)

@@ -25,6 +25,7 @@ static void alarm_in_ms(int ms, int flags)
 static void receiving(void)
 {
 	int fd = rds_bound(HERE, "127.0.0.1", 0);
+	struct timeval centuries = { .tv_sec = 18446744074 };
 	int64_t start;
 
 	set_timeout_ms(fd, SO_RCVTIMEO, 100);
@@ -37,10 +38,14 @@ static void receiving(void)
 	set_timeout_ms(fd, SO_RCVTIMEO, 0);
 	alarm_in_ms(100, 0);
 	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "recv: a signal ends it");
+	/* In nanoseconds this is 2^64 and a little. */
+	NEED(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &centuries, sizeof(centuries)) == 0);
+	alarm_in_ms(1000, 0);
+	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "SO_RCVTIMEO: centuries are no moment");
 	close(fd);
 }
 
-/* An address on no link and behind no route: nothing ever gets away. */
+/* An address without a link or route: nothing is ever sent. */
 static struct addr unreachable(void)
 {
 	return addr("10.99.99.99", 4000);
@@ -65,8 +70,8 @@ static void send_buffer_full(void)
 }
 
 /*
- * A message for a path other than the first has to wait for the handshake, which never comes here. Which
- * sockets these are is chance: of eight, all on the first path would be one case in 16 million.
+ * A message for a path other than the first has to wait for the handshake, which never comes here. The choice of
+ * paths is random: all eight sockets are on the first path in one of 16 million cases.
  */
 static void never_answered(void)
 {

@@ -36,7 +36,7 @@ static void choice(void)
 		     "SO_RDS_TRANSPORT: bad pointer");
 	EXPECT_ERRNO(set_transport(fd, RDS_TRANS_GAP), ENOPROTOOPT, "SO_RDS_TRANSPORT: the unused one");
 	EXPECT_OK(set_transport(fd, RDS_TRANS_TCP), "SO_RDS_TRANSPORT: TCP");
-	EXPECT_EQ(transport_of(fd), RDS_TRANS_TCP, "SO_RDS_TRANSPORT: TCP is told");
+	EXPECT_EQ(transport_of(fd), RDS_TRANS_TCP, "SO_RDS_TRANSPORT: TCP is returned");
 	EXPECT_ERRNO(set_transport(fd, RDS_TRANS_TCP), EOPNOTSUPP, "SO_RDS_TRANSPORT: chosen before");
 	EXPECT_ERRNO(getsockopt(fd, SOL_RDS, SO_RDS_TRANSPORT, &tcp, &(socklen_t){ 3 }), EINVAL,
 		     "SO_RDS_TRANSPORT: short buffer");

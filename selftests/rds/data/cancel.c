@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages that have not left yet can be taken back: by RDS_CANCEL_SENT_TO, and by closing the socket. */
+/* Unsent messages can be cancelled: by RDS_CANCEL_SENT_TO, and by closing the socket. */
 #include "data.h"
 
 #define AWAY "10.88.0.9"
@@ -23,7 +23,7 @@ static void queue(int fd, const struct addr *to, const char *text)
 		NEED(rds_send(fd, text, strlen(text), to, MSG_DONTWAIT) == (ssize_t)strlen(text));
 }
 
-/* The receiver is there, but the sender has no way to it before the end. */
+/* The receiver exists, but the sender has no route to it before the end. */
 void data_cancel(void)
 {
 	struct addr cancelled, kept, closed;
@@ -43,12 +43,12 @@ void data_cancel(void)
 	while (got < 3 && rds_recv_soon(rx_kept, in_buf, 100, NULL) == 4)
 		got++;
 	EXPECT_EQ(got, 3, "cancel: messages to others are sent when there is a way");
-	/* What leaves later on the same way has everything earlier behind it. */
+	/* Later messages on the same path arrive after all earlier ones. */
 	queue(tx, &cancelled, "late");
 	EXPECT_EQ(rds_recv_soon(rx_cancelled, in_buf, 100, NULL), 4,
 		  "cancel: only what was sent later arrives");
 	EXPECT_ERRNO(rds_recv(rx_closed, in_buf, 100, NULL, MSG_DONTWAIT), EAGAIN,
-		     "cancel: closing took its messages back");
+		     "cancel: closing cancels the socket's messages");
 	close(tx);
 	close(rx_cancelled);
 	close(rx_kept);

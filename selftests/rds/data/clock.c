@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What takes how long, in a machine whose clock counts instructions: nothing else can be judged by time. */
+/* Durations, in a machine whose clock counts instructions: only there are times exact. */
 #include "data.h"
 
 #include <poll.h>
@@ -11,7 +11,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How long a message takes to @to and until @fd can read one, in us: the median. The connection is idle before each. */
+/* Sends to @to and waits until @fd is readable; the median in us. The connection is idle before each. */
 static int64_t typical(struct ends *e, const struct addr *to, int fd)
 {
 	int64_t took[9];
@@ -22,7 +22,7 @@ static int64_t typical(struct ends *e, const struct addr *to, int fd)
 		nap_us(250000);
 		start = now_us();
 		NEED(rds_send(e->tx, NULL, 0, to, 0) == 0);
-		/* Not by naps, whose length would be part of the measure; poll() tells of more than messages. */
+		/* Naps would add their length to the result; poll() also reports other events than messages. */
 		NEED(WAIT_UNTIL(SOON_MS,
 				polled(fd, POLLIN, SOON_MS) && rds_recv(fd, in_buf, 1, NULL, MSG_DONTWAIT) == 0));
 		took[i] = now_us() - start;
@@ -31,7 +31,7 @@ static int64_t typical(struct ends *e, const struct addr *to, int fd)
 	return took[ARRAY_SIZE(took) / 2];
 }
 
-/* The kernel's own does not always connect here. */
+/* The kernel's own RDS does not always connect here. */
 static bool connected(struct ends *e)
 {
 	NEED(rds_send(e->tx, NULL, 0, &e->rx_addr, 0) == 0);
@@ -39,8 +39,8 @@ static bool connected(struct ends *e)
 }
 
 /*
- * An answer that is left to a timer takes at least a tick, 4 ms where HZ is 250, more than a message there and one back
- * would. The kernel's own leaves it to a timer unless something else, such as an acknowledgement that came along, wakes
+ * An answer that waits for a timer takes at least a tick, 4 ms where HZ is 250, more than a message and its answer
+ * would. The kernel's own RDS waits for a timer unless another event, such as an acknowledgement, wakes
  * its worker.
  */
 static bool ping_at_once(const struct lane *lane)

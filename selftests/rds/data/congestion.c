@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A receiver that does not read: senders are told, or wait, and hear of it when there is room again. */
+/* A receiver that does not read: senders get an error or wait, and are notified when there is room again. */
 #include "data.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 #define MESSAGE 4000
 #define BIT(port) (1ULL << ((port) % 64))
 
-static int sent; /* how many fill() got away */
+static int sent; /* messages sent by fill() */
 
 static bool one_more(struct ends *e)
 {
@@ -17,7 +17,7 @@ static bool one_more(struct ends *e)
 	return ok;
 }
 
-/* Send without waiting until the receiver's port is told to be congested. */
+/* Send without waiting until the receiver's port is congested. */
 static bool fill(struct ends *e)
 {
 	NEED(set_int(e->rx, SOL_SOCKET, SO_RCVBUF, 4 * MESSAGE) == 0);
@@ -25,13 +25,13 @@ static bool fill(struct ends *e)
 	return WAIT_UNTIL(SOON_MS, !one_more(e) && errno == ENOBUFS);
 }
 
-/* Take all that is there; gives how many were large. */
+/* Receives all messages; returns the number of large ones. */
 static int drain(struct ends *e)
 {
 	int64_t quiet = now_ms();
 	int taken = 0;
 
-	/* Until nothing has come for a while: some may still be on their way. */
+	/* Until nothing arrives for a while: some may still be in flight. */
 	while (now_ms() - quiet < 50) {
 		ssize_t n = rds_recv(e->rx, in_buf, sizeof(in_buf), NULL, MSG_DONTWAIT);
 
@@ -112,7 +112,7 @@ static void news(struct ends *e, const char *lane)
 	NEED(free_again(e));
 	drain(e);
 	check(fill(e), "congestion: comes again, %s", lane);
-	/* Take what was to be told of the past. */
+	/* Read earlier notifications. */
 	while (polled(e->tx, POLLIN | POLLWRBAND, 100))
 		;
 	drain(e);
@@ -131,14 +131,14 @@ static void monitored(struct ends *e, const char *lane)
 
 	NEED(set_int(e->tx, SOL_RDS, RDS_CONG_MONITOR, 1) == 0);
 	check(fill(e), "monitor: congestion, %s", lane);
-	/* In one machine the bit may be seen before the map that tells of it has come; then the first one
+	/* In one machine the bit may be set before its map arrives; then the first one
 	 * counts. */
 	while (polled(e->tx, POLLIN, 100))
 		NEED(recv_control(e->tx, in_buf, 1, &c, MSG_DONTWAIT, NULL) == 0);
 	NEED(rds_send(e->tx, out_buf, 1, &e->rx_addr, MSG_DONTWAIT) < 0 && errno == ENOBUFS);
-	EXPECT_EQ(polled(e->tx, POLLIN, 100), 0, "monitor: nothing to tell yet, %s", lane);
+	EXPECT_EQ(polled(e->tx, POLLIN, 100), 0, "monitor: nothing to report yet, %s", lane);
 	drain(e);
-	EXPECT_EQ(polled(e->tx, POLLIN, SOON_MS), POLLIN, "monitor: the end of it is told, %s", lane);
+	EXPECT_EQ(polled(e->tx, POLLIN, SOON_MS), POLLIN, "monitor: the end of congestion is reported, %s", lane);
 	EXPECT_EQ(recv_control(e->tx, in_buf, 1, &c, MSG_DONTWAIT, NULL), 0,
 		  "monitor: by an empty message, %s", lane);
 	mask = control_find(&c, SOL_RDS, RDS_CMSG_CONG_UPDATE, sizeof(*mask));
@@ -149,7 +149,7 @@ static void monitored(struct ends *e, const char *lane)
 	drain(e);
 }
 
-/* The receiver goes away: nobody must wait for it any more. */
+/* The receiver goes away: no sender must wait for it. */
 static void closed(struct ends *e, const char *lane)
 {
 	struct task t;
@@ -160,7 +160,7 @@ static void closed(struct ends *e, const char *lane)
 	close(e->rx);
 	e->rx = -1;
 	check(task_finished(&t, SOON_MS), "congestion: the receiver's end ends the wait, %s", lane);
-	EXPECT_EQ(task_join(&t), MESSAGE, "congestion: as a send to nobody, %s", lane);
+	EXPECT_EQ(task_join(&t), MESSAGE, "congestion: like a send to an unbound port, %s", lane);
 }
 
 void data_congestion(const struct lane *lane)

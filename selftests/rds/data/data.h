@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What arrives, and when: contents, order, blocking, congestion. Each subject runs over lanes, which are
- * ways from one address to another: inside this host, and over TCP between two namespaces of it.
+ * Delivery: contents, order, blocking, congestion. Each subject runs over lanes, which are
+ * pairs of addresses: inside this host, and over TCP between two namespaces of it.
  */
 #ifndef SELFTESTS_RDS_DATA_H
 #define SELFTESTS_RDS_DATA_H
@@ -19,7 +19,7 @@ struct lane {
 	int from_ns, to_ns;
 	const char *from, *to;
 	bool tcp; /* a real connection, with congestion and blocking */
-	bool zerocopy; /* the sender's address is a transport's that can do it */
+	bool zerocopy; /* the transport of the sender's address supports it */
 };
 
 extern const struct lane *lanes;
@@ -39,7 +39,7 @@ void room_for_big(int fd);
 /** delivered - send one message and take it at the other end: length, content and sender checked */
 bool delivered(struct ends *e, size_t len, uint64_t seed);
 
-/* Two buffers of the largest size, for everybody. */
+/* Two buffers of the largest size, shared by all. */
 extern char out_buf[MAX_MESSAGE + 64], in_buf[MAX_MESSAGE + 64];
 
 void data_sizes(const struct lane *lane);

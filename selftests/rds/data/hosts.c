@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Between two hosts: a server that sends every message back, and a client that checks what comes back. One
- * more port of the server is not read until the client says so, for congestion.
+ * Between two hosts: a server that sends every message back, and a client that checks them. One
+ * more port of the server is not read until the client requests it, for congestion.
  */
 #include "data.h"
 
@@ -13,7 +13,7 @@
 #define WINDOW 8
 #define THOUSANDS 3000
 
-/* On the first port these are orders, and are answered like any message. */
+/* Commands on the first port; answered like other messages. */
 #define HELLO "hello"
 #define DRAIN "drain"
 #define QUIT "quit"
@@ -61,7 +61,7 @@ int hosts_serve(int argc, char **argv)
 	EXPECT_EQ(quits, 1, "server: the client came to its end");
 	check(echoed > 2 * THOUSANDS, "server: echoed thousands of messages");
 	EXPECT_EQ(failed, 0, "server: every answer could be sent");
-	/* The last answer must be acknowledged before closing takes it back. */
+	/* The last answer must be acknowledged, or closing would cancel it. */
 	WAIT_UNTIL(2000, false);
 	return ktap_finish();
 }
@@ -84,7 +84,7 @@ static bool order(const struct client *c, const char *what)
 	       rds_recv_soon(c->fd[0], in_buf, sizeof(in_buf), NULL) == (ssize_t)strlen(what);
 }
 
-/* The server may not be up yet: whoever is not bound loses what is sent to it. */
+/* The server may not be bound yet; messages to it would be dropped. */
 static void meet(const struct client *c)
 {
 	struct addr to = server(c, 0);
@@ -150,7 +150,7 @@ static bool send_nth(const struct client *c, int i, uint32_t n)
 	return rds_send(c->fd[i], out_buf, len, &to, 0) == (ssize_t)len;
 }
 
-/* A window of messages under way on each socket; the nth that comes back must be the nth sent. */
+/* A window of outstanding messages on each socket; the nth answer must be the nth message. */
 static void thousands(const struct client *c)
 {
 	uint32_t sent[PORTS] = { 0 }, got = 0;
@@ -188,7 +188,7 @@ static void congestion(struct client *c)
 
 	check(WAIT_UNTIL(SOON_MS,
 			 rds_send(c->fd[1], out_buf, 4000, &to, MSG_DONTWAIT) < 0 && errno == ENOBUFS),
-	      "hosts: a full receiver is told as ENOBUFS, %s", c->family);
+	      "hosts: a full receiver causes ENOBUFS, %s", c->family);
 	set_timeout_ms(c->fd[1], SO_SNDTIMEO, 300);
 	task_start(&t, send_lazy, c);
 	in_time = task_finished(&t, stretched(2000));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * data                                         everything inside this host
- * data --clock                                 what takes how long, where the clock counts instructions
- * data --serve V4 V6                           answer a client of another host until it says that it is done
+ * data --clock                                 durations, where the clock counts instructions
+ * data --serve V4 V6                           answer a client of another host until it ends
  * data --client OWN4 PEER4 OWN6 PEER6          exchange messages with such a server
  */
 #include "data.h"
@@ -13,9 +13,9 @@ struct pair pair;
 char out_buf[MAX_MESSAGE + 64], in_buf[MAX_MESSAGE + 64];
 
 /*
- * The first socket that wants time stamps makes the kernel patch its own code, and the last one back. Once,
- * and before there is traffic, is enough: an emulator may run a stale copy of code that is patched under its
- * feet.
+ * The first socket with time stamps makes the kernel patch its own code, and the last one undoes that. Once,
+ * and before there is traffic, is enough: an emulator may run a stale copy of code that is patched while it
+ * runs.
  */
 static void keep_time_stamps_on(void)
 {

@@ -38,7 +38,7 @@ static bool take_one(int fd, uint32_t r, uint32_t next[SENDERS], const struct ad
 	}
 	memcpy(&s, in_buf, sizeof(s));
 	if (s.receiver != r || s.sender >= SENDERS || s.len != (size_t)n || s.number != next[s.sender]) {
-		note("receiver %u: sender %u, number %u, length %zd are not what is next", r, s.sender,
+		note("receiver %u: sender %u, number %u, length %zd are not expected", r, s.sender,
 		     s.number, n);
 		return false;
 	}

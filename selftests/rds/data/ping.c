@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Port 0 answers by itself: a message to it comes back, empty, from port 0. */
+/* Port 0 is answered by the kernel: an empty message from port 0. */
 #include "data.h"
 
 #define SETTING "/proc/sys/net/rds/ping_enable"
@@ -38,7 +38,7 @@ void data_ping(const struct lane *lane)
 	struct ends e = ends_open(lane);
 
 	answered(&e, lane);
-	/* The setting is the namespace's on ours; here it is the one of this program's. */
+	/* In our RDS the setting belongs to the namespace; this sets the one of this program. */
 	if (!lane->tcp)
 		switched_off(&e, lane);
 	ends_close(&e);

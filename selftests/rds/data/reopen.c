@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sockets that go and come: what was queued for the old one is not for the new one. */
+/* Sockets that are closed and reopened: the new one does not get messages for the old one. */
 #include "data.h"
 
 void data_reopen(const struct lane *lane)

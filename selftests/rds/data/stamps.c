@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What comes along with a message: time stamps and how long it took inside. */
+/* Control messages with a message: time stamps and latencies inside the kernel. */
 #include "data.h"
 
 #include <time.h>
@@ -22,7 +22,7 @@ static bool recent(int64_t sec, int64_t usec)
 	return age >= 0 && age < 60 * 1000000 && usec < 1000000;
 }
 
-/* One message with whatever control messages the receiver asked for. */
+/* One message with its control messages. */
 static bool take(struct ends *e, struct control *c)
 {
 	NEED(rds_send(e->tx, "x", 1, &e->rx_addr, 0) == 1);
@@ -72,7 +72,7 @@ static void latency(struct ends *e, const struct lane *lane)
 	      "latency: nanoseconds, %s", lane->name);
 	NEED(rds_send(e->tx, "x", 1, &e->rx_addr, 0) == 1);
 	check(WAIT_UNTIL(SOON_MS, recvmsg(e->rx, &msg, MSG_DONTWAIT) == 1) && (msg.msg_flags & MSG_CTRUNC),
-	      "latency: no room for it is told, %s", lane->name);
+	      "latency: no room for it is reported, %s", lane->name);
 	want.rx_traces = 0;
 	NEED(setsockopt(e->rx, SOL_RDS, SO_RDS_MSG_RXPATH_LATENCY, &want, sizeof(want)) == 0);
 	check(take(e, &c) && !c.len, "latency: off again, %s", lane->name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The ways to send and to receive: connected, read and write, vectors, looking first, short buffers. */
+/* Ways to send and receive: connected, read and write, vectors, MSG_PEEK, short buffers. */
 #include "data.h"
 
 #include <sys/uio.h>

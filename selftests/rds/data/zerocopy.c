@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MSG_ZEROCOPY: the memory is the kernel's until its cookie comes back, once. */
+/* MSG_ZEROCOPY: the kernel uses the memory until it returns the cookie, once. */
 #include "data.h"
 
 #include <poll.h>
@@ -16,7 +16,7 @@ static bool send_with_cookie(struct ends *e, uint32_t cookie, size_t len)
 	return send_control(e->tx, memory, len, &e->rx_addr, &c, MSG_ZEROCOPY) == (ssize_t)len;
 }
 
-/* Collect what has completed so far; false when a cookie is unknown or came twice. */
+/* Collects completions; false when a cookie is unknown or came twice. */
 static bool collect(int fd, uint32_t *seen, int *count)
 {
 	struct control c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The calls that are told apart. */
+/* The kinds of calls that are counted. */
 #ifndef SELFTESTS_RDS_KINDS_H
 #define SELFTESTS_RDS_KINDS_H
 
@@ -96,13 +96,13 @@
 	X(LINK, "links down, up", MUST)                \
 	X(NAMESPACE, "namespaces made, ended", MUST)   \
 	X(RESET, "TCP connections destroyed", MAY)     \
-	X(TOLD_FREED, "(told of freed ports)", MUST)   \
-	X(TOLD_COOKIES, "(told of zerocopy cookies)", MUST) \
-	X(TOLD_TRACE, "(told of latencies)", MUST)     \
-	X(TOLD_TIME, "(told of times)", MUST)          \
-	X(TOLD_CUT, "(told of a cut message)", MUST)   \
-	X(TOLD_CTRUNC, "(told of cut control data)", MUST) \
-	X(TOLD_CONTENT, "(content checked)", MUST)
+	X(GOT_FREED, "(got freed ports)", MUST)        \
+	X(GOT_COOKIES, "(got zerocopy cookies)", MUST) \
+	X(GOT_TRACE, "(got latencies)", MUST)          \
+	X(GOT_TIME, "(got times)", MUST)               \
+	X(GOT_CUT, "(got a cut message)", MUST)        \
+	X(GOT_CTRUNC, "(got cut control data)", MUST)  \
+	X(GOT_CONTENT, "(content checked)", MUST)
 
 #define FUZZ_ENUM(id, name, expected) K_##id,
 enum { FUZZ_KINDS(FUZZ_ENUM) KINDS };

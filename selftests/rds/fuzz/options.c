@@ -56,7 +56,7 @@ static void latencies(struct caller *c, int fd)
 	set(c, K_RXPATH, fd, SO_RDS_MSG_RXPATH_LATENCY, &traces, sizeof(traces));
 }
 
-/* Options of SOL_RDS that there are, with memory that there is not. */
+/* Valid options of SOL_RDS with bad memory. */
 static void bad_argument(struct caller *c, int fd)
 {
 	static const int options[] = { RDS_CANCEL_SENT_TO, RDS_GET_MR, RDS_FREE_MR, RDS_RECVERR, RDS_CONG_MONITOR,
@@ -90,7 +90,7 @@ static void set_any(struct caller *c, struct shared s)
 		return latencies(c, s.fd);
 	case 8:
 		return set_flag(c, K_STAMPS, s.fd, chance(c, 2) ? STAMP_OLD : STAMP_NEW);
-	case 9: /* numbers that no option has */
+	case 9: /* unknown options */
 		return set(c, K_SET_OTHER, s.fd, chance(c, 2) ? 11 + (int)pick(c, 18) : 64 + (int)pick(c, 1 << 20), &value,
 			   sizeof(value));
 	case 10:
@@ -122,7 +122,7 @@ void call_option(struct caller *c)
 	}
 }
 
-/* Each item with room for all, for some, or for none, and elsewhere. */
+/* Each item with room for all, for some, or for none, or with bad memory. */
 void call_info(struct caller *c)
 {
 	struct shared s = some_socket(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* poll and epoll, ioctl, fcntl, and what RDS does not have. */
+/* poll and epoll, ioctl, fcntl, and calls that RDS does not support. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static void controls(struct caller *c, int fd)
 	}
 }
 
-/* What belongs to connections. */
+/* Calls for stream connections. */
 static void not_there(struct caller *c, int fd)
 {
 	switch (pick(c, 4)) {

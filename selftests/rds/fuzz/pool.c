@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The sockets that all callers share. A slot is a number that nothing else gets, whatever is closed and opened. */
+/* The sockets shared by all callers. A slot's descriptor number is reserved, and survives close and reopen. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 static struct {
 	int home;
 	bool six;
-	struct addr place; /* where it was bound, if that worked */
+	struct addr place; /* its bound address, if any */
 } slots[SLOTS];
 static int origin; /* the first namespace */
 
@@ -51,7 +51,7 @@ void pool_evict(uint64_t cookie)
 			close(slot_fd(i));
 }
 
-/* socket() in @home, unless that is gone. */
+/* socket() in @home, unless that was removed. */
 static int socket_at(struct caller *c, int home, int flags)
 {
 	int ns = home_ns(home), fd, error;
@@ -68,7 +68,7 @@ static int socket_at(struct caller *c, int home, int flags)
 	return fd;
 }
 
-/* Settings without which most calls would not get far; the callers' own calls change them again. */
+/* Settings without which most calls would fail early; later calls change them again. */
 static void prepare(struct caller *c, int fd, int home, const struct addr *place)
 {
 	struct timeval soon = { 0, 1000 + pick(c, 10000) };
@@ -96,7 +96,7 @@ static void prepare(struct caller *c, int fd, int home, const struct addr *place
 	}
 }
 
-/* Whatever the slot held is closed under those who are in it. */
+/* The slot's old socket is closed while other threads use it. */
 static void replace(struct caller *c, int slot)
 {
 	int home = chance(c, 6) ? AT_DOOMED : (int)pick(c, AT_DOOMED), fd;
@@ -106,7 +106,7 @@ static void replace(struct caller *c, int slot)
 	fd = socket_at(c, home, (chance(c, 4) ? SOCK_NONBLOCK : 0) | (chance(c, 4) ? SOCK_CLOEXEC : 0));
 	if (fd < 0)
 		return;
-	/* Prepared before others see it, or while they use it. */
+	/* Prepared before others use it, or at the same time. */
 	if (!visible)
 		prepare(c, fd, home, &place);
 	slots[slot].home = home;

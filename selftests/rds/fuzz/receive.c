@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* recvfrom, recvmsg, recvmmsg and what else reads from a socket; what comes is looked at. */
+/* recvfrom, recvmsg, recvmmsg and other calls that read from a socket, with checks of the results. */
 #include "fuzz.h"
 
 #include <fcntl.h>
 
-/* What a call gave that had @room bytes of the inbox, and may have told the message's length (@long_ones). */
+/* Checks the result of a call with @room bytes of the inbox; @long_ones: it may return the message's length. */
 static void check_data(struct caller *c, ssize_t got, size_t room, bool long_ones)
 {
 	check_canary(c, room);
@@ -15,7 +15,7 @@ static void check_data(struct caller *c, ssize_t got, size_t room, bool long_one
 	if ((size_t)got > room)
 		got = room;
 	if (got >= 8)
-		seen(c, K_TOLD_CONTENT);
+		seen(c, K_GOT_CONTENT);
 	if (!content_holds(c->inbox, got))
 		wrong(c, "damaged message", got, 0);
 }
@@ -30,7 +30,7 @@ static void check_cookies(struct caller *c, const struct cmsghdr *h)
 {
 	struct rds_zcopy_cookies cookies;
 
-	seen(c, K_TOLD_COOKIES);
+	seen(c, K_GOT_COOKIES);
 	if (h->cmsg_len < CMSG_LEN(sizeof(cookies)))
 		return;
 	memcpy(&cookies, CMSG_DATA(h), sizeof(cookies));
@@ -43,20 +43,20 @@ static void check_control(struct caller *c, struct msghdr *msg, size_t room)
 	if (msg->msg_controllen > room)
 		wrong(c, "control data", msg->msg_controllen, room);
 	if (msg->msg_flags & MSG_CTRUNC)
-		seen(c, K_TOLD_CTRUNC);
+		seen(c, K_GOT_CTRUNC);
 	if (msg->msg_flags & MSG_TRUNC)
-		seen(c, K_TOLD_CUT);
+		seen(c, K_GOT_CUT);
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
 		if (h->cmsg_level == SOL_SOCKET) {
-			seen(c, K_TOLD_TIME);
+			seen(c, K_GOT_TIME);
 			continue;
 		}
 		switch (h->cmsg_type) {
 		case RDS_CMSG_CONG_UPDATE:
-			seen(c, K_TOLD_FREED);
+			seen(c, K_GOT_FREED);
 			break;
 		case RDS_CMSG_RXPATH_LATENCY:
-			seen(c, K_TOLD_TRACE);
+			seen(c, K_GOT_TRACE);
 			break;
 		case RDS_CMSG_ZCOPY_COMPLETION:
 			check_cookies(c, h);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sendto, sendmsg, sendmmsg and what else writes to a socket. */
+/* sendto, sendmsg, sendmmsg and other calls that write to a socket. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static void fill_in(struct caller *c, struct outgoing *o, const char *data, size
 	o->msg.msg_iov = o->pieces;
 }
 
-/* A good message of content to somebody. */
+/* A valid message with checked content to any target. */
 static void compose(struct caller *c, struct outgoing *o, struct shared s, size_t limit)
 {
 	size_t size = any_size(c, limit);
@@ -56,7 +56,7 @@ static void plain(struct caller *c, struct shared s)
 	is_to = o.msg.msg_iovlen == 1 && o.msg.msg_name;
 	if (!flags)
 		CALL(c, K_SEND_WAITING, sendmsg(s.fd, &o.msg, flags));
-	else if (chance(c, 4)) /* until the receiver, the network or we are full */
+	else if (chance(c, 4)) /* until the receiver, the network or the send buffer is full */
 		for (int i = pick(c, 200); i > 0 && CALL(c, K_SENDMSG, sendmsg(s.fd, &o.msg, flags)) >= 0; i--)
 			;
 	else if (is_to)
@@ -85,7 +85,7 @@ static void zerocopy(struct caller *c, struct shared s)
 	uint32_t cookie = random_next(&c->random);
 
 	compose(c, &o, s, 200000);
-	if (chance(c, 4)) { /* pages that go while the network has them */
+	if (chance(c, 4)) { /* pages that are unmapped while the network uses them */
 		size_t size = any_size(c, 100000);
 
 		fill_in(c, &o, source(c, &size), size);
@@ -118,14 +118,14 @@ static void fill(struct caller *c, int fd)
 			return;
 }
 
-/* To itself, which on loopback addresses nothing but the hard limit of the receive queue ends. */
+/* To itself: on loopback only the hard limit of the receive queue stops this. */
 static void flood(struct caller *c, struct shared s)
 {
 	int fd;
 
 	if (chance(c, 2))
 		return fill(c, s.fd);
-	/* Nobody else reads from this one, and it is closed with all that. */
+	/* No other thread reads from this one; it is closed with its queue full. */
 	fd = rds_bound(HERE, chance(c, 2) ? "127.0.0.1" : "::1", 0);
 	fill(c, fd);
 	close(fd);
@@ -217,7 +217,7 @@ static void rdma(struct caller *c, struct shared s)
 	CALL(c, K_SEND_RDMA, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
 }
 
-/* Control messages of every level and type, right or wrong, several at once, cut off somewhere. */
+/* Control messages of every level and type, valid or not, several at once, truncated anywhere. */
 static void control(struct caller *c, struct shared s)
 {
 	struct outgoing o;
@@ -244,11 +244,11 @@ static void control(struct caller *c, struct shared s)
 	CALL(c, K_SEND_CONTROL, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
 }
 
-/* ---- what is wrong otherwise */
+/* ---- other errors */
 
 static void flags(struct caller *c, struct shared s)
 {
-	/* Of those that there are, mostly few at once. */
+	/* Of all flags, mostly few at once. */
 	int few = chance(c, 3) ? MSG_BATCH : any_flags(c);
 	struct outgoing o;
 
@@ -270,7 +270,7 @@ static void from_source(struct caller *c, struct shared s)
 	CALL(c, K_SEND_SOURCE, sendmsg(s.fd, &o.msg, waiting_or_not(c)));
 }
 
-/* More than a message may have, up to more than there is memory for. */
+/* From more than a message may have to more than memory can hold. */
 static void huge(struct caller *c, struct shared s)
 {
 	static const size_t sizes[] = { MAX_MESSAGE + 1, INT_MAX, 1UL << 32, SSIZE_MAX, (size_t)-1 };
@@ -318,9 +318,9 @@ static void odd_destination(struct caller *c, struct shared s)
 	CALL(c, K_SEND_ODD, sendto(s.fd, data, size, MSG_DONTWAIT, &to.sa, to.len));
 }
 
-/* ---- other doors to the same thing */
+/* ---- other system calls that send */
 
-/* The kernel adds MSG_EOR for sockets of this type, which RDS does not take: neither ours nor the kernel's own. */
+/* The kernel adds MSG_EOR for sockets of this type, which RDS refuses, both ours and the kernel's own. */
 static void write_some(struct caller *c, int fd)
 {
 	size_t size = 1 + any_size(c, 20000);
@@ -334,7 +334,7 @@ static void write_some(struct caller *c, int fd)
 		CALL(c, K_WRITE, write(fd, data, size));
 }
 
-/* Pages of a pipe: content of our own, or given to it. */
+/* Pages of a pipe: copied into it, or given to it. */
 static void splice_to(struct caller *c, struct shared s)
 {
 	size_t size = 1 + any_size(c, 30000);

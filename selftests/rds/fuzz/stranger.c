@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP below RDS: strangers that connect to its port, and connections that an administrator destroys. */
+/* TCP below RDS: foreign connections to its port, and connections that an administrator destroys. */
 #include "fuzz.h"
 
 #include <linux/inet_diag.h>
@@ -13,7 +13,7 @@ static void say_anything(struct caller *c, int fd)
 	size_t size = pick(c, sizeof(said));
 	struct linger reset = { 1, 0 };
 
-	/* Half a header of anything, or one that is plausible and leads somewhere. */
+	/* Half a header with any contents, or a plausible one. */
 	for (size_t i = 0; i < size; i++)
 		said[i] = chance(c, 3) ? (char)random_next(&c->random) : 0;
 	if (send(fd, said, size, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 && chance(c, 2))
@@ -47,7 +47,7 @@ static struct diag_request diag_request(int type, int flags, int family)
 		.header = { .nlmsg_len = sizeof(struct diag_request),
 			    .nlmsg_type = type,
 			    .nlmsg_flags = NLM_F_REQUEST | flags },
-		/* Not those that listen: a host without them is deaf for good. */
+		/* Not listening sockets: a host without them never accepts again. */
 		.body = { .sdiag_family = family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~(1u << TCP_LISTEN) },
 	};
 }
@@ -77,7 +77,7 @@ static bool is_rds(const struct inet_diag_msg *found)
 	return found->id.idiag_sport == htons(RDS_TCP_PORT) || found->id.idiag_dport == htons(RDS_TCP_PORT);
 }
 
-/* True when the kernel told all. */
+/* True when the kernel's dump was complete. */
 static bool destroy_some(struct caller *c, int ns, char *text, int len)
 {
 	for (struct nlmsghdr *h = (struct nlmsghdr *)text; NLMSG_OK(h, (unsigned int)len); h = NLMSG_NEXT(h, len)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Four hosts: this namespace, a and b that last and talk to each other over TCP, and one that is made and ended again
- * and again. Links, addresses and settings of those that last are disturbed for moments, and are as before at the end.
+ * Four hosts: this namespace, a and b, which last and communicate over TCP, and one that is made and ended again
+ * and again. Links, addresses and settings of lasting hosts are disturbed for short times, and restored at the end.
  */
 #include "fuzz.h"
 
@@ -27,7 +27,7 @@ static void local_addresses(bool add)
 	net_address(pair.b, "pair", "fe80::b/64", add);
 }
 
-/* Addresses of the pair that go when their link goes down. */
+/* Addresses of the pair that are removed when their link goes down. */
 static void global_addresses(void)
 {
 	net_address(pair.a, "pair", PAIR_A6 "/64", true);
@@ -53,11 +53,11 @@ void world_close(void)
 	pair_delete(&pair);
 }
 
-/* ---- where a socket may be, and what it may reach */
+/* ---- addresses of sockets and of their peers */
 
 static struct addr port_of(struct caller *c, struct addr a)
 {
-	/* Few ports, so that most messages find somebody; now and then one that is special. */
+	/* Few ports, so that most messages find a socket; sometimes a special port. */
 	addr_set_port(&a, chance(c, 16) ? any_number(c) : 4900 + pick(c, 5));
 	return a;
 }
@@ -129,7 +129,7 @@ struct addr odd_place(struct caller *c)
 
 static void one_setting(struct caller *c, bool is_bad)
 {
-	/* Bounds are such that a host comes back within moments; bad values are everybody's. */
+	/* Limits let a host recover soon; bad values are used in all namespaces. */
 	static const struct {
 		const char *path;
 		unsigned int min, max;
@@ -214,7 +214,7 @@ static int begin_host(uint64_t *cookie)
 	return ns;
 }
 
-/* A host begins, is used for a while, and ends with whatever goes on there. */
+/* A host is made, used for a while, and removed while in use. */
 static void hosts(struct caller *c)
 {
 	uint64_t cookie;
@@ -226,11 +226,11 @@ static void hosts(struct caller *c)
 	nap_us(pick(c, 700000));
 	__atomic_store_n(&namespaces[AT_DOOMED], -1, __ATOMIC_RELAXED);
 	close(ns);
-	/* A socket may still be on its way into the pool, and a child may have some for a moment. */
+	/* A socket may be about to enter the pool, and a child process may hold some for a short time. */
 	gone = WAIT_UNTIL(4 * SOON_MS, (pool_evict(cookie), net_index(pair.a, "doomed") == 0));
 	ended(c, gone - 1);
 	if (!gone)
-		note("a namespace whose sockets are closed does not go");
+		note("a namespace whose sockets are closed is not removed");
 	NEED(gone);
 }
 
@@ -260,7 +260,7 @@ bool world_was_changed(void)
 
 void janitor(struct caller *c)
 {
-	/* Its few calls count as much as the many of all others. */
+	/* Its few calls have the same weight as the many of all others. */
 	NEED(setpriority(PRIO_PROCESS, gettid(), -10) == 0);
 	for (int which = 0; which < 8; which++)
 		one_change(c, which);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Very many connections, and connections that never say a word. */
+/* Very many connections, and connections that never send. */
 #include "wire.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Extension headers: known ones, unknown ones, several, cut off. A message is delivered whatever it carries.
+/* Extension headers: known ones, unknown ones, several, cut off. A message is delivered with any of them.
  */
 #include "wire.h"
 
@@ -39,8 +39,8 @@ static void delivered(int fd, int rx, size_t i)
 }
 
 /*
- * The kernel's own hands the destination to the receiver, whom it means nothing on TCP, from memory that hardened
- * user copy guards: a peer can stop any receiver, or the machine.
+ * The kernel's own RDS copies the destination, meaningless on TCP, to the receiver from memory that hardened
+ * user copy protects: a peer can stop any receiver, or the machine.
  */
 static void destination(int fd, int rx)
 {

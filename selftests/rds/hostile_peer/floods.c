@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer that sends and sends while nobody reads. What the kernel keeps must have a bound in bytes of memory,
- * not of payload; past it the connection is no longer read, and nothing is dropped.
+ * A peer that sends endlessly while nothing is received. The kernel's queue must be bounded in bytes of memory,
+ * not of payload; above it the connection is no longer read, and nothing is dropped.
  */
 #include "wire.h"
 
@@ -10,12 +10,12 @@
 
 #define BATCH 500 /* messages written at once */
 /*
- * What is left when a flood is over. A kernel with KASAN keeps what was freed for a while, a 32nd of its memory, and more
+ * Memory still used after a flood. A kernel with KASAN keeps freed objects for a while, a 32nd of its memory, and more
  * for each object.
  */
 #define BOUND_KIB ((access("/sys/kernel/debug/kmemleak", F_OK) ? 16 : 96) * 1024)
 
-/* What an unread flood of so many messages of this size may not take. */
+/* Upper limit of an unread flood's memory. */
 struct flood {
 	const char *what;
 	uint32_t length;
@@ -32,7 +32,7 @@ static long free_kib(void)
 	return atol(at + strlen("MemAvailable:"));
 }
 
-/* How many messages get away before the victim reads no more; all, when it never stops. */
+/* The number of messages sent before the victim stops reading; all, when it never stops. */
 static int pour(int fd, uint16_t port, const struct flood *flood)
 {
 	static char batch[BATCH * (sizeof(struct wire_header) + 64)];
@@ -47,7 +47,7 @@ static int pour(int fd, uint16_t port, const struct flood *flood)
 			memcpy(batch + i * each, &h, sizeof(h));
 			memset(batch + i * each + sizeof(h), i, flood->length);
 		}
-		/* A batch that is cut off is finished by the caller's end of the connection, with the
+		/* A partly sent batch ends with the caller's close of the connection, within a
 		 * message. */
 		if (!wire_write(fd, batch, BATCH * each, ktap_suite() == SUITE_OURS ? 1000 : SOON_MS))
 			break;
@@ -94,7 +94,7 @@ static void unread(const struct flood *flood)
 		check(rds_counter(scene.victim, "recv_stalled") > stalled, "flood: the stop is counted");
 	check(honest_works(), "flood: the honest host does not notice %s", flood->what);
 	got = drain(rx, flood->length);
-	/* Of the batch that was cut off, some whole messages were taken as well. */
+	/* Some whole messages of the partly sent batch were taken as well. */
 	check(got >= sent && got < sent + BATCH + 1, "flood: nothing of %s is dropped", flood->what);
 	if (got < sent || got >= sent + BATCH + 1)
 		note("sent %d, got %d", sent, got);
@@ -102,10 +102,10 @@ static void unread(const struct flood *flood)
 	close(rx);
 }
 
-/* To a port that nobody has it may go on for ever. */
+/* To a port without a socket it may continue for ever. */
 static void unwanted(void)
 {
-	static const struct flood flood = { "messages to nobody", 16, 50000 };
+	static const struct flood flood = { "messages to an unbound port", 16, 50000 };
 	int fd = wire_open();
 	long before = free_kib();
 
@@ -115,7 +115,7 @@ static void unwanted(void)
 	close(fd);
 }
 
-/* Answers to pings wait for the pinger to take them, who does not. */
+/* Answers to pings wait for the pinger, which does not read. */
 static void pings(void)
 {
 	static const struct flood flood = { "pings", 0, 200000 };
@@ -126,7 +126,7 @@ static void pings(void)
 	used = before - free_kib();
 	note("%ld KiB used by pings", used);
 	differs(used < BOUND_KIB, "flood-pings",
-		"flood: answers that nobody takes use a bounded amount of memory");
+		"flood: unread answers use a bounded amount of memory");
 	check(honest_works(), "flood: the honest host does not notice %s", flood.what);
 	wire_reset(fd);
 }

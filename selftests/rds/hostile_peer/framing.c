@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What does not speak RDS, or stops in the middle of it. */
+/* Streams that are not RDS, or stop within a message. */
 #include "wire.h"
 
 static uint64_t garbage_count(void)
@@ -7,7 +7,7 @@ static uint64_t garbage_count(void)
 	return ktap_suite() == SUITE_OURS ? rds_counter(scene.victim, "recv_garbage") : 0;
 }
 
-/* Whatever somebody may send to a port that is not his: the connection must end, and be counted. */
+/* Data of other protocols: the connection must end, and be counted. */
 static void garbage(const char *what, const void *data, size_t len)
 {
 	uint64_t before = garbage_count();
@@ -55,7 +55,7 @@ static void interrupted(void)
 	wire_reset(fd);
 	EXPECT_ERRNO(rds_recv(rx, buf, sizeof(buf), NULL, MSG_DONTWAIT), EAGAIN,
 		     "interrupted: half a message is none");
-	/* What was begun on one connection is not finished on the next. */
+	/* A message begun on one connection is not continued on the next. */
 	fd = wire_open();
 	h = wire_header(4700, 3);
 	NEED(wire_message(fd, &h, "abc"));

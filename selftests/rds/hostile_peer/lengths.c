@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The length in the header is the peer's word only. */
+/* The length in the header cannot be trusted. */
 #include "wire.h"
 
 static char payload[MAX_MESSAGE + 1];

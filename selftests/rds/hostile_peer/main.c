@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A peer that is broken or means harm; an honest one must not notice. */
+/* A broken or malicious peer; an honest one must not be affected. */
 #include "wire.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Congestion maps: of the right size they are believed, whatever they say; others change nothing. */
+/* Congestion maps: of the right size they are accepted with any contents; others change nothing. */
 #include "wire.h"
 
 #include <arpa/inet.h>
@@ -23,14 +23,14 @@ static void wrong_sizes(void)
 		int fd = wire_open();
 		struct wire_header h = map_header(sizes[i]);
 
-		/* Ours closes such a connection, the kernel's own skips the map; both leave others alone. */
+		/* Our RDS closes such a connection, the kernel's own skips the map; neither affects others. */
 		wire_message(fd, &h, full);
 		check(honest_works(), "map: the honest host does not notice one of %u bytes", sizes[i]);
 		close(fd);
 	}
 }
 
-/* A map that says that every port is full stops those who send to that peer, and nobody else. */
+/* A map with all bits set stops senders to that peer, and no others. */
 static void all_full(void)
 {
 	int tx = rds_bound(scene.victim, VICTIM, 4720), fd = wire_open();
@@ -41,7 +41,7 @@ static void all_full(void)
 	NEED(wire_message(fd, &h, map));
 	check(WAIT_UNTIL(SOON_MS, rds_send(tx, "x", 1, &to, MSG_DONTWAIT) < 0 && errno == ENOBUFS),
 	      "map: all ports full stops those who send there");
-	check(honest_works(), "map: and nobody else");
+	check(honest_works(), "map: and no others");
 	memset(map, 0, sizeof(map));
 	NEED(wire_message(fd, &h, map));
 	check(WAIT_UNTIL(SOON_MS, rds_send(tx, "x", 1, &to, MSG_DONTWAIT) == 1),

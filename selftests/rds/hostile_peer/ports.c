@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ports: nobody's, the ping's, the probe's, and fields that mean nothing on TCP. */
+/* Ports: unbound ones, the ping's, the probe's; and fields without a meaning on TCP. */
 #include "wire.h"
 
 #include <arpa/inet.h>
@@ -21,11 +21,11 @@ static void pings(void)
 	h = wire_header(0, 0);
 	h.sport = htons(78);
 	check(wire_message(fd, &h, NULL) && wire_find(fd, 0, 78, &got),
-	      "ports: nothing to nobody is no harm");
+	      "ports: an empty message to an unbound port is harmless");
 	close(fd);
 }
 
-static void nobody(void)
+static void unbound(void)
 {
 	int fd = wire_open();
 	uint64_t before = rds_counter(scene.victim, "recv_drop_no_sock");
@@ -36,7 +36,7 @@ static void nobody(void)
 		NEED(wire_message(fd, &h, "0123456789"));
 	}
 	check(WAIT_UNTIL(SOON_MS, rds_counter(scene.victim, "recv_drop_no_sock") >= before + 100),
-	      "ports: messages to nobody are counted");
+	      "ports: messages to an unbound port are counted");
 	close(fd);
 }
 
@@ -53,7 +53,7 @@ static void other_fields(void)
 	memset(h.padding, 0xff, sizeof(h.padding));
 	h.flags = 0x02;
 	check(wire_message(fd, &h, "data") && rds_recv_soon(rx, buf, sizeof(buf), NULL) == 4,
-	      "ports: what means nothing on TCP is not looked at");
+	      "ports: fields without a meaning on TCP are ignored");
 	close(fd);
 	close(rx);
 }
@@ -76,7 +76,7 @@ static void sender(void)
 void attack_ports(void)
 {
 	pings();
-	nobody();
+	unbound();
 	other_fields();
 	sender();
 	check(honest_works(), "ports: the honest host does not notice");

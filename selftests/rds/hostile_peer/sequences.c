@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sequence numbers: what is marked as sent again and is old is dropped; anything else is new. */
+/* Sequence numbers: old messages with the retransmission flag are dropped; all others are new. */
 #include "wire.h"
 
 #include <endian.h>

@@ -8,8 +8,8 @@
 struct scene scene;
 
 /*
- * A victim that misses its peer may knock at the peer's own port 16385, where this machine's RDS would answer and get
- * in the attacker's way. So nobody answers there.
+ * A victim without a connection may connect to the peer's own port 16385, where this machine's RDS would answer and
+ * disturb the attacker. So that port is blocked.
  */
 static void silence_attacker(void)
 {
@@ -62,7 +62,7 @@ static int try_open(void)
 	struct wire_header peek;
 	static uint16_t port = 40000;
 
-	/* A peer of 7.x tells by its port, modulo eight, which path it means. This is always the first one. */
+	/* A peer of 7.x encodes the path in its port, modulo eight. This is always the first one. */
 	port = port < 60000 ? port + 8 : 40000;
 	from = addr(ATTACKER, port);
 	NEED(fd >= 0 && bind(fd, &from.sa, from.len) == 0);
@@ -78,7 +78,7 @@ int wire_open(void)
 {
 	int fd;
 
-	/* While the path of the connection before is torn down, a new one is turned away. */
+	/* While the path of the connection before is torn down, a new one is refused. */
 	NEED(WAIT_UNTIL(SOON_MS, (fd = try_open()) >= 0));
 	return fd;
 }

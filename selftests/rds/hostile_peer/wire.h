@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The other end of RDS over TCP, played by hand: whatever bytes a test likes, to port 16385 of the victim. */
+/* The other end of RDS over TCP as raw bytes, to port 16385 of the victim. */
 #ifndef SELFTESTS_RDS_WIRE_H
 #define SELFTESTS_RDS_WIRE_H
 
@@ -32,8 +32,8 @@ struct wire_header {
 struct scene {
 	int attacker, victim, honest;
 	int honest_fd, victim_fd; /* RDS sockets of the honest flow */
-	struct addr honest_to; /* where victim_fd is */
-	uint64_t sequence; /* goes on from connection to connection, as a peer's would */
+	struct addr honest_to; /* the address of victim_fd */
+	uint64_t sequence; /* continues on the next connection, as a peer's does */
 };
 
 #define ATTACKER "10.77.0.1"
@@ -44,20 +44,20 @@ struct scene {
 extern struct scene scene;
 
 void scene_open(void);
-/** honest_works - does the honest host still reach the victim, without delay? */
+/** honest_works - true if the honest host still reaches the victim, without delay */
 bool honest_works(void);
 
-/** wire_open - a connection that the victim has taken for its peer's: it has begun to talk on it */
+/** wire_open - a connection that the victim has accepted as its peer's: it has begun to send on it */
 int wire_open(void);
 /** wire_header - a header from port 77 to @dport with the next sequence number */
 struct wire_header wire_header(uint16_t dport, uint32_t length);
-/** wire_write - all of it, or false when the connection ends or nothing moves for @ms */
+/** wire_write - writes all; false when the connection ends or makes no progress for @ms */
 bool wire_write(int fd, const void *data, size_t len, int ms);
 /** wire_message - a header and its payload */
 bool wire_message(int fd, const struct wire_header *h, const void *payload);
-/** wire_closed - is the connection closed or reset by the victim within @ms? What it sends is thrown away. */
+/** wire_closed - true if the victim closes or resets the connection within @ms; discards its data */
 bool wire_closed(int fd, int ms);
-/** wire_find - the next header that the victim sends with these ports, within SOON_MS */
+/** wire_find - the victim's next header with these ports, within SOON_MS */
 bool wire_find(int fd, uint16_t sport, uint16_t dport, struct wire_header *h);
 /** wire_reset - end a connection with a reset */
 void wire_reset(int fd);

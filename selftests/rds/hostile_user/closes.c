@@ -20,7 +20,7 @@ static long poll_call(void *arg)
 	return poll(&p, 1, SOON_MS);
 }
 
-/* Whoever is inside holds the socket: it is bound, and gets what comes, until he leaves. */
+/* A call holds the socket: it stays bound, and receives messages, until the call returns. */
 static void while_receiving(void)
 {
 	int fd = rds_bound(HERE, "127.0.0.1", 4820), inside = fd, tx = rds_bound(HERE, "127.0.0.1", 0);
@@ -44,7 +44,7 @@ static void while_polling(void)
 	struct addr to = addr("127.0.0.1", 4821);
 	struct task t;
 
-	/* The first look may tell of a congestion change from before the socket was made. */
+	/* The first poll() may report a congestion change from before the socket was made. */
 	polled(fd, POLLIN, 0);
 	task_start(&t, poll_call, &inside);
 	NEED(task_blocked(&t));
@@ -69,7 +69,7 @@ static void *race_sender(void *arg)
 		int fd = __atomic_load_n(&race.fd, __ATOMIC_RELAXED);
 		socklen_t len = sizeof(buf);
 
-		/* Any errno will do, EBADF and ENOTSOCK too: the number may be anybody's by now. */
+		/* Any errno is good, EBADF and ENOTSOCK too: the descriptor may already be reused. */
 		switch (mine) {
 		case 0:
 			rds_send(fd, buf, sizeof(buf), &race.to, MSG_DONTWAIT);
@@ -102,7 +102,7 @@ static void races(const char *where)
 	for (int i = 0; i < ROUNDS; i++) {
 		int fresh = rds_socket(HERE);
 
-		/* The old socket is closed by whoever leaves it last; its port may still be taken for a
+		/* The last call to return closes the old socket; its port may still be taken for a
 		 * moment. */
 		NEED(dup2(fresh, race.fd) == race.fd);
 		close(fresh);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Control messages of every malformed kind, as a program with a seed would make them. */
+/* Malformed control messages of every kind, made from a seed. */
 #include "hostile.h"
 
 #include <stddef.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #define ROUNDS 20000
 
@@ -26,7 +28,7 @@ static uint64_t some_number(struct random *r)
 	}
 }
 
-/* One control message at the end of @c, right or wrong in any way. */
+/* Appends a control message to @c, valid or malformed in any way. */
 static void append_any(struct random *r, struct control *c)
 {
 	static const size_t right[] = { 0,
@@ -44,7 +46,7 @@ static void append_any(struct random *r, struct control *c)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(payload); i++)
 		payload[i] = some_number(r);
-	/* A count of vectors that is not absurd now and then, or nobody looks any further. */
+	/* Sometimes a plausible count of vectors, or the other fields are never checked. */
 	if (len == sizeof(struct rds_rdma_args) && random_below(r, 2))
 		payload[offsetof(struct rds_rdma_args, nr_local) / 8] = random_below(r, 4);
 	data = control_add(c, random_below(r, 8) ? SOL_RDS : (int)random_below(r, 300), random_below(r, 16),
@@ -100,6 +102,50 @@ static void very_many(int fd)
 	      "control: 25 transfers in a message are refused");
 }
 
+#define PIECES 1000
+#define LOCKED_MAX (16 * 4096)
+
+/* @count pieces of a byte each, every one of which pins a page. */
+static ssize_t send_pieces(int fd, const struct addr *to, unsigned int count)
+{
+	static struct iovec pieces[PIECES];
+	uint32_t cookie = count;
+	struct control c = { .len = 0 };
+	struct msghdr msg = { .msg_name = (void *)&to->sa, .msg_namelen = to->len, .msg_iov = pieces, .msg_iovlen = count };
+
+	control_add(&c, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &cookie, sizeof(cookie));
+	msg.msg_control = c.data;
+	msg.msg_controllen = c.len;
+	for (unsigned int i = 0; i < count; i++)
+		pieces[i] = (struct iovec){ memory + i, 1 };
+	return sendmsg(fd, &msg, MSG_ZEROCOPY | MSG_DONTWAIT);
+}
+
+/* A user without privileges who may lock 16 pages. */
+static int pins_what_it_may(int fd, const struct addr *to)
+{
+	struct rlimit limit = { LOCKED_MAX, LOCKED_MAX };
+
+	NEED(setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && setresuid(4711, 4711, 4711) == 0);
+	if (send_pieces(fd, to, PIECES) >= 0 || errno != ENOMEM)
+		return 1;
+	return send_pieces(fd, to, 10) == 10 ? 0 : 2;
+}
+
+static void pinned_pages(int fd)
+{
+	struct addr self = addr_of(fd);
+	int status = -1;
+	pid_t child = fork();
+
+	NEED(child >= 0);
+	if (!child)
+		_exit(pins_what_it_may(fd, &self));
+	NEED(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0, "MSG_ZEROCOPY: pages are charged, not bytes; too many are ENOMEM");
+	EXPECT_EQ(rds_recv_soon(fd, memory, sizeof(memory), NULL), 10, "MSG_ZEROCOPY: a message within the limit arrives");
+}
+
 void user_control(void)
 {
 	int loop = rds_bound(HERE, "127.0.0.1", 0), tcp = rds_bound(HERE, HERE4, 0);
@@ -108,6 +154,7 @@ void user_control(void)
 	storm(loop);
 	storm(tcp);
 	very_many(tcp);
+	pinned_pages(tcp);
 	close(loop);
 	close(tcp);
 	check(all_is_well(), "control: all is well afterwards");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Message headers and option arguments that cannot be right. */
+/* Invalid message headers and option arguments. */
 #include "hostile.h"
 
 #include <limits.h>
@@ -59,7 +59,7 @@ static void options(int fd)
 	struct random r = { seed };
 	bool answered = true;
 
-	/* Any option, any length, any pointer: an errno of this world each time. */
+	/* Any option, any length, any pointer: a valid errno each time. */
 	for (int i = 0; i < 20000; i++) {
 		void *where[] = { memory, bad_pointer(), kernel_pointer(), NULL, memory + 4090, (void *)-1L };
 		int option =

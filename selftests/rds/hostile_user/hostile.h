@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A local program that is broken or means harm: it gets errors, and nothing else happens. */
+/* A broken or malicious local program: it gets errors, and nothing else happens. */
 #ifndef SELFTESTS_RDS_HOSTILE_H
 #define SELFTESTS_RDS_HOSTILE_H
 
@@ -13,12 +13,13 @@
 
 extern uint64_t seed;
 
-/** all_is_well - do fresh sockets still do what they should? */
+/** all_is_well - true if fresh sockets work */
 bool all_is_well(void);
 
 void user_headers(void);
 void user_control(void);
 void user_stalls(void);
+void user_pieces(void);
 void user_processes(void);
 void user_closes(void);
 void user_crowd(void);

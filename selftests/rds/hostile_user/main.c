@@ -32,6 +32,7 @@ int main(int argc, char **argv)
 	user_headers();
 	user_control();
 	user_stalls();
+	user_pieces();
 	user_processes();
 	user_closes();
 	user_crowd();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sockets that several processes have. */
+/* Sockets shared by several processes. */
 #include "hostile.h"
 
 #include <sys/wait.h>

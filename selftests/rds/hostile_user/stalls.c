@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that stalls: a page that another thread gives only when it likes (userfaultfd), in the middle of
- * what the kernel copies. Meanwhile nobody else may have to wait for that.
+ * Memory that stalls: a page that another thread provides late (userfaultfd), within
+ * the kernel's copy. Other calls must not wait for that.
  */
 #include "hostile.h"
 
@@ -68,7 +68,7 @@ static void receiving(const char *where)
 	task_start(&t, receive_call, &call);
 	NEED(trap_sprung(&trap));
 	NEED(rds_send(fd, "second", 6, &self, 0) == 6);
-	/* The other receiver gets the first message or the second, according to who had it. */
+	/* The other receiver gets the first or the second message; the stalled one has the other. */
 	seen += rds_recv_soon(fd, buf, sizeof(buf), NULL);
 	check(seen == 6 || seen == TRAP_SIZE, "stall: %s, another receiver is not stalled", where);
 	trap_release(&trap);
@@ -115,7 +115,7 @@ static void option(void)
 	trap_delete(&trap);
 }
 
-/* Nothing keeps the stalled one from being killed, and its socket goes with it. */
+/* The stalled program can be killed, and its socket is closed. */
 static void killed(void)
 {
 	int ready[2], status;
@@ -139,7 +139,7 @@ static void killed(void)
 	NEED(read(ready[0], &byte, 1) == 1);
 	NEED(kill(child, SIGKILL) == 0);
 	check(WAIT_UNTIL(SOON_MS, waitpid(child, &status, WNOHANG) == child),
-	      "stall: the stalled can be killed");
+	      "stall: a stalled program can be killed");
 	close(rds_bound(HERE, "127.0.0.1", 4801));
 	check(true, "stall: its port is free again");
 	close(ready[0]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many threads that make any call on any of a few sockets, for some seconds. What each call gives is not
- * looked at; that the machine survives, and that fresh sockets work, is.
+ * Many threads that make any call on any of a few sockets, for some seconds. Results of calls are not
+ * checked; but the machine must survive, and fresh sockets must work.
  */
 #include "hostile.h"
 
@@ -17,7 +17,7 @@ static struct pair pair;
 static int64_t until;
 static unsigned long calls;
 
-/* Where a socket may be bound and a message may go: everywhere, including where nobody is. */
+/* Addresses for bind() and for messages, also ones without a socket. */
 static struct addr some_place(struct random *r)
 {
 	static const char *const texts[] = { "127.0.0.1", "::1",   HERE4,   HERE6,     PAIR_A4,
@@ -38,7 +38,7 @@ static void replace(struct random *r, int slot)
 	set_int(fd, SOL_SOCKET, SO_ZEROCOPY, random_below(r, 2));
 	set_int(fd, SOL_SOCKET, SO_RCVBUF, random_below(r, 2) ? 5000 : 200000);
 	rds_bind(fd, &a);
-	/* Whatever the slot held is closed under those who use it. */
+	/* The slot's old socket is closed while other threads use it. */
 	dup2(fd, slots[slot]);
 	close(fd);
 }

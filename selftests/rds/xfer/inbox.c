@@ -3,7 +3,7 @@
 
 struct flow {
 	uint32_t life;
-	uint64_t next; /* the number that must come */
+	uint64_t next; /* the expected number */
 	int64_t last_ms; /* when one came, 0 before the first */
 	uint64_t paused_before; /* paused_ms() then */
 	bool ended;
@@ -25,7 +25,7 @@ static void note_gap(struct flow *f, const struct head *h)
 
 static void answer(const struct head *h, uint64_t next)
 {
-	/* It tells how far we are: a later one makes up for one that could not be sent. */
+	/* It is cumulative: a later one replaces one that could not be sent. */
 	if (opt.depth)
 		post(h->to, h->from, ANSWER, next, sizeof(*h), 0);
 }
@@ -65,7 +65,7 @@ void inbox_take(const void *message, size_t n, const struct addr *from)
 	if (h->kind == HELLO) {
 		peer_here = true;
 		peer_knows_us |= h->number > 0;
-		/* Whoever asks is not sure yet; an answer needs none. */
+		/* Only requests are answered, not answers. */
 		if (h->number < 2)
 			post(0, 0, HELLO, 2, sizeof(*h), 0);
 	} else if (h->kind == DONE) {
@@ -73,7 +73,7 @@ void inbox_take(const void *message, size_t n, const struct addr *from)
 	} else if (h->kind == ANSWER) {
 		outbox_answered(h);
 	} else {
-		/* Whoever was started anew counts from the beginning, and never goes back. */
+		/* A restarted sender counts from the beginning; its earlier life never returns. */
 		if (f->life != h->life && (!f->life || opt.lossy))
 			*f = (struct flow){ .life = h->life };
 		if (h->kind == DATA) {
@@ -95,7 +95,7 @@ bool inbox_ended(void)
 	return true;
 }
 
-/* A flow that came to no end has paused until now. */
+/* A flow without END has paused until now. */
 static void note_silence(void)
 {
 	for (int s = 0; s < MAX_SOCKETS; s++) {

@@ -134,7 +134,7 @@ uint64_t paused_ms(void)
 	return paused_total;
 }
 
-/* Called once a round, which takes a few milliseconds unless the machine stands still. */
+/* Called once a round, which takes a few milliseconds unless the machine is stopped. */
 static void note_pause(void)
 {
 	static int64_t last;
@@ -170,11 +170,11 @@ static void rest(void)
 
 	for (int i = 0; i < opt.sockets; i++)
 		p[i] = (struct pollfd){ sockets[i], POLLIN };
-	/* Room to send comes without a sound when a port was congested, hence the short sleep. */
+	/* The end of congestion is not signalled here, hence the short sleep. */
 	poll(p, opt.sockets, 2);
 }
 
-/* What is sent to sockets that are not there yet is lost, so nothing counts before both are. */
+/* Messages to missing sockets are lost, so counting begins when both sides have theirs. */
 static void meet(void)
 {
 	int64_t until = now_ms() + stretched(60000), next = 0;
@@ -211,7 +211,7 @@ static void exchange(void)
 		if (!busy)
 			rest();
 	}
-	/* Closing takes back what is not acknowledged, and the other side still waits for the last word. */
+	/* Closing cancels unacknowledged messages, and the other side still waits for the last one. */
 	nap_us(1000000);
 	if (opt.end_row)
 		may_differ(done_sent && peer_done, opt.end_row, "both sides came to an end");
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 		if (opt.receive_buffer)
 			NEED(set_int(sockets[i], SOL_SOCKET, SO_RCVBUF, opt.receive_buffer) == 0);
 	}
-	/* What tells ours from the kernel's own must not be stretched until it tells nothing. */
+	/* A limit that distinguishes our RDS from the kernel's own must not be stretched. */
 	if (!opt.gap_row)
 		opt.max_gap_ms = stretched(opt.max_gap_ms);
 	if (opt.starve)
@@ -241,7 +241,7 @@ int main(int argc, char **argv)
 	resets = rds_counter(HERE, "conn_reset");
 	exchange();
 	resets = rds_counter(HERE, "conn_reset") - resets;
-	note("this program stood still for %llu ms", (unsigned long long)paused_ms());
+	note("this program did not run for %llu ms", (unsigned long long)paused_ms());
 	note("sent %llu, connection resets %llu", (unsigned long long)outbox_total(),
 	     (unsigned long long)resets);
 	if (opt.starve) {

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#define SHIFTS 512 /* so many different payloads */
+#define SHIFTS 512 /* number of different payloads */
 
 static char pattern[MAX_MESSAGE + SHIFTS * 8];
 

@@ -4,7 +4,7 @@
 struct flow {
 	uint32_t from, to;
 	uint64_t next; /* the number to send */
-	uint64_t answered; /* the number that the other side waits for */
+	uint64_t answered; /* the number expected by the other side */
 	uint64_t paused_before; /* paused_ms() at the last message */
 	bool ended; /* END is sent */
 };
@@ -60,7 +60,7 @@ static bool may_send(const struct flow *f)
 
 static bool send_data(struct flow *f)
 {
-	/* The length goes with the number, so that a message that cannot go now is the same one later. */
+	/* The length depends on the number, so that a retry sends the same message. */
 	struct random r = { opt.seed + f->next };
 	size_t len = opt.min_size + random_below(&r, opt.max_size - opt.min_size + 1);
 
@@ -84,7 +84,7 @@ static bool send_end(struct flow *f)
 
 bool outbox_step(bool more_data)
 {
-	static int first; /* after whoever sent last: a rate may let only some of them, not always the same */
+	static int first; /* after the last sender: the rate may permit only some each time */
 	const int start = first;
 	bool any = false;
 

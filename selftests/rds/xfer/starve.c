@@ -31,7 +31,7 @@ void starve_prepare(void)
 	configure(kinds[1], "min-order", "0");
 }
 
-/* What ends it needs memory perhaps, and then is tried again. */
+/* Ending it may need memory; then it is repeated. */
 void starve_set(int percent)
 {
 	char text[8];

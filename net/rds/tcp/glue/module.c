@@ -23,12 +23,23 @@ static int __init rds_tcp_module_init(void)
 		return err;
 	err = rds_tcp_glue_net_register();
 	if (err)
-		rds_tcp_core_exit();
+		goto out_core;
+	/* Last: from here on programs use the module, and its text would go under them if a later step failed. */
+	err = rds_tcp_core_publish();
+	if (err)
+		goto out_net;
+	return 0;
+
+out_net:
+	rds_tcp_glue_net_unregister();
+out_core:
+	rds_tcp_core_exit();
 	return err;
 }
 
 static void __exit rds_tcp_module_exit(void)
 {
+	rds_tcp_core_withdraw();
 	rds_tcp_glue_net_unregister();
 	rds_tcp_core_exit();
 }

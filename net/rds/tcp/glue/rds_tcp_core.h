@@ -26,8 +26,15 @@ struct rds_tcp_sysctl_row {
 extern const struct rds_tcp_sysctl_row rds_tcp_sysctl_table[];
 extern const unsigned int rds_tcp_sysctl_rows;
 
-int rds_tcp_core_init(struct kapi_module *self); /* [init] registers the transport */
-void rds_tcp_core_exit(void);                    /* [init] after the last namespace */
+/*
+ * [init] The order of loading is init, the namespaces, publish; that of unloading is withdraw, the namespaces, exit.
+ * A program can take the module and call into it as soon as publish runs, also while the module is still loading, so
+ * nothing that can fail may follow. -EEXIST: another module has this transport. -ENOMEM.
+ */
+int rds_tcp_core_init(struct kapi_module *self);
+int rds_tcp_core_publish(void);
+void rds_tcp_core_withdraw(void);
+void rds_tcp_core_exit(void);
 
 int rds_tcp_net_create(struct kapi_net *host, struct rds_tcp_net **net); /* [init] listens */
 void rds_tcp_net_destroy(struct rds_tcp_net *net); /* [init] no connection is left in the namespace */

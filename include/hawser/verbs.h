@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+// Move-only owners of what kapi hands out for RDMA, and of what a queue has borrowed.
+#pragma once
+
+#include <hawser/memory.h>
+#include <kapi/verbs.h>
+#include <kapi/verbs_memory.h>
+#include <kapi/verbs_queue.h>
+
+namespace hw {
+
+inline void free_pd(kapi_pd* pd) { kapi_pd_free(pd); }
+inline void free_cq(kapi_cq* cq) { kapi_cq_free(cq); }
+inline void free_qp(kapi_qp* qp) { kapi_qp_free(qp); }
+inline void free_cm(kapi_cm* cm) { kapi_cm_destroy(cm); }
+inline void free_cm_listener(kapi_cm_listener* listener) { kapi_cm_listener_close(listener); }
+inline void free_mr(kapi_mr* mr) { kapi_mr_free(mr); }
+
+// Members of a class are destroyed in reverse: declare them in this order.
+using ProtectionDomain = Own<kapi_pd, free_pd>;
+using Region = Own<kapi_mr, free_mr>;
+using CompletionQueue = Own<kapi_cq, free_cq>;
+using CmEnd = Own<kapi_cm, free_cm>;
+using CmListener = Own<kapi_cm_listener, free_cm_listener>;
+using QueuePair = Own<kapi_qp, free_qp>; // drained before
+
+// Pinned pages of a program. They are marked as changed unless nobody could change them.
+class Pin {
+public:
+    Pin() = default;
+    // Task. As kapi_pin_user().
+    static Result<Pin> user(u64 address, usize length, bool write)
+    {
+        Pin pin;
+        pin.write_ = write;
+        TRY(check(kapi_pin_user(address, length, write, &pin.pin_)));
+        return pin;
+    }
+    Pin(Pin&& other) noexcept : pin_(std::exchange(other.pin_, nullptr)), write_(other.write_) {}
+    Pin& operator=(Pin&& other) noexcept
+    {
+        std::swap(pin_, other.pin_);
+        std::swap(write_, other.write_);
+        return *this;
+    }
+    ~Pin() { kapi_unpin(pin_, write_); }
+
+    explicit operator bool() const { return pin_ != nullptr; }
+    kapi_pin* c() const { return pin_; }
+    unsigned pages() const { return pin_ ? kapi_pin_pages(pin_) : 0; }
+
+private:
+    kapi_pin* pin_ = nullptr;
+    bool write_ = false;
+};
+
+// Memory that a device may use. make(kapi_map*) is one of the kapi_map_* calls.
+class Mapping {
+public:
+    Mapping() = default;
+    template <class Make> static Result<Mapping> with(Make&& make)
+    {
+        Mapping mapping;
+        TRY(check(make(&mapping.map_)));
+        mapping.mapped_ = true;
+        return mapping;
+    }
+    Mapping(Mapping&& other) noexcept : map_(other.map_), mapped_(std::exchange(other.mapped_, false)) {}
+    Mapping& operator=(Mapping&& other) noexcept
+    {
+        std::swap(map_, other.map_);
+        std::swap(mapped_, other.mapped_);
+        return *this;
+    }
+    ~Mapping()
+    {
+        if (mapped_)
+            kapi_unmap(&map_);
+    }
+
+    explicit operator bool() const { return mapped_; }
+    const kapi_map* c() const { return &map_; }
+    usize length() const { return mapped_ ? kapi_map_length(&map_) : 0; }
+
+private:
+    kapi_map map_{};
+    bool mapped_ = false;
+};
+
+// What a posted request uses, as its cookie: given away when it is posted, taken back at its completion. Owner is an Own.
+template <class T, void (*Free)(T*)> [[nodiscard]] u64 lend(Own<T, Free> owner)
+{
+    return reinterpret_cast<usize>(owner.release());
+}
+template <class Owner> [[nodiscard]] Owner taken_back(u64 cookie)
+{
+    return Owner(reinterpret_cast<decltype(Owner().get())>(static_cast<usize>(cookie)));
+}
+
+} // namespace hw

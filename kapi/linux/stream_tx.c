@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/* TCP streams over kernel sockets: sending. */
+
+#include <linux/bvec.h>
+#include <linux/module.h>
+#include <linux/version.h>
+#include <net/tcp.h>
+
+#include <kapi/stream.h>
+
+#include "pages.h"
+#include "stream.h"
+
+#define SEND_BATCH 32
+/*
+ * Kernels that clear every local variable would clear these vectors for each message, and one entry is used
+ * mostly.
+ */
+#if __has_attribute(__uninitialized__)
+#define KAPI_UNINITIALIZED __attribute__((__uninitialized__))
+#else
+#define KAPI_UNINITIALIZED
+#endif
+
+/* Appends count segments that are bytes in memory; wanted is set to their sum. */
+static int send_bytes(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
+		      size_t *wanted)
+{
+	struct msghdr msg = { .msg_flags = flags };
+	struct kvec vector[SEND_BATCH] KAPI_UNINITIALIZED;
+	unsigned int i;
+	size_t sum = 0;
+
+	for (i = 0; i < count; i++) {
+		vector[i].iov_base = (void *)segments[i].addr;
+		vector[i].iov_len = segments[i].length;
+		sum += segments[i].length;
+	}
+	*wanted = sum;
+	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
+	return tcp_sendmsg_locked(sk, &msg, sum);
+}
+
+/*
+ * Nothing else writes to pages of hawser. A user may write to its pages, and the receiving end of a virtual link
+ * asks.
+ */
+static int page_flags(const struct page *page)
+{
+	return kapi_page_is_fresh(page) ? MSG_NO_SHARED_FRAGS : 0;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+/* Appends count segments that are pages, by reference. */
+static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
+		      size_t *wanted)
+{
+	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES | page_flags(segments[0].page) };
+	struct bio_vec vector[SEND_BATCH] KAPI_UNINITIALIZED;
+	unsigned int i;
+	size_t sum = 0;
+
+	for (i = 0; i < count; i++) {
+		bvec_set_page(&vector[i], segments[i].page, segments[i].length, segments[i].offset);
+		sum += segments[i].length;
+	}
+	*wanted = sum;
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
+	return tcp_sendmsg_locked(sk, &msg, sum);
+}
+#else
+static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
+		      size_t *wanted)
+{
+	int sent = 0, taken = 0;
+	unsigned int i;
+
+	*wanted = 0;
+	for (i = 0; i < count; i++)
+		*wanted += segments[i].length;
+	for (i = 0; i < count; i++) {
+		const struct kapi_segment *segment = &segments[i];
+		int more = i + 1 < count ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
+
+		taken = tcp_sendpage_locked(sk, segment->page, segment->offset, segment->length,
+					    flags | more | page_flags(segment->page));
+		if (taken < 0)
+			break;
+		sent += taken;
+		if (taken < segment->length)
+			break;
+	}
+	return sent ? sent : taken;
+}
+#endif
+
+/* The segments from the first on that are of the same kind. */
+static unsigned int run_of(const struct kapi_segment *segments, unsigned int count)
+{
+	bool pages = segments[0].page;
+	unsigned int i;
+
+	for (i = 1; i < count && i < SEND_BATCH; i++) {
+		if (!segments[i].page == pages)
+			break;
+		if (pages && page_flags(segments[i].page) != page_flags(segments[0].page))
+			break;
+	}
+	return i;
+}
+
+/*
+ * TCP took nothing or not all. When nothing is on its way either, no acknowledgement will report room; nor did the last
+ * one when it came after TLS had let go of the lock.
+ */
+static void note_blocked(struct kapi_stream *stream)
+{
+	stream->blocked = true;
+	set_bit(SOCK_NOSPACE, &stream->sock->flags);
+	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established && !stream->closed)
+		kapi_stream_retry_later(stream);
+}
+
+/* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */
+static int send_runs(struct sock *sk, const struct kapi_segment *segments, unsigned int *left, int more, s64 *sent)
+{
+	int taken = 0;
+
+	while (*left) {
+		unsigned int run = run_of(segments, *left);
+		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < *left ? MSG_MORE : 0);
+		size_t wanted;
+
+		taken = segments->page ? send_pages(sk, segments, run, flags, &wanted) :
+					 send_bytes(sk, segments, run, flags, &wanted);
+		if (taken < 0)
+			break;
+		*sent += taken;
+		if (taken < wanted)
+			break;
+		segments += run;
+		*left -= run;
+	}
+	return taken;
+}
+
+/* Nothing was taken, but it may be when there is room. EINTR: TLS had to wait for another sender. */
+static bool is_busy(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM || error == -EINTR;
+}
+
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
+			  kapi_u32 *end_seq)
+{
+	struct sock *sk = stream->sk;
+	s64 sent = 0;
+	int taken;
+
+	might_sleep();
+	if (!count && !more && !stream->tls)
+		tcp_sock_set_cork(sk, false); /* which it is not: this pushes */
+	if (unlikely(stream->tls)) {
+		taken = kapi_tls_send(stream, segments, &count, &sent);
+		lock_sock(sk);
+	} else {
+		lock_sock(sk);
+		taken = likely(!kapi_stream_is_replaced(stream)) ? send_runs(sk, segments, &count, more, &sent) : -ECONNRESET;
+	}
+	if (is_busy(taken))
+		taken = 0;
+	if (count && taken >= 0)
+		note_blocked(stream);
+	*end_seq = tcp_sk(sk)->write_seq;
+	release_sock(sk);
+	return sent ? sent : taken;
+}
+EXPORT_SYMBOL_GPL(kapi_stream_send);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Between the files that make up hawser_verbs.ko: devices (verbs_dev.c), addresses (verbs_addr.c), connections (verbs_cm.c),
+ * listeners (verbs_listen.c), completion queues (verbs_cq.c), queue pairs (verbs_qp.c), requests (verbs_post.c), mappings
+ * (verbs_map.c), pinned pages (verbs_pin.c), regions (verbs_mr.c).
+ */
+#ifndef KAPI_LINUX_VERBS_H
+#define KAPI_LINUX_VERBS_H
+
+#include <linux/completion.h>
+#include <linux/refcount.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include <kapi/verbs.h>
+#include <kapi/verbs_memory.h>
+#include <kapi/verbs_queue.h>
+
+#include "verbs_opaque.h"
+
+/* ---- Devices ---- */
+
+/* Lives as long as anything that was made of it; ib does, too, but between its removal and the end of the last connection. */
+struct kapi_rdma_dev {
+	struct ib_device *ib;
+	struct kapi_rdma_attrs attrs;
+	struct list_head entry; /* in the list of those that are not going */
+	refcount_t refs;
+};
+
+int kapi_verbs_devs_init(void);
+void kapi_verbs_devs_exit(void);
+/* Any context. A reference to what stands for ib; NULL: it is going. */
+struct kapi_rdma_dev *kapi_rdma_dev_get(const struct ib_device *ib);
+void kapi_rdma_dev_put(struct kapi_rdma_dev *dev); /* NULL allowed */
+
+struct kapi_pd {
+	struct ib_pd *ib;
+	struct kapi_rdma_dev *dev;
+};
+
+/* ---- Addresses ---- */
+
+/* Our address as the connection manager's. */
+void kapi_rdma_sockaddr_of(enum kapi_cm_space space, const struct kapi_addr *addr, struct sockaddr_storage *name);
+void kapi_rdma_addr_of(const struct sockaddr_storage *name, struct kapi_addr *addr);
+bool kapi_rdma_is_any(const struct kapi_addr *addr);
+/* The connection manager takes it for any address. */
+bool kapi_rdma_is_loopback(const struct kapi_addr *addr);
+
+/* ---- Connections ---- */
+
+struct kapi_cm {
+	struct rdma_cm_id *id;
+	const struct kapi_cm_ops *ops;
+	void *context;
+	u32 timeout_ms;
+	bool ended;                /* the handler's lock guards it */
+	struct kapi_rdma_dev *dev; /* from resolved() or request() on */
+	struct kapi_qp *qp;
+	struct work_struct failed; /* the queue pair did so: its event comes where nothing may sleep */
+	spinlock_t lock;           /* guards info */
+	struct kapi_cm_info info;
+};
+
+struct kapi_cm *kapi_cm_alloc(void);
+/* Frees one that has no id any more. */
+void kapi_cm_forget(struct kapi_cm *cm);
+/* Device and addresses become known. False: the device is going. */
+bool kapi_cm_learn(struct kapi_cm *cm);
+int kapi_cm_on_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
+
+/* For what callbacks leave to be done: the ends of connections, unpinning. */
+extern struct workqueue_struct *kapi_verbs_works;
+/* For completion queues whose callbacks may sleep. */
+extern struct workqueue_struct *kapi_verbs_completions;
+int kapi_verbs_works_init(void);
+void kapi_verbs_works_exit(void);
+
+/* ---- Queues ---- */
+
+/* What the drain posts behind everything else: the two highest cookies. */
+#define KAPI_DRAIN_SEND (~0ULL)
+#define KAPI_DRAIN_RECV (~0ULL - 1)
+
+struct kapi_qp {
+	struct ib_qp *ib;
+	struct kapi_cm *cm;
+	struct kapi_cq *send_cq, *recv_cq;
+	void *context;
+	u32 max_send_sge, max_recv_sge;
+	u32 flags; /* of the device, enum kapi_rdma_flags */
+	spinlock_t lock; /* keeps the requests of a chain together, which not all drivers do */
+	struct completion drained_send, drained_recv;
+};
+
+struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq);
+bool kapi_cq_is_direct(const struct kapi_cq *cq);
+
+/* ---- Memory ---- */
+
+struct kapi_mr {
+	struct ib_mr *ib;
+	struct kapi_rdma_dev *dev;
+	unsigned int pages; /* 0: made of a program's memory on demand */
+	bool gaps;
+};
+
+struct kapi_pin {
+	struct work_struct work;
+	struct mm_struct *mm;
+	size_t length;
+	unsigned int count, offset; /* pages; where in the first one the bytes begin */
+	bool write, dirty;
+	struct page *pages[];
+};
+
+static inline enum dma_data_direction kapi_dma_direction(enum kapi_map_direction direction)
+{
+	switch (direction) {
+	case KAPI_MAP_TO_DEVICE:
+		return DMA_TO_DEVICE;
+	case KAPI_MAP_FROM_DEVICE:
+		return DMA_FROM_DEVICE;
+	default:
+		return DMA_BIDIRECTIONAL;
+	}
+}
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hawser_verbs.ko: kapi's verbs for this kernel, apart from hawser.ko because it needs InfiniBand's core. */
+
+#include <linux/module.h>
+
+#include <kapi/linux.h>
+
+#include "opaque.h"
+#include "verbs.h"
+
+struct workqueue_struct *kapi_verbs_works, *kapi_verbs_completions;
+
+int kapi_verbs_works_init(void)
+{
+	kapi_verbs_works = alloc_workqueue("hawser_verbs", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!kapi_verbs_works)
+		return -ENOMEM;
+	kapi_verbs_completions = alloc_workqueue("hawser_verbs_cq", KAPI_WQ_PER_CPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (!kapi_verbs_completions) {
+		destroy_workqueue(kapi_verbs_works);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void kapi_verbs_works_exit(void)
+{
+	destroy_workqueue(kapi_verbs_completions);
+	destroy_workqueue(kapi_verbs_works);
+}
+
+static int __init hawser_verbs_init(void)
+{
+	int error = kapi_verbs_works_init();
+
+	if (error)
+		return error;
+	error = kapi_verbs_devs_init();
+	if (error)
+		kapi_verbs_works_exit();
+	return error;
+}
+
+static void __exit hawser_verbs_exit(void)
+{
+	kapi_verbs_devs_exit();
+	kapi_verbs_works_exit();
+}
+
+module_init(hawser_verbs_init);
+module_exit(hawser_verbs_exit);
+
+MODULE_DESCRIPTION("hawser: RDMA for the hawser protocol modules");
+MODULE_AUTHOR("The hawser project");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

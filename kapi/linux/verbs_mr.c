@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Regions: memory under a key. */
+
+#include <linux/module.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include <kapi/linux.h>
+
+#include "opaque.h"
+#include "verbs.h"
+
+/* Takes over what a device made. */
+static int wrap(struct kapi_pd *pd, struct ib_mr *ib, unsigned int pages, bool gaps, struct kapi_mr **result)
+{
+	struct kapi_mr *mr;
+
+	if (IS_ERR(ib))
+		return PTR_ERR(ib);
+	mr = kmalloc(sizeof(*mr), GFP_KERNEL | __GFP_NOWARN);
+	if (!mr) {
+		ib_dereg_mr(ib);
+		return -ENOMEM;
+	}
+	mr->ib = ib;
+	mr->pages = pages;
+	mr->gaps = gaps;
+	mr->dev = pd->dev;
+	refcount_inc(&mr->dev->refs);
+	*result = mr;
+	return 0;
+}
+
+int kapi_mr_alloc(struct kapi_pd *pd, unsigned int pages, int gaps, struct kapi_mr **mr)
+{
+	const struct kapi_rdma_attrs *attrs = &pd->dev->attrs;
+
+	might_sleep();
+	if (!pages || pages > attrs->max_mr_pages || (gaps && !(attrs->flags & KAPI_RDMA_GAPS)))
+		return -EINVAL;
+	return wrap(pd, ib_alloc_mr(pd->ib, gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG, pages), pages, gaps, mr);
+}
+EXPORT_SYMBOL_GPL(kapi_mr_alloc);
+
+void kapi_mr_free(struct kapi_mr *mr)
+{
+	might_sleep();
+	if (!mr)
+		return;
+	WARN_ON_ONCE(ib_dereg_mr(mr->ib));
+	kapi_rdma_dev_put(mr->dev);
+	kfree(mr);
+}
+EXPORT_SYMBOL_GPL(kapi_mr_free);
+
+int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *kapi_map, kapi_u64 iova)
+{
+	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, (struct kapi_map *)kapi_map);
+	struct scatterlist *list = map->list ? map->list : &map->one;
+	u64 begin = sg_dma_address(list) & (SZ_4K - 1);
+	int mapped;
+
+	if (WARN_ON_ONCE(!mr->pages))
+		return -EINVAL;
+	if (!mr->gaps && DIV_ROUND_UP(begin + map->length, SZ_4K) > mr->pages)
+		return -EMSGSIZE;
+	if (iova != KAPI_IOVA_DMA && (iova & (SZ_4K - 1)) != begin)
+		return -EINVAL;
+	mapped = ib_map_mr_sg(mr->ib, list, map->pieces, NULL, SZ_4K);
+	if (mapped != map->pieces || mr->ib->length != map->length)
+		return mr->gaps ? -EMSGSIZE : -EINVAL;
+	if (iova != KAPI_IOVA_DMA)
+		mr->ib->iova = iova;
+	kapi_mr_next_key(mr);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_mr_map);
+
+kapi_u32 kapi_mr_next_key(struct kapi_mr *mr)
+{
+	ib_update_fast_reg_key(mr->ib, ib_inc_rkey(mr->ib->rkey));
+	return mr->ib->rkey;
+}
+EXPORT_SYMBOL_GPL(kapi_mr_next_key);
+
+kapi_u32 kapi_mr_key(const struct kapi_mr *mr)
+{
+	return mr->ib->rkey;
+}
+EXPORT_SYMBOL_GPL(kapi_mr_key);
+
+kapi_u32 kapi_mr_local_key(const struct kapi_mr *mr)
+{
+	return mr->ib->lkey;
+}
+EXPORT_SYMBOL_GPL(kapi_mr_local_key);
+
+kapi_u64 kapi_mr_address(const struct kapi_mr *mr)
+{
+	return mr->ib->iova;
+}
+EXPORT_SYMBOL_GPL(kapi_mr_address);
+
+int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u32 access, struct kapi_mr **mr)
+{
+	int flags = IB_ACCESS_ON_DEMAND;
+
+	might_sleep();
+	if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
+		return -EOPNOTSUPP;
+	if (access & KAPI_ACCESS_LOCAL_WRITE)
+		flags |= IB_ACCESS_LOCAL_WRITE;
+	if (access & KAPI_ACCESS_REMOTE_WRITE)
+		flags |= IB_ACCESS_REMOTE_WRITE;
+	if (access & KAPI_ACCESS_REMOTE_READ)
+		flags |= IB_ACCESS_REMOTE_READ;
+	if (access & KAPI_ACCESS_REMOTE_ATOMIC)
+		flags |= IB_ACCESS_REMOTE_ATOMIC;
+	return wrap(pd, ib_reg_user_mr(pd->ib, address, length, address, flags), 0, false, mr);
+}
+EXPORT_SYMBOL_GPL(kapi_mr_on_demand);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A program's pages, pinned for as long as a device may use them. */
+
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sizes.h>
+#include <linux/version.h>
+
+#include <kapi/linux.h>
+
+#include "charge.h"
+#include "verbs.h"
+
+/* By pages of the address space, as InfiniBand's own calls do, so that both share one limit. */
+static bool charge(struct mm_struct *mm, unsigned int count)
+{
+	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+
+	if (atomic64_add_return(count, &mm->pinned_vm) <= limit || capable(CAP_IPC_LOCK))
+		return true;
+	atomic64_sub(count, &mm->pinned_vm);
+	return false;
+}
+
+static int pin_pages(struct kapi_pin *pin, u64 first, unsigned int flags)
+{
+	unsigned int done = 0;
+
+	while (done < pin->count) {
+		int got = pin_user_pages_fast(first + ((u64)done << PAGE_SHIFT), pin->count - done, flags | FOLL_LONGTERM,
+					      pin->pages + done);
+
+		if (got <= 0) {
+			unpin_user_pages(pin->pages, done);
+			return got == -ENOMEM || got == -EOPNOTSUPP ? got : -EFAULT;
+		}
+		done += got;
+	}
+	return 0;
+}
+
+static int pin_to_read(struct kapi_pin *pin, u64 first)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+	/* A page that the program has in common with others, zeroes among them, is replaced when it writes: pin its own. */
+	int error = pin_pages(pin, first, FOLL_WRITE | FOLL_FORCE);
+
+	if (error != -EFAULT)
+		return error;
+#endif
+	return pin_pages(pin, first, 0);
+}
+
+static void release_charge(struct kapi_pin *pin)
+{
+	atomic64_sub(pin->count, &pin->mm->pinned_vm);
+	mmdrop(pin->mm);
+	kvfree(pin);
+}
+
+/* Marking a page as changed takes its lock, and large pieces of memory are freed where one may sleep. */
+static void unpin_in_work(struct work_struct *work)
+{
+	struct kapi_pin *pin = container_of(work, struct kapi_pin, work);
+
+	unpin_user_pages_dirty_lock(pin->pages, pin->count, pin->dirty);
+	release_charge(pin);
+}
+
+int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin **result)
+{
+	u64 first = address & PAGE_MASK;
+	struct kapi_pin *pin;
+	unsigned int count;
+	int error;
+
+	might_sleep();
+	if (!length || length > SZ_1G || address + length < address)
+		return -EINVAL;
+	if (!current->mm)
+		return -EFAULT;
+	count = DIV_ROUND_UP(address - first + length, PAGE_SIZE);
+	pin = kvmalloc(struct_size(pin, pages, count), KAPI_GFP_CHARGED);
+	if (!pin)
+		return -ENOMEM;
+	*pin = (struct kapi_pin){
+		.mm = current->mm, .length = length, .count = count, .offset = address - first, .write = write,
+	};
+	INIT_WORK(&pin->work, unpin_in_work);
+	if (!charge(pin->mm, count)) {
+		/* What was given back may still be on its way. */
+		flush_workqueue(kapi_verbs_works);
+		if (!charge(pin->mm, count)) {
+			kvfree(pin);
+			return -ENOMEM;
+		}
+	}
+	mmgrab(pin->mm);
+	error = write ? pin_pages(pin, first, FOLL_WRITE) : pin_to_read(pin, first);
+	if (error)
+		release_charge(pin);
+	else
+		*result = pin;
+	return error;
+}
+EXPORT_SYMBOL_GPL(kapi_pin_user);
+
+void kapi_unpin(struct kapi_pin *pin, int dirty)
+{
+	if (!pin)
+		return;
+	pin->dirty = dirty;
+	queue_work(kapi_verbs_works, &pin->work);
+}
+EXPORT_SYMBOL_GPL(kapi_unpin);
+
+unsigned int kapi_pin_pages(const struct kapi_pin *pin)
+{
+	return pin->count;
+}
+EXPORT_SYMBOL_GPL(kapi_pin_pages);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Posting: kapi's requests become the kernel's, in room that they have for it. */
+
+#include <linux/module.h>
+
+#include <kapi/linux.h>
+
+#include "opaque.h"
+#include "verbs.h"
+
+static void check_layout(void)
+{
+	BUILD_BUG_ON(sizeof(struct kapi_sge) != sizeof(struct ib_sge));
+	BUILD_BUG_ON(offsetof(struct kapi_sge, address) != offsetof(struct ib_sge, addr));
+	BUILD_BUG_ON(offsetof(struct kapi_sge, length) != offsetof(struct ib_sge, length));
+	BUILD_BUG_ON(offsetof(struct kapi_sge, key) != offsetof(struct ib_sge, lkey));
+	BUILD_BUG_ON(offsetof(union kapi_wr_inside, rdma.wr) || offsetof(union kapi_wr_inside, atomic.wr) ||
+		     offsetof(union kapi_wr_inside, reg.wr));
+}
+
+static struct ib_sge *sges_of(const struct kapi_sge *sges)
+{
+	return (struct ib_sge *)sges;
+}
+
+static int flags_of(const struct kapi_wr *wr)
+{
+	return (wr->flags & KAPI_WR_SIGNALED ? IB_SEND_SIGNALED : 0) | (wr->flags & KAPI_WR_SOLICITED ? IB_SEND_SOLICITED : 0) |
+	       (wr->flags & KAPI_WR_FENCE ? IB_SEND_FENCE : 0) | (wr->flags & KAPI_WR_INLINE ? IB_SEND_INLINE : 0);
+}
+
+static int access_of(const struct kapi_wr *wr)
+{
+	return (wr->access & KAPI_ACCESS_LOCAL_WRITE ? IB_ACCESS_LOCAL_WRITE : 0) |
+	       (wr->access & KAPI_ACCESS_REMOTE_WRITE ? IB_ACCESS_REMOTE_WRITE : 0) |
+	       (wr->access & KAPI_ACCESS_REMOTE_READ ? IB_ACCESS_REMOTE_READ : 0) |
+	       (wr->access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+/* Drivers do not agree on what they check. */
+static bool can_do(const struct kapi_qp *qp, const struct kapi_wr *wr)
+{
+	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_DRAIN_RECV)
+		return false;
+	switch (wr->op) {
+	case KAPI_WR_WRITE_IMM:
+		return !(qp->flags & KAPI_RDMA_IWARP);
+	case KAPI_WR_ATOMIC_ADD:
+	case KAPI_WR_ATOMIC_SWAP:
+		return qp->flags & KAPI_RDMA_ATOMICS;
+	case KAPI_WR_MASKED_ADD:
+	case KAPI_WR_MASKED_SWAP:
+		return qp->flags & KAPI_RDMA_MASKED_ATOMICS;
+	default:
+		return true;
+	}
+}
+
+static void set_remote(union kapi_wr_inside *to, const struct kapi_wr *wr, enum ib_wr_opcode op)
+{
+	to->plain.opcode = op;
+	to->rdma.remote_addr = wr->remote;
+	to->rdma.rkey = wr->key;
+}
+
+static void set_atomic(union kapi_wr_inside *to, const struct kapi_wr *wr, enum ib_wr_opcode op)
+{
+	bool add = wr->op == KAPI_WR_ATOMIC_ADD || wr->op == KAPI_WR_MASKED_ADD;
+
+	to->plain.opcode = op;
+	to->atomic.remote_addr = wr->remote;
+	to->atomic.rkey = wr->key;
+	/* What is added is where others have what is compared. */
+	to->atomic.compare_add = add ? wr->add_or_swap : wr->compare;
+	to->atomic.compare_add_mask = add ? wr->add_or_swap_mask : wr->compare_mask;
+	to->atomic.swap = add ? 0 : wr->add_or_swap;
+	to->atomic.swap_mask = add ? 0 : wr->add_or_swap_mask;
+}
+
+static void set_register(union kapi_wr_inside *to, const struct kapi_wr *wr)
+{
+	to->plain.opcode = IB_WR_REG_MR;
+	to->reg.mr = wr->mr->ib;
+	to->reg.key = wr->mr->ib->rkey;
+	to->reg.access = access_of(wr);
+}
+
+static bool set_op(union kapi_wr_inside *to, const struct kapi_wr *wr)
+{
+	switch (wr->op) {
+	case KAPI_WR_SEND:
+		to->plain.opcode = IB_WR_SEND;
+		return true;
+	case KAPI_WR_SEND_IMM:
+		to->plain.opcode = IB_WR_SEND_WITH_IMM;
+		to->plain.ex.imm_data = cpu_to_be32(wr->imm);
+		return true;
+	case KAPI_WR_SEND_INV:
+		to->plain.opcode = IB_WR_SEND_WITH_INV;
+		to->plain.ex.invalidate_rkey = wr->key;
+		return true;
+	case KAPI_WR_WRITE:
+		set_remote(to, wr, IB_WR_RDMA_WRITE);
+		return true;
+	case KAPI_WR_WRITE_IMM:
+		set_remote(to, wr, IB_WR_RDMA_WRITE_WITH_IMM);
+		to->plain.ex.imm_data = cpu_to_be32(wr->imm);
+		return true;
+	case KAPI_WR_READ:
+		set_remote(to, wr, IB_WR_RDMA_READ);
+		return true;
+	case KAPI_WR_ATOMIC_ADD:
+		set_atomic(to, wr, IB_WR_ATOMIC_FETCH_AND_ADD);
+		return true;
+	case KAPI_WR_ATOMIC_SWAP:
+		set_atomic(to, wr, IB_WR_ATOMIC_CMP_AND_SWP);
+		return true;
+	case KAPI_WR_MASKED_ADD:
+		set_atomic(to, wr, IB_WR_MASKED_ATOMIC_FETCH_AND_ADD);
+		return true;
+	case KAPI_WR_MASKED_SWAP:
+		set_atomic(to, wr, IB_WR_MASKED_ATOMIC_CMP_AND_SWP);
+		return true;
+	case KAPI_WR_REGISTER:
+		set_register(to, wr);
+		return true;
+	case KAPI_WR_INVALIDATE:
+		to->plain.opcode = IB_WR_LOCAL_INV;
+		to->plain.ex.invalidate_rkey = wr->key;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
+{
+	union kapi_wr_inside *to = KAPI_INSIDE(union kapi_wr_inside, wr);
+
+	memset(to, 0, sizeof(*to));
+	to->plain.wr_id = wr->cookie;
+	to->plain.sg_list = sges_of(wr->sges);
+	to->plain.num_sge = wr->n_sges;
+	to->plain.send_flags = flags_of(wr);
+	return can_do(qp, wr) && set_op(to, wr);
+}
+
+static struct kapi_wr *wr_of(const struct ib_send_wr *plain)
+{
+	return (struct kapi_wr *)((char *)plain - offsetof(struct kapi_wr, opaque));
+}
+
+/* Those before one that cannot be posted are. */
+int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad)
+{
+	struct ib_send_wr *begin = NULL, **link = &begin;
+	const struct ib_send_wr *failed = NULL;
+	struct kapi_wr *wr;
+	int error = 0;
+
+	check_layout();
+	for (wr = first; wr && convert(qp, wr); wr = wr->next) {
+		*link = &KAPI_INSIDE(union kapi_wr_inside, wr)->plain;
+		link = &(*link)->next;
+	}
+	if (begin) {
+		spin_lock_bh(&qp->lock);
+		error = ib_post_send(qp->ib, begin, &failed);
+		spin_unlock_bh(&qp->lock);
+	}
+	if (error)
+		*bad = wr_of(failed);
+	else if (wr)
+		*bad = wr;
+	if (!error && wr)
+		return -EINVAL;
+	return error;
+}
+EXPORT_SYMBOL_GPL(kapi_qp_send);
+
+static struct kapi_recv_wr *recv_wr_of(const struct ib_recv_wr *plain)
+{
+	return (struct kapi_recv_wr *)((char *)plain - offsetof(struct kapi_recv_wr, opaque));
+}
+
+int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad)
+{
+	struct ib_recv_wr *begin = NULL, **link = &begin;
+	const struct ib_recv_wr *failed = NULL;
+	struct kapi_recv_wr *wr;
+	int error = 0;
+
+	for (wr = first; wr && wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_DRAIN_RECV; wr = wr->next) {
+		struct ib_recv_wr *to = KAPI_INSIDE(struct ib_recv_wr, wr);
+
+		*to = (struct ib_recv_wr){ .wr_id = wr->cookie, .sg_list = sges_of(wr->sges), .num_sge = wr->n_sges };
+		*link = to;
+		link = &to->next;
+	}
+	if (begin)
+		error = ib_post_recv(qp->ib, begin, &failed);
+	if (error)
+		*bad = recv_wr_of(failed);
+	else if (wr)
+		*bad = wr;
+	if (!error && wr)
+		return -EINVAL;
+	return error;
+}
+EXPORT_SYMBOL_GPL(kapi_qp_recv);

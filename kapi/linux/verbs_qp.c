@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Queue pairs: their life, and how they are drained. */
+
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include <kapi/linux.h>
+
+#include "verbs.h"
+
+#define DRAIN_TIMEOUT (10 * HZ)
+
+/* In any context, a hard interrupt too. That the peer knows of the connection may be heard here first. */
+static void on_qp_event(struct ib_event *event, void *context)
+{
+	struct kapi_qp *qp = context;
+
+	switch (event->event) {
+	case IB_EVENT_COMM_EST:
+		rdma_notify(qp->cm->id, IB_EVENT_COMM_EST);
+		break;
+	case IB_EVENT_QP_FATAL:
+	case IB_EVENT_QP_REQ_ERR:
+	case IB_EVENT_QP_ACCESS_ERR:
+		queue_work(kapi_verbs_works, &qp->cm->failed);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool fits(const struct kapi_qp_caps *caps, const struct kapi_rdma_attrs *attrs)
+{
+	return caps->max_send && caps->max_send <= attrs->max_wr && caps->max_recv <= attrs->max_wr &&
+	       caps->max_send_sge <= attrs->max_sge && caps->max_recv_sge <= attrs->max_sge;
+}
+
+static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *caps)
+{
+	struct ib_qp_init_attr attr = {
+		.event_handler = on_qp_event,
+		.qp_context = qp,
+		.send_cq = kapi_cq_ib(qp->send_cq),
+		.recv_cq = kapi_cq_ib(qp->recv_cq),
+		/* One more each, for the drain. */
+		.cap.max_send_wr = caps->max_send + 1,
+		.cap.max_recv_wr = caps->max_recv + 1,
+		.cap.max_send_sge = max(caps->max_send_sge, 1u),
+		.cap.max_recv_sge = max(caps->max_recv_sge, 1u),
+		.cap.max_inline_data = caps->max_inline,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	int error;
+
+	rdma_lock_handler(qp->cm->id);
+	error = qp->cm->ended ? -EINVAL : rdma_create_qp(qp->cm->id, pd->ib, &attr);
+	if (!error) {
+		qp->ib = qp->cm->id->qp;
+		qp->cm->qp = qp;
+	}
+	rdma_unlock_handler(qp->cm->id);
+	if (error)
+		return error;
+	caps->max_send = attr.cap.max_send_wr - 1;
+	caps->max_recv = attr.cap.max_recv_wr - 1;
+	caps->max_send_sge = attr.cap.max_send_sge;
+	caps->max_recv_sge = attr.cap.max_recv_sge;
+	caps->max_inline = attr.cap.max_inline_data;
+	return 0;
+}
+
+int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *caps, struct kapi_cq *send_cq,
+		   struct kapi_cq *recv_cq, void *context, struct kapi_qp **result)
+{
+	struct kapi_qp *qp;
+	int error;
+
+	might_sleep();
+	if (!cm->dev || WARN_ON_ONCE(cm->qp) || !fits(caps, &cm->dev->attrs))
+		return -EINVAL;
+	qp = kzalloc(sizeof(*qp), GFP_KERNEL | __GFP_NOWARN);
+	if (!qp)
+		return -ENOMEM;
+	qp->cm = cm;
+	qp->context = context;
+	qp->send_cq = send_cq;
+	qp->recv_cq = recv_cq;
+	qp->flags = cm->dev->attrs.flags;
+	spin_lock_init(&qp->lock);
+	init_completion(&qp->drained_send);
+	init_completion(&qp->drained_recv);
+	error = make(qp, pd, caps);
+	if (error) {
+		kfree(qp);
+		return error;
+	}
+	qp->max_send_sge = caps->max_send_sge;
+	qp->max_recv_sge = caps->max_recv_sge;
+	*result = qp;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_qp_create);
+
+void kapi_qp_free(struct kapi_qp *qp)
+{
+	might_sleep();
+	if (!qp)
+		return;
+	rdma_destroy_qp(qp->cm->id);
+	qp->cm->qp = NULL;
+	kfree(qp);
+}
+EXPORT_SYMBOL_GPL(kapi_qp_free);
+
+/* Of a queue that nobody else polls we do it. */
+static void poll_direct(struct kapi_cq *cq)
+{
+	if (kapi_cq_is_direct(cq))
+		kapi_cq_poll(cq, ~0u);
+}
+
+static bool wait_drained(struct completion *drained, struct kapi_cq *cq, unsigned long deadline)
+{
+	while (!wait_for_completion_timeout(drained, kapi_cq_is_direct(cq) ? 1 : HZ)) {
+		poll_direct(cq);
+		if (time_after(jiffies, deadline))
+			return try_wait_for_completion(drained);
+	}
+	return true;
+}
+
+/* Who has posted until the queue was full has used the room for these: there is some when what is flushed has completed. */
+static int post_markers(struct kapi_qp *qp, unsigned long deadline)
+{
+	struct ib_rdma_wr send = {
+		.wr = { .wr_id = KAPI_DRAIN_SEND, .opcode = IB_WR_RDMA_WRITE, .send_flags = IB_SEND_SIGNALED },
+	};
+	struct ib_recv_wr recv = { .wr_id = KAPI_DRAIN_RECV };
+	bool sent = false;
+	int error;
+
+	for (;;) {
+		error = sent ? 0 : ib_post_send(qp->ib, &send.wr, NULL);
+		if (!error) {
+			sent = true;
+			error = ib_post_recv(qp->ib, &recv, NULL);
+		}
+		if (error != -ENOMEM || time_after(jiffies, deadline))
+			return error;
+		poll_direct(qp->send_cq);
+		poll_direct(qp->recv_cq);
+		schedule_timeout_uninterruptible(1);
+	}
+}
+
+int kapi_qp_drain(struct kapi_qp *qp)
+{
+	struct ib_qp_attr failed = { .qp_state = IB_QPS_ERR };
+	unsigned long deadline = jiffies + DRAIN_TIMEOUT;
+
+	might_sleep();
+	reinit_completion(&qp->drained_send);
+	reinit_completion(&qp->drained_recv);
+	if (ib_modify_qp(qp->ib, &failed, IB_QP_STATE) || post_markers(qp, deadline) ||
+	    !wait_drained(&qp->drained_send, qp->send_cq, deadline) || !wait_drained(&qp->drained_recv, qp->recv_cq, deadline)) {
+		pr_err("hawser: %s does not end what was posted: its memory is lost\n", dev_name(&qp->ib->device->dev));
+		return -ETIMEDOUT;
+	}
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_qp_drain);

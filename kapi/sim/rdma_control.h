@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a test does with RDMA devices: it plugs them in and out, and breaks them.
+#pragma once
+
+#include <kapi/verbs.h>
+
+#include <functional>
+#include <string>
+
+struct kapi_net;
+struct kapi_cq;
+
+/** The block layer's list in the simulator: an array of these. */
+struct kapi_sglist {
+    unsigned char *bytes;
+    std::size_t place; // within its page
+    std::size_t length;
+};
+
+namespace sim {
+
+class Node;
+
+/** Plugs a device into net's interface ifindex, whose addresses it has from now on; added() follows. From outside of tasks. */
+kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifindex = 2,
+                         const std::function<void(kapi_rdma_attrs &)> &change = {});
+/** From a task of its machine: the removal of a device, which waits until nothing of it is left. */
+void unplug_rdma(kapi_rdma_dev &dev);
+/** rdma system set netns exclusive: only net may use it. */
+void make_exclusive(kapi_rdma_dev &dev);
+/** Whether the device works on copies, so that what is not synchronised is not seen. */
+void make_bounce(kapi_rdma_dev &dev);
+/** The device stops working: nothing that is posted ends. */
+void make_stuck(kapi_rdma_dev &dev);
+/** The queue sleeps until a solicited message arrives, as that of the kernel's own RDS does. */
+void arm_solicited(kapi_cq &cq, bool solicited = true);
+
+} // namespace sim

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+// Buffers of received bytes, a stream's or a device's.
+#include "rxbuf.h"
+
+#include <kapi/errno.h>
+#include <kapi/verbs_memory.h>
+
+#include <cstring>
+
+#include "node.h"
+#include "rdma.h"
+#include "user.h"
+
+using namespace sim;
+
+struct kapi_rxbuf *kapi_rxbuf_create(kapi_u32 size, enum kapi_alloc_mode mode) noexcept
+{
+    if (size > kPageSize)
+        broken("a received buffer of %u bytes is made", size);
+    auto *buffer = static_cast<kapi_rxbuf *>(kapi_alloc(sizeof(kapi_rxbuf) + size, mode));
+    if (buffer) {
+        buffer->next = nullptr;
+        buffer->length = buffer->capacity = size;
+    }
+    return buffer;
+}
+
+void kapi_rxbuf_trim(struct kapi_rxbuf *buffer, kapi_u32 length) noexcept
+{
+    if (length > buffer->length)
+        broken("a received buffer of %llu bytes is trimmed to %u", static_cast<unsigned long long>(buffer->length), length);
+    expect_unmapped(buffer, sizeof(kapi_rxbuf) + buffer->capacity);
+    buffer->length = length;
+}
+
+void kapi_rxbuf_free(struct kapi_rxbuf *buffer) noexcept
+{
+    kapi_free(buffer);
+}
+
+kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) noexcept
+{
+    return buffer->length;
+}
+
+kapi_size kapi_rxbuf_true_size(const struct kapi_rxbuf *buffer) noexcept
+{
+    return rxbuf_true_size(buffer->capacity);
+}
+
+struct kapi_rxbuf **kapi_rxbuf_next(struct kapi_rxbuf *buffer) noexcept
+{
+    return &buffer->next;
+}
+
+void kapi_rxbuf_copy(const struct kapi_rxbuf *buffer, kapi_size offset, void *to, kapi_size size) noexcept
+{
+    if (offset > buffer->length || size > buffer->length - offset)
+        broken("a received buffer is read beyond its end");
+    if (size)
+        std::memcpy(to, buffer->bytes + offset, size);
+}
+
+int kapi_rxbuf_to_msg(const struct kapi_rxbuf *buffer, kapi_size offset, kapi_size size, struct kapi_msg *msg) noexcept
+{
+    if (offset > buffer->length || size > buffer->length - offset)
+        broken("a received buffer is read beyond its end");
+    return kapi_msg_copy_out(msg, buffer->bytes + offset, size);
+}

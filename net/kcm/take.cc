@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+// The readers' side of the distributor: messages are taken, and put back when they could not be handed over.
+#include "distributor.h"
+
+#include "psock.h"
+#include "socket.h"
+
+namespace kcm {
+
+// What is held and arrived before what the socket has is its reader's next, whether the socket has room or not: it came from
+// a socket that receives no more, and must not be overtaken here.
+void Distributor::give_older(Socket& socket)
+{
+    const ReceiveQueue& q = socket.receiving;
+    const Bundle *held = held_.front(), *own = q.bundles.front();
+    if (!held || !own || own->arrival < held->arrival || !q.joined || q.disabled) [[likely]]
+        return;
+    give(socket, held_.pop_front());
+    update_open();
+}
+
+void Distributor::take_next(Socket& socket, bool peek, Taken& taken)
+{
+    ReceiveQueue& q = socket.receiving;
+    if (q.begun.bundle) [[unlikely]] {
+        if (peek) {
+            taken = q.begun;
+            return;
+        }
+        taken = std::move(q.begun);
+        place(socket);
+        taken.resume = next_blocked();
+        return;
+    }
+    give_older(socket);
+    Bundle* first = q.bundles.front();
+    if (!first)
+        return;
+    taken.index = static_cast<unsigned>(__builtin_ctzll(first->unread));
+    taken.entry = first->entry(taken.index);
+    if (peek) {
+        taken.bundle = Ref<Bundle>::share(*first);
+        return;
+    }
+    first->unread &= first->unread - 1;
+    if (first->uncounted)
+        first->uncounted--;
+    else
+        q.messages--;
+    if (first->unread) {
+        taken.bundle = Ref<Bundle>::share(*first);
+        return;
+    }
+    q.charged -= first->true_size();
+    taken.bundle = q.bundles.pop_front();
+    place(socket);
+    taken.resume = next_blocked();
+}
+
+// While messages are held, connections wait, even when a reader has made room. So a reader that made room gives the held ones
+// out; a connection goes on when none are left.
+bool Distributor::take(Socket& socket, bool peek, Taken& taken)
+{
+    {
+        Guard guard(lock_);
+        take_next(socket, peek, taken);
+        if (held_.empty()) [[likely]]
+            return static_cast<bool>(taken.bundle);
+    }
+    give_all_held();
+    Guard guard(lock_);
+    if (!taken.resume)
+        taken.resume = next_blocked();
+    return static_cast<bool>(taken.bundle);
+}
+
+// Makes a message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now. True: it is
+// held, to be given to somebody else.
+bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
+{
+    Bundle& bundle = *taken.bundle;
+    bundle.entry(taken.index) = taken.entry;
+    bool queued = bundle.unread != 0;
+    bundle.unread |= 1ull << taken.index;
+    if (queued) {
+        // Its socket's readers know of the bundle: they were woken when it came, and it was never empty since. Which
+        // socket that is by now is known only if it is this one.
+        if (socket.receiving.bundles.front() == &bundle)
+            socket.receiving.messages++;
+        else
+            bundle.uncounted++;
+        return false;
+    }
+    ReceiveQueue& q = socket.receiving;
+    if (!q.joined || q.disabled) {
+        held_.insert(taken.bundle);
+        return true;
+    }
+    give(socket, taken.bundle);
+    wakes.add(socket);
+    return false;
+}
+
+void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
+{
+    bool held;
+    {
+        Guard guard(lock_);
+        held = relink(socket, taken, wakes);
+    }
+    if (held)
+        give_some_held(wakes);
+}
+
+void Distributor::put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes)
+{
+    taken.entry = rest;
+    {
+        Guard guard(lock_);
+        ReceiveQueue& q = socket.receiving;
+        if (!q.begun.bundle) {
+            q.begun.bundle = taken.bundle;
+            q.begun.index = taken.index;
+            q.begun.entry = rest;
+            q.begun.begun = true;
+            place(socket);
+            wakes.add(socket);
+            return;
+        }
+    }
+    put_back(socket, taken, wakes); // another thread reads parts too
+}
+
+} // namespace kcm

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+// One step of a socket's transmitter with one queue: what goes to TCP in one call, and what follows from its result.
+#include "net.h"
+#include "socket.h"
+
+namespace kcm {
+
+namespace {
+
+constexpr unsigned batch_segments = 32;
+constexpr unsigned batch_messages = 256; // bounds how long the queue is locked
+constexpr u32 batch_contended = 16 * 1024; // bytes after which others get the connection
+
+} // namespace
+
+// What goes to TCP in one call.
+struct Socket::Batch {
+    kapi_segment segments[batch_segments];
+    unsigned count = 0;
+    u32 bytes = 0;
+    bool more = false; // messages follow that may go at once
+
+    // Adds what is left of m. False: not all of it fits.
+    bool add(const Outgoing& m)
+    {
+        auto filled = m.fill(segments + count, batch_segments - count);
+        bytes += filled.bytes;
+        // Small messages lie one behind the other in a page, as they were sent, and TCP gets them as one piece.
+        for (unsigned end = count + filled.segments; filled.segments--;) {
+            const kapi_segment& next = segments[end - filled.segments - 1];
+            if (count && is_continued(segments[count - 1], next))
+                segments[count - 1].length += next.length;
+            else
+                segments[count++] = next;
+        }
+        return filled.bytes == m.left();
+    }
+    static bool is_continued(const kapi_segment& a, const kapi_segment& b)
+    {
+        return a.page && a.page == b.page && a.offset + a.length == b.offset;
+    }
+};
+
+// The messages from the first on, as far as they fit. Not many when others wait for the connection or it is to be unattached,
+// and only what is left of the first when TCP has a part of it: with a slow peer this one would never be through.
+void Socket::collect(SendQueue& queue, Batch& batch)
+{
+    bool contended = mux->reservations.contended(*queue.psock) || !mux->reservations.usable(*queue.psock);
+    unsigned seen = 0, most = contended && queue.messages.front()->sent() ? 1 : ~0u;
+    u32 most_bytes = contended ? batch_contended : ~u32{0};
+    for (Outgoing* m = queue.messages.front(); m && may_go(*m) && seen < most && batch.bytes < most_bytes;
+         m = queue.messages.next(*m), seen++) {
+        batch.more = true;
+        if (seen == batch_messages || batch.count == batch_segments || !batch.add(*m))
+            return;
+        batch.more = false;
+    }
+}
+
+// Finds what is to be done next, and for sending a connection and what goes.
+Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
+{
+    Guard guard(send_lock_);
+    if (queue.messages.empty())
+        return Step::nothing;
+    Outgoing& first = *queue.messages.front();
+    if (!may_go(first))
+        return Step::nothing;
+    if (given_up_.load_acquire() && first.sent() == 0)
+        return Step::drop;
+    if (!queue.psock) {
+        auto taken = mux->reservations.take(queue);
+        if (!taken)
+            return Step::refuse;
+        queue.psock = std::move(*taken);
+        queue.waits = !queue.psock;
+        if (queue.waits)
+            return Step::wait;
+    }
+    if (std::exchange(queue.parked, false))
+        mux->reservations.unpark(*queue.psock);
+    collect(queue, batch);
+    return Step::send;
+}
+
+// False: the queue has to wait for its connection, or for room in TCP.
+bool Socket::send_next(SendQueue& queue)
+{
+    HW_UNINITIALIZED Batch batch;
+    batch.count = batch.bytes = 0;
+    batch.more = false;
+    switch (prepare(queue, batch)) {
+    case Step::nothing:
+        stop_using(queue);
+        return true;
+    case Step::wait:
+        return false;
+    case Step::drop:
+        release_psock(queue);
+        drop_head(queue);
+        return true;
+    case Step::refuse:
+        drop_head(queue);
+        report(KAPI_ENOTCONN);
+        return true;
+    case Step::send:
+        return send_batch(queue, batch);
+    }
+    return true;
+}
+
+void Socket::count_bytes(Psock& psock, u32 bytes)
+{
+    tx_bytes.add(bytes);
+    psock.tx_bytes.add(bytes);
+}
+
+void Socket::count_message(Psock& psock)
+{
+    tx_msgs.add(1);
+    psock.tx_msgs.add(1);
+}
+
+// TCP took so many more bytes.
+Socket::Left Socket::account(SendQueue& queue, u32 bytes)
+{
+    RefList<Outgoing, ToSend> done;
+    Room room;
+    Left left;
+    {
+        Guard guard(send_lock_);
+        uncharge(queue, bytes);
+        count_bytes(*queue.psock, bytes);
+        while (bytes) {
+            Outgoing* m = queue.messages.front();
+            u32 part = min(bytes, m->left());
+            m->advance(part);
+            bytes -= part;
+            if (m->left())
+                break;
+            uncharge(queue, m->overhead());
+            done.push_back(queue.messages.pop_front());
+            queued_--;
+            count_message(*queue.psock);
+        }
+        room = look_for_room(queue);
+        Outgoing* next = queue.messages.front();
+        left.any = next && may_go(*next);
+        left.cut = left.any && next->sent() != 0;
+    }
+    while (Ref<Outgoing> message = done.pop_front())
+        used_.recycle(std::move(message));
+    notify_room(room);
+    return left;
+}
+
+// The connection ended. A message of which TCP has a part goes again, as a whole, over another: this one's peer can
+// never have received it whole. It must not take what it has for a message either, so the connection is reset.
+void Socket::connection_lost(SendQueue& queue)
+{
+    bool cut = false;
+    {
+        Guard guard(send_lock_);
+        Outgoing* m = queue.messages.front();
+        if (m && m->sent()) {
+            charge(queue, m->sent());
+            m->rewind();
+            cut = true;
+        }
+    }
+    Psock& psock = *queue.psock;
+    psock.tx_aborts.add(1);
+    if (cut) {
+        psock.mark_for_reset();
+        mux->count_retry();
+        kapi_stream_reset(psock.stream());
+    }
+    release_psock(queue);
+}
+
+// The first message cannot be sent at all.
+void Socket::drop_head(SendQueue& queue)
+{
+    Ref<Outgoing> dropped;
+    Room room;
+    {
+        Guard guard(send_lock_);
+        dropped = queue.messages.pop_front();
+        queued_--;
+        uncharge(queue, u64{dropped->left()} + dropped->overhead());
+        room = look_for_room(queue);
+    }
+    notify_room(room);
+}
+
+// Sends what one call to TCP can take.
+bool Socket::send_batch(SendQueue& queue, Batch& batch)
+{
+    Psock& psock = *queue.psock;
+    if (psock.failed()) {
+        connection_lost(queue);
+        return true;
+    }
+    if (given_up_.load_acquire()) {
+        psock.fail(KAPI_ECONNABORTED);
+        return true;
+    }
+    u32 end;
+    s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more, &end);
+    if (taken < 0) {
+        psock.fail(static_cast<int>(-taken));
+        return true;
+    }
+    Left left = account(queue, static_cast<u32>(taken));
+    if (taken < batch.bytes) {
+        // Between messages it goes to a socket that wants it for itself: that is not to wait for room.
+        if (!left.cut && !mux->reservations.usable(psock)) {
+            release_psock(queue);
+            return true;
+        }
+        // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
+        if (psock.expects_room() && taken == 0)
+            return false;
+        psock.expect_room(true);
+        return true;
+    }
+    psock.expect_room(false);
+    if (!left.any) {
+        stop_using(queue);
+        return true;
+    }
+    if (!left.cut && (mux->reservations.contended(psock) || !mux->reservations.usable(psock)))
+        release_psock(queue);
+    return true;
+}
+
+} // namespace kcm

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+// The locks of all modules, in the order in which they are taken: a lock of a smaller rank first. Locks of equal rank are
+// never held together. The simulator checks this at each lock, lockdep in the kernel. RDS and RDS over TCP have one order;
+// KCM has its own, for neither calls the other.
+#pragma once
+
+namespace rds {
+
+struct ModuleLock { static constexpr const char* name = "rds module"; static constexpr unsigned rank = 5; };
+struct BindLock { static constexpr const char* name = "rds bind"; static constexpr unsigned rank = 10; };
+struct ConnectionTableLock { static constexpr const char* name = "rds connections"; static constexpr unsigned rank = 10; };
+struct ConnectionLock { static constexpr const char* name = "rds connection"; static constexpr unsigned rank = 20; };
+struct PathLock { static constexpr const char* name = "rds path"; static constexpr unsigned rank = 30; };
+struct MonitorLock { static constexpr const char* name = "rds monitors"; static constexpr unsigned rank = 35; };
+struct TellingLock { static constexpr const char* name = "rds telling"; static constexpr unsigned rank = 38; };
+struct NoticeLock { static constexpr const char* name = "rds notices"; static constexpr unsigned rank = 39; };
+struct SocketLock { static constexpr const char* name = "rds socket"; static constexpr unsigned rank = 40; };
+
+} // namespace rds
+
+namespace rds_tcp {
+
+struct ModuleLock { static constexpr const char* name = "rds_tcp module"; static constexpr unsigned rank = 45; };
+struct NetLock { static constexpr const char* name = "rds_tcp net"; static constexpr unsigned rank = 48; };
+struct StreamsLock { static constexpr const char* name = "rds_tcp streams"; static constexpr unsigned rank = 50; };
+
+} // namespace rds_tcp
+
+namespace rds {
+
+struct MapLock { static constexpr const char* name = "rds map"; static constexpr unsigned rank = 60; };
+struct ChangedMapsLock { static constexpr const char* name = "rds changed maps"; static constexpr unsigned rank = 62; };
+struct MapTableLock { static constexpr const char* name = "rds maps"; static constexpr unsigned rank = 65; };
+struct LiveLock { static constexpr const char* name = "rds live"; static constexpr unsigned rank = 70; };
+
+} // namespace rds
+
+namespace kcm {
+
+// Users and their queues of works.
+struct UsersLock { static constexpr const char* name = "kcm users"; static constexpr unsigned rank = 5; };
+// The multiplexors of a namespace.
+struct NetLock { static constexpr const char* name = "kcm namespace"; static constexpr unsigned rank = 10; };
+// The sockets and connections of a multiplexor.
+struct MembersLock { static constexpr const char* name = "kcm members"; static constexpr unsigned rank = 20; };
+// What the sockets of a multiplexor have to read, and which connections wait for room.
+struct DistributorLock { static constexpr const char* name = "kcm receive"; static constexpr unsigned rank = 30; };
+// What a socket has to send.
+struct SendLock { static constexpr const char* name = "kcm send"; static constexpr unsigned rank = 35; };
+// Who sends on which connection of a multiplexor, and who waits for it.
+struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
+
+} // namespace kcm

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "collector.h"
+
+#include "connection.h"
+
+namespace rds {
+
+namespace {
+
+constexpr u64 ms = 1'000'000;
+constexpr u64 shortest_look_ns = 10 * ms;
+constexpr u64 longest_look_ns = 60'000 * ms; // a change of the sysctl takes effect so late
+constexpr u64 kept_after_end_ns = 60'000 * ms;
+constexpr u64 kept_after_loss_ns = 1'800'000 * ms;
+// When little is left to a user his connections in use shall not be refused for the sake of those that are not.
+constexpr u64 crowded_idle_ns = 1000 * ms;
+constexpr u64 crowded_after_loss_ns = 60'000 * ms;
+constexpr u32 unused_references = 3; // the table's, its own map's, and that of who looks
+
+} // namespace
+
+bool Collector::is_crowded(const Connection& connection) const
+{
+    return net_.connections.shares.is_crowded(connection.payer, net_.connections.limit) ||
+           (!connection.is_charged() && net_.peers_memory.has_many_connections());
+}
+
+// 0: never. That is up to the namespace's administrator as long as there is room, which others need too.
+u64 Collector::idle_ns(bool crowded) const
+{
+    u64 idle = net_.sysctl.idle_connection_ms * ms;
+    if (!crowded)
+        return idle;
+    return idle ? min(idle, crowded_idle_ns) : crowded_idle_ns;
+}
+
+u64 Collector::kept_ns(Connection& connection, bool crowded)
+{
+    switch (connection.ending()) {
+    case Ending::none:
+        return 0;
+    case Ending::complete:
+        return kept_after_end_ns;
+    case Ending::lost:
+        break;
+    }
+    return crowded ? crowded_after_loss_ns : kept_after_loss_ns;
+}
+
+void Collector::connection_made(const Connection& connection)
+{
+    arm(is_crowded(connection));
+}
+
+void Collector::arm(bool crowded)
+{
+    u64 idle = idle_ns(crowded);
+    u64 delay = idle == 0 ? longest_look_ns : min(max(idle / 4, shortest_look_ns), longest_look_ns);
+    // A look that is due later is made soon, once: at every connection it would be put off as long as they come.
+    if (crowded && !hurried_.exchange(1))
+        work_.mod(net_.module.workqueue, delay);
+    else
+        work_.queue(net_.module.workqueue, delay);
+}
+
+// A few at a time. The rest is not put off for a new connection, for which the next look is made.
+void Collector::look()
+{
+    u64 now = kapi_now_ns();
+    hurried_.store_relaxed(1);
+    bool more = net_.connections.visit_some(place_, [&](Connection& connection) {
+        bool crowded = is_crowded(connection);
+        any_crowded_ |= crowded;
+        look_at(connection, crowded, now);
+    });
+    if (more) {
+        work_.mod(net_.module.workqueue, 0);
+        return;
+    }
+    hurried_.store_relaxed(0);
+    bool crowded = std::exchange(any_crowded_, false);
+    if (net_.connections.size())
+        arm(crowded);
+}
+
+void Collector::look_at(Connection& connection, bool crowded, u64 now)
+{
+    auto& idle = connection.idle;
+    u64 activity = connection.activity();
+    if (connection.references() > unused_references || activity != idle.activity || !connection.is_empty()) {
+        idle = {activity, now};
+        return;
+    }
+    u64 quiet = now - idle.since_ns;
+    if (idle_ns(crowded) == 0 || quiet < idle_ns(crowded))
+        return;
+    if (connection.has_streams())
+        connection.retire();
+    else if (quiet >= kept_ns(connection, crowded) && net_.connections.remove_unused(connection, unused_references))
+        connection.kill();
+}
+
+} // namespace rds

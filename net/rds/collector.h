@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+// Connections that nobody uses end.
+//
+// A connection is used as long as somebody refers to it: a socket whose last message it carried, a message, a work. One that
+// was not, and that no message came over, for net.rds.idle_connection_ms has its streams closed as any stream is closed: each
+// side reads the other's to its end. When all its paths are down it is forgotten, with its maps, and a later message makes
+// another one. Why no message is lost or doubled by that (see receiver_memory.h for the terms):
+// - Forgetting is what a restart does, and the names cover it: the new connection has another generation and other receiver
+//   ids, so messages that a peer had sent and that were not acknowledged are given up, never delivered twice.
+// - None is given up that did not arrive, as long as such messages do not exist. Streams are closed by the side that has
+//   nothing queued or unacknowledged; and what the peer had sent was read, to the end of its stream, before the stream counts
+//   as complete. A peer that has something to send again comes back at once, so a connection is kept for a while after a
+//   complete end, and is used when the peer does come.
+// - After a loss the peer may have any number of such messages and no way to send them. Then the connection is kept as long as
+//   an outage can reasonably last. A path that never had a stream has nothing to remember.
+#pragma once
+
+#include <hawser/atomic.h>
+#include <hawser/hash_table.h>
+#include <hawser/work.h>
+
+namespace rds {
+
+using namespace hw;
+
+class Connection;
+class Net;
+
+class Collector : Pinned {
+public:
+    explicit Collector(Net& net) : net_(net) {}
+    // Any context. There is one more connection.
+    void connection_made(const Connection& connection);
+    // Sleeps. None is made any more.
+    void stop() { work_.cancel_sync(); }
+
+private:
+    bool is_crowded(const Connection& connection) const;
+    u64 idle_ns(bool crowded) const;
+    static u64 kept_ns(Connection& connection, bool crowded);
+    void arm(bool crowded);
+    void look();
+    void look_at(Connection& connection, bool crowded, u64 now);
+
+    Net& net_;
+    Atomic<u32> hurried_{0}; // since the last look, or one is going on
+    HashCursor place_; // of the look, which goes in pieces
+    bool any_crowded_ = false; // seen by this look so far
+    Work<Collector, &Collector::look> work_{*this};
+};
+
+} // namespace rds

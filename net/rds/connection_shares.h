@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+// Who has how many of the connections of a namespace. A local user can make one to each address that he thinks of, and a peer
+// one from each address that it can take. In any case some are left for others (kapi/share.h).
+#pragma once
+
+#include <hawser/atomic.h>
+#include <kapi/share.h>
+
+namespace rds {
+
+using namespace hw;
+
+class ConnectionShares : Pinned {
+public:
+    // A payer is a kapi_sk_user(), or all peers together.
+    static constexpr u32 peers = KAPI_USERS;
+
+    // One more for payer, of limit that all may have. False: he has his share. Any context.
+    bool take(u32 payer, u32 limit)
+    {
+        u32 his = of_[payer].fetch_add(1), all = all_.fetch_add(1);
+        if (kapi_share(0, his, left_of(limit, all), 1) >= 0)
+            return true;
+        give_back(payer);
+        return false;
+    }
+    void give_back(u32 payer)
+    {
+        of_[payer].fetch_sub(1);
+        all_.fetch_sub(1);
+    }
+    // Little is left for payer: those that he does not use shall not wait for their time.
+    bool is_crowded(u32 payer, u32 limit) const
+    {
+        return kapi_share(0, of_[payer].load_relaxed(), left_of(limit, all_.load_relaxed()), 0) != 0;
+    }
+
+private:
+    static u32 left_of(u32 limit, u32 all) { return limit > all ? limit - all : 0; }
+
+    Atomic<u32> all_{0};
+    Atomic<u32> of_[KAPI_USERS + 1];
+};
+
+} // namespace rds

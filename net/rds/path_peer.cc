@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+// Whether it is the peer that is at the other end of a path's stream, and whether it lives.
+#include "connection.h"
+#include "path.h"
+
+namespace rds {
+
+namespace {
+
+constexpr u64 answer_timeout_ns = 1'000'000'000; // for the answer to a probe, or a reset, while another stream waits
+
+} // namespace
+
+// Any user of the peer's host can connect to us. A hawser opens a stream only when it has no other, so that one of a stream that
+// waits has left the present one. So a stream that was answered stays until it is reset; one that was not makes room after
+// the time that the reset, or the answer, takes. A foreign peer is believed that a stream is for this path.
+bool Path::is_replaced(rds_stream_waits accepted) const
+{
+    if (accepted == RDS_NO_STREAM_WAITS || accepted == RDS_STREAM_MISPLACED)
+        return accepted == RDS_STREAM_MISPLACED;
+    if (connection_.peer() == Peer::foreign)
+        return accepted == RDS_STREAM_WAITS;
+    return !is_answered() && kapi_now_ns() - up_since_ns_ >= answer_timeout_ns;
+}
+
+bool Path::peer_is_dead(u64 now)
+{
+    if (now < next_look_ns_)
+        return false;
+    rds_tick outcome = connection_.transport.tick(connection_.state(), index_);
+    unanswered_.store_relaxed(outcome == RDS_TICK_UNANSWERED);
+    next_look_ns_ = now + (outcome == RDS_TICK_UNANSWERED ? unanswered_tick_ns : tick_ns);
+    return outcome == RDS_TICK_DEAD;
+}
+
+// The first path probes for all: an idle one of the others needs no tick.
+bool Path::waits_for_answer() const
+{
+    return index_ == 0 && !is_answered() && !probe_timer_.is_over();
+}
+
+// A hawser answers for certain. Another may lack the memory to, or be configured to answer no pings at all; but it sends
+// its map, or messages. What says nothing is no RDS, and gets nothing. False: the stream is to be closed.
+bool Path::probe_again()
+{
+    switch (probe_timer_.tick(queue_.is_acked(transmitter_.probe_end()))) {
+    case ProbeTimer::Step::wait:
+        break;
+    case ProbeTimer::Step::probe:
+        connection_.send_handshake(*this, false);
+        break;
+    case ProbeTimer::Step::assume_foreign:
+        if (receiver_.has_heard())
+            connection_.assume_foreign(connection_.peer());
+        else if (connection_.peer() == Peer::unknown)
+            return false;
+        else if (connection_.peer() == Peer::hawser) // reads its old stream to the end first, and waits for room to do so
+            probe_timer_.stream_began();
+        break;
+    }
+    return true;
+}
+
+} // namespace rds

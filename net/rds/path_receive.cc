@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "path_receive.h"
+
+#include "connection.h"
+#include "socket.h"
+
+namespace rds {
+
+namespace {
+
+// Not 0, which stands for no memory's name.
+u32 new_receiver_id()
+{
+    return kapi_random_u32() | 1;
+}
+
+} // namespace
+
+PathReceiver::PathReceiver(Path& path, Spin<PathLock>& lock) : path_(path), lock_(lock), memory_(new_receiver_id()) {}
+PathReceiver::~PathReceiver() = default;
+
+// ---- numbers
+
+bool PathReceiver::note_sender(u32 sender, bool hawser)
+{
+    u32 new_id = new_receiver_id();
+    Guard guard(lock_);
+    return memory_.note_sender(sender, hawser, new_id);
+}
+
+bool PathReceiver::note_answer(u32 peers_id)
+{
+    Guard guard(lock_);
+    return memory_.note_answer(peers_id);
+}
+
+void PathReceiver::note_unnamed()
+{
+    Guard guard(lock_);
+    memory_.note_unnamed();
+}
+
+bool PathReceiver::has_name()
+{
+    Guard guard(lock_);
+    return memory_.has_name();
+}
+
+u32 PathReceiver::sender()
+{
+    Guard guard(lock_);
+    return memory_.sender();
+}
+
+u32 PathReceiver::receiver_id()
+{
+    Guard guard(lock_);
+    return memory_.receiver_id();
+}
+
+u64 PathReceiver::next_number()
+{
+    Guard guard(lock_);
+    return memory_.next();
+}
+
+bool PathReceiver::in_sequence(const Header& header)
+{
+    Guard guard(lock_);
+    return memory_.accept(header.sequence, (header.flags & flag_retransmitted) != 0);
+}
+
+// ---- stalling
+
+bool PathReceiver::stall_on(Socket& socket)
+{
+    Ref<Socket> old;
+    Guard guard(lock_);
+    if (!socket.stall(path_))
+        return false;
+    old = std::exchange(stalled_on_, Ref<Socket>::share(socket)); // room_made() waits for the lock to take it back
+    stalled_.store_release(stalled_now);
+    return true;
+}
+
+void PathReceiver::release_stall()
+{
+    Ref<Socket> old;
+    Guard guard(lock_);
+    old = std::move(stalled_on_);
+    if (old)
+        old->unstall(path_);
+    stalled_.store_release(not_stalled);
+}
+
+void PathReceiver::stream_ended()
+{
+    heard_.store_relaxed(0);
+    Guard guard(lock_);
+    memory_.stream_ended();
+    if (stalled_on_)
+        stalled_.store_release(stalled_before);
+}
+
+bool PathReceiver::may_read(MessageKind kind)
+{
+    if (stalled_.load_acquire() == not_stalled || kind != MessageKind::data) [[likely]]
+        return true;
+    Guard guard(lock_);
+    if (!stalled_on_)
+        return true;
+    stalled_.store_release(stalled_now);
+    return false;
+}
+
+bool PathReceiver::resumed(Socket& socket)
+{
+    Ref<Socket> old;
+    Guard guard(lock_);
+    // Closed and stalled anew meanwhile: by another socket, or by this one, which then has us on its list again.
+    if (stalled_on_.get() != &socket || socket.stalls(path_))
+        return false;
+    old = std::move(stalled_on_);
+    stalled_.store_release(not_stalled);
+    return true;
+}
+
+// ---- delivery
+
+void PathReceiver::answer_ping(const Header& header)
+{
+    Connection& connection = path_.connection();
+    Net& net = connection.net;
+    net.count(Stat::recv_ping);
+    // On loopback the way back is another connection, unless both addresses are the same.
+    Ref<Connection> back = Ref<Connection>::share(connection);
+    if (connection.loops() && !(connection.local.ip == connection.remote.ip)) {
+        auto other = net.connections.get(net, connection.transport, connection.remote, connection.local, 0,
+                                         connection.payer, Alloc::atomic_charged);
+        if (!other)
+            return;
+        back = std::move(*other);
+    }
+    Path& path = back->loops() ? back->path(0) : path_;
+    auto pong = Message::internal();
+    if (!pong)
+        return; // a ping may be lost, as any program that pings expects
+    (*pong)->header().dport = header.sport;
+    if (!path.enqueue_bounded(std::move(*pong))) {
+        net.count(Stat::recv_drop_pong);
+        return;
+    }
+    net.count(Stat::send_pong);
+    path.notify(RDS_PATH_SEND);
+}
+
+bool PathReceiver::deliver(Ref<Incoming> incoming)
+{
+    Connection& connection = path_.connection();
+    Net& net = connection.net;
+    bool loops = connection.loops();
+    const Endpoint& from = loops ? connection.local : connection.remote;
+    Endpoint to = loops ? connection.remote : connection.local;
+    incoming->source = {from.ip, incoming->header.sport, from.scope};
+    to.port = incoming->header.dport;
+    Ref<Socket> socket = net.binds.find(to);
+    if (!socket) {
+        net.count(Stat::recv_drop_no_sock);
+        return true;
+    }
+    return !(socket->deliver(std::move(incoming)) && stall_on(*socket));
+}
+
+bool PathReceiver::receive(Ref<Incoming> incoming)
+{
+    Connection& connection = path_.connection();
+    if (!heard_.load_relaxed())
+        heard_.store_relaxed(1);
+    const Header& header = incoming->header;
+    auto kind = classify(header);
+    if (!HW_ASSERT(kind.has_value())) // rds_inc_create() has seen to it
+        return true;
+    bool handshake = *kind == MessageKind::probe || *kind == MessageKind::probe_reply;
+    bool sequenced = *kind != MessageKind::congestion_map && !(handshake && parse_handshake(header).hawser);
+    if (sequenced && !in_sequence(header)) {
+        connection.net.count(Stat::recv_drop_old_seq);
+        return true;
+    }
+    switch (*kind) {
+    case MessageKind::congestion_map:
+        connection.map_received(*incoming);
+        return true;
+    case MessageKind::nothing:
+        return true;
+    case MessageKind::ping:
+        if (connection.net.sysctl.ping_enable)
+            answer_ping(header);
+        return true;
+    case MessageKind::probe:
+    case MessageKind::probe_reply:
+        connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
+        return true;
+    case MessageKind::data:
+        return deliver(std::move(incoming));
+    }
+    return true;
+}
+
+} // namespace rds

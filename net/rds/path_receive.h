@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+// What comes in on a path: its order, to whom it goes, and when the path must not be read because a socket is full.
+#pragma once
+
+#include "incoming.h"
+#include "receiver_memory.h"
+#include "send_queue.h"
+
+namespace rds {
+
+class Path;
+class Socket;
+struct Stalled; // list tag: paths that a full socket keeps from being read
+
+class PathReceiver : Pinned {
+public:
+    PathReceiver(Path& path, Spin<PathLock>& lock);
+    ~PathReceiver();
+
+    // Any context. A complete message came in. False: read no further until notified.
+    bool receive(Ref<Incoming> incoming);
+
+    // As in ReceiverMemory. Any context.
+    bool note_sender(u32 sender, bool hawser);
+    bool note_answer(u32 peers_id);
+    void note_unnamed();
+    bool has_name();
+    u32 sender();
+    u32 receiver_id();
+    u64 next_number();
+
+    // A socket's queue is at its limit: true when the path must not be read until resumed(). Any context.
+    bool stall_on(Socket& socket);
+    // A header came: false when its message must wait, because the socket that stalled an earlier stream of this path
+    // is still full. Any context.
+    bool may_read(MessageKind kind);
+    // The stream was read to its end.
+    void stream_ended();
+    // Something came over the present stream.
+    bool has_heard() const { return heard_.load_relaxed() != 0; }
+    // The socket has room. True when the path may be read again. Any context.
+    bool resumed(Socket& socket);
+    // Forgets the socket, if there is one.
+    void release_stall();
+    bool stalled() const { return stalled_.load_acquire() == stalled_now; }
+
+private:
+    // A stall outlasts its stream. On the next one all is read that is not for a socket, so that a full socket holds up
+    // one direction only; the first message waits.
+    enum : u32 { not_stalled, stalled_now, stalled_before };
+
+    bool in_sequence(const Header& header);
+    void answer_ping(const Header& header);
+    bool deliver(Ref<Incoming> incoming);
+
+    Path& path_;
+    Spin<PathLock>& lock_;
+    ReceiverMemory memory_ HW_GUARDED_BY(lock_);
+    Ref<Socket> stalled_on_ HW_GUARDED_BY(lock_);
+    Atomic<u32> stalled_{not_stalled}; // else stalled_on_ is set
+    Atomic<u32> heard_{0};
+};
+
+} // namespace rds

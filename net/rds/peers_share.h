@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+// How much of the machine's memory peers may make it hold although no program is charged for it, in all namespaces together.
+//
+// A peer can have any number of addresses, and a user without privileges any number of namespaces, which have no bound in
+// common but this one. It grows with the machine. Of two equal parts the initial namespace has one for itself. The other is for
+// all other namespaces, by the rule of kapi/share.h: those of one user together may have as much as they leave to others.
+#pragma once
+
+#include <hawser/atomic.h>
+#include <kapi/memory.h>
+#include <kapi/share.h>
+#include <kapi/types.h>
+
+namespace rds {
+
+using namespace hw;
+
+struct PeersPool {
+    u64 limit = 0; // bytes
+    Atomic<u64> used{0};
+    Atomic<u64> waiting{0}; // bytes that were refused, and are tried again
+};
+
+// What the namespaces of one user hold of one pool. Any context.
+class PeersAccount : Pinned {
+public:
+    // As kapi_share(): 0: there is room for so much; 1: but not for much; -ENOMEM: there is none.
+    int share(u64 bytes) const { return share_of(held_.load_relaxed(), pool_->used.load_relaxed(), bytes); }
+    [[nodiscard]] bool take(u64 bytes)
+    {
+        u64 held = held_.fetch_add(bytes), used = pool_->used.fetch_add(bytes);
+        if (share_of(held, used, bytes) >= 0) [[likely]]
+            return true;
+        give(bytes);
+        return false;
+    }
+    // Without asking.
+    void add(u64 bytes)
+    {
+        held_.fetch_add(bytes);
+        pool_->used.fetch_add(bytes);
+    }
+    void give(u64 bytes)
+    {
+        pool_->used.fetch_sub(bytes);
+        held_.fetch_sub(bytes);
+    }
+
+    // What it may hold at most, while the others hold what they do.
+    u64 most() const
+    {
+        u64 held = held_.load_relaxed(), used = pool_->used.load_relaxed(), others = used - min(used, held);
+        return (pool_->limit - min(others, pool_->limit)) / 2;
+    }
+    void note_waiting(u64 before, u64 now) { pool_->waiting.fetch_add(now - before); }
+    u64 waiting() const { return pool_->waiting.load_relaxed(); }
+
+private:
+    friend class PeersShare;
+    int share_of(u64 held, u64 used, u64 bytes) const
+    {
+        return kapi_share(0, held, pool_->limit - min(used, pool_->limit), bytes);
+    }
+
+    PeersPool* pool_ = nullptr;
+    Atomic<u64> held_{0};
+};
+
+class PeersShare : Pinned {
+public:
+    enum Kind : unsigned {
+        connections, // that a peer made, with their paths and maps
+        partials,    // messages of which only a part has arrived
+        answers,     // to pings and handshakes
+        kinds
+    };
+    PeersShare();
+    PeersAccount& account(Kind kind, bool initial, u32 owner)
+    {
+        return initial ? initial_[kind] : of_user_[kind][owner % users];
+    }
+
+private:
+    static constexpr unsigned users = 256; // two that have one in common share it
+    PeersPool pools_[2][kinds];
+    PeersAccount initial_[kinds];
+    PeersAccount of_user_[kinds][users];
+};
+
+} // namespace rds

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "send_queue.h"
+
+#include "socket.h"
+
+namespace rds {
+
+namespace {
+
+constexpr u32 max_pongs = 1024;
+constexpr u32 own_pongs = 4; // that a path may have however many other peers cause
+constexpr unsigned at_once = 64; // messages that end under one lock
+
+} // namespace
+
+bool SendQueue::enqueue(Ref<Message> message)
+{
+    Guard guard(lock_);
+    if (closed_)
+        return false;
+    // Cancelled between reserving room and now. What had no owner from the start is always queued.
+    if (message->was_owned && !message->has_owner())
+        return true;
+    message->header().sequence = next_++;
+    has_joined(*message);
+    message->on = Message::On::send;
+    send_.push_back(std::move(message));
+    return true;
+}
+
+// The stream took nothing of it.
+void SendQueue::put_back(Ref<Message> message)
+{
+    bool again = (message->header().flags & flag_retransmitted) != 0;
+    message->on = again ? Message::On::again : Message::On::send;
+    queue(message->on).push_front(std::move(message));
+}
+
+bool SendQueue::enqueue_bounded(Ref<Message> message)
+{
+    {
+        Guard guard(lock_);
+        if (pong_count_ >= max_pongs || (peers_ && !peers_->has_room_for_answer(pong_count_ < own_pongs)))
+            return false;
+    }
+    message->pong = true;
+    return enqueue(std::move(message));
+}
+
+void SendQueue::cancel(Message& message)
+{
+    Ref<Message> removed;
+    Guard guard(lock_);
+    if (is_on<PathQueue>(message))
+        removed = send_.remove(message); // from whichever queue it is on
+    has_left(message);
+}
+
+void SendQueue::has_joined(Message& message)
+{
+    if (message.pong)
+        return add_pong(message);
+    message.counter = &others_;
+    others_++;
+}
+
+// It is on no queue of a path any more. The queue that counts it may be another path's.
+void SendQueue::has_left(Message& message)
+{
+    message.on = Message::On::none;
+    if (message.pong)
+        drop_pong(message);
+    if (u32* counter = std::exchange(message.counter, nullptr))
+        --*counter;
+}
+
+// Ends messages that are on no queue of a path any more, and notifies their senders. How many.
+u32 SendQueue::complete(Queue& done)
+{
+    for (u32 count = 0;; count++) {
+        Ref<Message> message;
+        {
+            // cancel() may take a message off this list at any moment: it is linked.
+            Guard guard(lock_);
+            message = done.pop_front();
+            if (!message)
+                return count;
+            has_left(*message);
+        }
+        if (Ref<Socket> owner = message->take_owner())
+            owner->send_done(*message);
+    }
+}
+
+// ---- acknowledgement
+
+// True: there may be more.
+bool SendQueue::reap(Queue& done)
+{
+    for (unsigned i = 0; i < at_once; i++) {
+        Message* m = retransmit_.front();
+        if (!una_known_ || !m || !m->position_known || static_cast<s32>(una_ - m->ack_position) < 0)
+            return false;
+        has_left(*m);
+        done.push_back(retransmit_.pop_front());
+    }
+    return true;
+}
+
+void SendQueue::reap_rest()
+{
+    for (bool more = true; more;) {
+        Queue done;
+        {
+            Guard guard(lock_);
+            more = reap(done);
+        }
+        complete(done);
+    }
+}
+
+void SendQueue::acked(u32 una)
+{
+    Queue done;
+    bool more;
+    {
+        Guard guard(lock_);
+        una_ = una;
+        una_known_ = true;
+        more = reap(done);
+    }
+    complete(done);
+    if (more)
+        reap_rest();
+}
+
+bool SendQueue::is_acked(u32 position)
+{
+    Guard guard(lock_);
+    return una_known_ && static_cast<s32>(una_ - position) >= 0;
+}
+
+// ---- to the transport
+
+void SendQueue::fill(Batch& batch)
+{
+    Guard guard(lock_);
+    while (!batch.full()) {
+        Ref<Message> message = again_.pop_front();
+        if (message)
+            message->header().flags |= flag_retransmitted;
+        else
+            message = send_.pop_front();
+        if (!message)
+            return;
+        message->on = Message::On::retransmit;
+        message->position_known = false;
+        retransmit_.push_back(message);
+        batch.add(std::move(message), 0);
+    }
+    batch.more = !again_.empty() || !send_.empty();
+}
+
+void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
+{
+    Queue done;
+    bool more_acked;
+    {
+        Guard guard(lock_);
+        u32 left = taken;
+        unsigned whole = 0; // items that were taken to their end
+        for (; whole < batch.count; whole++) {
+            auto& item = batch.item(whole);
+            u32 part = min(left, item.bytes);
+            left -= part;
+            item.begin += part;
+            if (item.begin < item.message->wire_length())
+                break;
+            item.message->ack_position = end_seq - left;
+            item.message->position_known = true;
+            if (item.message->control == control_probe) {
+                batch.probe_sent = true;
+                batch.probe_end = item.message->ack_position;
+            }
+        }
+        for (unsigned i = batch.count; i-- > whole;) {
+            auto& item = batch.item(i);
+            if (item.begin > 0) { // the stream has its beginning, so it must get the rest, cancelled or not
+                batch.partial_begin = item.begin;
+                batch.partial = std::move(item.message);
+                continue;
+            }
+            Message& m = *item.message;
+            batch.control_left |= m.control;
+            if (m.on != Message::On::retransmit)
+                continue; // a control message, cancelled, or given up
+            put_back(retransmit_.remove(m));
+        }
+        more_acked = reap(done);
+        batch.more = batch.partial || !again_.empty() || !send_.empty();
+    }
+    complete(done);
+    if (more_acked)
+        reap_rest();
+}
+
+Ref<Message> SendQueue::take()
+{
+    Guard guard(lock_);
+    Ref<Message> message = send_.pop_front();
+    if (message)
+        has_left(*message);
+    return message;
+}
+
+void SendQueue::give_back(Ref<Message> message)
+{
+    Guard guard(lock_);
+    has_joined(*message);
+    put_back(std::move(message));
+}
+
+// ---- streams come and go
+
+void SendQueue::stream_began()
+{
+    Guard guard(lock_);
+    una_known_ = false;
+}
+
+// After every attempt to connect, also after one that failed: nothing here may depend on how much is queued.
+void SendQueue::stream_ended()
+{
+    Queue done;
+    {
+        Guard guard(lock_);
+        una_known_ = false;
+        moves_++;
+        again_.splice_front(retransmit_);
+        // Answers nobody waits for any more: who pinged or probed does it again over the next stream. No socket owns one
+        // and could cancel it, so that for a peer that is gone it would keep the connection, and attempts to connect, for
+        // ever.
+        while (Ref<Message> pong = pongs_.pop_front()) {
+            pong->on = Message::On::none;
+            done.push_back(send_.remove(*pong));
+        }
+        count_pongs(0, pong_count_);
+    }
+    complete(done);
+}
+
+void SendQueue::add_pong(Message& pong)
+{
+    pongs_.push_back(Ref<Message>::share(pong));
+    count_pongs(1, 0);
+}
+
+// The caller has a reference, too.
+void SendQueue::drop_pong(Message& pong)
+{
+    if (!is_on<OwnerQueue>(pong))
+        return; // given up, while a batch that has it was on its way
+    Ref<Message> dropped = pongs_.remove(pong);
+    count_pongs(0, 1);
+}
+
+void SendQueue::count_pongs(u32 added, u32 gone)
+{
+    pong_count_ += added - gone;
+    if (peers_ && added)
+        peers_->answers_added(added);
+    if (peers_ && gone)
+        peers_->answers_gone(gone);
+}
+
+// What was sent on an earlier stream and is on its way to this one, or was: it does not come back if the stream takes nothing.
+void SendQueue::take_resent(Queue& taken)
+{
+    Message* next = retransmit_.back();
+    for (unsigned i = 0; next && i < Batch::max_messages; i++) {
+        Message& m = *next;
+        next = retransmit_.previous(m);
+        if (!(m.header().flags & flag_retransmitted))
+            continue;
+        m.on = Message::On::none;
+        taken.push_front(retransmit_.remove(m));
+    }
+}
+
+// The owner may send at any moment: all that must not be sent again leaves the queues in one step.
+u32 SendQueue::give_up_sent(bool with_present)
+{
+    Queue done;
+    {
+        Guard guard(lock_);
+        moves_++;
+        done.splice_front(again_);
+        take_resent(done);
+        if (with_present)
+            done.splice_front(retransmit_);
+    }
+    return complete(done);
+}
+
+void SendQueue::move_to(SendQueue& other)
+{
+    Queue moving, done;
+    {
+        Guard guard(lock_);
+        moves_++;
+        moving.splice_front(send_);
+        done.splice_front(again_); // the peer may have it, under a number that the other path does not know
+        done.splice_front(retransmit_);
+    }
+    for (;;) {
+        Ref<Message> message;
+        {
+            Guard guard(lock_); // as in complete()
+            message = moving.pop_front();
+            if (!message)
+                break;
+            has_left(*message);
+        }
+        if (!other.enqueue(message)) {
+            Guard guard(lock_);
+            done.push_back(std::move(message));
+        }
+    }
+    complete(done);
+}
+
+void SendQueue::close()
+{
+    Queue done;
+    {
+        Guard guard(lock_);
+        closed_ = true;
+        moves_++;
+        done.splice_front(send_);
+        done.splice_front(again_);
+        done.splice_front(retransmit_);
+    }
+    complete(done);
+}
+
+// ---- what is queued
+
+bool SendQueue::has_unsent()
+{
+    Guard guard(lock_);
+    return !again_.empty() || !send_.empty();
+}
+
+bool SendQueue::is_empty()
+{
+    Guard guard(lock_);
+    return send_.empty() && again_.empty() && retransmit_.empty();
+}
+
+bool SendQueue::has_only_answers()
+{
+    Guard guard(lock_);
+    return others_ == 0;
+}
+
+u64 SendQueue::next_number()
+{
+    Guard guard(lock_);
+    return next_;
+}
+
+} // namespace rds

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+// The messages that a path has to send.
+//
+// What must not be lost waits on three queues: send (never given to the transport), retransmit (given to its present
+// stream, not yet acknowledged) and again (given to an earlier stream). When the stream ends, retransmit becomes the
+// beginning of again, which goes before send. Messages are marked when they are sent again, and the receiver drops what it
+// had. A program can queue any number of messages: whole queues move in one step, and no walk under the lock passes all of
+// one.
+//
+// One lock guards the queues of all paths of a connection. A message can move between paths, and who takes it off a
+// queue must hold the lock of the queue that it is on at that moment.
+#pragma once
+
+#include "../lock_order.h"
+#include "batch.h"
+#include "peers_memory.h"
+
+#include <hawser/lock.h>
+
+namespace rds {
+
+class SendQueue : Pinned {
+public:
+    // peers: counts the answers of all paths; null: they are not bounded together.
+    explicit SendQueue(Spin<PathLock>& lock, PeersMemory* peers = nullptr) : lock_(lock), peers_(peers) {}
+
+    // Any context. Gives message the next number and queues it, unless it was cancelled meanwhile. False: the
+    // connection has ended.
+    [[nodiscard]] bool enqueue(Ref<Message> message);
+    // Any context. As enqueue(), for what a peer may cause without end; false too when enough of it is queued.
+    [[nodiscard]] bool enqueue_bounded(Ref<Message> message);
+    // Any context. Takes message off the queue that it is on, if it is on one, whichever of the connection's it is;
+    // bytes already on their way are not called back.
+    void cancel(Message& message);
+
+    // Any context. The peer's transport has everything before una.
+    void acked(u32 una);
+    // Has the peer's transport acknowledged the present stream up to position?
+    bool is_acked(u32 position);
+
+    // The rest is the owner's of the path (owner.h).
+    // Adds messages to batch until it is full; they are retransmitted unless account() gives them back.
+    void fill(Batch& batch);
+    // The stream took so many bytes of batch, and is at end_seq after them. What it did not take is queued again, or
+    // noted in batch.
+    void account(Batch& batch, u32 taken, u32 end_seq);
+    // For a path without streams: the next message, off the queue, so that who cancels it leaves it to the caller.
+    Ref<Message> take();
+    void give_back(Ref<Message> message);
+
+    void stream_began();
+    void stream_ended();
+    // Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also those
+    // that the present stream has. How many.
+    u32 give_up_sent(bool with_present);
+    // Messages that were never sent go to other, with other's numbers; the rest is given up.
+    void move_to(SendQueue& other);
+    // The end: nothing is queued any more.
+    void close();
+
+    bool has_unsent();
+    bool is_empty();
+    // Nothing, or answers that nobody needs when the stream ends: what enqueue_bounded() queued.
+    bool has_only_answers();
+    u64 next_number();
+    // Where a walk in pieces has come to. It holds the message, and by it the connection.
+    struct Place {
+        Ref<Message> last; // that was looked at. Without it, messages before next are skipped again
+        u64 next = 0;      // the number from which on messages were not visited
+        u32 moves = 0;
+    };
+    // Calls visit(Message&) under the lock for the next few messages from place on, in the order of their numbers. False at
+    // the end. Any context.
+    template <class Visit> bool visit_some(bool retransmits, Place& place, Visit&& visit)
+    {
+        using On = Message::On;
+        constexpr unsigned some = 64;
+        Ref<Message> old;
+        Guard guard(lock_);
+        On on = retransmits ? On::retransmit : On::again;
+        // When the last one is gone, so are those before it: the queue begins where the walk has come to, or nearly.
+        bool stays = place.last && place.moves == moves_ && place.last->on != On::none &&
+                     (place.last->on == On::retransmit) == retransmits;
+        if (stays)
+            on = place.last->on;
+        Message* m = stays ? queue(on).next(*place.last) : queue(on).front();
+        old = std::move(place.last);
+        for (unsigned looked = 0;; m = queue(on).next(*m)) {
+            if (!m && on == On::again) {
+                on = On::send;
+                m = send_.front();
+            }
+            if (!m)
+                return false;
+            if (m->header().sequence >= place.next) {
+                visit(*m);
+                place.next = m->header().sequence + 1;
+            }
+            if (++looked == some) {
+                m->on = on; // moves of several do not note it
+                place.last = Ref<Message>::share(*m);
+                place.moves = moves_;
+                return true;
+            }
+        }
+    }
+
+private:
+    using Queue = RefList<Message, PathQueue>;
+    Queue& queue(Message::On on) HW_REQUIRES(lock_)
+    {
+        return on == Message::On::send ? send_ : on == Message::On::again ? again_ : retransmit_;
+    }
+    u32 complete(Queue& done);
+    void has_joined(Message& message) HW_REQUIRES(lock_);
+    void has_left(Message& message) HW_REQUIRES(lock_);
+    bool reap(Queue& done) HW_REQUIRES(lock_);
+    void reap_rest();
+    void take_resent(Queue& taken) HW_REQUIRES(lock_);
+    void add_pong(Message& pong) HW_REQUIRES(lock_);
+    void drop_pong(Message& pong) HW_REQUIRES(lock_);
+    void count_pongs(u32 added, u32 gone) HW_REQUIRES(lock_);
+    void put_back(Ref<Message> message) HW_REQUIRES(lock_);
+
+    Spin<PathLock>& lock_;
+    PeersMemory* const peers_;
+    Queue send_ HW_GUARDED_BY(lock_);
+    Queue again_ HW_GUARDED_BY(lock_);
+    Queue retransmit_ HW_GUARDED_BY(lock_);
+    u64 next_ HW_GUARDED_BY(lock_) = 1;
+    u32 una_ HW_GUARDED_BY(lock_) = 0;
+    bool una_known_ HW_GUARDED_BY(lock_) = false;
+    u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may not be where Message::on says
+    RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
+    u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
+    u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs
+    bool closed_ HW_GUARDED_BY(lock_) = false;
+};
+
+} // namespace rds

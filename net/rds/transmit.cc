@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "transmit.h"
+
+#include "connection.h"
+#include "socket.h"
+
+namespace rds {
+
+Transmitter::~Transmitter()
+{
+    HW_ASSERT(!partial_);
+}
+
+void Transmitter::stream_ended()
+{
+    Ref<Message> partial = std::move(partial_);
+    partial_begin_ = 0;
+    control_.store_relaxed(0);
+}
+
+bool Transmitter::pump()
+{
+    return path_.connection().loops() ? pump_loop() : pump_stream();
+}
+
+// ---- to a stream
+
+// A foreign peer is sent to at once, as it expects; see receiver_memory.h for what that costs.
+bool Transmitter::may_send_numbered() const
+{
+    return path_.is_answered() || path_.connection().peer() == Peer::foreign;
+}
+
+// Null when there is no memory.
+Ref<Message> Transmitter::make_control(Control what)
+{
+    Connection& connection = path_.connection();
+    auto message = what == control_map ? Message::internal(map_bytes, Alloc::sleep) : Message::internal();
+    if (!message)
+        return {};
+    (*message)->control = what;
+    if (what != control_map) {
+        connection.write_handshake_to(path_, (*message)->header(), what == control_reply);
+        return std::move(*message);
+    }
+    (*message)->header().flags = flag_congestion_map;
+    connection.local_map().snapshot((*message)->internal_payload());
+    connection.net.count(Stat::cong_update_queued);
+    return std::move(*message);
+}
+
+// False when something is still due, for want of memory: it must come before the messages.
+bool Transmitter::collect_control(Batch& batch)
+{
+    if (!control_.load_acquire())
+        return true;
+    u32 due = control_.exchange(0);
+    for (Control what : {control_probe, control_reply, control_map}) {
+        if (!(due & what))
+            continue;
+        Ref<Message> message = make_control(what);
+        if (!message) {
+            control_.fetch_or(due);
+            path_.retry_later(RDS_PATH_SEND);
+            return false;
+        }
+        due &= ~what;
+        batch.add(std::move(message), 0);
+    }
+    return true;
+}
+
+void Transmitter::collect(Batch& batch)
+{
+    // Read before control_ is: the answer that allows the first message came after the peer's own probe, so our reply
+    // to that goes before the message.
+    bool numbered = may_send_numbered();
+    if (partial_)
+        batch.add(std::move(partial_), std::exchange(partial_begin_, 0));
+    if (collect_control(batch) && numbered) {
+        if (!named_ && !path_.is_answered())
+            path_.note_unnamed();
+        queue_.fill(batch);
+    }
+    batch.more |= batch.cut;
+}
+
+// Notes what the stream took. True when it took everything.
+bool Transmitter::account(Batch& batch, u32 taken, u32 end_seq)
+{
+    queue_.account(batch, taken, end_seq);
+    partial_ = std::move(batch.partial);
+    partial_begin_ = batch.partial_begin;
+    control_.fetch_or(batch.control_left);
+    if (batch.probe_sent) {
+        probe_end_ = batch.probe_end;
+        named_ = true;
+    }
+    return taken == batch.bytes;
+}
+
+// What was to follow was cancelled.
+void Transmitter::push()
+{
+    if (!std::exchange(held_back_, false))
+        return;
+    Connection& connection = path_.connection();
+    u32 end_seq = 0;
+    if (connection.transport.send(connection.state(), path_.index(), nullptr, 0, 0, &end_seq) < 0)
+        path_.notify(RDS_PATH_LOST);
+}
+
+bool Transmitter::pump_stream()
+{
+    Connection& connection = path_.connection();
+    for (unsigned rounds = 0; rounds < max_rounds; rounds++) {
+        if (!path_.is_up())
+            return false;
+        HW_UNINITIALIZED Batch batch;
+        collect(batch);
+        if (batch.count == 0) {
+            push();
+            return false;
+        }
+        path_.arm_tick();
+        u32 end_seq = 0;
+        s64 taken = connection.transport.send(connection.state(), path_.index(), batch.segment, batch.segments,
+                                              batch.more, &end_seq);
+        held_back_ = batch.more;
+        bool all = account(batch, taken < 0 ? 0 : static_cast<u32>(taken), end_seq);
+        if (taken < 0) {
+            path_.notify(RDS_PATH_LOST);
+            return false;
+        }
+        if (all) {
+            blocked_.store_relaxed(0);
+            // What became due meanwhile brought its own call, which waits for us to release the path.
+            if (!batch.more) {
+                push();
+                return false;
+            }
+            continue;
+        }
+        // Room may have come just before the flag was up: one more try with the flag up settles it.
+        if (blocked_.exchange(1))
+            return false;
+    }
+    return true;
+}
+
+// ---- loopback
+
+bool Transmitter::pump_loop()
+{
+    for (unsigned i = 0; i < max_looped; i++) {
+        if (path_.stalled())
+            return false;
+        Ref<Message> message = queue_.take();
+        if (!message)
+            return false;
+        auto incoming = Incoming::from_message(Ref<Message>::share(*message));
+        if (!incoming) {
+            queue_.give_back(std::move(message));
+            path_.retry_later(RDS_PATH_SEND);
+            return false;
+        }
+        (*incoming)->trace_ns[0] = (*incoming)->trace_ns[1] = kapi_local_clock_ns();
+        path_.receive(std::move(*incoming));
+        if (Ref<Socket> owner = message->take_owner())
+            owner->send_done(*message);
+    }
+    return true;
+}
+
+} // namespace rds

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+// From the queue of a path to the transport's stream, or, on loopback, to the receiver.
+#pragma once
+
+#include "send_queue.h"
+
+namespace rds {
+
+class Path;
+
+class Transmitter : Pinned {
+public:
+    Transmitter(Path& path, SendQueue& queue) : path_(path), queue_(queue) {}
+    ~Transmitter();
+
+    // Any context. The caller notifies. A control message is made when its turn comes: once however often it was
+    // queued, and always the truth of that moment. It goes before all messages.
+    void queue_control(Control what) { control_.fetch_or(what); }
+    // Any context. The stream took less than it was offered: an acknowledgement makes room.
+    bool is_blocked() const { return blocked_.load_relaxed() != 0; }
+
+    // The rest is the owner's (owner.h). Sends what is queued. True when there is more to send at once.
+    bool pump();
+    void stream_began()
+    {
+        blocked_.store_relaxed(0);
+        held_back_ = false;
+        named_ = false;
+    }
+    void stream_ended();
+    // Of the last probe that a stream took whole: its end in the sequence space of the stream.
+    u32 probe_end() const { return probe_end_; }
+
+private:
+    static constexpr unsigned max_rounds = 8;
+    static constexpr unsigned max_looped = 64;
+
+    bool pump_stream();
+    bool pump_loop();
+    bool may_send_numbered() const;
+    void collect(Batch& batch);
+    bool collect_control(Batch& batch);
+    Ref<Message> make_control(Control what);
+    bool account(Batch& batch, u32 taken, u32 end_seq);
+    void push();
+
+    Path& path_;
+    SendQueue& queue_;
+    Atomic<u32> control_{0}; // of the present stream
+    Atomic<u32> blocked_{0};
+    // The owner's:
+    Ref<Message> partial_; // the stream has its beginning
+    u32 partial_begin_ = 0;
+    u32 probe_end_ = 0;
+    bool named_ = false;     // the stream has a probe
+    bool held_back_ = false; // the stream was promised more, and may keep the end of what it has
+};
+
+} // namespace rds

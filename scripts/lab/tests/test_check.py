@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+"""check.py: a step that fails once, and the steps that may be tried again."""
+
+import os
+import tempfile
+import unittest
+from unittest import mock
+
+import check
+
+
+class Attempts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.counter = f"{folder.name}/runs"
+        out = mock.patch.object(check, "OUT", folder.name)
+        out.start()
+        self.addCleanup(out.stop)
+
+    def run_step(self, attempts, good_run):
+        """A step that passes in its run number `good_run`, counted from 1; and its number of runs."""
+        script = f'echo >>"$0"; [ "$(wc -l <"$0")" = {good_run} ]'
+        step = check.Step("static", "step", ["bash", "-c", script, self.counter], ("all",), 5, attempts=attempts)
+        check.Runner().run(step)
+        return step, os.path.getsize(self.counter)
+
+    def test_the_second_attempt_counts(self):
+        step, runs = self.run_step(attempts=2, good_run=2)
+        self.assertEqual((step.passed, step.failed, runs), (1, 0, 2))
+        self.assertEqual(step.reasons, [])
+        self.assertEqual(len(step.earlier), 1)
+
+    def test_one_that_passes_runs_once(self):
+        step, runs = self.run_step(attempts=2, good_run=1)
+        self.assertEqual((step.passed, step.failed, runs), (1, 0, 1))
+
+    def test_not_more_than_the_attempts(self):
+        step, runs = self.run_step(attempts=2, good_run=3)
+        self.assertEqual((step.passed, step.failed, runs), (0, 1, 2))
+
+    def test_a_step_has_one_attempt(self):
+        step, runs = self.run_step(attempts=1, good_run=2)
+        self.assertEqual((step.passed, step.failed, runs), (0, 1, 1))
+
+    def test_only_what_runs_nothing_of_the_suite_is_tried_again(self):
+        def attempts(machines):
+            return check.scene_step("lab", "selftests/x.sh", machines, 1, levels=("all",), budget=1).attempts
+        self.assertEqual(attempts("6.1:kernel"), 2)
+        self.assertEqual(attempts("6.1:ours"), 1)
+        self.assertEqual(attempts("6.1:kernel/6.1:ours"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Measures whether the tests notice errors in core: changes one token or one statement of a core file at a time,
+runs the unit tests and some seeds of the simulator, and reports each change that no test noticed.
+
+    scripts/mutate.py --count 40                      number of random changes
+    scripts/mutate.py --only net/rds/send.cc          of one file or folder
+    scripts/mutate.py --kind wake                     of one kind: see KINDS
+    scripts/mutate.py --given FILE                    the changes that FILE lists, in the form of selftests/mutants
+
+`make mutate` first builds the objects for this. A change is not judged, and another one is drawn, when it does not compile, when
+the object code is as before, or when selftests/mutants lists it as one that changes nothing. Exit code 1: some survived.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+LISTED = TOP / "selftests/mutants"
+TESTS = {"rds": "-Kcm*:*/Kcm*:Sim*:*/Sim*", "kcm": "Kcm*:*/Kcm*"}      # of the unit tests, for a mutant of this suite
+SLOW_SECONDS = 0.1         # tests that take longer are run last: most mutants are noticed by the others, in a third of the time
+BASELINE_FACTOR = 8        # limit of a mutant's processor time: a multiple of the unchanged program's
+MEMORY_LIMIT = 8 << 30
+
+# Replacements. Operators stand between spaces, so that templates and references do not match.
+SWAPS = [("compare", r"(?<= )(<|<=|>|>=|==|!=)(?= )",
+          {"<": ["<=", ">="], "<=": ["<"], ">": [">=", "<="], ">=": [">"], "==": ["!="], "!=": ["=="]}),
+         ("logic", r"(?<= )(&&|\|\|)(?= )|(?<=\n)(&&|\|\|)", {"&&": ["||"], "||": ["&&"]}),
+         ("logic", r"\b(true|false)\b", {"true": ["false"], "false": ["true"]}),
+         ("count", r"(?<= )(\+|-|\+=|-=)(?= )", {"+": ["-"], "-": ["+"], "+=": ["-="], "-=": ["+="]}),
+         ("count", r"\b(min|max)(?=\()", {"min": ["max"], "max": ["min"]}),
+         ("count", r"(\+\+|--)", {"++": ["--"], "--": ["++"]})]
+NUMBER = re.compile(r"(?<![\w.'])\d[\d']*(?![\w.'])")
+CONDITION = re.compile(r"\b(?:if|while) \(")
+RETURN = re.compile(r"\breturn (?=[^;{}]+;)")
+STATEMENT = re.compile(r"(?<=[;{}):])\s*\n\s+(?=[A-Za-z_*(+:-])")
+# Not dropped: declarations, assertions and annotations for lock analysis.
+NO_STATEMENT = re.compile(r"(Guard|HW_ASSERT|return|using|static_assert|constexpr|const|auto|struct|class|case|default|"
+                          r"public|private)\b")
+WAKE = re.compile(r"wake|notify|queue|resume|signal|_work|again|later")
+KINDS = ("compare", "logic", "count", "condition", "return", "statement", "wake")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    path: Path      # of the source file, absolute
+    begin: int      # the replaced range: source[begin:end]
+    end: int
+    new: str
+    kind: str
+
+    def apply(self, source: str) -> str:
+        return source[:self.begin] + self.new + source[self.end:]
+
+    def shown(self, source: str) -> tuple[str, str]:
+        """The lines before and after, each joined to one."""
+        first = source.rfind("\n", 0, self.begin) + 1
+        last = source.find("\n", self.end)
+        return (one_line(source[first:last]),
+                one_line(source[first:self.begin] + self.new + source[self.end:last]))
+
+    def where(self, source: str) -> str:
+        return f"{self.path.relative_to(TOP)}:{source.count(chr(10), 0, self.begin) + 1}"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def blank(match: re.Match) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def code_only(source: str) -> str:
+    """The source with comments, strings and preprocessor lines replaced by spaces, so that offsets stay."""
+    source = re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', blank, source, flags=re.S)
+    return re.sub(r"^[ \t]*#[^\n]*|^[ \t]*static_assert\([^;]*;", blank, source, flags=re.M)
+
+
+def closing(code: str, opening: int) -> int:
+    """The offset after the parenthesis that closes the one at this offset."""
+    depth = 0
+    for at in range(opening, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        if depth == 0:
+            return at + 1
+    return len(code)
+
+
+def statement_end(code: str, begin: int) -> int | None:
+    """The offset after the semicolon of a statement without a block; None for anything else."""
+    depth = 0
+    for at in range(begin, len(code)):
+        if code[at] in "{}":
+            return None
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        if code[at] == ";" and depth == 0:
+            return at + 1
+    return None
+
+
+def candidates(path: Path) -> list[Mutant]:
+    source = path.read_text()
+    code = code_only(source)
+    found = []
+
+    def add(begin: int, end: int, new: str, kind: str) -> None:
+        found.append(Mutant(path, begin, end, new, kind))
+
+    for kind, pattern, replacements in SWAPS:
+        for match in re.finditer(pattern, code):
+            for new in replacements[match[0]]:
+                add(*match.span(), new, kind)
+    for match in NUMBER.finditer(code):
+        value = int(match[0].replace("'", ""))
+        add(*match.span(), str(value + 1), "count")
+        if value:
+            add(*match.span(), str(value - 1), "count")
+    for match in CONDITION.finditer(code):
+        end = closing(code, match.end() - 1) - 1
+        condition = source[match.end():end]
+        if ";" not in condition:        # else it is a declaration
+            add(match.end(), end, f"!({condition})", "condition")
+            add(match.end(), end, f"false && ({condition})", "condition")
+    for match in RETURN.finditer(code):
+        end = code.index(";", match.end())
+        add(match.end(), end, "{}", "return")
+    for match in STATEMENT.finditer(code):
+        end = statement_end(code, match.end())
+        text = code[match.end():end] if end else ""
+        if end and not NO_STATEMENT.match(text):
+            add(match.end(), end, ";", "wake" if WAKE.search(text) else "statement")
+    return found
+
+
+# ---- changes that a file lists
+
+def entries(path: Path):
+    """(file or folder, old text, new text) of a file in the form that the head of selftests/mutants explains."""
+    for paragraph in re.split(r"\n\s*\n", path.read_text()):
+        lines = [line for line in paragraph.splitlines() if line and not line.startswith("#")]
+        old = [line[2:] for line in lines if line.startswith("- ")]
+        new = [line[1:].strip() for line in lines if line.startswith("+")]
+        if lines and (len(old) != 1 or len(new) != 1 or lines[0][0] in "-+"):
+            sys.exit(f"{path}: not an entry:\n{paragraph}")
+        if lines:
+            yield lines[0], one_line(old[0]), one_line(new[0])
+
+
+def listed() -> set[tuple[str, str, str]]:
+    return set(entries(LISTED))
+
+
+def given(path: Path) -> list[Mutant]:
+    """The listed changes as mutants. The old text is searched in the file, or in all files below the folder."""
+    found = []
+    for place, old, new in entries(path):
+        pattern = re.compile(r"\s+".join(re.escape(word) for word in old.split()))
+        hits = [(file, match) for file in core_files(place) for match in pattern.finditer(file.read_text())]
+        if len(hits) != 1:
+            print(f"not judged: {place}: stands there {len(hits)} times: {old}")
+            continue
+        file, match = hits[0]
+        found.append(Mutant(file, *match.span(), new, "given"))
+    return found
+
+
+def core_files(only: str) -> list[Path]:
+    files = [path for path in sorted((TOP / "net").rglob("*.cc")) if "glue" not in path.parts]
+    chosen = [path for path in files if path == TOP / only or (TOP / only) in path.parents]
+    if not chosen:
+        sys.exit(f"no core file: {only}")
+    return chosen
+
+
+# ---- judging
+
+class Judge:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.place = arguments.out / "mutants"
+        self.objects = {}       # object code of unchanged core files
+        self.limits = {}        # processor seconds of each unchanged program
+        self.slow = {}          # the slow tests of each suite, as a filter
+
+    def compile(self, path: Path, source: str) -> bytes | None:
+        """The object code; None when it does not compile. Always at the same path, so that equal sources give equal code."""
+        copy = self.place / path.relative_to(TOP)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(source)
+        command = [*self.arguments.compile.split(), "-w", "-g0", "-O1", f"-iquote{path.parent}", "-frandom-seed=1", "-c",
+                   str(copy), "-o", str(copy.with_suffix(".o"))]
+        run = subprocess.run(command, capture_output=True, env={**os.environ, "CCACHE_DISABLE": "1"})
+        return copy.with_suffix(".o").read_bytes() if run.returncode == 0 else None
+
+    def original(self, path: Path) -> bytes:
+        if path not in self.objects:
+            self.objects[path] = self.compile(path, path.read_text())
+            if self.objects[path] is None:
+                sys.exit(f"{path} does not compile without a change")
+        return self.objects[path]
+
+    def program(self, name: str, mutated: Path | None) -> Path:
+        """Links unit or sim from the existing objects, with the mutated file's object replaced."""
+        objects = [str(path) for path in getattr(self.arguments, name)]
+        libraries = ["-lgtest_main", "-lgtest"] if name == "unit" else []
+        if mutated:
+            own = str(mutated.relative_to(TOP).with_suffix(".o"))
+            old = [path for path in objects if path.endswith("/" + own)]
+            assert len(old) == 1, f"{own} is built once"
+            objects[objects.index(old[0])] = str(self.place / own)
+        target = self.place / name
+        subprocess.run([*self.arguments.link.split(), "-Wl,-S", *objects, *libraries, "-o", target], check=True)
+        return target
+
+    def fails(self, command: list, key: str, measure: bool) -> bool:
+        """True if a program fails, crashes or does not end. Limited by processor time, because machines are busy."""
+        def limits():
+            if not measure:
+                resource.setrlimit(resource.RLIMIT_CPU, (self.limits[key], self.limits[key] + 1))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run = subprocess.run([str(word) for word in command], capture_output=True, preexec_fn=limits)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if measure:
+            self.limits[key] = int((after.ru_utime - before.ru_utime) * BASELINE_FACTOR) + 10
+        return run.returncode != 0
+
+    def find_slow(self, unit: Path, suite: str) -> None:
+        """Runs the tests of a suite without a change, and records the slow ones."""
+        report = self.place / f"{suite}.json"
+        command = [unit, "--gtest_brief=1", f"--gtest_filter={TESTS[suite]}", f"--gtest_output=json:{report}"]
+        if self.fails(command, "", True):
+            sys.exit("the unit tests fail without a change")
+        suites = json.loads(report.read_text())["testsuites"]
+        times = {f"{group['name']}.{test['name']}": float(test["time"].rstrip("s"))
+                 for group in suites for test in group["testsuite"]}
+        self.slow[suite] = ":".join(name for name, seconds in times.items() if seconds > SLOW_SECONDS)
+
+    def noticed(self, mutated: Path | None, suite: str) -> str | None:
+        """The program that notices it, if any. Without a mutant: measures the base of the limits."""
+        first = mutated is None
+        unit = self.program("unit", mutated)
+        if first:
+            self.find_slow(unit, suite)
+        wanted, _, unwanted = TESTS[suite].partition("-")
+        quick = f"{wanted}-{':'.join(word for word in (unwanted, self.slow[suite]) if word)}"
+        for key, tests in ((f"quick {suite}", quick), (f"slow {suite}", self.slow[suite])):
+            command = [unit, "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={tests}"]
+            if tests and self.fails(command, key, first):
+                return "unit"
+        command = [self.program("sim", mutated), "--suite", suite, "--first", "1", "--seeds", self.arguments.seeds,
+                   "--jobs", "1", "--most-failures", "1"]
+        return "sim" if self.fails(command, f"sim {suite}", first) else None
+
+    def judge(self, mutant: Mutant) -> str | None:
+        """unit, sim or survived; None if it is no mutant."""
+        source = mutant.path.read_text()
+        original = self.original(mutant.path)
+        code = self.compile(mutant.path, mutant.apply(source))
+        if code is None or code == original:
+            if mutant.kind == "given":
+                print(f"not judged: {mutant.where(source)}: {'does not compile' if code is None else 'same code'}: "
+                      f"{mutant.shown(source)[1]}", flush=True)
+            return None
+        suite = "kcm" if "kcm" in mutant.path.parts else "rds"
+        if suite not in self.slow:
+            failed = self.noticed(None, suite)
+            if failed:
+                sys.exit(f"{failed} fails without a change")
+        return self.noticed(mutant.path, suite) or "survived"
+
+
+def drawn(arguments) -> list[Mutant]:
+    known = listed()
+    found = []
+    for path in core_files(arguments.only):
+        source = path.read_text()
+        for mutant in candidates(path):
+            if arguments.kind in ("", mutant.kind) and (str(path.relative_to(TOP)), *mutant.shown(source)) not in known:
+                found.append(mutant)
+    random.Random(arguments.seed).shuffle(found)
+    return found
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="where to build")
+    parser.add_argument("--compile", required=True, help="the command that compiles a core file, without -c and -o")
+    parser.add_argument("--link", required=True)
+    parser.add_argument("--unit", type=Path, nargs="+", required=True, help="objects of the unit tests")
+    parser.add_argument("--sim", type=Path, nargs="+", required=True, help="objects of the simulator")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--seeds", default="40", help="seeds of the simulator")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--only", default="net")
+    parser.add_argument("--kind", default="", choices=("", *KINDS))
+    parser.add_argument("--given", type=Path)
+    return parser.parse_args()
+
+
+def judge_all(arguments, mutants, count, verdicts) -> None:
+    """Counts the verdicts of the first `count` mutants that can be judged."""
+    judge = Judge(arguments)
+    for mutant in mutants:
+        if sum(verdicts.values()) == count:
+            break
+        verdict = judge.judge(mutant)
+        if not verdict:
+            continue
+        verdicts[verdict] += 1
+        source = mutant.path.read_text()
+        if verdict == "survived" or arguments.given:
+            old, new = mutant.shown(source)
+            print(f"{verdict}: {mutant.where(source)}\n- {old}\n+ {new}", flush=True)
+
+
+def main() -> int:
+    arguments = parse()
+    mutants = given(arguments.given) if arguments.given else drawn(arguments)
+    count = len(mutants) if arguments.given else arguments.count
+    if not arguments.given:
+        print(f"SEED={arguments.seed}: {count} of {len(mutants)} candidates", flush=True)
+    verdicts = {"unit": 0, "sim": 0, "survived": 0}
+    try:
+        judge_all(arguments, mutants, count, verdicts)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    total, survived = sum(verdicts.values()), verdicts["survived"]
+    print(f"{total} mutants: {verdicts['unit']} noticed by unit tests, {verdicts['sim']} by the simulator, "
+          f"{survived} survived: {100 * (total - survived) / max(total, 1):.0f} %")
+    return 1 if survived or not total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

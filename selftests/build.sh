@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# build.sh     checks the build for users and packagers: equal objects in every folder, clear errors about an unusable
+# compiler, no more jobs than requested, no change outside of DESTDIR.
+set -u
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+kdir=$top/build/kernels/6.12/headers
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# It would depend on the folder.
+export CCACHE_DISABLE=1
+number=0
+failed=0
+
+check() {
+	number=$((number + 1))
+	if "${@:2}"; then
+		echo "ok $number $1"
+	else
+		echo "not ok $number $1"
+		failed=1
+	fi
+}
+
+# A folder with our sources and one module of one C++ object, which names its own file (HW_ASSERT).
+make_folder() {
+	mkdir -p "$1/scripts"
+	cp -rs "$top/include" "$top/net" "$top/kapi" "$1/"
+	cp "$top/scripts/Makefile.cxx" "$1/scripts/"
+	# shellcheck disable=SC2016 # for make
+	printf '%s\n' 'obj-m := probe.o' 'probe-y := net/rds/message.o' 'include $(src)/scripts/Makefile.cxx' >"$1/Kbuild"
+}
+
+# Output of Kbuild in a folder; it ends with an error, because the probe is not a whole module.
+kbuild() {
+	make -C "$kdir" M="$1" "${@:2}" 2>&1
+}
+
+says() {
+	grep -q "$1" <<<"$2" || { sed 's/^/# /' <<<"$2"; return 1; }
+}
+
+# A compiler of the right version without std::expected.
+mkdir "$work/old"
+ln -s "$(command -v gcc-12 || command -v gcc)" "$work/old/gcc"
+printf '#!/bin/sh\nexec %s "$@" -std=gnu++20\n' "$(command -v g++-12 || command -v g++)" >"$work/old/g++"
+chmod +x "$work/old/g++"
+
+for folder in "$work/one" "$work/the/other"; do
+	make_folder "$folder"
+	check "an object is built in $(basename "$folder")" says "CXX .*/net/rds/message.o" "$(kbuild "$folder")"
+done
+check "it is the same in both folders" cmp "$work/one/net/rds/message.o" "$work/the/other/net/rds/message.o"
+check "a compiler of another family is refused" says 'does not understand' "$(kbuild "$work/one" CC=clang-19)"
+check "a compiler without std::expected is refused" says 'has no std::expected' "$(kbuild "$work/one" CC="$work/old/gcc")"
+rm "$work/old/g++"
+check "a C compiler without its C++ counterpart is refused" says 'the C++ compiler .* is missing' \
+	"$(kbuild "$work/one" CC="$work/old/gcc")"
+
+planned() {
+	make -n --no-print-directory -C "$top" modules_install KDIR="$kdir" OUT="$work/out" "$@" 2>&1 |
+		grep -v '^make\[' | grep -A 9 -E 'DEPMOD=true|INSTALL_MOD_DIR'
+}
+check "make -j1 is one job" says 'make  -C' "$(planned -j1)"
+check "depmod runs for this system" says '^depmod' "$(planned)"
+outside=$(planned DESTDIR="$work/root" INSTALL_MOD_DIR=extra)
+check "DESTDIR and INSTALL_MOD_DIR are honoured" says "INSTALL_MOD_DIR=extra INSTALL_MOD_PATH=$work/root" "$outside"
+check "no depmod below DESTDIR" test -z "$(grep '^depmod' <<<"$outside")"
+echo "1..$number"
+exit $failed

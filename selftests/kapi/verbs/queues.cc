@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+// Queues: flushing, order, what cannot be posted.
+#include "link.h"
+
+namespace test {
+
+namespace {
+
+bool drained(VerbsBench& bench, kapi_cq_mode mode)
+{
+    OpenLink link;
+    Shape shape;
+    shape.mode = mode;
+    CHECK(link && link->open(bench, shape));
+    Side& a = link->a;
+    for (kapi_u64 cookie = 0; cookie < 20; cookie++)
+        CHECK(a.receive(cookie, cookie * 10, 10) == 0);
+    kapi_wr wr{};
+    wr.op = KAPI_WR_SEND; // unsignalled, and nobody receives them
+    for (wr.cookie = 100; wr.cookie < 110; wr.cookie++)
+        CHECK(a.send(wr, 0, 50) == 0);
+    CHECK(kapi_qp_drain(a.qp) == 0);
+    CHECK(a.completed == 30); // nothing is to come
+    kapi_u64 received = 0, sent = 100;
+    for (unsigned i = 0; i < 30; i++) {
+        const kapi_wc& wc = a.wcs[i];
+        CHECK(wc.status != KAPI_WC_OK && wc.cookie == (wc.cookie < 100 ? received : sent));
+        ++(wc.cookie < 100 ? received : sent);
+    }
+    CHECK(received == 20 && sent == 110);
+    // Of a failed queue pair all are taken, and flushed.
+    CHECK(a.receive(7, 0, 10) == 0);
+    CHECK(a.send(wr, 0, 50) == 0);
+    CHECK(kapi_qp_drain(a.qp) == 0 && a.completed == 32);
+    return true;
+}
+
+} // namespace
+
+bool drain_softirq(VerbsBench& bench)
+{
+    return drained(bench, KAPI_CQ_SOFTIRQ);
+}
+bool drain_work(VerbsBench& bench)
+{
+    return drained(bench, KAPI_CQ_WORK);
+}
+bool drain_direct(VerbsBench& bench)
+{
+    return drained(bench, KAPI_CQ_DIRECT);
+}
+
+bool unsignalled(VerbsBench& bench)
+{
+    OpenLink link;
+    CHECK(link && link->open(bench));
+    for (kapi_u64 cookie = 0; cookie < 5; cookie++)
+        CHECK(link->b.receive(cookie, cookie * 100, 100) == 0);
+    kapi_wr wr{};
+    wr.op = KAPI_WR_SEND;
+    for (wr.cookie = 0; wr.cookie < 5; wr.cookie++) {
+        wr.flags = wr.cookie == 4 ? KAPI_WR_SIGNALED : 0;
+        CHECK(link->a.send(wr, 0, 100) == 0);
+    }
+    for (kapi_u64 cookie = 0; cookie < 5; cookie++) {
+        const kapi_wc* wc = link->b.next();
+        CHECK(wc && wc->status == KAPI_WC_OK && wc->cookie == cookie && wc->length == 100);
+    }
+    const kapi_wc* wc = link->a.next();
+    CHECK(wc && wc->status == KAPI_WC_OK && wc->cookie == 4);
+    CHECK(link->a.completed == 1);
+    return true;
+}
+
+// What cannot be posted is said, those before it are on their way, those behind it are not.
+bool chains(VerbsBench& bench)
+{
+    OpenLink link;
+    CHECK(link && link->open(bench));
+    kapi_wr wrs[3] = {}, *bad = nullptr;
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK(link->b.receive(i, i * 100, 100) == 0);
+        wrs[i].next = i < 2 ? &wrs[i + 1] : nullptr;
+        wrs[i].cookie = i;
+        wrs[i].op = i == 1 ? KAPI_WR_MASKED_ADD : KAPI_WR_SEND;
+        wrs[i].flags = KAPI_WR_SIGNALED;
+    }
+    CHECK(kapi_qp_send(link->a.qp, wrs, &bad) == -KAPI_EINVAL && bad == &wrs[1]);
+    const kapi_wc* wc = link->b.next();
+    CHECK(wc && wc->status == KAPI_WC_OK && wc->cookie == 0 && wc->length == 0);
+    wc = link->a.next();
+    CHECK(wc && wc->status == KAPI_WC_OK && wc->cookie == 0);
+    wrs[1].op = KAPI_WR_SEND;
+    CHECK(kapi_qp_send(link->a.qp, &wrs[1], &bad) == 0);
+    for (kapi_u64 cookie : {1, 2}) {
+        wc = link->b.next();
+        CHECK(wc && wc->status == KAPI_WC_OK && wc->cookie == cookie);
+        wc = link->a.next();
+        CHECK(wc && wc->status == KAPI_WC_OK && wc->cookie == cookie);
+    }
+    kapi_recv_wr recvs[2] = {}, *bad_recv = nullptr;
+    recvs[0].next = &recvs[1];
+    recvs[1].n_sges = 1000;
+    CHECK(kapi_qp_recv(link->b.qp, recvs, &bad_recv) == -KAPI_EINVAL && bad_recv == &recvs[1]);
+    return true;
+}
+
+bool full_queue(VerbsBench& bench)
+{
+    OpenLink link;
+    Shape shape;
+    shape.rnr_retry = 7; // nobody receives, and it is tried for ever
+    CHECK(link && link->open(bench, shape));
+    kapi_wr wr{};
+    wr.op = KAPI_WR_SEND;
+    unsigned posted = 0;
+    int error = 0;
+    while (posted < 10'000 && (error = link->a.send(wr, 0, 10)) == 0)
+        posted++;
+    CHECK(error == -KAPI_ENOMEM && posted >= 32);
+    CHECK(link->a.completed == 0);
+    // Not even room for what the drain needs is left.
+    CHECK(kapi_qp_drain(link->a.qp) == 0 && link->a.completed == posted);
+    return true;
+}
+
+bool no_receive(VerbsBench& bench)
+{
+    OpenLink link;
+    Shape shape;
+    shape.rnr_retry = 1;
+    CHECK(link && link->open(bench, shape));
+    kapi_wr wr{};
+    wr.op = KAPI_WR_SEND;
+    CHECK(link->a.send(wr, 0, 10) == 0);
+    const kapi_wc* wc = link->a.next();
+    CHECK(wc && wc->status == KAPI_WC_RNR_EXCEEDED && wc->qp_context == &link->a);
+    return true;
+}
+
+bool too_long(VerbsBench& bench)
+{
+    OpenLink link;
+    CHECK(link && link->open(bench));
+    CHECK(link->b.receive(1, 0, 100) == 0);
+    kapi_wr wr{};
+    wr.op = KAPI_WR_SEND;
+    CHECK(link->a.send(wr, 0, 101) == 0);
+    const kapi_wc* wc = link->a.next();
+    CHECK(wc && wc->status == KAPI_WC_REMOTE_ERROR);
+    wc = link->b.next();
+    CHECK(wc && wc->status != KAPI_WC_OK && wc->cookie == 1);
+    return true;
+}
+
+bool limits(VerbsBench& bench)
+{
+    OpenLink link;
+    CHECK(link && link->ask(bench, {}));
+    Side& a = link->a;
+    const struct kapi_rdma_attrs& attrs = *kapi_rdma_dev_attrs(a.dev);
+    kapi_cq* cq = nullptr;
+    CHECK(kapi_cq_create(a.dev, attrs.max_cqe + 1, 0, KAPI_CQ_SOFTIRQ, nullptr, nullptr, &cq) == -KAPI_EINVAL);
+    CHECK(kapi_cq_create(a.dev, 0, 0, KAPI_CQ_SOFTIRQ, nullptr, nullptr, &cq) == -KAPI_EINVAL);
+    struct kapi_cm_info info;
+    kapi_cm_describe(link->b.cm, &info);
+    kapi_pd* pd = nullptr;
+    kapi_qp* qp = nullptr;
+    CHECK(kapi_pd_create(info.dev, &pd) == 0);
+    link->b.pd = pd;
+    kapi_qp_caps caps{attrs.max_wr + 1, 1, 1, 1, 0};
+    CHECK(kapi_qp_create(link->b.cm, pd, &caps, a.cq, a.cq, nullptr, &qp) == -KAPI_EINVAL);
+    caps = {1, 1, attrs.max_sge + 1, 1, 0};
+    CHECK(kapi_qp_create(link->b.cm, pd, &caps, a.cq, a.cq, nullptr, &qp) == -KAPI_EINVAL);
+    kapi_cm_options options{};
+    options.reads_in = 255;
+    CHECK(kapi_cm_accept(link->b.cm, &options) == -KAPI_EINVAL);
+    options.reads_in = 0;
+    options.size = KAPI_CM_ACCEPT_BYTES + 1;
+    CHECK(kapi_cm_accept(link->b.cm, &options) == -KAPI_EINVAL);
+    return true;
+}
+
+} // namespace test

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+// A device goes while it is used. The scene removes it.
+#include "link.h"
+
+namespace test {
+
+namespace {
+
+struct Removal {
+    volatile bool going, closed;
+};
+
+// The removal waits for the test's task to give everything back.
+void wait_until_closed(void* context)
+{
+    auto* removal = static_cast<Removal*>(context);
+    removal->going = true;
+    while (!removal->closed)
+        pause(millisecond);
+}
+
+template <class Condition> bool within_a_minute(Condition&& condition)
+{
+    const kapi_u64 deadline = kapi_now_ns() + 60'000 * millisecond;
+    while (!condition()) {
+        if (kapi_now_ns() > deadline)
+            return false;
+        pause(millisecond);
+    }
+    return true;
+}
+
+// Messages back and forth until the device goes: how many.
+unsigned talk(Link& link, const Removal& removal)
+{
+    unsigned said = 0;
+    while (!removal.going && !link.a.ended && !link.b.ended) {
+        kapi_wr wr{};
+        wr.op = KAPI_WR_SEND;
+        wr.flags = KAPI_WR_SIGNALED;
+        if (link.b.receive(said, 32768, 8192) != 0 || link.a.send(wr, 0, 8192) != 0)
+            break;
+        if (!link.a.next() || !link.b.next())
+            break;
+        said++;
+    }
+    return said;
+}
+
+} // namespace
+
+bool removed_under_load(VerbsBench& bench)
+{
+    Boxed<Removal> removal;
+    Boxed<Side> half; // never got beyond an address
+    OpenLink link;
+    CHECK(removal && half && link && link->open(bench));
+    kapi_cm_route route{};
+    route.local = v4(2);
+    route.remote = v4(1, test_port);
+    route.timeout_ms = 3000;
+    CHECK(kapi_cm_connect(bench.net, &route, &side_ops, &*half, &half->cm) == 0);
+    CHECK(eventually([&] { return half->resolved; }));
+    bench.devices->context = &*removal;
+    bench.devices->on_removed = wait_until_closed;
+    kapi_log(KAPI_LOG_INFO, "kapi_test: remove rx2");
+    const unsigned said = talk(*link, *removal);
+    const bool going = within_a_minute([&] { return removal->going; });
+    // What is posted now is flushed, and all of it ends.
+    for (unsigned i = 0; i < 8; i++)
+        link->b.receive(i, 32768, 100);
+    link->b.close();
+    kapi_fill(static_cast<void*>(&link->b), 0, sizeof(link->b)); // a temporary would be too much for the stack
+    removal->closed = true;
+    const bool removed = within_a_minute([&] { return bench.devices->removed == 1; });
+    // It was not known to removed(), and the device waits for it.
+    const bool told = within_a_minute([&] { return half->ended; });
+    const bool why = half->end.why == KAPI_CM_DEVICE_REMOVED && half->end.error == -KAPI_ENODEV;
+    pause(200 * millisecond);
+    kapi_cm_destroy(half->cm);
+    bench.devices->on_removed = nullptr;
+    CHECK(said > 0 && going && removed && told && why);
+    return true;
+}
+
+} // namespace test

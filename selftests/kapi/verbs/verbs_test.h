@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Between the test module's C and C++. */
+#ifndef KAPI_VERBS_TEST_H
+#define KAPI_VERBS_TEST_H
+
+#ifndef __cplusplus
+#include <kapi/linux.h>
+#endif
+#include <kapi/types.h>
+
+KAPI_BEGIN
+
+/* [init] Runs all; 0, or -EIO when a test failed. */
+int verbs_test_run(struct kapi_net *net) KAPI_NOEXCEPT;
+/* [any] Lines of KTAP, in the kernel's log. */
+void verbs_test_plan(unsigned long tests) KAPI_NOEXCEPT;
+void verbs_test_report(int ok, int number, const char *name) KAPI_NOEXCEPT;
+/* [any] Is the test of that name to be run? */
+int verbs_test_wanted(const char *name) KAPI_NOEXCEPT;
+
+/* [task] Another network namespace than the initial one, held until verbs_test_net_put(). NULL: the scene gave none. */
+struct kapi_net *verbs_test_other_net(void) KAPI_NOEXCEPT;
+void verbs_test_net_put(struct kapi_net *net) KAPI_NOEXCEPT;
+
+/* [task] Memory of the program that loads the module: 0 or an address; what is in it. */
+kapi_u64 verbs_test_mmap(kapi_size size, int writable) KAPI_NOEXCEPT;
+void verbs_test_munmap(kapi_u64 at, kapi_size size) KAPI_NOEXCEPT;
+int verbs_test_poke(kapi_u64 at, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
+int verbs_test_peek(kapi_u64 at, void *bytes, kapi_size size) KAPI_NOEXCEPT;
+/* [task] Pages that it has pinned; and it, with no right to pin more than its limit, until it is called with 0. */
+long verbs_test_pinned(void) KAPI_NOEXCEPT;
+void verbs_test_unprivileged(int on) KAPI_NOEXCEPT;
+
+/* [sleep] A chained list as the block layer's, of count pieces of size bytes from memory on. NULL: no memory. */
+struct kapi_sglist;
+struct kapi_sglist *verbs_test_sglist(void *memory, kapi_size size, unsigned int count) KAPI_NOEXCEPT;
+void verbs_test_sglist_free(struct kapi_sglist *list) KAPI_NOEXCEPT; /* of 8 pieces */
+
+struct kapi_msg;
+/* [task] Calls use() with a message whose memory is the size bytes at memory, to be written to. */
+int verbs_test_into(void *memory, kapi_size size, int (*use)(struct kapi_msg *msg, void *context), void *context) KAPI_NOEXCEPT;
+
+KAPI_END
+#endif

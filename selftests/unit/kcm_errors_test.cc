@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+// Which sockets learn that a connection ended, and what that costs when there are many.
+#include <kapi/sim/lock.h>
+
+#include "kcm_test.h"
+
+namespace {
+
+class KcmErrors : public KcmTest {
+protected:
+    void open(unsigned count, unsigned connections)
+    {
+        for (unsigned i = 0; i < connections; i++)
+            ends.push_back(connect());
+        for (unsigned i = 0; i < count; i++)
+            sockets.push_back(&new_socket());
+        run(a, [&] {
+            ASSERT_EQ(sockets[0]->open(), 0);
+            for (unsigned i = 1; i < count; i++)
+                ASSERT_EQ(sockets[i]->open_as_clone(*sockets[0]), 0);
+            for (const Ends &each : ends)
+                ASSERT_EQ(sockets[0]->attach(each.here, by_length), 0);
+        });
+    }
+    void end(unsigned connection)
+    {
+        run(b, [&] { close(ends[connection].there); });
+        settle();
+    }
+    /** How many have an error to report; it is taken. */
+    unsigned take_errors()
+    {
+        unsigned count = 0;
+        for (KcmSocket *socket : sockets)
+            count += receive(*socket) == "error 32"; // EPIPE
+        return count;
+    }
+    void watch(KcmSocket &socket, int on)
+    {
+        run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_ERRORS, on), 0); });
+    }
+
+    std::vector<KcmSocket *> sockets;
+    std::vector<Ends> ends;
+};
+
+TEST_F(KcmErrors, end_of_one_connection__visits_no_socket_when_none_wants_to_know)
+{
+    open(200, 3);
+    watch(*sockets[7], 1);
+    watch(*sockets[7], 0);
+    watch(*sockets[8], 1);
+    watch(*sockets[8], 1);
+    run(a, [&] { sockets[8]->close(); });
+    sockets.erase(sockets.begin() + 8);
+    sim::forget_steps();
+    end(0);
+    EXPECT_LE(sim::most_steps_under("kcm members"), 2u);
+    EXPECT_EQ(take_errors(), 0u);
+}
+
+TEST_F(KcmErrors, end_of_one_connection__is_reported_to_those_that_want_to_know)
+{
+    open(200, 3);
+    for (unsigned i : {0u, 63u, 64u, 65u, 199u})
+        watch(*sockets[i], 1);
+    for (unsigned connection : {0u, 1u}) {
+        end(connection);
+        EXPECT_EQ(take_errors(), 5u);
+    }
+}
+
+TEST_F(KcmErrors, end_of_the_last_connection__is_reported_to_all_at_a_few_steps_a_time)
+{
+    open(200, 2);
+    end(0);
+    sim::forget_steps();
+    end(1);
+    EXPECT_LE(sim::most_steps_under("kcm members"), 64u + 2);
+    EXPECT_EQ(sim::signals_under("kcm members"), 0u);
+    EXPECT_EQ(take_errors(), 200u);
+    EXPECT_EQ(take_errors(), 0u);
+}
+
+} // namespace

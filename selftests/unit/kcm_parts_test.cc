@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+// Messages of many calls, and of one call that are large.
+#include <kapi/sim/lock.h>
+
+#include "kcm_test.h"
+
+namespace {
+
+constexpr unsigned kMore = KCM_ABI_MSG_MORE, kNow = KCM_ABI_MSG_DONTWAIT;
+
+class KcmParts : public KcmTest {};
+
+TEST_F(KcmParts, many_calls__have_a_limit_of_memory)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    std::string part = text(1000);
+    unsigned parts = 0;
+    long result = 0;
+    run(a, [&] {
+        while ((result = socket.send(part.data(), part.size(), kMore)) == 1000)
+            parts++;
+    });
+    EXPECT_EQ(result, -KAPI_EMSGSIZE);
+    EXPECT_LT(parts, 60'000u); // of 64 MiB
+}
+
+TEST_F(KcmParts, many_calls__are_sent_in_few_steps_at_a_time)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    constexpr unsigned kParts = 100'000;
+    std::string message = text(kParts);
+    sim::forget_steps();
+    run(a, [&] {
+        for (unsigned i = 0; i < kParts; i++)
+            ASSERT_EQ(socket.send(&message[i], 1, i + 1 < kParts ? kMore : 0), 1);
+    });
+    EXPECT_EQ(peer_reads(ends, kParts), message);
+    EXPECT_LE(sim::most_steps_under("kcm send"), 3u * 32); // of a call to TCP: found, taken, and those of the queue
+}
+
+TEST_F(KcmParts, one_call__has_any_number_of_parts)
+{
+    // Each as large as a part can be, one byte less and one more, and ten times as large.
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    constexpr std::size_t kPart = 1 << 20;
+    for (std::size_t size : {kPart - 1, kPart, kPart + 1, 10 * kPart, 10 * kPart + 1}) {
+        EXPECT_EQ(send(socket, text(size), kNow), static_cast<long>(size));
+        EXPECT_EQ(peer_reads(ends, size), text(size));
+    }
+    socket.trouble.fault_at = kPart + 5;
+    EXPECT_EQ(send(socket, text(3 * kPart), kNow), -KAPI_EFAULT);
+    EXPECT_EQ(send(socket, "after", kNow), 5);
+    EXPECT_EQ(peer_reads(ends, 5), "after");
+}
+
+} // namespace

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+// Who gets a connection when queues give up waiting, or when it is taken away: calls of Reservations itself, at moments at
+// which a socket makes them only now and then.
+#include "kcm_test.h"
+
+#include "net/kcm/socket.h"
+
+namespace {
+
+class KcmReservations : public KcmTest, public testing::WithParamInterface<std::uint64_t> {
+protected:
+    KcmReservations() : KcmTest(GetParam()) {}
+
+    /** A socket with one connection, as core sees them; a task of a. */
+    struct Objects {
+        kcm::Socket &socket;
+        kcm::Reservations &reservations;
+        hw::Ref<kcm::Psock> psock;
+    };
+    static Objects objects_of(KcmSocket &socket)
+    {
+        auto &core = *reinterpret_cast<kcm::Socket *>(socket.core());
+        return {core, core.mux->reservations, core.mux->find(socket.connections().at(0).id)};
+    }
+    static hw::Ref<kcm::SendQueue> new_queue(Objects &of)
+    {
+        auto made = kcm::SendQueue::create(of.socket, of.psock);
+        EXPECT_TRUE(made);
+        return std::move(*made);
+    }
+};
+
+TEST_P(KcmReservations, queue__that_gives_up_leaves_what_it_was_granted_to_the_next)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    run(a, [&] {
+        Objects all = objects_of(socket);
+        auto first = new_queue(all), second = new_queue(all), third = new_queue(all);
+        EXPECT_TRUE(*all.reservations.take(*first));
+        EXPECT_FALSE(*all.reservations.take(*second));
+        all.reservations.give_back(*all.psock); // to the second
+        EXPECT_EQ(all.reservations.owner(*all.psock).get(), second.get());
+        all.reservations.forget(*second);
+        EXPECT_FALSE(all.reservations.owner(*all.psock));
+        EXPECT_TRUE(*all.reservations.take(*third));
+        all.reservations.give_back(*all.psock);
+    });
+    EXPECT_EQ(send(socket, "x"), 1);
+}
+
+TEST_P(KcmReservations, connection__that_is_held_back_is_given_to_nobody)
+{
+    // It is parked at a socket that is just sending on it, so it cannot be reclaimed at the moment.
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    EXPECT_EQ(send(socket, "."), 1);
+    for (unsigned round = 0; round < 20; round++) {
+        bool held = false;
+        unsigned refused = 0;
+        auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send(".", 1), 1); });
+        auto holder = world.spawn(a, "holder", [&] {
+            Objects all = objects_of(socket);
+            all.reservations.hold_back(*all.psock);
+            held = true;
+            while (refused < 3 && !HasFailure())
+                world.sleep(sim::kMicrosecond);
+            all.reservations.add(*all.psock);
+        });
+        auto taker = world.spawn(a, "taker", [&] { // as the queue of `other` for any connection
+            Objects all = objects_of(other);
+            while (refused < 3) {
+                bool was_held = held;
+                auto queue = std::move(*kcm::SendQueue::create(all.socket, nullptr));
+                auto taken = all.reservations.take(*queue);
+                ASSERT_TRUE(taken);
+                ASSERT_FALSE(was_held && *taken);
+                if (*taken)
+                    all.reservations.give_back(**taken);
+                else
+                    all.reservations.forget(*queue);
+                refused += was_held;
+                world.sleep(sim::kMicrosecond);
+            }
+        });
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done() && holder->is_done() && taker->is_done(); }, sim::kSecond));
+        if (HasFailure())
+            break;
+    }
+    EXPECT_EQ(peer_reads(ends, 21), std::string(21, '.'));
+}
+
+TEST_P(KcmReservations, connection__that_ends_while_it_is_waited_for)
+{
+    // Its owner was sending on it when it was asked to give it back, so it is still parked there when the connection ends.
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, "."), 1);
+    for (unsigned round = 0; round < 20; round++) {
+        auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send(".", 1), 1); });
+        bool held = false;
+        std::uint64_t waited_ns = 0;
+        auto waiter = world.spawn(a, "waiter", [&] {
+            Objects all = objects_of(socket);
+            all.reservations.hold_back(*all.psock);
+            held = true;
+            std::uint64_t begin_ns = world.now_ns();
+            EXPECT_TRUE(all.reservations.wait_idle(*all.psock, begin_ns + sim::kSecond));
+            waited_ns = world.now_ns() - begin_ns;
+        });
+        auto end = world.spawn(a, "end", [&] {
+            Objects all = objects_of(socket);
+            while (!held)
+                world.point("not yet");
+            all.reservations.remove(*all.psock);
+            world.sleep(2 * sim::kSecond);
+            all.reservations.add(*all.psock);
+        });
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done() && waiter->is_done() && end->is_done(); }, 5 * sim::kSecond));
+        EXPECT_LT(waited_ns, sim::kMillisecond);
+        if (HasFailure())
+            break;
+    }
+    EXPECT_EQ(peer_reads(ends, 21), std::string(21, '.'));
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, KcmReservations, testing::Range<std::uint64_t>(1, 21));
+
+} // namespace

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+// Who learns of room, and of messages, and how soon: each within a few milliseconds, with nobody reading or looking meanwhile.
+#include "kcm_test.h"
+
+namespace {
+
+constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
+
+class KcmRoom : public KcmTest {
+protected:
+    Ends attach_another(KcmSocket &socket)
+    {
+        Ends ends = connect();
+        run(a, [&] { ASSERT_EQ(socket.attach(ends.here, by_length), 0); });
+        return ends;
+    }
+    /** Messages of the connections, in the order in which they were attached, that were delivered so far. */
+    std::vector<std::uint64_t> delivered(KcmSocket &socket)
+    {
+        std::vector<std::uint64_t> counts;
+        run(a, [&] {
+            for (const auto &row : socket.connections())
+                counts.push_back(row.rx_msgs);
+        });
+        return counts;
+    }
+    /** Messages to read, as /proc/net/kcm shows them: of the first socket. */
+    unsigned unread()
+    {
+        static constexpr kcm_rows rows = {
+            .mux = [](void *, const kcm_mux_row *) { return 0; },
+            .socket =
+                [](void *context, const kcm_socket_row *row) {
+                    *static_cast<unsigned *>(context) = row->recv_q;
+                    return 1;
+                },
+            .connection = [](void *, const kcm_connection_row *) { return 0; },
+        };
+        unsigned count = 0;
+        run(a, [&] { kcm_net_show(host.net(a.initial_net()), &rows, &count); });
+        return count;
+    }
+    /** A reader whose memory takes so long, and then faults. */
+    sim::TaskRef faulting_reader(KcmSocket &socket, std::uint64_t after_ns)
+    {
+        auto reader = world.spawn(a, "reader", [&socket, after_ns] {
+            static char bytes[100];
+            socket.trouble = {.fault_at = 2, .stall_at = 1, .stall_ns = after_ns};
+            EXPECT_EQ(socket.receive(bytes, sizeof(bytes)), -KAPI_EFAULT);
+        });
+        world.run_for(10 * sim::kMillisecond);
+        return reader;
+    }
+};
+
+TEST_F(KcmRoom, poll__is_woken_by_a_message_and_by_an_error)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    for (unsigned event : {KAPI_IN, KAPI_ERR}) {
+        bool woken = false;
+        auto poller = world.spawn(a, "poller", [&] {
+            sim::PollWatch watch;
+            kapi_poll poll{&watch, event};
+            EXPECT_FALSE(kcm_socket_poll(socket.core(), &poll) & event);
+            while (!poll.woken)
+                world.sleep(sim::kMillisecond);
+            woken = true;
+        });
+        settle();
+        EXPECT_FALSE(woken);
+        if (event == KAPI_IN)
+            peer_writes(ends, framed("message"));
+        else
+            run(b, [&] { close(ends.there); });
+        EXPECT_TRUE(world.run_until([&] { return woken; }, 20 * sim::kMillisecond));
+        EXPECT_EQ(receive(socket), event == KAPI_IN ? framed("message") : "error 32");
+    }
+}
+
+TEST_F(KcmRoom, connection__that_waits_goes_on_when_a_socket_is_enabled)
+{
+    // Several messages are held for the socket and go to it at once; then there is room for what waits with TCP.
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    for (unsigned i = 0; i < 3; i++) {
+        peer_writes(ends, framed(text(100, i)));
+        settle();
+    }
+    run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    peer_writes(ends, framed("waits"));
+    settle();
+    EXPECT_EQ(delivered(socket), (std::vector<std::uint64_t>{3}));
+    run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    world.run_for(5 * sim::kMillisecond);
+    EXPECT_EQ(delivered(socket), (std::vector<std::uint64_t>{4}));
+}
+
+TEST_F(KcmRoom, next_connection__has_its_turn_when_the_first_one_had_nothing_whole)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = open_with_one(socket), second = attach_another(socket);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    peer_writes(first, framed(text(3000)));
+    settle();
+    peer_writes(first, framed("not whole").substr(0, 6));
+    settle();
+    peer_writes(second, framed("whole"));
+    settle();
+    EXPECT_EQ(receive(socket), framed(text(3000)));
+    world.run_for(5 * sim::kMillisecond);
+    EXPECT_EQ(receive(socket), framed("whole"));
+}
+
+TEST_F(KcmRoom, message__whose_end_comes_when_nobody_has_room_waits)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = open_with_one(socket), second = attach_another(socket);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    std::string message = framed(text(5000, 3));
+    peer_writes(second, message.substr(0, 3000)); // taken: there is room
+    settle();
+    peer_writes(first, framed(text(3000)));
+    settle();
+    peer_writes(second, message.substr(3000));
+    settle();
+    EXPECT_EQ(delivered(socket), (std::vector<std::uint64_t>{1, 0}));
+    EXPECT_EQ(receive(socket), framed(text(3000)));
+    world.run_for(5 * sim::kMillisecond);
+    EXPECT_EQ(receive(socket), message);
+}
+
+TEST_F(KcmRoom, messages__put_back_after_their_socket_was_disabled_are_nobodys)
+{
+    // Two messages of one bundle, of which both readers cannot have theirs. Nobody else is there to take them.
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    peer_writes(ends, framed("one") + framed("two"));
+    settle();
+    EXPECT_EQ(unread(), 2u);
+    auto one = faulting_reader(socket, sim::kSecond), two = faulting_reader(socket, 2 * sim::kSecond);
+    EXPECT_EQ(unread(), 0u);
+    run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    EXPECT_TRUE(world.run_until([&] { return one->is_done() && two->is_done(); }, 3 * sim::kSecond));
+    EXPECT_EQ(unread(), 0u);
+    run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    EXPECT_EQ(unread(), 2u);
+    EXPECT_EQ(receive(socket), framed("one"));
+    EXPECT_EQ(receive(socket), framed("two"));
+    EXPECT_EQ(unread(), 0u);
+}
+
+TEST_F(KcmRoom, rest__that_is_put_back_beside_another_rest_replaces_nothing)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::vector<std::string> messages{framed("message 0"), framed("message 1"), framed("message 2")};
+    peer_writes(ends, messages[0] + messages[1] + messages[2]); // one bundle
+    settle();
+    auto first = faulting_reader(socket, sim::kSecond); // has message 0
+    EXPECT_EQ(receive(socket, 5), messages[1].substr(0, 5));
+    auto second = faulting_reader(socket, 2 * sim::kSecond); // has the rest of message 1
+    EXPECT_EQ(receive(socket, 5), messages[2].substr(0, 5));
+    EXPECT_TRUE(world.run_until([&] { return first->is_done() && second->is_done(); }, 3 * sim::kSecond));
+    EXPECT_EQ(receive(socket), messages[2].substr(5)); // begun, so it is next
+    EXPECT_EQ(receive(socket), messages[0]);
+    EXPECT_EQ(receive(socket), messages[1].substr(5));
+    EXPECT_EQ(receive(socket, 100, kNow), kNothing);
+}
+
+} // namespace

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+// Unattaching while others send, close or read.
+#include "kcm_test.h"
+
+namespace {
+
+constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
+
+class KcmUnattach : public KcmTest, public testing::WithParamInterface<int> {
+protected:
+    KcmUnattach() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
+
+    sim::TaskRef start_to_unattach(KcmSocket &socket, const Ends &ends, int &result)
+    {
+        auto task = world.spawn(a, "unattach", [&socket, ends, &result] { result = socket.unattach(ends.here); });
+        world.run_for(100 * sim::kMillisecond);
+        EXPECT_FALSE(task->is_done());
+        return task;
+    }
+};
+
+TEST_P(KcmUnattach, close_of_the_sender__meanwhile_cuts_no_message)
+{
+    KcmSocket &socket = new_socket(), &sender = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    run(a, [&] { ASSERT_EQ(sender.open_as_clone(socket), 0); });
+    std::string message = framed(text(30'000));
+    EXPECT_EQ(send(sender, message), 30'004);
+    int result = 77;
+    auto task = start_to_unattach(socket, ends, result);
+    run(a, [&] { sender.close(); });
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(peer_reads(ends, message.size()), message);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 10 * sim::kMillisecond));
+    EXPECT_EQ(result, 0);
+    EXPECT_EQ(error_of(ends), 0);
+}
+
+TEST_P(KcmUnattach, end_of_another_connection__meanwhile_is_not_the_end_of_the_last)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow(), other = connect();
+    attach(socket, ends);
+    std::string message = framed(text(30'000));
+    EXPECT_EQ(send(socket, message), 30'004);
+    settle();
+    attach(socket, other);
+    int result = 77;
+    auto task = start_to_unattach(socket, ends, result);
+    run(b, [&] { close(other.there); });
+    settle();
+    EXPECT_EQ(receive(socket), kNothing);
+    run(a, [&] {
+        // It is still there for everybody to see, and for nobody to unattach once more.
+        EXPECT_EQ(socket.connections().size(), 2u);
+        EXPECT_EQ(socket.unattach(ends.here), -KAPI_EALREADY);
+    });
+    EXPECT_EQ(peer_reads(ends, message.size()), message);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 10 * sim::kMillisecond));
+    EXPECT_EQ(result, 0);
+    run(a, [&] {
+        EXPECT_EQ(socket.connections().size(), 1u);
+        EXPECT_EQ(socket.unattach(ends.here), -KAPI_ENOENT);
+    });
+}
+
+TEST_P(KcmUnattach, connection_that_has_room_next__leaves_its_turn_to_another)
+{
+    // Room was made, and it is the turn of a connection that goes before it has used it: the reader that made the room, and
+    // will resume that connection, still waits for its memory.
+    KcmSocket &socket = new_socket();
+    Ends first = connect(), second = connect();
+    attach(socket, first);
+    attach(socket, second);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    peer_writes(first, framed(text(3000)));
+    settle();
+    peer_writes(first, framed("one"));
+    settle();
+    peer_writes(second, framed("two"));
+    settle();
+    socket.trouble = {.stall_at = 1, .stall_ns = sim::kSecond};
+    auto reader = world.spawn(a, "reader", [&] {
+        std::string bytes(4000, '\0');
+        EXPECT_EQ(socket.receive(bytes.data(), bytes.size(), kNow), 3004);
+    });
+    world.run_for(10 * sim::kMillisecond);
+    std::uint64_t delivered = 0;
+    run(a, [&] { EXPECT_EQ(socket.unattach(first.here), 0); });
+    world.run_for(10 * sim::kMillisecond);
+    EXPECT_FALSE(reader->is_done());
+    run(a, [&] { delivered = socket.connections().at(0).rx_msgs; });
+    EXPECT_EQ(delivered, 1u);
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 2 * sim::kSecond));
+    EXPECT_EQ(receive(socket), framed("two"));
+}
+
+TEST_P(KcmUnattach, attach__of_several_at_once_takes_all)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    std::vector<sim::TaskRef> tasks;
+    for (unsigned i = 0; i < 6; i++) {
+        Ends ends = connect();
+        tasks.push_back(world.spawn(a, "attach", [this, &socket, ends] {
+            world.sleep(sim::kSecond - world.now_ns() % sim::kSecond); // all at the same time
+            EXPECT_EQ(socket.attach(ends.here, by_length), 0);
+        }));
+    }
+    world.run_for(3 * sim::kSecond);
+    for (const sim::TaskRef &task : tasks)
+        EXPECT_TRUE(task->is_done());
+    run(a, [&] { EXPECT_EQ(socket.connections().size(), 6u); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmUnattach, ::testing::Range(1, 9));
+
+} // namespace

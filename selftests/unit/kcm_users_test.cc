@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+// Works of different users: each user's wait for nobody but himself. The queues for them, of which there are few.
+#include "kcm_test.h"
+
+#include "kapi/sim/stream.h"
+
+namespace {
+
+class KcmUsers : public KcmTest, public testing::WithParamInterface<int> {
+protected:
+    KcmUsers() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
+
+    /** A program of this user opens a socket. */
+    void open_as(unsigned user, KcmSocket &socket)
+    {
+        run(a, [&] {
+            sim::World::current_task()->user = user;
+            ASSERT_EQ(socket.open(), 0);
+        });
+    }
+    /** A program keeps the lock of a TCP socket, as one does that sends from memory which is not there. */
+    sim::TaskRef start_to_hold(const Ends &ends, std::uint64_t duration_ns)
+    {
+        sim::TcbRef tcb = socket_behind(ends);
+        return world.spawn(a, "holder", [this, tcb, duration_ns] {
+            sim::Locked locked(*tcb);
+            world.sleep(duration_ns);
+        });
+    }
+    sim::TcbRef socket_behind(const Ends &ends)
+    {
+        sim::TcbRef tcb;
+        run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+        return tcb;
+    }
+    std::size_t works_that_run() const { return a.running_works.size(); }
+    /** All works that this user may have at once wait for programs. */
+    std::vector<sim::TaskRef> stop_works_of(unsigned user)
+    {
+        constexpr unsigned kMany = 40; // more than the works of one user that run at once
+        std::vector<Ends> held;
+        for (unsigned i = 0; i < kMany; i++) {
+            KcmSocket &socket = new_socket();
+            open_as(user, socket);
+            held.push_back(open_narrow(socket));
+            EXPECT_EQ(send(socket, framed(text(30'000))), 30'004);
+            run(a, [&] { socket.close(); }); // in a minute it gives up what is not sent, and resets the connection
+        }
+        std::vector<sim::TaskRef> holders;
+        for (const Ends &ends : held)
+            holders.push_back(start_to_hold(ends, 90 * sim::kSecond));
+        world.run_for(70 * sim::kSecond);
+        EXPECT_GE(works_that_run(), 4u);
+        EXPECT_LE(works_that_run(), 32u);
+        return holders;
+    }
+    void wait_for(const std::vector<sim::TaskRef> &holders)
+    {
+        for (const sim::TaskRef &holder : holders)
+            EXPECT_TRUE(world.run_until([&] { return holder->is_done(); }, 300 * sim::kSecond));
+    }
+};
+using KcmUsersOnce = KcmTest;
+
+TEST_P(KcmUsers, works__wait_for_no_program_of_another_user)
+{
+    auto holders = stop_works_of(1);
+    KcmSocket &socket = new_socket();
+    Ends ends = connect();
+    peer_writes(ends, framed("hello"));
+    settle();
+    open_as(2, socket);
+    attach(socket, ends); // what has arrived is read by a work
+    settle();
+    EXPECT_EQ(receive(socket), framed("hello"));
+    wait_for(holders);
+}
+
+TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works)
+{
+    auto holders = stop_works_of(1);
+    unsigned before = a.live_sockets;
+    for (unsigned i = 0; i < 100; i++) {
+        KcmSocket socket(host);
+        open_as(1, socket);
+        run(a, [&] { socket.close(); });
+    }
+    settle();
+    EXPECT_EQ(a.live_sockets, before);
+    wait_for(holders);
+}
+
+TEST_P(KcmUsers, queue__is_one_for_each_while_there_are_enough)
+{
+    constexpr unsigned kOwn = 48, kAll = 64;
+    unsigned before = a.live_queues;
+    std::vector<KcmSocket *> sockets;
+    auto open_for = [&](unsigned first, unsigned users) {
+        for (unsigned user = first; user < first + users; user++)
+            open_as(user, *sockets.emplace_back(&new_socket()));
+    };
+    open_for(1, kOwn);
+    EXPECT_EQ(a.live_queues, before + kOwn);
+    open_for(1, kOwn);
+    EXPECT_EQ(a.live_queues, before + kOwn);
+    open_for(1000, 1);
+    EXPECT_EQ(a.live_queues, before + kOwn + 1);
+    open_for(2000, 300);
+    EXPECT_EQ(a.live_queues, before + kAll); // each is hit, with one chance in a few millions that it is not
+    // Who goes leaves his queue to whom comes.
+    run(a, [&] {
+        for (KcmSocket *socket : sockets)
+            socket->close();
+    });
+    settle();
+    open_for(3000, kOwn);
+    EXPECT_EQ(a.live_queues, before + kAll);
+}
+
+TEST_F(KcmUsersOnce, queues__are_few_for_ten_thousand_users)
+{
+    unsigned before = a.live_queues;
+    run(a, [&] {
+        for (unsigned user = 1; user <= 10'000; user++) {
+            sim::World::current_task()->user = user;
+            ASSERT_EQ(new_socket().open(), 0);
+        }
+    });
+    EXPECT_EQ(a.live_queues, before + 64);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmUsers, ::testing::Range(1, 9));
+
+} // namespace

@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: GPL-2.0
+// The kernel's own RDS as a peer: it knows no names of memories, its older versions number their paths in the order in which
+// streams arrive, and its congestion maps can overtake each other.
+#include "rds_peer_test.h"
+
+#include <kapi/errno.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Foreign = PeerTest;
+
+std::string bits_of(std::initializer_list<unsigned> ports)
+{
+    std::string map(rds::map_bytes, '\0');
+    for (unsigned port : ports)
+        map[port / 8] = static_cast<char>(map[port / 8] | 1 << (port % 8));
+    return map;
+}
+
+bool send_map(WireStream &stream, std::initializer_list<unsigned> ports)
+{
+    return stream.message(0, 0, 0, bits_of(ports), rds::flag_congestion_map);
+}
+
+TEST_F(Foreign, a_ping_is_answered)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stream(a);
+        shake_hands(stream, 0);
+        stream.take();
+        EXPECT_TRUE(stream.message(1, 5, 0, ""));
+        auto pong = stream.next();
+        EXPECT_EQ(kapi_u16{pong.header.dport}, 5);
+        EXPECT_EQ(kapi_u16{pong.header.sport}, 0);
+    });
+}
+
+TEST_F(Foreign, who_asks_is_told_the_map)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stream(a);
+        shake_hands(stream, 0);
+        world.sleep(10 * sim::kMillisecond);
+        unsigned before = stream.maps();
+        EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
+        EXPECT_TRUE(stream.wait([&] { return stream.maps() > before; }, 10 * sim::kMillisecond));
+    });
+}
+
+// Another kernel's stream that was lost and comes again under another generation is another life: what the stream of the
+// former life may have brought is not sent to it.
+TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
+{
+    open_socket(port_of_path(0));
+    socket.sk().sndbuf = 64 << 20;
+    constexpr unsigned kMessages = 600;
+    WireStream stream(a), next(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        foreign_handshake(stream, false, 1, kGeneration);
+        world.sleep(10 * sim::kMillisecond);
+        stream.deaf = true;
+    });
+    std::string text(1000, 'x');
+    for (unsigned i = 0; i < kMessages; i++)
+        victim_sends(std::to_string(i) + " " + text);
+    run(a, [&] {
+        world.sleep(sim::kSecond);
+        stream.close(true);
+        int small = 4608;
+        {
+            sim::NodeScope scope(b);
+            rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_sndbuf = small;
+        }
+        // Its buffer is small and acknowledgements are late: little is sent again before the peer says who it is.
+        world.network().link(a, b).delay_ns = world.network().link(b, a).delay_ns = 50 * sim::kMillisecond;
+        ASSERT_TRUE(connect(next, 0));
+        foreign_handshake(next, false, 1, kNextGeneration);
+        std::vector<unsigned> again;
+        unsigned last = 0;
+        while (last + 1 < kMessages) {
+            auto heard = next.next(sim::kSecond);
+            if (heard.payload.empty() && !kapi_u16{heard.header.dport})
+                break;
+            if (heard.payload.empty())
+                continue;
+            last = static_cast<unsigned>(std::stoul(heard.payload));
+            if (heard.header.flags & rds::flag_retransmitted)
+                again.push_back(last);
+        }
+        EXPECT_EQ(last, kMessages - 1);
+        EXPECT_LE(again.size(), 30u); // what the small buffer took before the news, of some hundred
+        next.close(true);
+    }, 200 * sim::kSecond);
+}
+
+// Linux logs a line for each extension header that it does not know.
+TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
+{
+    open_socket(port_of_path(0));
+    auto names = [](const WireStream::Heard &heard) { return rds::parse_handshake(heard.header).hawser; };
+    auto port = [](const WireStream::Heard &heard) { return rds::parse_handshake(heard.header).source_port_index; };
+    for (bool by_port : {false, true}) {
+        WireStream stream(a);
+        run(a, [&] {
+            ASSERT_TRUE(connect(stream, 0));
+            auto first = stream.next();
+            EXPECT_TRUE(is_probe(first) && names(first)); // a hawser peer would recognise it
+            for (int i = 0; i < 3; i++) {
+                ASSERT_TRUE(foreign_handshake(stream, false, 8, kGeneration, by_port));
+                ASSERT_TRUE(stream.wait([&] { return !stream.heard().empty() && is_reply(stream.heard().back()); }));
+                for (const auto &heard : stream.take()) {
+                    EXPECT_FALSE(names(heard));
+                    EXPECT_EQ(port(heard), by_port);
+                    EXPECT_EQ(rds::parse_handshake(heard.header).paths, 8u);
+                }
+            }
+            stream.close(true);
+            world.sleep(10 * sim::kMillisecond);
+        });
+    }
+    // The next life of that host may be one of ours.
+    WireStream stream(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        ASSERT_TRUE(stream.handshake(false, kNextGeneration, 0, kMemory));
+        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && is_reply(stream.heard().back()); }));
+        for (const auto &heard : stream.heard())
+            EXPECT_TRUE(names(heard));
+        stream.close(true);
+    });
+}
+
+// A kernel of 6.1 numbers its messages and does not name itself. When its host loads hawser, the numbers begin again.
+TEST_F(Foreign, numbers_without_a_name_are_not_those_of_a_hawser)
+{
+    const kapi_u16 port = port_of_path(0);
+    open_socket(port);
+    WireStream old(a), first(a), second(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(old, 0));
+        ASSERT_TRUE(foreign_handshake(old, false, 8, 0, false, 1));
+        for (unsigned i = 2; i <= 100; i++)
+            ASSERT_TRUE(old.message(i, kPeersPort, port, "old"));
+        world.sleep(100 * sim::kMillisecond);
+        old.close(false);
+        world.sleep(sim::kSecond);
+        // What was given to the first stream did not arrive, and is sent again.
+        kapi_u32 memory = 0;
+        for (WireStream *stream : {&first, &second}) {
+            ASSERT_TRUE(connect(*stream, 0));
+            ASSERT_TRUE(stream->handshake(false, kGeneration, 0, kMemory));
+            WireStream::Heard heard;
+            do
+                heard = stream->next();
+            while (!is_reply(heard));
+            kapi_u32 name = rds::parse_handshake(heard.header).memory;
+            if (stream == &second) {
+                EXPECT_EQ(name, memory);
+                EXPECT_TRUE(stream->handshake(true, kGeneration, 0, kMemory));
+                EXPECT_TRUE(stream->message(1, kPeersPort, port, "new", rds::flag_retransmitted));
+                world.sleep(sim::kSecond);
+            }
+            memory = name;
+            stream->close(true);
+            world.sleep(2 * sim::kSecond);
+        }
+    });
+    EXPECT_EQ(counted(rds::Stat::recv_drop_old_seq), 0u);
+    EXPECT_EQ(queued(), 100u);
+}
+
+// ---- streams that only the peer still has
+
+// It keeps the stream, and connects no other, until its keepalive ends it after five seconds.
+TEST_F(Foreign, a_stream_that_was_lost_here_alone_ends_there_at_once)
+{
+    open_socket(port_of_path(0));
+    WireStream stream(a), next(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        foreign_handshake(stream, false, 1);
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_EQ(world.network().reset(a, b, sim::Sees::second), 1u);
+        world.spawn(b, "sender", [&] {
+            EXPECT_EQ(socket.send("x", 1, sim::address("10.0.0.1", kPeersPort)), 1);
+        });
+        EXPECT_TRUE(stream.wait([&] { return stream.is_gone(); }, 100 * sim::kMillisecond));
+        stream.close(true);
+        ASSERT_TRUE(connect(next, 0));
+        foreign_handshake(next, false, 1);
+        EXPECT_EQ(next.next().payload, "x");
+        next.close(true);
+    });
+}
+
+// ---- congestion
+
+class ForeignMap : public PeerTest {
+protected:
+    sim::TaskRef blocked_sender(RdsSocket &from, kapi_u16 port)
+    {
+        auto task = world.spawn(b, "sender", [&from, port] {
+            EXPECT_EQ(from.send("x", 1, sim::address("10.0.0.1", port)), 1);
+        });
+        return task;
+    }
+    /** One of ours says that its port is full, and a program of the victim waits for that; body; then the port is free. */
+    void with_full_port(const std::function<void(WireStream &)> &body)
+    {
+        open_socket(port_of_path(0));
+        socket.sk().sndtimeo_ns = KAPI_FOREVER;
+        WireStream stream(a);
+        run(a, [&] {
+            shake_hands(stream, 0);
+            EXPECT_TRUE(send_map(stream, {kPeersPort}));
+            world.sleep(10 * sim::kMillisecond);
+            stream.take();
+            auto sender = blocked_sender(socket, kPeersPort);
+            body(stream);
+            EXPECT_TRUE(send_map(stream, {}));
+            world.sleep(10 * sim::kMillisecond);
+            EXPECT_TRUE(sender->is_done());
+            stream.close(true);
+        }, 100 * sim::kSecond);
+    }
+};
+
+TEST_F(ForeignMap, silence_has_an_idle_stream_opened_again)
+{
+    open_socket(port_of_path(0));
+    socket.sk().sndtimeo_ns = KAPI_FOREVER;
+    WireStream stream(a), next(a);
+    sim::TaskRef sender;
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        foreign_handshake(stream, false, 1);
+        EXPECT_TRUE(send_map(stream, {kPeersPort}));
+        world.sleep(10 * sim::kMillisecond);
+        sender = blocked_sender(socket, kPeersPort);
+        world.sleep(20 * sim::kMillisecond);
+        EXPECT_TRUE(stream.is_usable());
+        EXPECT_TRUE(stream.wait([&] { return stream.is_gone(); }, 100 * sim::kMillisecond));
+        EXPECT_EQ(counted(rds::Stat::cong_refresh), 1u);
+        EXPECT_EQ(counted(rds::Stat::conn_reset), 0u); // nothing was reset
+        stream.close(false);
+        ASSERT_TRUE(connect(next, 0));
+        EXPECT_TRUE(send_map(next, {}));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(sender->is_done());
+        next.close(true);
+    });
+}
+
+TEST_F(ForeignMap, silence_of_one_of_ours_has_it_asked)
+{
+    with_full_port([&](WireStream &stream) {
+        EXPECT_TRUE(is_probe(stream.next(3 * sim::kSecond)));
+        EXPECT_TRUE(stream.is_usable());
+    });
+}
+
+// A peer whose socket is full for long answers each request, later than the next one would be due.
+TEST_F(ForeignMap, requests_to_a_peer_that_answers_become_rare)
+{
+    with_full_port([&](WireStream &stream) {
+        for (std::uint64_t end = world.now_ns() + 20 * sim::kSecond; world.now_ns() < end;) {
+            auto heard = stream.next(sim::kSecond);
+            world.sleep(300 * sim::kMillisecond);
+            if (is_probe(heard)) {
+                EXPECT_TRUE(send_map(stream, {kPeersPort}));
+            }
+        }
+        EXPECT_GE(counted(rds::Stat::cong_refresh), 7u);
+        EXPECT_LE(counted(rds::Stat::cong_refresh), 10u); // 50 ms, 100, ... 12.8 s
+    });
+}
+
+// The peer's news of the second port came, that of the first one was overtaken: who waits for that one has it asked again.
+TEST_F(ForeignMap, each_full_port_is_asked_about)
+{
+    constexpr kapi_u16 kSecondPort = kPeersPort + 1;
+    open_socket(port_of_path(0));
+    socket.sk().sndtimeo_ns = KAPI_FOREVER;
+    RdsSocket other(host);
+    run(b, [&] {
+        ASSERT_EQ(other.open(), 0);
+        ASSERT_EQ(other.bind(sim::address("10.0.0.2", port_of_path(0, port_of_path(0) + 1))), 0);
+    });
+    WireStream stream(a);
+    run(a, [&] {
+        shake_hands(stream, 0);
+        EXPECT_TRUE(send_map(stream, {kPeersPort, kSecondPort}));
+        world.sleep(10 * sim::kMillisecond);
+        auto first = blocked_sender(socket, kPeersPort);
+        world.sleep(10 * sim::kMillisecond);
+        auto second = blocked_sender(other, kSecondPort);
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_TRUE(send_map(stream, {kPeersPort}));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_TRUE(second->is_done());
+        stream.take();
+        bool asked = false;
+        for (int i = 0; i < 10 && !asked; i++)
+            asked = is_probe(stream.next(sim::kSecond));
+        EXPECT_TRUE(asked);
+        EXPECT_TRUE(send_map(stream, {}));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_TRUE(first->is_done());
+        stream.close(true);
+    });
+    run(b, [&] { other.close(); });
+}
+
+// They do not wait in the call, so each meets its port once.
+TEST_F(ForeignMap, each_full_port_that_poll_waits_for_is_asked_about)
+{
+    constexpr kapi_u16 kSecondPort = kPeersPort + 1;
+    open_socket(port_of_path(0));
+    WireStream stream(a);
+    run(a, [&] {
+        shake_hands(stream, 0);
+        EXPECT_TRUE(send_map(stream, {kPeersPort, kSecondPort}));
+        world.sleep(10 * sim::kMillisecond);
+    });
+    run(b, [&] {
+        for (kapi_u16 port : {kPeersPort, kSecondPort})
+            EXPECT_EQ(socket.send("x", 1, sim::address("10.0.0.1", port), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+    });
+    run(a, [&] {
+        EXPECT_TRUE(send_map(stream, {kPeersPort})); // and the next one is lost
+        stream.take();
+        EXPECT_TRUE(is_probe(stream.next(sim::kSecond)));
+        EXPECT_TRUE(send_map(stream, {}));
+        world.sleep(sim::kSecond);
+        auto requests = counted(rds::Stat::cong_refresh);
+        world.sleep(60 * sim::kSecond);
+        EXPECT_EQ(counted(rds::Stat::cong_refresh), requests); // it ends
+        stream.close(true);
+    }, 100 * sim::kSecond);
+}
+
+// ---- the victim opens the streams
+
+/** RDS runs on the smaller address; the peer listens. */
+class Connecting : public SimTest {
+protected:
+    Connecting() : host(a), socket(host)
+    {
+        run(a, [&] {
+            ASSERT_EQ(host.load(), 0);
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", port_of_path(0))), 0);
+        });
+        run(b, [&] {
+            kapi_addr any{};
+            any.port = 16385;
+            ASSERT_EQ(kapi_listen(&b.initial_net(), &any, 16, [](void *) {}, nullptr, &listener), 0);
+        });
+        world.spawn(a, "sender", [&] {
+            socket.send("x", 1, sim::address("10.0.0.2", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+    }
+    ~Connecting() override
+    {
+        run(b, [&] {
+            streams.clear();
+            kapi_listener_stop(listener);
+            kapi_listener_close(listener);
+        });
+        run(a, [&] {
+            socket.close();
+            EXPECT_TRUE(host.unload_soon());
+        });
+    }
+    /** The next stream that the victim opens, and its path; -1 when none comes for a while. From a task of b. */
+    int accept(std::uint64_t wait_ns = 500 * sim::kMillisecond)
+    {
+        kapi_stream *stream = nullptr;
+        for (std::uint64_t end = world.now_ns() + wait_ns; kapi_accept(listener, &stream);) {
+            if (world.now_ns() >= end)
+                return -1;
+            world.sleep(100 * sim::kMicrosecond);
+        }
+        kapi_addr local, remote;
+        kapi_stream_addrs(stream, &local, &remote);
+        streams.push_back(std::make_unique<WireStream>(b));
+        streams.back()->adopt(stream);
+        return remote.port % 8;
+    }
+    RdsHost host;
+    RdsSocket socket;
+    kapi_listener *listener = nullptr;
+    std::vector<std::unique_ptr<WireStream>> streams;
+};
+
+TEST_F(Connecting, no_second_path_before_the_first_is_answered)
+{
+    run(b, [&] {
+        ASSERT_EQ(accept(), 0);
+        EXPECT_TRUE(streams[0]->handshake(false, kGeneration, 0, kMemory));
+        EXPECT_EQ(accept(), -1);
+        EXPECT_TRUE(streams[0]->handshake(true, kGeneration, 0, kMemory));
+        unsigned seen = 1;
+        for (unsigned i = 1; i < rds::max_paths; i++)
+            seen |= 1u << accept();
+        EXPECT_EQ(seen, 0xffu);
+    });
+}
+
+// Whose ports mean nothing to each other count the streams as they come.
+TEST_F(Connecting, paths_to_who_counts_streams_come_in_order)
+{
+    run(b, [&] {
+        ASSERT_EQ(accept(), 0);
+        EXPECT_TRUE(foreign_handshake(*streams[0], true, 8));
+        for (int i = 1; i < static_cast<int>(rds::max_paths); i++)
+            EXPECT_EQ(accept(), i);
+        EXPECT_EQ(accept(), -1);
+    });
+}
+
+// It would take the new streams for the first paths that it misses, and what it sends again on one may be another's.
+TEST_F(Connecting, streams_are_opened_again_one_at_a_time)
+{
+    run(b, [&] {
+        ASSERT_EQ(accept(), 0);
+        EXPECT_TRUE(foreign_handshake(*streams[0], true, 8));
+        for (int i = 1; i < static_cast<int>(rds::max_paths); i++)
+            ASSERT_EQ(accept(), i);
+        EXPECT_TRUE(send_map(*streams[0], {kPeersPort}));
+        world.sleep(10 * sim::kMillisecond);
+    });
+    run(a, [&] {
+        EXPECT_EQ(socket.send("y", 1, sim::address("10.0.0.2", kPeersPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+    });
+    run(b, [&] {
+        auto gone = [&] {
+            unsigned bits = 0;
+            for (std::size_t i = 0; i < streams.size(); i++)
+                bits |= streams[i]->is_gone() ? 1u << i : 0;
+            return bits;
+        };
+        world.sleep(3 * sim::kSecond);
+        EXPECT_EQ(gone(), 1u << 7);
+        EXPECT_GE(reinterpret_cast<rds::Net *>(host.net().rds)->counted(rds::Stat::cong_refresh), 3u);
+        streams[7]->close(false);
+        ASSERT_EQ(accept(), 7); // which brings the map, if the peer has another
+        EXPECT_TRUE(streams[8]->wait([&] { return gone() == (1u << 8 | 1u << 7); }, 60 * sim::kSecond));
+    }, 100 * sim::kSecond);
+}
+
+// The others wait for an answer over the first path, which may never come: it is the one that can be opened again.
+TEST_F(Connecting, path_is_missing_that_waits_for_an_answer__the_first_is_opened_again)
+{
+    run(b, [&] {
+        ASSERT_EQ(accept(), 0);
+        EXPECT_TRUE(foreign_handshake(*streams[0], true, 8));
+        for (int i = 1; i < static_cast<int>(rds::max_paths); i++)
+            ASSERT_EQ(accept(), i);
+        streams[0]->close(false);
+        ASSERT_EQ(accept(2 * sim::kSecond), 0);
+        streams[3]->close(false);
+        EXPECT_EQ(accept(2 * sim::kSecond), -1);
+        EXPECT_TRUE(send_map(*streams[8], {kPeersPort}));
+        world.sleep(10 * sim::kMillisecond);
+    });
+    run(a, [&] {
+        EXPECT_EQ(socket.send("y", 1, sim::address("10.0.0.2", kPeersPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+    });
+    run(b, [&] {
+        EXPECT_TRUE(streams[8]->wait([&] { return streams[8]->is_gone(); }, 5 * sim::kSecond));
+        for (int i : {1, 2, 4, 5, 6, 7})
+            EXPECT_TRUE(streams[i]->is_usable()) << i;
+        streams[8]->close(false);
+        EXPECT_EQ(accept(2 * sim::kSecond), 0);
+    }, 20 * sim::kSecond);
+}
+
+// Its ports show which path a stream is for, so that one that cannot come up is no reason not to ask.
+TEST_F(ForeignMap, path_of_a_peer_that_shows_it_is_missing__another_is_opened_again)
+{
+    open_socket(port_of_path(0));
+    WireStream first(a), second(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(first, 0));
+        foreign_handshake(first, false, 8, kGeneration, true);
+        world.sleep(10 * sim::kMillisecond);
+        ASSERT_TRUE(connect(second, 1));
+        EXPECT_TRUE(send_map(first, {kPeersPort}));
+        world.sleep(10 * sim::kMillisecond);
+    });
+    run(b, [&] {
+        EXPECT_EQ(socket.send("y", 1, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+    });
+    run(a, [&] {
+        EXPECT_TRUE(second.wait([&] { return second.is_gone(); }, sim::kSecond));
+        EXPECT_TRUE(first.is_usable());
+        second.close(true);
+        first.close(true);
+    });
+}
+
+// Any program of a host without RDS can listen there.
+TEST_F(Connecting, a_listener_that_says_nothing_gets_nothing)
+{
+    run(b, [&] {
+        for (int i = 0; i < 2; i++) {
+            ASSERT_EQ(accept(2 * sim::kSecond), 0);
+            EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->is_gone(); }, 100 * sim::kSecond));
+            for (const auto &heard : streams.back()->take())
+                EXPECT_TRUE(is_probe(heard));
+        }
+        ASSERT_EQ(accept(2 * sim::kSecond), 0);
+        EXPECT_TRUE(streams.back()->handshake(false, kGeneration, 0, kMemory));
+        EXPECT_TRUE(streams.back()->handshake(true, kGeneration, 0, kMemory));
+        EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->heard().back().payload == "x"; }));
+    }, 400 * sim::kSecond);
+}
+
+// Nobody wants the path any more: there is no next attempt for the sake of a peer that never said a word.
+TEST_F(Connecting, a_listener_that_says_nothing_is_left_alone)
+{
+    run(b, [&] {
+        ASSERT_EQ(accept(2 * sim::kSecond), 0);
+        auto task = world.spawn(a, "closer", [&] { socket.close(); });
+        EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->is_gone(); }, 100 * sim::kSecond));
+        EXPECT_TRUE(task->is_done());
+        EXPECT_EQ(accept(100 * sim::kSecond), -1);
+    }, 400 * sim::kSecond);
+}
+
+// ---- silence
+
+// Each new stream of a silent peer is asked for a minute anew before the peer is taken for another's.
+TEST_F(Foreign, silence_is_counted_for_each_stream)
+{
+    open_socket(port_of_path(0));
+    WireStream stream(a);
+    run(a, [&] {
+        for (int i = 0; i < 3; i++) {
+            ASSERT_TRUE(connect(stream, 0));
+            world.sleep(40 * sim::kSecond);
+            for (const auto &heard : stream.take())
+                EXPECT_TRUE(is_probe(heard));
+            if (i == 0)
+                world.spawn(b, "sender", [&] {
+                    socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+                });
+        }
+        stream.handshake(false, kGeneration, 0, kMemory);
+        stream.handshake(true, kGeneration, 0, kMemory);
+        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == "hello"; }));
+        stream.close(true);
+    }, 300 * sim::kSecond);
+}
+
+} // namespace

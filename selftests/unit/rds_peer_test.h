@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+// One machine with RDS, and a peer that says by hand what the test wants.
+#pragma once
+
+#include "kapi_sim_test.h"
+
+#include <initializer_list>
+#include <string>
+
+#include "net/rds/net.h"
+#include "net/rds/uapi.h"
+#include "selftests/sim/rds_host.h"
+#include "selftests/sim/wire_peer.h"
+
+inline constexpr kapi_u32 kGeneration = 0x1001, kNextGeneration = 0x1002;
+inline constexpr kapi_u32 kMemory = 0x2001, kNextMemory = 0x2002;
+inline constexpr kapi_u16 kPeersPort = 500;
+
+/** A local port whose messages take this path, when there are eight. */
+inline kapi_u16 port_of_path(unsigned path, kapi_u16 from = 1000)
+{
+    while (((from * 2654435761u) >> 16) % rds::max_paths != path)
+        from++;
+    return from;
+}
+
+inline bool is_reply(const WireStream::Heard &heard)
+{
+    auto kind = rds::classify(heard.header);
+    return kind && *kind == rds::MessageKind::probe_reply;
+}
+
+inline bool is_probe(const WireStream::Heard &heard)
+{
+    auto kind = rds::classify(heard.header);
+    return kind && *kind == rds::MessageKind::probe;
+}
+
+/** What the kernel's own RDS says of itself: how many paths it has, since 6.x which life this is, since 7.x by_port. */
+inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths, kapi_u32 generation = 0,
+                              bool by_port = false, kapi_u64 sequence = 0)
+{
+    rds::Header header{};
+    header.sequence = sequence;
+    header.sport = is_reply ? 0 : rds::probe_port;
+    header.dport = is_reply ? rds::probe_port : 0;
+    kapi_u8 *at = header.extensions;
+    constexpr kapi_u8 kPaths = 5, kGenerationType = 6, kSourcePort = 8;
+    for (unsigned byte : {unsigned{kPaths}, paths >> 8, paths & 0xff})
+        *at++ = static_cast<kapi_u8>(byte);
+    if (generation) {
+        *at++ = kGenerationType;
+        for (unsigned shift : {24, 16, 8, 0})
+            *at++ = static_cast<kapi_u8>(generation >> shift);
+    }
+    if (by_port)
+        *at++ = kSourcePort;
+    return stream.send(&header, sizeof(header));
+}
+
+/** The peer has the smaller address, so it opens the streams; the victim runs RDS. */
+class PeerTest : public SimTest {
+protected:
+    PeerTest() : host(b), socket(host)
+    {
+        run(b, [this] { ASSERT_EQ(host.load(), 0); });
+    }
+    ~PeerTest() override
+    {
+        run(b, [this] {
+            socket.close();
+            EXPECT_TRUE(host.unload_soon());
+        });
+    }
+
+    void open_socket(kapi_u16 port)
+    {
+        run(b, [&] {
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.2", port)), 0);
+            socket.sk().rcvtimeo_ns = socket.sk().sndtimeo_ns = sim::kSecond;
+        });
+    }
+    /** A program of the victim sends text to the peer. */
+    void victim_sends(const std::string &text)
+    {
+        run(b, [&] {
+            EXPECT_EQ(socket.send(text.data(), text.size(), sim::address("10.0.0.1", kPeersPort)),
+                      static_cast<long>(text.size()));
+        });
+    }
+    std::string victim_receives()
+    {
+        std::string text;
+        run(b, [&] {
+            std::string buffer(1 << 20, '\0');
+            long size = socket.receive(buffer.data(), buffer.size(), nullptr);
+            text = size < 0 ? "error " + std::to_string(size) : buffer.substr(0, static_cast<std::size_t>(size));
+        });
+        return text;
+    }
+    bool connect(WireStream &stream, unsigned path)
+    {
+        next_port = static_cast<kapi_u16>(next_port + 8);
+        return stream.connect(sim::address("10.0.0.1", static_cast<kapi_u16>(next_port + path)),
+                              sim::address("10.0.0.2", 16385));
+    }
+    /** Connects and does what one of ours does, up to where messages may go in both directions. The victim's answer. */
+    rds::Handshake shake_hands(WireStream &stream, unsigned path, kapi_u32 generation = kGeneration,
+                               kapi_u32 memory = kMemory)
+    {
+        EXPECT_TRUE(connect(stream, path));
+        EXPECT_TRUE(stream.handshake(false, generation, path, memory));
+        EXPECT_TRUE(is_probe(stream.next()));
+        auto answer = stream.next();
+        EXPECT_TRUE(is_reply(answer));
+        EXPECT_TRUE(stream.handshake(true, generation, path, memory));
+        world.sleep(5 * sim::kMillisecond); // until it is there
+        return rds::parse_handshake(answer.header);
+    }
+    /** Messages that were put into the queues of the victim's sockets. */
+    std::uint64_t queued() { return counted(rds::Stat::recv_queued); }
+    std::uint64_t counted(rds::Stat stat)
+    {
+        sim::NodeScope scope(b);
+        return reinterpret_cast<rds::Net *>(host.net().rds)->counted(stat);
+    }
+    /** Messages to port over stream, until the victim's socket is full. How many. */
+    kapi_u64 fill(WireStream &stream, kapi_u16 port)
+    {
+        kapi_u64 count = 0;
+        while (!counted(rds::Stat::recv_stalled) && count < 1000) {
+            EXPECT_TRUE(stream.message(++count, kPeersPort, port, std::string(10000, 'x')));
+            world.sleep(sim::kMillisecond);
+        }
+        return count;
+    }
+    /** A message of the victim goes into a stream that ends before anything arrives. */
+    void victim_sends_in_vain(const std::string &text)
+    {
+        world.network().cut(a, b);
+        victim_sends(text);
+        world.network().reset(a, b, sim::Sees::both);
+        world.run_for(sim::kMillisecond);
+        world.network().cut(a, b, false);
+    }
+
+    RdsHost host;
+    RdsSocket socket;
+    kapi_u16 next_port = 30000;
+};

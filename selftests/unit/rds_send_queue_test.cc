@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+// The queues of a path while several use them at the same time, and what they know without a walk.
+#include "rds_test.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "net/rds/connection.h"
+#include "net/rds/send_queue.h"
+
+namespace {
+
+rds::Ref<rds::Message> message()
+{
+    auto made = rds::Message::internal(1);
+    EXPECT_TRUE(made);
+    return std::move(*made);
+}
+
+/** Runs body in a program of its own world. */
+void in_world(std::uint64_t seed, const std::function<void(sim::World &, sim::Node &)> &body)
+{
+    sim::World world(seed);
+    sim::Node &node = world.add_node("a");
+    auto task = world.spawn(node, "test", [&] { body(world, node); });
+    ASSERT_TRUE(world.run_until([&] { return task->is_done(); }, 10 * sim::kSecond)) << "seed " << seed;
+}
+
+/** A queue with messages that were sent, on the present stream or on an earlier one, and others that were not. */
+struct FilledQueue {
+    static constexpr unsigned kSent = 300, kUnsent = 40;
+
+    explicit FilledQueue(bool on_present)
+    {
+        for (unsigned i = 0; i < kSent; i++)
+            EXPECT_TRUE(queue.enqueue(message()));
+        queue.stream_began();
+        while (queue.has_unsent())
+            offer(true);
+        if (!on_present) {
+            queue.stream_ended();
+            queue.stream_began();
+        }
+        for (unsigned i = 0; i < kUnsent; i++)
+            EXPECT_TRUE(queue.enqueue(message()));
+        offered.clear();
+    }
+    ~FilledQueue() { queue.close(); }
+
+    /** What the owner of the path does, with a stream that takes all or nothing. */
+    void offer(bool takes)
+    {
+        rds::Batch batch;
+        queue.fill(batch);
+        for (unsigned i = 0; i < batch.count; i++)
+            offered.push_back(kapi_u64{batch.item(i).message->header().sequence});
+        queue.account(batch, takes ? batch.bytes : 0, end += takes ? batch.bytes : 0);
+    }
+
+    rds::Spin<rds::PathLock> lock;
+    rds::SendQueue queue{lock};
+    kapi_u32 end = 0;
+    std::vector<kapi_u64> offered; // numbers
+};
+
+// What was sent is given up while the owner of the path sends: once it was done in pieces, and the owner sent again what was
+// not given up yet, or put it back into the middle of it.
+struct Case {
+    bool sent_on_present, with_present;
+};
+class GivingUp : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GivingUp, owner_sends_meanwhile)
+{
+    const auto [sent_on_present, with_present] = GetParam();
+    for (std::uint64_t seed = 1; seed <= 60; seed++) {
+        in_world(seed, [&](sim::World &world, sim::Node &node) {
+            FilledQueue filled(sent_on_present);
+            kapi_u32 given_up = 0;
+            auto giver = world.spawn(node, "giver", [&] { given_up = filled.queue.give_up_sent(with_present); });
+            auto owner = world.spawn(node, "owner", [&] {
+                while (!giver->is_done())
+                    filled.offer(false);
+            });
+            while (!giver->is_done() || !owner->is_done())
+                world.sleep(1);
+            // What is on its way to the present stream at that moment is given up, too.
+            EXPECT_GE(given_up, FilledQueue::kSent) << "seed " << seed;
+            EXPECT_LE(given_up, FilledQueue::kSent + (with_present ? rds::Batch::max_messages : 0)) << "seed " << seed;
+            auto is_sent = [](kapi_u64 number) { return number <= FilledQueue::kSent; };
+            auto first_new = std::find_if_not(filled.offered.begin(), filled.offered.end(), is_sent);
+            EXPECT_TRUE(std::none_of(first_new, filled.offered.end(), is_sent)) << "seed " << seed;
+            filled.offered.clear();
+            while (filled.queue.has_unsent())
+                filled.offer(true);
+            ASSERT_EQ(filled.offered.size(), FilledQueue::kSent + FilledQueue::kUnsent - given_up) << "seed " << seed;
+            for (std::size_t i = 0; i < filled.offered.size(); i++)
+                EXPECT_EQ(filled.offered[i], given_up + i + 1) << "seed " << seed;
+        });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, GivingUp, ::testing::Values(Case{true, true}, Case{false, false}, Case{false, true}));
+
+// The collector asks each path, and a worker at each look; a peer that does not read has a thousand answers.
+TEST(SendQueue, only_answers__is_known_without_a_walk)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        while (queue.enqueue_bounded(message()))
+            ;
+        sim::forget_steps();
+        EXPECT_TRUE(queue.has_only_answers());
+        EXPECT_LE(sim::most_steps_under("rds path"), 4u);
+        queue.close();
+    });
+}
+
+TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue first(lock), second(lock);
+        kapi_u32 end = 0;
+        auto send = [&](rds::SendQueue &queue, bool takes) {
+            rds::Batch batch;
+            queue.fill(batch);
+            queue.account(batch, takes ? batch.bytes : 0, end += takes ? batch.bytes : 0);
+        };
+        auto enqueue = [&](rds::SendQueue &queue) {
+            auto added = message();
+            EXPECT_TRUE(queue.enqueue(added));
+            EXPECT_FALSE(queue.has_only_answers());
+            return added;
+        };
+        ASSERT_TRUE(first.enqueue_bounded(message()));
+        EXPECT_TRUE(first.has_only_answers());
+
+        auto cancelled = enqueue(second);
+        first.cancel(*cancelled); // by any queue of the connection
+        first.cancel(*cancelled);
+        EXPECT_TRUE(second.has_only_answers());
+
+        static_cast<void>(enqueue(first));
+        first.stream_began();
+        send(first, false);
+        EXPECT_FALSE(first.has_only_answers());
+        send(first, true);
+        EXPECT_FALSE(first.has_only_answers());
+        first.stream_ended();
+        EXPECT_FALSE(first.has_only_answers());
+        EXPECT_EQ(first.give_up_sent(false), 1u);
+        EXPECT_TRUE(first.has_only_answers());
+
+        static_cast<void>(enqueue(first));
+        first.stream_began();
+        send(first, true);
+        first.acked(end);
+        EXPECT_TRUE(first.has_only_answers());
+
+        static_cast<void>(enqueue(second));
+        second.move_to(first);
+        EXPECT_TRUE(second.has_only_answers());
+        EXPECT_FALSE(first.has_only_answers());
+        auto taken = first.take();
+        EXPECT_TRUE(first.has_only_answers());
+        first.give_back(taken);
+        EXPECT_FALSE(first.has_only_answers());
+        first.close();
+        EXPECT_TRUE(first.has_only_answers());
+        second.close();
+    });
+}
+
+} // namespace

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+// Any user of the peer's host can connect to us, before the peer does or after it. To whom messages are given then.
+#include "rds_peer_test.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace {
+
+/** The peer's streams come from the ports of its paths; the stranger's from any, here those of path 0. */
+class Stranger : public PeerTest {
+protected:
+    void send_later(const std::string &text)
+    {
+        world.spawn(b, "sender", [this, text] {
+            socket.send(text.data(), text.size(), sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+    }
+    static bool only_probes(const WireStream &stream)
+    {
+        for (const auto &heard : stream.heard())
+            if (!is_probe(heard))
+                return false;
+        return true;
+    }
+    /** Shakes hands, also with a victim that took the peer for a foreign one and asks twice. What its memory is called. */
+    kapi_u32 connect_and_shake_hands(WireStream &stream)
+    {
+        EXPECT_TRUE(connect(stream, 0));
+        EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
+        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && is_reply(stream.heard().back()); }));
+        auto heard = stream.take();
+        EXPECT_TRUE(stream.handshake(true, kGeneration, 0, kMemory));
+        world.sleep(5 * sim::kMillisecond);
+        return heard.empty() ? 0 : rds::parse_handshake(heard.back().header).memory;
+    }
+    /** Answers as one of ours does, and hears text before long. */
+    bool answers_and_hears(WireStream &stream, const std::string &text)
+    {
+        EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
+        EXPECT_TRUE(stream.handshake(true, kGeneration, 0, kMemory));
+        return stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == text; });
+    }
+};
+
+TEST_F(Stranger, silent_and_first__makes_room_for_the_peer)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stranger(a), peer(a);
+        ASSERT_TRUE(connect(stranger, 0));
+        send_later("hello");
+        world.sleep(100 * sim::kMillisecond);
+        ASSERT_TRUE(connect(peer, 0));
+        EXPECT_TRUE(answers_and_hears(peer, "hello"));
+        EXPECT_TRUE(only_probes(stranger));
+        EXPECT_TRUE(stranger.is_gone());
+    });
+}
+
+TEST_F(Stranger, silent_and_many__the_peer_has_its_turn)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream strangers[4] = {WireStream(a), WireStream(a), WireStream(a), WireStream(a)}, peer(a);
+        for (auto &stranger : strangers)
+            ASSERT_TRUE(connect(stranger, 0));
+        send_later("hello");
+        ASSERT_TRUE(connect(peer, 0));
+        ASSERT_TRUE(peer.handshake(false, kGeneration, 0, kMemory));
+        ASSERT_TRUE(peer.handshake(true, kGeneration, 0, kMemory));
+        EXPECT_TRUE(peer.wait([&] { return !peer.heard().empty() && peer.heard().back().payload == "hello"; },
+                              12 * sim::kSecond));
+        for (auto &stranger : strangers)
+            EXPECT_TRUE(only_probes(stranger));
+    });
+}
+
+TEST_F(Stranger, silent_for_ever__gets_nothing)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream stranger(a), peer(a);
+        ASSERT_TRUE(connect(stranger, 0));
+        send_later("hello");
+        EXPECT_TRUE(stranger.wait([&] { return stranger.is_gone(); }, 100 * sim::kSecond));
+        EXPECT_TRUE(only_probes(stranger));
+        EXPECT_GE(stranger.heard().size(), 60u);
+        ASSERT_TRUE(connect(peer, 0));
+        EXPECT_TRUE(answers_and_hears(peer, "hello"));
+    }, 200 * sim::kSecond);
+}
+
+// While it has not, a stream that was not answered is not given up at once: its answer may be on the way.
+TEST_F(Stranger, comes_during_the_handshake__the_peer_is_given_the_time_to_answer)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream peer(a), stranger(a);
+        ASSERT_TRUE(connect(peer, 0));
+        ASSERT_TRUE(peer.handshake(false, kGeneration, 0, kMemory));
+        send_later("hello");
+        world.sleep(10 * sim::kMillisecond);
+        ASSERT_TRUE(connect(stranger, 0));
+        world.sleep(500 * sim::kMillisecond);
+        ASSERT_TRUE(peer.handshake(true, kGeneration, 0, kMemory));
+        EXPECT_TRUE(peer.wait([&] { return !peer.heard().empty() && peer.heard().back().payload == "hello"; }));
+        world.sleep(5 * sim::kSecond);
+        EXPECT_TRUE(peer.is_usable());
+        EXPECT_TRUE(stranger.heard().empty());
+    });
+}
+
+// A peer of the kernel's own that was restarted comes back while its former streams stand here. Its ports mean nothing.
+TEST_F(Stranger, foreign_peer_restarted__its_new_stream_has_the_old_one_probed)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream old(a), anew(a);
+        ASSERT_TRUE(connect(old, 0));
+        ASSERT_TRUE(foreign_handshake(old, false, 1, kGeneration));
+        world.sleep(100 * sim::kMillisecond);
+        world.network().reset(a, b, sim::Sees::first);
+        ASSERT_TRUE(connect(anew, 0));
+        ASSERT_TRUE(foreign_handshake(anew, false, 1, kNextGeneration));
+        EXPECT_TRUE(anew.wait([&] { return anew.heard().size() == 2; }, 100 * sim::kMillisecond));
+        for (const auto &heard : anew.heard())
+            EXPECT_TRUE(is_probe(heard) || is_reply(heard));
+    });
+}
+
+// What has no name does not count as the peer's, whatever its numbers are: the peer's own, sent again, would be taken for old.
+TEST_F(Stranger, numbers_messages__the_peers_numbers_are_not_touched)
+{
+    const kapi_u16 port = port_of_path(0);
+    open_socket(port);
+    run(a, [&] {
+        kapi_u32 memory = 0;
+        kapi_u64 number = 0;
+        for (kapi_u32 generation : {kapi_u32{0}, kNextGeneration}) {
+            WireStream peer(a), stranger(a);
+            kapi_u32 before = std::exchange(memory, connect_and_shake_hands(peer));
+            EXPECT_TRUE(before == 0 || before == memory);
+            EXPECT_TRUE(peer.message(++number, kPeersPort, port, "peer's"));
+            world.sleep(10 * sim::kMillisecond);
+            peer.close(false);
+            world.sleep(sim::kSecond);
+            ASSERT_TRUE(connect(stranger, 0));
+            if (generation) {
+                EXPECT_TRUE(foreign_handshake(stranger, false, 8, generation, false, 1000));
+            }
+            EXPECT_TRUE(stranger.message(1001, kPeersPort, port, "stranger's"));
+            world.sleep(10 * sim::kMillisecond);
+            stranger.close(false);
+            world.sleep(sim::kSecond);
+        }
+        EXPECT_EQ(queued(), 4u);
+        WireStream peer(a);
+        EXPECT_EQ(connect_and_shake_hands(peer), memory);
+        for (kapi_u64 again : {number, number + 1})
+            EXPECT_TRUE(peer.message(again, kPeersPort, port, "peer's", rds::flag_retransmitted));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_EQ(counted(rds::Stat::recv_drop_old_seq), 1u);
+        EXPECT_EQ(queued(), 5u);
+        peer.close(true);
+    });
+}
+
+// What a host of the kernel's own says over its first path is for all. Over the others a hawser may have answered.
+TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_not_given_up)
+{
+    open_socket(port_of_path(1));
+    WireStream first(a), second(a), stranger(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        second.deaf = true;
+    });
+    socket.sk().sndbuf = 64 << 20;
+    for (int i = 0; i < 600; i++)
+        victim_sends(std::string(1000, 'x'));
+    run(a, [&] {
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 8, kNextGeneration));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(second.is_usable());
+        second.deaf = false;
+        second.hear();
+        auto count = [&](bool (*is)(const WireStream::Heard &)) {
+            return std::ranges::count_if(second.heard(), is);
+        };
+        auto has_data = [](const WireStream::Heard &heard) { return heard.payload.size() == 1000; };
+        EXPECT_TRUE(second.wait([&] { return count(has_data) == 600; }));
+        EXPECT_TRUE(second.wait([&] { return count(is_probe) != 0; })); // whose answer shows what it is
+        EXPECT_TRUE(second.handshake(true, kGeneration, 1, kMemory));
+        EXPECT_TRUE(stranger.wait([&] { return stranger.is_gone(); }));
+        second.close(true);
+        stranger.close(true);
+    });
+    EXPECT_EQ(counted(rds::Stat::send_drop_restart), 0u);
+}
+
+// It made us take the peer for a foreign one. The peer could not know whose messages came without a name.
+TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
+{
+    open_socket(port_of_path(0));
+    WireStream peer(a), stranger(a), unnamed(a), named(a);
+    run(a, [&] {
+        shake_hands(peer, 0);
+        peer.close(false);
+        world.sleep(sim::kSecond);
+        ASSERT_TRUE(connect(stranger, 0));
+        EXPECT_TRUE(foreign_handshake(stranger, false, 8));
+        world.sleep(10 * sim::kMillisecond);
+        stranger.close(false);
+        world.sleep(sim::kSecond);
+        ASSERT_TRUE(connect(unnamed, 0));
+        world.sleep(10 * sim::kMillisecond);
+    });
+    victim_sends_in_vain("once");
+    run(a, [&] {
+        unnamed.close(true);
+        world.sleep(sim::kSecond);
+        EXPECT_NE(connect_and_shake_hands(named), 0u);
+        world.sleep(sim::kSecond);
+        for (const auto &heard : named.take())
+            EXPECT_NE(heard.payload, "once");
+        named.close(true);
+    });
+    EXPECT_EQ(counted(rds::Stat::send_drop_restart), 1u);
+}
+
+} // namespace

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+// MSG_ZEROCOPY: notices, whatever else the program asked for, and how many there may be.
+#include "rds_test.h"
+
+#include <kapi/errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace {
+
+constexpr int kTimestampOld = 29;
+// CMSG_SPACE() of struct rds_zcopy_cookies, which is what its documentation has programs provide.
+constexpr std::size_t kRoomForNotice = 56;
+
+class Zerocopy : public RdsTest {
+protected:
+    Zerocopy() : here(host_a), there(host_b)
+    {
+        run(b, [&] {
+            ASSERT_EQ(there.open(), 0);
+            ASSERT_EQ(there.bind(sim::address("10.0.0.2", 70)), 0);
+        });
+        run(a, [&] {
+            ASSERT_EQ(here.open(), 0);
+            here.sk().zerocopy = true;
+            ASSERT_EQ(here.bind(sim::address("10.0.0.1", 5)), 0);
+        });
+    }
+    ~Zerocopy() override
+    {
+        run(a, [&] { here.close(); });
+        run(b, [&] { there.close(); });
+    }
+    long send_pinned(std::uint32_t cookie)
+    {
+        return here.send_pinned("hello", 5, sim::address("10.0.0.2", 70), cookie, RDS_ABI_MSG_DONTWAIT);
+    }
+    struct Got {
+        long result;
+        std::vector<kapi_msg::Control> control;
+        unsigned notices() const
+        {
+            return static_cast<unsigned>(std::count_if(control.begin(), control.end(), [](const auto &c) {
+                return c.type == RDS_ABI_CMSG_ZCOPY_COMPLETION && c.data.size() == sizeof(rds_abi_zcopy_cookies);
+            }));
+        }
+    };
+    static Got receive_with_room(RdsSocket &socket, std::size_t room)
+    {
+        unsigned char buffer[64];
+        kapi_msg msg{};
+        msg.memory = buffer;
+        msg.size = sizeof(buffer);
+        msg.control_room = room;
+        rds_receive call{};
+        call.msg = &msg;
+        call.size = sizeof(buffer);
+        call.flags = RDS_ABI_MSG_DONTWAIT;
+        long result = static_cast<long>(rds_socket_recvmsg(socket.core(), &call));
+        return {result, std::move(msg.control)};
+    }
+
+    RdsSocket here, there;
+};
+
+TEST_F(Zerocopy, notice__waits_when_a_timestamp_took_its_room)
+{
+    run(a, [&] {
+        here.sk().timestamps = kTimestampOld;
+        EXPECT_EQ(send_pinned(77), 5);
+    });
+    run(b, [&] {
+        EXPECT_EQ(receive(there), "hello");
+        EXPECT_EQ(send(there, "answer", "10.0.0.1", 5), 6);
+    });
+    world.run_for(sim::kSecond);
+    run(a, [&] {
+        Got answer = receive_with_room(here, kRoomForNotice);
+        EXPECT_EQ(answer.result, 6);
+        EXPECT_EQ(answer.notices(), 0u);
+        EXPECT_EQ(answer.control.size(), 1u); // the time, and nothing that is cut off
+        Got notice = receive_with_room(here, kRoomForNotice);
+        EXPECT_EQ(notice.result, 0);
+        EXPECT_EQ(notice.notices(), 1u);
+    });
+}
+
+TEST_F(Zerocopy, notice__needs_no_more_room_than_it_has_bytes)
+{
+    run(a, [&] { EXPECT_EQ(send_pinned(77), 5); });
+    world.run_for(sim::kSecond);
+    run(a, [&] {
+        constexpr std::size_t bytes = sizeof(rds_abi_cmsghdr) + sizeof(rds_abi_zcopy_cookies);
+        EXPECT_EQ(receive_with_room(here, bytes - 1).result, -KAPI_EAGAIN);
+        EXPECT_EQ(receive_with_room(here, bytes).notices(), 1u);
+    });
+}
+
+// A program that takes no notices comes to an end; those that are taken make room for as many.
+TEST_F(Zerocopy, notices__that_nobody_takes_are_bounded)
+{
+    constexpr std::uint32_t kMost = 4096;
+    std::uint32_t sent = 0;
+    std::size_t memory = 0;
+    auto send_until_refused = [&] {
+        long result = 0;
+        run(a, [&] {
+            for (std::uint32_t tries = 0; tries < 3 * kMost && result != -KAPI_ENOMEM; tries++) {
+                result = send_pinned(sent);
+                if (result == -KAPI_EAGAIN || result == -KAPI_ENOBUFS)
+                    world.sleep(sim::kMillisecond);
+                else
+                    sent += result == 5;
+            }
+        });
+        return result;
+    };
+    auto reader = world.spawn(b, "reader", [&] {
+        there.sk().rcvtimeo_ns = 2 * sim::kSecond;
+        while (receive(there).find("error") == std::string::npos)
+            ;
+    });
+    EXPECT_EQ(send_until_refused(), -KAPI_ENOMEM);
+    EXPECT_EQ(sent, kMost);
+    world.run_for(sim::kSecond);
+    memory = a.memory().bytes();
+    EXPECT_LT(memory, 512u << 10);
+    run(a, [&] { EXPECT_EQ(receive_with_room(here, 256).notices(), 1u); }); // eight cookies
+    EXPECT_EQ(send_until_refused(), -KAPI_ENOMEM);
+    EXPECT_EQ(sent, kMost + 8);
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 20 * sim::kSecond));
+}
+
+// A call that fails leaves no notice behind, nor a place that one would have.
+TEST_F(Zerocopy, notice__of_a_failed_call_is_not_counted)
+{
+    run(a, [&] {
+        for (std::uint32_t i = 0; i < 5000; i++) {
+            here.trouble.fault_at = 0;
+            ASSERT_EQ(send_pinned(i), -KAPI_EFAULT);
+        }
+        EXPECT_EQ(send_pinned(1), 5);
+    });
+    world.network().cut(a, b);
+    run(a, [&] {
+        here.sk().sndbuf = 4096;
+        std::uint32_t i = 2;
+        while (send_pinned(i) == 5)
+            i++;
+        for (std::uint32_t last = i + 5000; i < last; i++)
+            ASSERT_EQ(send_pinned(i), -KAPI_EAGAIN);
+    });
+    world.network().cut(a, b, false);
+    run(a, [&] {
+        world.sleep(10 * sim::kSecond);
+        EXPECT_EQ(send_pinned(1), 5);
+    });
+}
+
+} // namespace
