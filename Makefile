@@ -62,6 +62,7 @@ build/kernels/%-cfi/headers: scripts/debug-kernel/machine.config scripts/debug-k
 	scripts/debug-kernel.sh $*-cfi
 
 build/kernels/%/headers:
+	@scripts/setup.sh build
 	scripts/kernels.sh $*
 
 # What an implicit rule made on the way to another would be removed.

@@ -20,6 +20,7 @@ void net_veth(int ns_a, const char *name_a, int ns_b, const char *name_b);
 /** net_address - add (or remove) @cidr such as "10.0.0.1/24" on @link; usable at once, no duplicate search */
 void net_address(int ns, const char *link, const char *cidr, bool add);
 void net_set_up(int ns, const char *link, bool up);
+/** net_delete - remove @link if it is there; one that vanishes meanwhile (its namespace ends) counts as removed */
 void net_delete(int ns, const char *link);
 /** net_index - the index of @link in @ns, 0 when there is none */
 int net_index(int ns, const char *link);

@@ -371,8 +371,7 @@ int main(int argc, char **argv)
 	same_addresses();
 	leaves_alone();
 	with_traffic();
-	if (net_index(HERE, "watch"))
-		net_delete(HERE, "watch");
+	net_delete(HERE, "watch");
 	many();
 	return ktap_finish();
 }
