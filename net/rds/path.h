@@ -143,7 +143,7 @@ private:
     void arm(u64 time_ns);
     void wait_for_retry();
     // path_peer.cc
-    bool is_replaced(rds_stream_waits accepted) const;
+    bool is_replaced(rds_stream_waits accepted);
     bool peer_is_dead(u64 now);
     bool waits_for_answer() const;
     bool probe_again();

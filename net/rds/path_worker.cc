@@ -15,7 +15,8 @@ constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
 constexpr u64 never = ~u64{0};
-constexpr u32 stream_events = RDS_PATH_ESTABLISHED | RDS_PATH_LOST | RDS_PATH_RESUME;
+// Of the present stream. When there is none, they were of the one before.
+constexpr u32 stream_events = RDS_PATH_ESTABLISHED | RDS_PATH_LOST | RDS_PATH_RESUME | RDS_PATH_RECYCLE | RDS_PATH_RETIRE;
 
 } // namespace
 
@@ -104,6 +105,7 @@ void Path::step()
     for (bool again = true; again;) {
         switch (state()) {
         case PathState::down:
+            events &= ~stream_events;
             again = step_down();
             break;
         case PathState::connecting:
@@ -114,7 +116,6 @@ void Path::step()
             break;
         case PathState::closing:
             again = step_closing();
-            events &= ~stream_events; // they were of the stream that is being closed
             break;
         }
     }

@@ -204,6 +204,32 @@ TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_no
     EXPECT_EQ(counted(rds::Stat::send_drop_restart), 0u);
 }
 
+// A foreign peer that opens a stream has left the one before it. What is said over one path does not make a hawser's stream
+// on another one such a stream.
+TEST_F(Stranger, foreign_over_one_path__gets_no_other_that_a_hawser_answered)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a), waiting(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        ASSERT_TRUE(connect(waiting, 1));
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 8, kNextGeneration, true));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(stranger.is_usable()); // the peer did not answer, so far: it has the first path
+        send_later("hello");
+        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(second.is_usable());
+        EXPECT_TRUE(waiting.heard().empty());
+        for (const auto &heard : stranger.heard())
+            EXPECT_NE(heard.payload, "hello");
+    });
+}
+
 // It made us take the peer for a foreign one. The peer could not know whose messages came without a name.
 TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
 {

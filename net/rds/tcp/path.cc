@@ -133,6 +133,7 @@ int TcpPath::adopt()
         return 0;
     up_ = true;
     accepted_ = true;
+    lost_ = {}; // the peer has left that one for this one
     set_row(true);
     kapi_stream_options options = connection_.net.stream_options();
     kapi_stream_attach(stream_, &options, &stream_ops, this);

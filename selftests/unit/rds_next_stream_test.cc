@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+// What was meant for a stream, or is left of it, when the next one of its path comes.
+#include "rds_peer_test.h"
+
+#include <kapi/errno.h>
+
+#include <string>
+
+#include "net/rds/connection.h"
+
+namespace {
+
+class NextStream : public PeerTest {
+protected:
+    /** body(connection) for the only one of the victim. */
+    template <class Body> void with_connection(Body &&body)
+    {
+        sim::NodeScope scope(b);
+        reinterpret_cast<rds::Net *>(host.net().rds)->connections.for_each(body);
+    }
+};
+
+// ---- the ports of a lost stream
+
+// A foreign peer is knocked at between the ports of a lost stream, which ends it there. The next stream ended in order.
+TEST_F(NextStream, that_ended_in_order__the_knock_comes_from_a_new_port)
+{
+    open_socket(port_of_path(0));
+    kapi_listener *listener = nullptr;
+    run(a, [&] {
+        kapi_addr any{};
+        any.port = 16385;
+        ASSERT_EQ(kapi_listen(&a.initial_net(), &any, 4, [](void *) {}, nullptr, &listener), 0);
+        WireStream lost(a), next(a), knock(a);
+        ASSERT_TRUE(connect(lost, 0));
+        ASSERT_TRUE(foreign_handshake(lost, false, 1, 0, true));
+        world.sleep(10 * sim::kMillisecond);
+        ASSERT_TRUE(connect(next, 0)); // with which the victim gives up the one before it
+        EXPECT_TRUE(lost.wait([&] { return lost.is_gone(); }, 100 * sim::kMillisecond));
+        lost.close(true);
+        ASSERT_TRUE(foreign_handshake(next, false, 1, 0, true));
+        world.sleep(2 * sim::kSecond);
+        std::uint64_t failures = counted(rds::Stat::conn_reset);
+        next.close(false);
+        EXPECT_TRUE(knock.wait([&] { return knock.accept(listener); }, sim::kSecond));
+        EXPECT_EQ(counted(rds::Stat::conn_reset), failures + 1); // of the stream, and of no attempt to connect
+        kapi_listener_stop(listener);
+        kapi_listener_close(listener);
+    });
+}
+
+// ---- requests that come too late
+
+TEST_F(NextStream, is_not_closed_for_a_request_to_close_the_one_before_it)
+{
+    open_socket(port_of_path(0));
+    for (unsigned request : {RDS_PATH_RETIRE, RDS_PATH_RECYCLE}) {
+        run(a, [&] {
+            WireStream first(a), next(a);
+            shake_hands(first, 0);
+            ASSERT_TRUE(connect(next, 0));
+            world.sleep(10 * sim::kMillisecond);
+            EXPECT_TRUE(next.heard().empty()); // it waits
+            with_connection([&](rds::Connection &connection) { connection.path(0).notify(RDS_PATH_LOST | request); });
+            world.sleep(sim::kSecond);
+            EXPECT_FALSE(first.is_usable());
+            EXPECT_TRUE(next.is_usable());
+            EXPECT_TRUE(is_probe(next.next()));
+            first.close(true);
+            next.close(true);
+            world.sleep(10 * sim::kMillisecond);
+        });
+    }
+}
+
+// A foreign peer's map comes with a new stream, and none is opened while messages are on their way.
+TEST_F(NextStream, is_not_asked_for_while_messages_are_on_their_way__and_no_request_is_counted)
+{
+    open_socket(port_of_path(0));
+    socket.sk().sndbuf = 64 << 20;
+    constexpr kapi_u16 kFull = kPeersPort + 1;
+    std::string map(rds::map_bytes, '\0');
+    map[kFull / 8] = static_cast<char>(1 << (kFull % 8));
+    WireStream stream(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        ASSERT_TRUE(foreign_handshake(stream, false, 1));
+        EXPECT_TRUE(stream.message(0, 0, 0, map, rds::flag_congestion_map));
+        world.sleep(10 * sim::kMillisecond);
+        stream.deaf = true;
+    });
+    for (unsigned i = 0; i < 600; i++)
+        victim_sends(std::string(1000, 'x'));
+    run(b, [&] {
+        EXPECT_EQ(socket.send("x", 1, sim::address("10.0.0.1", kFull), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+    });
+    run(a, [&] {
+        world.sleep(3 * sim::kSecond);
+        EXPECT_TRUE(stream.is_usable());
+        EXPECT_EQ(counted(rds::Stat::cong_refresh), 0u);
+        stream.hear();
+        EXPECT_TRUE(stream.wait([&] { return stream.is_gone(); }, 10 * sim::kSecond));
+        EXPECT_EQ(counted(rds::Stat::cong_refresh), 1u);
+        stream.close(true);
+    });
+}
+
+} // namespace
