@@ -4,6 +4,28 @@
 
 namespace rds {
 
+namespace {
+
+// The number must divide that of either end's, for ports to encode the path.
+unsigned usable_paths(unsigned count)
+{
+    unsigned usable = 1;
+    while (usable * 2 <= count)
+        usable *= 2;
+    return usable;
+}
+
+// The paths that are not up may be able to come up now.
+void wake_missing(Connection& connection, unsigned count)
+{
+    u32 events = connection.connects() ? RDS_PATH_WANTED | RDS_PATH_SEND : RDS_PATH_SEND;
+    for (unsigned i = 1; i < count; i++)
+        if (!connection.path(i).is_up())
+            connection.path(i).notify(events);
+}
+
+} // namespace
+
 Path& Connection::path_for(u16 port)
 {
     Guard guard(lock_);
@@ -117,6 +139,13 @@ void Connection::path_is_up(Path& path)
         send_handshake(path, false);
 }
 
+// Its end may be the proof that the peer does without it.
+void Connection::path_is_down()
+{
+    if (paths_said_.load_acquire() != paths())
+        agree_on_paths(nullptr, false);
+}
+
 // Whose numbers come over path from now on. When it is another's than before, streams to the former one are of no use. But
 // what is said over one path proves nothing about another on which a hawser answered.
 void Connection::note_sender(Path& came_by, u32 generation)
@@ -148,18 +177,45 @@ void Connection::note_sender(Path& came_by, u32 generation)
     }
 }
 
-// wake: the paths that are not up may be able to come up now.
+// Whether path is used though the handshake leaves it out that came over by: a hawser answered on it, and not the one that
+// left it out.
+bool Connection::is_kept(Path& path, Path* by)
+{
+    return path.is_answered_by_hawser() && !(by && by->is_answered_by_hawser() && by->sender() == path.sender());
+}
+
+// by: what the last handshake came over, if it came just now. Any context, also at the same time.
+void Connection::agree_on_paths(Path* by, bool wake)
+{
+    for (unsigned said = paths_said_.load_acquire();;) {
+        bool kept = false;
+        for (unsigned i = said; i < paths(); i++) {
+            if (!is_kept(path(i), by))
+                continue;
+            kept = true;
+            if (by)
+                path(i).notify(RDS_PATH_PROBE);
+        }
+        if (!kept)
+            set_paths(said, wake);
+        else if (wake)
+            wake_missing(*this, paths());
+        unsigned last = said;
+        said = paths_said_.load_acquire();
+        if (said == last)
+            return;
+    }
+}
+
 void Connection::set_paths(unsigned count, bool wake)
 {
     unsigned old = paths_agreed_.exchange(count);
-    if (old == 0)
+    if (old == 0 && count)
         handshake_waiters_.wake();
     for (unsigned i = count; i < old; i++)
-        path(i).notify(RDS_PATH_LOST); // what it has moves to path 0
-    u32 events = connects() ? RDS_PATH_WANTED | RDS_PATH_SEND : RDS_PATH_SEND;
-    for (unsigned i = 1; i < count; i++)
-        if ((wake || count != old) && !path(i).is_up())
-            path(i).notify(events);
+        path(i).notify(RDS_PATH_SEND); // it closes, and what it has moves to path 0
+    if (wake || count != old)
+        wake_missing(*this, count);
 }
 
 // Paths that came up to a foreign peer were not probed, and a hawser gets no message before it has answered.
@@ -190,7 +246,8 @@ void Connection::handshake_received(Path& path, const Header& header, bool is_re
         path.answered(handshake.memory);
         wake |= path.index() == 0; // for its answer the others wait
     }
-    set_paths(max(1u, min<unsigned>(transport.max_paths, handshake.paths.value_or(1))), wake);
+    paths_said_.store_release(usable_paths(min<unsigned>(transport.max_paths, handshake.paths.value_or(1))));
+    agree_on_paths(&path, wake);
     if (misplaced)
         path.notify(RDS_PATH_LOST);
     if (is_reply || misplaced)

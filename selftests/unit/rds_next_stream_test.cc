@@ -49,6 +49,106 @@ TEST_F(NextStream, that_ended_in_order__the_knock_comes_from_a_new_port)
     });
 }
 
+// ---- fewer paths
+
+// They were sent to a memory that may be met again, which knows by their numbers whether it had them.
+TEST_F(NextStream, of_a_path_that_the_peer_did_without__has_what_was_not_acknowledged_before)
+{
+    open_socket(port_of_path(3));
+    WireStream first(a), third(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(third, 3);
+    });
+    victim_sends_in_vain("sent");
+    run(a, [&] {
+        shake_hands(first, 0);
+        ASSERT_TRUE(handshake_of(first, 1));
+        world.sleep(10 * sim::kSecond);
+        ASSERT_TRUE(handshake_of(first, 8));
+        world.sleep(sim::kSecond);
+        shake_hands(third, 3);
+        auto sent = third.next();
+        EXPECT_EQ(sent.payload, "sent");
+        EXPECT_EQ(sent.header.flags, rds::flag_retransmitted);
+        first.close(true), third.close(true);
+    });
+    EXPECT_EQ(counted(rds::Stat::send_drop_restart), 0u);
+}
+
+// Nobody may ever ask for that path again.
+TEST_F(NextStream, never_comes_on_a_path_that_the_peer_does_without__what_was_sent_is_given_up_in_time)
+{
+    open_socket(port_of_path(3));
+    WireStream first(a), third(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(third, 3);
+    });
+    victim_sends_in_vain("sent");
+    run(a, [&] {
+        shake_hands(first, 0);
+        ASSERT_TRUE(handshake_of(first, 1));
+        world.sleep(1700 * sim::kSecond);
+        EXPECT_EQ(counted(rds::Stat::send_drop_restart), 0u);
+        world.sleep(200 * sim::kSecond);
+        EXPECT_EQ(counted(rds::Stat::send_drop_restart), 1u);
+        first.close(true), third.close(true);
+    }, 3600 * sim::kSecond);
+}
+
+TEST_F(NextStream, is_not_needed__while_the_last_one_of_a_path_still_has_messages)
+{
+    constexpr unsigned kMessages = 600;
+    open_socket(port_of_path(3));
+    socket.sk().sndbuf = 64 << 20;
+    WireStream first(a), third(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(third, 3);
+        third.deaf = true;
+    });
+    for (unsigned i = 0; i < kMessages; i++)
+        victim_sends(std::string(1000, 'x'));
+    run(a, [&] {
+        ASSERT_TRUE(handshake_of(first, 1));
+        world.sleep(20 * sim::kSecond);
+        third.hear();
+        unsigned count = 0;
+        EXPECT_TRUE(third.wait([&] {
+            for (const auto &heard : third.take())
+                count += heard.payload.size() == 1000;
+            return count == kMessages;
+        })) << count;
+        EXPECT_TRUE(third.wait([&] { return third.is_gone(); }, 2 * sim::kSecond));
+        first.close(true), third.close(true);
+    }, 100 * sim::kSecond);
+}
+
+// Ports encode the path of one of eight, four or two. A number between them is taken for the next smaller one.
+TEST_F(NextStream, is_not_taken_for_another_path_s__whatever_number_of_paths_is_said)
+{
+    open_socket(port_of_path(1));
+    for (unsigned paths : {3, 5, 6, 7, 2, 4, 8, 9, 65535}) {
+        WireStream first(a), second(a);
+        run(a, [&] {
+            shake_hands(first, 0);
+            shake_hands(second, 1);
+            ASSERT_TRUE(handshake_of(first, paths));
+            world.sleep(10 * sim::kMillisecond);
+            unsigned agreed = 0;
+            with_connection([&](rds::Connection &connection) { agreed = connection.paths(); });
+            EXPECT_EQ(agreed, paths >= 8 ? 8u : paths >= 4 ? 4u : 2u) << paths;
+            with_connection([&](rds::Connection &connection) { connection.path(1).notify(RDS_PATH_TICK); });
+            world.sleep(100 * sim::kMillisecond);
+            EXPECT_TRUE(second.is_usable()) << paths;
+            ASSERT_TRUE(handshake_of(first, 8));
+            first.close(true), second.close(true);
+            world.sleep(sim::kSecond);
+        });
+    }
+}
+
 // ---- requests that come too late
 
 TEST_F(NextStream, is_not_closed_for_a_request_to_close_the_one_before_it)

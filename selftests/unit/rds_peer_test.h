@@ -58,6 +58,20 @@ inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths,
     return stream.send(&header, sizeof(header));
 }
 
+/** A hawser's probe over its first path that says another number of paths than ours has. */
+inline bool handshake_of(WireStream &stream, unsigned paths)
+{
+    rds::Header header{};
+    header.sport = rds::probe_port;
+    rds::write_handshake(header, kGeneration, 0, kMemory);
+    constexpr kapi_u8 kPaths = 5;
+    kapi_u8 *at = header.extensions;
+    while (*at != kPaths)
+        at++;
+    at[1] = static_cast<kapi_u8>(paths >> 8), at[2] = static_cast<kapi_u8>(paths);
+    return stream.send(&header, sizeof(header));
+}
+
 /** The peer has the smaller address, so it opens the streams; the victim runs RDS. */
 class PeerTest : public SimTest {
 protected:

@@ -230,6 +230,32 @@ TEST_F(Stranger, foreign_over_one_path__gets_no_other_that_a_hawser_answered)
     });
 }
 
+// Nor does what is sent to the peer go to the path that the stranger has.
+TEST_F(Stranger, foreign_with_one_path__what_goes_to_the_peer_stays_on_the_paths_that_it_answered)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 1, kNextGeneration, true));
+        world.sleep(100 * sim::kMillisecond);
+        second.take();
+        send_later("hello");
+        EXPECT_EQ(second.next().payload, "hello");
+        for (const auto &heard : stranger.heard())
+            EXPECT_NE(heard.payload, "hello");
+        // Once the peer has left that path, the stranger is all there is.
+        second.close(true);
+        world.sleep(100 * sim::kMillisecond);
+        send_later("again");
+        EXPECT_TRUE(stranger.wait([&] { return !stranger.heard().empty() && stranger.heard().back().payload == "again"; }));
+    });
+}
+
 /** Each answers the probes that it hears, for a while. How many there were. */
 class Generations : public Stranger {
 protected:

@@ -146,8 +146,7 @@ bool TcpPath::misplaced()
     if (!up_ || !accepted_)
         return false;
     Guard guard(lock_);
-    int meant = connection_.index_of(remote_.port);
-    return meant >= 0 && static_cast<unsigned>(meant) != index_;
+    return !connection_.may_be_for(remote_.port, index_);
 }
 
 rds_stream_waits TcpPath::has_accepted()
