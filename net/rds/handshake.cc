@@ -139,9 +139,12 @@ void Connection::path_is_up(Path& path)
         send_handshake(path, false);
 }
 
-// Its end may be the proof that the peer does without it.
-void Connection::path_is_down()
+// It was a hawser's, and the numbers that come over the next one may be those of a foreign peer that has its address now.
+void Connection::path_is_down(Path& path)
 {
+    u32 generation = foreign_generation_.load_relaxed();
+    if (generation && peer() == Peer::foreign)
+        path.note_sender(generation, false);
     if (paths_said_.load_acquire() != paths())
         agree_on_paths(nullptr, false);
 }
@@ -152,6 +155,7 @@ void Connection::note_sender(Path& came_by, u32 generation)
 {
     bool foreign = peer() == Peer::foreign; // sends its generation over one path for all
     bool changed = came_by.sender() != generation;
+    foreign_generation_.store_relaxed(foreign ? generation : 0);
     if (came_by.note_sender(generation, !foreign)) {
         net.count(Stat::peer_restarted);
         note(KAPI_LOG_NOTICE, "has restarted, or another host has its address now");

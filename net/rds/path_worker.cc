@@ -356,7 +356,7 @@ void Path::closed(bool complete)
     answered_.store_release(0);
     said_foreign_.store_relaxed(0);
     events_.fetch_and(~stream_events);
-    connection_.path_is_down();
+    connection_.path_is_down(*this);
     wait_for_retry();
 }
 

@@ -149,6 +149,65 @@ TEST_F(NextStream, is_not_taken_for_another_path_s__whatever_number_of_paths_is_
     }
 }
 
+// ---- an address moves from a hawser to a host of the kernel's own
+
+class Moved : public NextStream {
+protected:
+    /** Five messages of the hawser come over one of its two paths. Then the first path ends. */
+    void move_after_messages(WireStream &first, WireStream &second, bool over_second)
+    {
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        for (kapi_u64 i = 1; i <= 5; i++)
+            EXPECT_TRUE((over_second ? second : first).message(i, kPeersPort, kPort, "hawser's"));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_EQ(queued(), 5u);
+        first.close(true);
+    }
+    const kapi_u16 kPort = port_of_path(0);
+};
+
+// The first stream of that path may have been lost with them, before it was adopted. That the hawser's stream there has ended
+// is known only after the foreign peer has said who it is.
+TEST_F(Moved, first_messages_of_another_path_are_not_old)
+{
+    open_socket(kPort);
+    run(a, [&] {
+        WireStream first(a), second(a);
+        move_after_messages(first, second, true);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8, kNextGeneration, true, 1));
+        world.sleep(10 * sim::kMillisecond);
+        second.close(true);
+        world.sleep(10 * sim::kMillisecond);
+        ASSERT_TRUE(connect(second, 1));
+        for (kapi_u64 i : {1, 2, 3, 3})
+            EXPECT_TRUE(second.message(i, kPeersPort, kPort, "moved", rds::flag_retransmitted));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_EQ(queued(), 8u);
+        EXPECT_EQ(counted(rds::Stat::recv_drop_old_seq), 1u);
+        first.close(true), second.close(true);
+    });
+}
+
+TEST_F(Moved, handshake_that_is_sent_again_is_not_old_and_what_follows_it_is_not)
+{
+    open_socket(kPort);
+    run(a, [&] {
+        WireStream first(a), second(a);
+        move_after_messages(first, second, false);
+        second.close(true);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8, kNextGeneration, true, 1, rds::flag_retransmitted));
+        for (kapi_u64 i : {2, 3, 3})
+            EXPECT_TRUE(first.message(i, kPeersPort, kPort, "moved", rds::flag_retransmitted));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_EQ(queued(), 7u);
+        EXPECT_EQ(counted(rds::Stat::recv_drop_old_seq), 1u);
+        first.close(true);
+    });
+}
+
 // ---- requests that come too late
 
 TEST_F(NextStream, is_not_closed_for_a_request_to_close_the_one_before_it)

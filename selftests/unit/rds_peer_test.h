@@ -38,10 +38,11 @@ inline bool is_probe(const WireStream::Heard &heard)
 
 /** What the kernel's own RDS says of itself: how many paths it has, since 6.x which life this is, since 7.x by_port. */
 inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths, kapi_u32 generation = 0,
-                              bool by_port = false, kapi_u64 sequence = 0)
+                              bool by_port = false, kapi_u64 sequence = 0, unsigned flags = 0)
 {
     rds::Header header{};
     header.sequence = sequence;
+    header.flags = static_cast<kapi_u8>(flags);
     header.sport = is_reply ? 0 : rds::probe_port;
     header.dport = is_reply ? rds::probe_port : 0;
     kapi_u8 *at = header.extensions;
