@@ -125,6 +125,38 @@ TEST_F(NextStream, is_not_needed__while_the_last_one_of_a_path_still_has_message
     }, 100 * sim::kSecond);
 }
 
+// The same of a foreign peer, whose streams are not answered, and whose ports encode the path among those that are left.
+TEST_F(NextStream, is_not_needed__while_the_last_one_of_a_foreign_peer_s_path_still_has_messages)
+{
+    constexpr unsigned kMessages = 600;
+    open_socket(port_of_path(3));
+    socket.sk().sndbuf = 64 << 20;
+    WireStream first(a), third(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8, kGeneration, true));
+        world.sleep(10 * sim::kMillisecond);
+        ASSERT_TRUE(connect(third, 3));
+        third.deaf = true;
+    });
+    for (unsigned i = 0; i < kMessages; i++)
+        victim_sends(std::string(1000, 'x'));
+    run(a, [&] {
+        ASSERT_TRUE(foreign_handshake(first, false, 2, kGeneration, true));
+        world.sleep(20 * sim::kSecond);
+        EXPECT_TRUE(third.is_usable());
+        third.hear();
+        unsigned count = 0;
+        EXPECT_TRUE(third.wait([&] {
+            for (const auto &heard : third.take())
+                count += heard.payload.size() == 1000;
+            return count == kMessages;
+        })) << count;
+        EXPECT_TRUE(third.wait([&] { return third.is_gone(); }, 2 * sim::kSecond));
+        first.close(true), third.close(true);
+    }, 100 * sim::kSecond);
+}
+
 // Ports encode the path of one of eight, four or two. A number between them is taken for the next smaller one.
 TEST_F(NextStream, is_not_taken_for_another_path_s__whatever_number_of_paths_is_said)
 {

@@ -240,10 +240,10 @@ TEST_F(Stranger, foreign_with_one_path__what_goes_to_the_peer_stays_on_the_paths
         shake_hands(second, 1);
         first.close(false);
         world.sleep(sim::kSecond);
-        ASSERT_TRUE(connect(stranger, 0));
-        ASSERT_TRUE(foreign_handshake(stranger, false, 1, kNextGeneration, true));
-        world.sleep(100 * sim::kMillisecond);
         second.take();
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 1, 0, true));
+        EXPECT_TRUE(is_probe(second.next(100 * sim::kMillisecond))); // it would be reset if the peer were gone
         send_later("hello");
         EXPECT_EQ(second.next().payload, "hello");
         for (const auto &heard : stranger.heard())
