@@ -288,6 +288,7 @@ TEST_F(Generations, claimed_by_a_stranger__the_paths_that_the_peer_answers_stay)
         second.take();
         ASSERT_TRUE(connect(stranger, 0));
         ASSERT_TRUE(stranger.handshake(false, kNextGeneration, 0, kNextMemory));
+        ASSERT_TRUE(stranger.handshake(true, kNextGeneration, 0, kNextMemory));
         EXPECT_TRUE(is_probe(second.next(100 * sim::kMillisecond))); // it would be reset if the peer were gone
         ASSERT_TRUE(second.handshake(true, kGeneration, 1, kMemory));
         EXPECT_LE(answer_all(second, stranger), 2u); // none because of an answer, or they would not end
