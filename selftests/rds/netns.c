@@ -247,6 +247,8 @@ static void same_addresses(void)
  * The end of a namespace removes its end of a link, and so the other end, which is here. The namespace's
  * descriptor and all sockets in it must be closed first: those hold a reference.
  */
+#define GONE_MS stretched(5000) /* at once: TCP's own time-outs are longer */
+
 static bool vanishes(int ms)
 {
 	return WAIT_UNTIL(ms, net_index(HERE, "watch") == 0);
@@ -319,7 +321,7 @@ static void with_traffic(void)
 	NEED(dup2(open("/dev/null", 2), b) == b);
 	NEED(pthread_join(thread, NULL) == 0);
 	close(ns);
-	gone = vanishes(3000);
+	gone = vanishes(GONE_MS);
 	differs(gone, "namespace-exit", "end: a namespace with live connections and traffic goes at once");
 	if (gone) {
 		/* A new host with the old address must be reached as usual. */
@@ -352,7 +354,7 @@ static void many(void)
 			nap_us(50000);
 		close(b);
 		close(ns);
-		gone += vanishes(5000);
+		gone += vanishes(GONE_MS);
 		close(other);
 		if (gone <= i)
 			break;
