@@ -19,7 +19,7 @@ b)
 			--lossy >/tmp/life$life || true
 		# The last reference may be dropped shortly after the program was killed.
 		for module in rds_tcp rds; do
-			for try in 1 2 3 4 5 6 7 8; do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
+			for try in $(seq 40); do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
 		done
 		load_rds
 	done

@@ -99,12 +99,17 @@ queues() {
 		rds-stress -z >stress.out 2>&1 &
 		stress_pid=$!
 		barrier "queues"
-		sleep 2
-		tasks=$(pidof rds-stress | tr ' ' '\n' | grep -vx "$stress_pid")
-		kill -STOP $tasks
-		sleep 2
-		run rds-info -rkv
-		grep -qE "^ +$IP_b +4001 +$IP_a +4001 +0 +[1-9][0-9]* +2048\$" out
+		unread="^ +$IP_b +4001 +$IP_a +4001 +0 +[1-9][0-9]* +2048\$"
+		for try in $(seq 40); do # until the tasks exist, and are stopped while there are messages for them
+			sleep 1
+			tasks=$(pidof rds-stress | tr ' ' '\n' | grep -vx "$stress_pid") || continue
+			kill -STOP $tasks
+			sleep 1
+			run rds-info -rkv
+			grep -qE "$unread" out && break
+			kill -CONT $tasks
+		done
+		grep -qE "$unread" out
 		verdict $? "unread messages"
 		grep -qE "^ +$IP_b +4001 .* rds-stress\$" out
 		verdict $? "the socket and its owner"
