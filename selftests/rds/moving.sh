@@ -9,7 +9,6 @@
 
 SERVICE=10.0.0.100
 FLOW="--rate 400 --size 64-4096 --lossy"
-scale=${TIME_SCALE%.*}
 
 delivered() {
 	rds-info -c | sed -n 's/ *recv_delivered *//p'
@@ -58,7 +57,7 @@ c)
 	barrier "moved from a" &
 	barrier "moved from b" &
 	# shellcheck disable=SC2086
-	xfer --own "$IP_c" --peer $SERVICE --seconds $((16 * scale)) --patience 60 $FLOW
+	xfer --own "$IP_c" --peer $SERVICE --seconds $((16 * TIME_SCALE)) --patience 60 $FLOW
 	wait
 	;;
 esac

@@ -10,7 +10,8 @@ load_rds
 barrier loaded
 case $HOST in
 a)
-	xfer --own "$IP_a" --peer "$IP_b" --seconds 20 --rate 1000 --size 64-4096 --lossy \
+	# For longer than b needs to come for the third time.
+	xfer --own "$IP_a" --peer "$IP_b" --seconds $((12 + 9 * TIME_SCALE)) --rate 1000 --size 64-4096 --lossy \
 		--once-row restart-once
 	;;
 b)
