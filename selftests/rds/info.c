@@ -318,7 +318,7 @@ static void connections(void)
 
 	NEED(rds_send(a, "x", 1, &to, 0) == 1 && rds_recv_soon(b, buf, 1, NULL) == 1);
 	check(connected4(a, from, there, &next_tx) >= 1 && next_tx > 1, "connections: connected, and used");
-	check(connected4(b, there, from, &next_tx) >= 1, "connections: seen from the other end");
+	check(WAIT_UNTIL(SOON_MS, connected4(b, there, from, &next_tx) >= 1), "connections: seen from the other end");
 	differs(WAIT_UNTIL(SOON_MS, connected4(a, from, there, &next_tx) == 8), "info-all-paths",
 		"connections: a row for each path");
 	check(WAIT_UNTIL(SOON_MS, tcp_sockets4(a, from, there) == 8), "tcp sockets: eight of a connection");

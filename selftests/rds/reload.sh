@@ -8,10 +8,10 @@
 
 CYCLES=50
 
-# For up to five seconds: the last reference may be dropped shortly after the program's end.
+# For up to twenty seconds: the last reference may be dropped shortly after the program's end.
 unload() {
 	for module; do
-		for try in 1 2 3 4 5 6 7 8 9 10; do
+		for try in $(seq 40); do
 			rmmod "$module" 2>/tmp/why && continue 2
 			sleep 0.5
 		done

@@ -10,7 +10,8 @@ load_rds
 barrier loaded
 case $HOST in
 a)
-	xfer --own "$IP_a" --peer "$IP_b" --seconds 20 --rate 1000 --size 64-4096 --lossy \
+	# For longer than b needs to come for the third time.
+	xfer --own "$IP_a" --peer "$IP_b" --seconds $((12 + 9 * TIME_SCALE)) --rate 1000 --size 64-4096 --lossy \
 		--once-row restart-once
 	;;
 b)
@@ -19,7 +20,7 @@ b)
 			--lossy >/tmp/life$life || true
 		# The last reference may be dropped shortly after the program was killed.
 		for module in rds_tcp rds; do
-			for try in 1 2 3 4 5 6 7 8; do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
+			for try in $(seq 40); do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
 		done
 		load_rds
 	done
