@@ -67,7 +67,7 @@ static void usage(FILE *out)
 	      "     --json                print a JSON document\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "Exit status: 0 all answers came and were right, 1 otherwise, 2 wrong usage.\n",
+	      "Exit status: 0 all answers arrived and were correct, 1 otherwise, 2 wrong usage.\n",
 	      out);
 }
 

@@ -68,12 +68,12 @@ static void usage(FILE *out)
 	      " -w, --workers number      threads that answer (default 4, at most 64)\n"
 	      " -m, --max-message bytes   largest request (default 64K, at most 1M)\n"
 	      "     --steering way        round-robin, least-loaded or cpu: which worker gets a request\n"
-	      "     --timeout time        after which a client that neither reads nor answers is cut off (default 30)\n"
+	      "     --timeout time        until a client that does not read or is gone is disconnected (default 30)\n"
 	      "     --json                print a JSON document at the end\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "It runs until SIGINT or SIGTERM, then prints what each worker did.\n"
-	      "Exit status: 0 it ran, 1 a failure, 2 wrong usage.\n",
+	      "It runs until SIGINT or SIGTERM, then prints the counts of each worker.\n"
+	      "Exit status: 0 ended by a signal, 1 a failure, 2 wrong usage.\n",
 	      out);
 }
 

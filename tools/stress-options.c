@@ -166,8 +166,8 @@ static void print_help(void)
 	printf(" %-4s%-36s%s\n", "", "--transport tcp|ib|any", "send over this transport (default any)");
 	puts("     --help, --version\n"
 	     "\n"
-	     "Bytes may have a suffix K, M or G. Exit status: 0 good, 1 something was lost, doubled,\n"
-	     "damaged or did not work, 2 wrong usage.");
+	     "Bytes may have a suffix K, M or G. Exit status: 0 all messages arrived once and\n"
+	     "undamaged, 1 they did not or another failure occurred, 2 wrong usage.");
 }
 
 /* The options as getopt_long wants them. */

@@ -237,7 +237,7 @@ passive=$!
 sleep 0.5
 printf 'GET / HTTP/1.0\r\n\r\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port"
 wait $passive
-[ $? = 1 ] && grep -q "not this program's other side" "$work/err"; verdict $? "another program is rejected"
+[ $? = 1 ] && grep -q "the other side is not hawser's rds-stress" "$work/err"; verdict $? "another program is rejected"
 exits 1 "Connection refused" fake "$bin/rds-stress" -s 127.0.0.1 -p $port
 
 echo "1..$tests"
