@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The user's door: `make help`.
+# `make help` lists the targets.
 
 # The kernel to build for: the newest one whose headers are installed, never the running one (which a package
 # build or a container does not share).
@@ -17,10 +17,10 @@ OUT ?= $(CURDIR)/build/modules/$(NAME)
 # The kernels of the lab (scripts/kernels.sh puts them below build/kernels).
 KERNELS ?= 6.1 6.12
 
-# As many jobs as processors, unless make was given a number. Make does not say so before it runs recipes.
+# As many jobs as processors, unless make was given a number. MAKEFLAGS contains it only in recipes.
 jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-# The compiler of a kernel that clang has built, when nobody names one; gcc is Kbuild's own choice.
+# The compiler of a kernel that clang has built, when the user names none; gcc is Kbuild's own choice.
 kernel_clang = $(shell sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$$/\1/p' $(KDIR)/include/config/auto.conf)
 compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%=CC=clang-%))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
@@ -68,9 +68,9 @@ build/kernels/%/headers:
 # What an implicit rule made on the way to another would be removed.
 .PRECIOUS: build/kernels/%/headers build/kernels/%-debug/headers build/kernels/%-kcsan/headers
 
-# Where the kernel has no signing key to sign with, Kbuild is told not to try. depmod is run here because Kbuild does so
+# Where the kernel has no signing key to sign with, Kbuild does not try. depmod is run here because Kbuild does so
 # only when it finds System.map, which header packages do not hold.
-# Below another root (DESTDIR, INSTALL_MOD_PATH) it is left to the one who owns that root.
+# Below another root (DESTDIR, INSTALL_MOD_PATH) it is left to the owner of that root.
 INSTALL_MOD_DIR ?= updates
 install_root = $(DESTDIR)$(INSTALL_MOD_PATH)
 modules_install: modules
@@ -92,13 +92,13 @@ check:
 	@scripts/setup.sh build host lab
 	@scripts/check.py --level $(LEVEL) $(ONLY:%=--only '%')
 
-# The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with all that is to be known about it.
+# The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with details.
 sim:
 	@scripts/setup.sh host
 	@$(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk sim HOST=g++ $(SEEDS:%=SEEDS=%) \
 		$(if $(MINUTES),FRESH=$$(($(MINUTES) * 60))) $(SEED:%=SEED=%)
 
-# The tests in virtual machines once more, on a kernel with every check that the kernel knows.
+# The tests in virtual machines once more, on a kernel with every run-time check that it has.
 DEBUG_KERNEL ?= 6.1-debug
 
 check-debug:
@@ -108,7 +108,7 @@ check-debug:
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
-# Two virtual machines that talk over RDS and over KCM, told as a story.
+# Two virtual machines that exchange data over RDS and over KCM, with explanations.
 MACHINES ?= a=6.1:ours b=6.1:ours
 machines = $(MACHINES:%=--host '%')
 
@@ -169,7 +169,7 @@ help:
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
-	@echo 'make run              two virtual machines move data over RDS and KCM, told as a story'
+	@echo 'make run              two virtual machines exchange data over RDS and KCM, with explanations'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the tests that notice when anything is broken, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names hold one of these"

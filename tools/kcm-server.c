@@ -2,7 +2,7 @@
 /*
  * kcm-server: answers requests of many TCP connections with a few workers.
  *
- * All connections that are accepted go to one multiplexor. The workers do not know them: each receives whole
+ * All connections that are accepted go to one multiplexor. The workers do not see them: each receives whole
  * requests from its own KCM socket, as they come. The multiplexor's first socket receives none; the main thread uses it
  * to attach connections and to remove those that ended.
  */
@@ -153,7 +153,7 @@ static void look_after_connections(struct server *server)
 	kcm_take_error(server->kcm);
 	count = kcm_connections(server->kcm, stats, KCM_MOST_CONNECTIONS);
 	if (count < 0)
-		die("cannot ask KCM for its connections: %s", strerror(-count));
+		die("cannot read the connections of KCM: %s", strerror(-count));
 	for (int i = 0; i < count; i++) {
 		struct connection *c = NULL;
 

@@ -47,14 +47,14 @@ struct Pinned {
 // if (!HW_ASSERT(size <= room)) return ...
 #define HW_ASSERT(expression) ::hw::holds(static_cast<bool>(expression), #expression, __FILE__, __LINE__)
 
-// For a large variable whose unused part nobody reads: the kernel's flags would have it zeroed at each call.
+// For a large variable whose unused part is never read: the kernel's flags would have it zeroed at each call.
 #if defined(__clang__)
 #define HW_UNINITIALIZED __attribute__((uninitialized))
 #else
 #define HW_UNINITIALIZED [[gnu::uninitialized]]
 #endif
 
-// Clang's thread-safety analysis checks these in the host build; g++ does not know them.
+// Clang's thread-safety analysis checks these in the host build; g++ does not have them.
 #if defined(__clang__)
 #define HW_TSA(attribute) __attribute__((attribute))
 #else

@@ -24,7 +24,7 @@ void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
 
 /*
  * [task] The user for whom the calling program runs: its real user; of one in a user namespace, the user who made the
- * outermost one, for he decides who is who in it.
+ * outermost one, who assigns the users in it.
  */
 kapi_u64 kapi_user(void) KAPI_NOEXCEPT;
 

@@ -23,7 +23,7 @@ static const int *const kapi_abi_needed __used = &KAPI_ABI;
 
 struct kapi_poll {
 	struct file *file;
-	poll_table *table; /* NULL: nobody is going to wait */
+	poll_table *table; /* NULL: the caller does not wait */
 };
 
 /* The value argument of setsockopt, getsockopt or ioctl, made by the glue on its stack. */

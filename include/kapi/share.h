@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How much of what all share one may have: the rule of every host for the memory of what is received and not read, and for
+ * How much of a shared resource one user may have: the rule of every host for the memory of received and unread data, and for
  * tables that users fill.
  *
- * It is never used up, for each may have a part of what is left. A user whose sockets are full holds a half, and of the other
- * half the next user a half. Before that, above a third, his senders are told to wait. What is on its way then still finds
- * room, in many sockets less than in few: a message without room stops a path that others use too.
+ * It is never used up, because each may have a part of what is left. A user whose sockets are full holds one half, the next
+ * user one half of the rest, and so on. Before that, above one third, the senders to that user have to wait. Messages on their
+ * way at that time still have room, with many sockets less than with few: a message without room stops a path that others use.
  */
 #ifndef KAPI_SHARE_H
 #define KAPI_SHARE_H
@@ -15,7 +15,7 @@
 
 KAPI_BEGIN
 
-/* What a cgroup's limit does not refuse to a socket, in bytes: so much may be on its way when its senders are told to wait. */
+/* What a cgroup's limit does not refuse to a socket, in bytes: so much may be on its way when its senders begin to wait. */
 #define KAPI_GUARANTEED (256 * 1024)
 
 /*

@@ -62,7 +62,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
  * The end of a listener has two steps, for the work that ready() queued may be accepting: stop, wait for that work, close.
  */
 void kapi_listener_stop(struct kapi_listener *listener) KAPI_NOEXCEPT; /* [sleep] ready() has returned for good */
-/* [sleep] After kapi_listener_stop(), and nobody is in kapi_accept(). What was not accepted is reset. */
+/* [sleep] After kapi_listener_stop(), and no kapi_accept() is running. What was not accepted is reset. */
 void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
 /* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. Any other error is that of one
  * connection, which is reset: others may be there, for which ready() is not called again. */
@@ -115,7 +115,7 @@ void kapi_stream_queues(const struct kapi_stream *stream, struct kapi_stream_que
 void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) KAPI_NOEXCEPT;
 /* [sleep] New buffer sizes for a live stream (0: leave as it is). */
 void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u32 rcvbuf) KAPI_NOEXCEPT;
-/* [any] The sizes that programs without privileges may ask for at most (net.core.wmem_max and rmem_max), in bytes. */
+/* [any] The largest sizes that programs without privileges may set (net.core.wmem_max and rmem_max), in bytes. */
 void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) KAPI_NOEXCEPT;
 
 /*
@@ -142,12 +142,12 @@ void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
  */
 void kapi_stream_close(struct kapi_stream *stream, int abort) KAPI_NOEXCEPT;
 
-/* What TCP knows of the peer. */
+/* The state of the peer according to TCP. */
 struct kapi_stream_health {
 	kapi_u32 una, next;         /* oldest unacknowledged and next sequence number to be sent */
 	kapi_u32 write_seq;         /* after the last byte accepted */
 	kapi_u32 unread;            /* bytes received and not consumed */
-	kapi_u64 silent_ns;         /* for so long nothing was heard of the peer; some milliseconds off, as TCP's clock is */
+	kapi_u64 silent_ns;         /* time since the peer last sent something; inexact by some milliseconds, as TCP's clock is */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
 	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
 };

@@ -226,7 +226,7 @@ static bool is_last_reference(const struct kapi_stream *stream)
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
-	/* The last reference is this stream's: nobody can get another. epoll may have one for a moment: checked again. */
+	/* The last reference is this stream's: no other can be taken. epoll may have one for a moment: checked again. */
 	bool unused = is_last_reference(stream);
 	struct sk_buff_head copies;
 	int error = 0;

@@ -42,12 +42,12 @@ static inline const void *kapi_paying_cgroup(void)
 	return memcg;
 }
 
-/* Is charged for what is kept for a program's socket: another one, that nobody else sees. */
+/* Is charged for what is kept for a program's socket: another socket, which is not visible elsewhere. */
 struct kapi_payer {
 	struct sock sk; /* first: the kernel allocates it as a sock; its cgroup pays */
 	spinlock_t lock; /* guards what follows and the accounts of sk */
 	long pages;          /* charged */
-	atomic_long_t *user; /* what he holds with all his sockets; constant */
+	atomic_long_t *user; /* the account of the user for all sockets; constant */
 };
 
 /* Once, before the first socket. */

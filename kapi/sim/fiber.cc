@@ -120,7 +120,7 @@ void Fiber::discard()
 void Fiber::abandon()
 {
 #ifdef SIM_ASAN
-    stack_ = nullptr; // never used again: to the leak checker it goes on owning what nobody destroys
+    stack_ = nullptr; // never used again: the leak checker still finds what is on it and was not destroyed
 #else
     discard();
 #endif

@@ -295,7 +295,7 @@ void end_if_unused(ProgramSocket &socket, bool abort)
 int cannot_send(const Tcb &tcb, ProgramSocket *socket)
 {
     if (socket && socket->error)
-        return -std::exchange(socket->error, 0); // whoever asks first is told
+        return -std::exchange(socket->error, 0); // reported once, to the first caller
     if (is_over(tcb))
         return tcb.error ? tcb.error : -KAPI_EPIPE;
     return tcb.fin_queued ? -KAPI_EPIPE : 0;

@@ -592,7 +592,7 @@ void Tcb::handle_data(const Packet &arrived)
     Packet packet = arrived;
     if (fin_received || !trim(packet))
         return send_ack(next);
-    if (orphan && !packet.payload.empty()) { // nobody will read that
+    if (orphan && !packet.payload.empty()) { // no program can read that
         reset_peer();
         return close(-KAPI_ECONNRESET);
     }

@@ -2,7 +2,7 @@
 // Messages that were received together and go to one socket together: up to 64 that lie one behind the other in a
 // stream, or one that came in pieces. So a softirq makes one object, not one a message.
 //
-// Which of them are still to be read is written by whoever holds the distributor's lock; the bytes never change once
+// The marks of those still to be read are written under the distributor's lock; the bytes never change once
 // the bundle is whole.
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Gives received messages to the sockets of a multiplexor, and holds their queues.
 //
-// A connection delivers as long as some socket has room. When none has, it stops reading and is told when one has
-// again. All queues are under one lock, so that a message can move from a socket that closes to another and stay in its
+// A connection delivers as long as some socket has room. When none has, it stops reading, and resumes when one has
+// room again. All queues are under one lock, so that a message can move from a socket that closes to another and stay in its
 // place among those of its connection. However many messages there are, the lock is held for a bounded number of steps
 // each time: what a socket leaves is held for others at once, so that no newer message overtakes it, and is given to them
 // in pieces.
@@ -37,7 +37,7 @@ struct Taken {
 // A socket's part, under the distributor's lock.
 struct ReceiveQueue {
     BundleQueue bundles;
-    Taken begun;       // the rest of a message that was read in part: the next one, and nobody else's
+    Taken begun;       // the rest of a message that was read in part: the next one, of this reader only
     u64 charged = 0;   // true size of the bundles
     u32 messages = 0;  // unread in them, without Bundle::uncounted
     bool joined = false, disabled = false;
@@ -96,7 +96,7 @@ public:
 
     struct Load { u32 messages; u64 charged; bool ready; };
     Load load(Socket& socket);
-    // The last socket has left: what nobody read is lost.
+    // The last socket has left: unread messages are lost.
     void clear();
 
 private:
@@ -117,10 +117,10 @@ private:
     Spin<DistributorLock> lock_;
     RefList<Socket, Receiver> idle_ HW_GUARDED_BY(lock_);  // nothing to read
     RefList<Socket, Receiver> roomy_ HW_GUARDED_BY(lock_); // something, and room for more
-    BundleQueue held_ HW_GUARDED_BY(lock_);                // nobody had room
+    BundleQueue held_ HW_GUARDED_BY(lock_);                // no socket had room
     RefList<Psock, Blocked> blocked_ HW_GUARDED_BY(lock_);
     u64 arrivals_ HW_GUARDED_BY(lock_) = 0; // bundles that were delivered
-    Atomic<u32> open_{0};      // somebody has room and nothing is held
+    Atomic<u32> open_{0};      // a socket has room and nothing is held
     Atomic<u32> receivers_{0}; // sockets that may receive
     Atomic<s32> steering_{0};
 };

@@ -35,9 +35,9 @@ public:
     // Connections. Sleep. ENFILE: there are too many.
     Result<> attach(int fd, int bpf_fd, u32 max_message);
     // Waits until a message that is being sent is with TCP: EAGAIN or EINTR when that takes longer than deadline or is
-    // interrupted; then nothing has changed. ENOENT: fd is not attached here. EALREADY: somebody else waits for it already.
+    // interrupted; then nothing has changed. ENOENT: fd is not attached here. EALREADY: another call waits for it already.
     Result<> unattach(int fd, u64 deadline_ns);
-    bool has_connections(); // that have not failed; one that somebody waits to unattach is still there
+    bool has_connections(); // that have not failed; one that is being unattached is still there
     // Null: no such connection.
     Ref<Psock> find(u64 id);
     // The connection whose TCP socket fd is. ENOENT. Sleeps.
@@ -45,15 +45,15 @@ public:
     u64 next_id() { return ids_.fetch_add(1); }
     // From Psock::fail(). True: it was the last one that had not failed. Any context.
     bool connection_failed(Psock& psock);
-    // Reports it to the sockets, and to who wants to send on it. Sleeps; the time grows with their number.
+    // Reports it to the sockets, and to the queues that wait to send on it. Sleeps; the time grows with their number.
     void report_failure(Psock& psock, bool was_last);
-    // A socket wants to know of every connection that ends, or no longer does.
+    // A socket begins or ceases to want a report of every connection that ends.
     void count_watcher(bool on) { on ? watchers_.fetch_add(1) : watchers_.fetch_sub(1); }
 
     // A message was resent from its beginning, on another connection.
     void count_retry() { tx_retries_.fetch_add(1); }
 
-    // How far somebody has walked along the sockets (T = Socket) or the connections (Psock).
+    // The position of a walk along the sockets (T = Socket) or the connections (Psock).
     template <class T> struct Place {
         unsigned index = 0; // all below were visited
         Ref<T> last;        // one before the next; null: look from the first one on
@@ -64,7 +64,7 @@ public:
     template <class T, class Visit> unsigned visit_next(Place<T>& place, unsigned most, Visit&& visit)
     {
         for (;;) {
-            Ref<T> before = std::move(place.last); // goes without the lock: nobody else may hold it any more
+            Ref<T> before = std::move(place.last); // released without the lock: it may be the last reference
             Guard guard(lock_);
             auto& list = list_of(place);
             bool there = before && static_cast<const ListNode<Members>*>(before.get())->linked();
@@ -94,7 +94,7 @@ public:
     }
     u32 socket_count();
     void add_totals(kcm_totals& totals);
-    u64 number = 0; // in its namespace, under that one's lock: whoever comes later has a larger one
+    u64 number = 0; // in its namespace, under that one's lock: a later multiplexor has a larger one
 
 private:
     HW_MADE_BY_CREATE;

@@ -32,7 +32,7 @@ public:
     u32 left() const { return length_ - sent_; }
     void advance(u32 bytes); // TCP took so many more, at most left()
     void rewind();           // TCP has nothing
-    // Fills at most count segments with what is to be sent next, and says how many and how many bytes.
+    // Fills at most count segments with what is to be sent next, and returns their number and the number of bytes.
     struct Filled { unsigned segments; u32 bytes; };
     Filled fill(kapi_segment* segments, unsigned count) const;
 
@@ -58,8 +58,8 @@ private:
     Outgoing* last_ = this;
 };
 
-// Messages that were sent, for the next ones: whoever sends does it again and again. Without a lock: who comes while another
-// looks finds none, and makes a new one. Any context.
+// Messages that were sent, kept for the next ones, because senders repeat. Without a lock: a caller that comes while another
+// one looks finds none, and makes a new one. Any context.
 class UsedMessages : Pinned {
 public:
     ~UsedMessages() { static_cast<void>(take_all()); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Cuts a stream into messages, by asking a user's program for the length of each.
+// Cuts a stream into messages, at the lengths that a user's program returns.
 //
 // The program is shown a message from its first byte, and as much of it as is there, up to 4096 bytes. A message that
 // is whole in what is on offer is left where it is until it is delivered; of one that is not, what is there is taken, so
@@ -26,7 +26,7 @@ public:
 
     enum class Stop {
         none,    // all was used
-        blocked, // no socket has room; who makes some will say so
+        blocked, // no socket has room; resumed when one has
         memory,  // try again later
         error,   // the stream cannot be cut any further
     };
@@ -42,7 +42,7 @@ public:
     u32 partial() const { return head_size_ + (partial_ ? partial_->total() - partial_->left() : 0); }
     u32 needed() const { return partial_ ? partial_->left() : 0; } // bytes that are missing; 0: unknown
     u64 sequence() const { return sequence_; } // messages that were whole
-    // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While nobody is in feed().
+    // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While feed() is not running.
     const kapi_piece* pieces(kapi_piece& first) const;
     u64 needed_more() const { return needed_more_.load_relaxed(); }
 

@@ -47,7 +47,7 @@ public:
     RefList<Outgoing, ToSend> messages; // whole ones, in order
     u64 bytes = 0;            // that TCP does not have, with those of a message that is being built, and overhead
     bool building = false;    // the message that is being built belongs here
-    bool room_wanted = false; // somebody was refused because it is full
+    bool room_wanted = false; // a sender was refused because it is full
     bool woken = false;       // since the transmitter began its last step with it
 
     // Of the transmitter.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// Connections that nobody uses end.
+// Ends unused connections.
 //
-// A connection is used as long as somebody refers to it: a socket whose last message it carried, a message, a work. One that
-// was not, and that no message came over, for net.rds.idle_connection_ms has its streams closed as any stream is closed: each
+// A connection is used as long as something refers to it: a socket whose last message it carried, a message, a work. After
+// net.rds.idle_connection_ms without use and without a received message its streams are closed as any stream is closed: each
 // side reads the other's to its end. When all its paths are down it is forgotten, with its maps, and a later message makes
 // another one. Why no message is lost or doubled by that (see receiver_memory.h for the terms):
 // - Forgetting is what a restart does, and the names cover it: the new connection has another generation and other receiver
@@ -29,9 +29,9 @@ class Net;
 class Collector : Pinned {
 public:
     explicit Collector(Net& net) : net_(net) {}
-    // Any context. There is one more connection.
+    // Any context. A connection was made.
     void connection_made(const Connection& connection);
-    // Sleeps. None is made any more.
+    // Sleeps. No more connections are made.
     void stop() { work_.cancel_sync(); }
 
 private:
@@ -43,7 +43,7 @@ private:
     void look_at(Connection& connection, bool crowded, u64 now);
 
     Net& net_;
-    Atomic<u32> hurried_{0}; // since the last look, or one is going on
+    Atomic<u32> hurried_{0}; // since the last look, or during one
     HashCursor place_; // of the look, which goes in pieces
     bool any_crowded_ = false; // seen by this look so far
     Work<Collector, &Collector::look> work_{*this};

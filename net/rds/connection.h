@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // A connection: a pair of addresses, a transport and a type of service, with its paths. Made by the first message or by
-// the peer, it lives until nobody has used it for a while (collector.h), or its namespace or transport goes.
+// the peer, it exists until it is unused for a while (collector.h), or its namespace or transport ends.
 #pragma once
 
 #include "../lock_order.h"
@@ -71,7 +71,7 @@ public:
     void write_handshake_to(Path& path, Header& header, bool is_reply);
     // The peer is foreign, if what is known of it is still what is expected. Any context.
     void assume_foreign(Peer expected);
-    // Whether the peer has as many paths, as far as we know.
+    // Whether the peer has as many paths, as far as is known.
     bool uses(const Path& path) const { return path.index() == 0 || paths() == 0 || path.index() < paths(); }
     // The first path that has to be up, or to be answered, before path may have a stream. Null: it may have one now. When
     // that changes, path is notified. Any context.
@@ -95,7 +95,7 @@ public:
     // For the collector (collector.h), whose idle is. What changes with each message, stream and loss:
     u64 activity();
     bool is_charged() const { return charged_; } // it was made in a program's call, and its cgroup pays
-    bool is_empty();    // nothing but answers, which nobody needs, is queued or unacknowledged
+    bool is_empty();    // nothing is queued or unacknowledged but answers, which are not needed
     bool has_streams(); // a path is not down
     Ending ending();    // the worst of its paths'
     void retire();      // closes its streams, unless they are used again. Any context

@@ -121,7 +121,7 @@ template <class Row> void add_connections(Net& net, Rows& rows)
             Path::Snapshot path = c.path(i).snapshot();
             Row row{};
             row.next_tx_seq = path.next_tx;
-            row.next_rx_seq = path.next_rx > 1 ? path.next_rx : 0; // 0: nothing came yet, as programs know it
+            row.next_rx_seq = path.next_rx > 1 ? path.next_rx : 0; // 0: nothing has arrived, as in the kernel's own
             put_ip(row.laddr, c.local.ip);
             put_ip(row.faddr, c.remote.ip);
             copy_name(row.transport, sizeof(row.transport), c.transport.name);
@@ -251,7 +251,7 @@ template <class Row> void add_tcp_sockets(Net& net, Rows& rows)
     });
 }
 
-// Fills rows and returns the size of one; 0: nobody provides this item.
+// Fills rows and returns the size of one; 0: no transport provides this item.
 usize gather(Net& net, int option, Rows& rows)
 {
     switch (option) {

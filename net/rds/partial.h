@@ -9,7 +9,7 @@ namespace rds {
 class Partial : Pinned {
 public:
     // The stream's receiver's: one at a time, any context.
-    // A message with size bytes of payload has begun. False: it has to wait, and take_retry_delay() says how long.
+    // A message with size bytes of payload has begun. False: it has to wait, for the time that take_retry_delay() returns.
     [[nodiscard]] bool take(PeersMemory& memory, u32 size);
     void got(u32 bytes) { got_.fetch_add(bytes); }
     void give(PeersMemory& memory, u32 size);

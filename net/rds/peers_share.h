@@ -34,7 +34,7 @@ public:
         give(bytes);
         return false;
     }
-    // Without asking.
+    // Regardless of the limit.
     void add(u64 bytes)
     {
         held_.fetch_add(bytes);
@@ -81,7 +81,7 @@ public:
     }
 
 private:
-    static constexpr unsigned users = 256; // two that have one in common share it
+    static constexpr unsigned users = 256; // two users with the same number share it
     PeersPool pools_[2][kinds];
     PeersAccount initial_[kinds];
     PeersAccount of_user_[kinds][users];

@@ -124,7 +124,7 @@ Result<> Socket::route(Target& target)
     if (target.connection && target.connection->checked_generation == generation && !target.connection->dying())
         return {};
     target.path = nullptr;
-    // Whether the destination is this host is asked anew whenever addresses changed: they may move between hosts.
+    // Whether the destination is this host is checked again whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
     bool here = loop_transport.check_local(net.host, &addr) == 0 || kapi_net_is_local(net.host, &addr);
     if (target.transport == &loop_transport && !here) // nothing leaves the host by a loopback address

@@ -60,7 +60,7 @@ public:
 
     bool has_unsent();
     bool is_empty();
-    // Nothing, or answers that nobody needs when the stream ends: what enqueue_bounded() queued.
+    // Nothing, or answers that are not needed when the stream ends: what enqueue_bounded() queued.
     bool has_only_answers();
     u64 next_number();
     // Where a walk in pieces has come to. It holds the message, and by it the connection.
@@ -130,7 +130,7 @@ private:
     u64 next_ HW_GUARDED_BY(lock_) = 1;
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
-    u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may not be where Message::on says
+    u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs

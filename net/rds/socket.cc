@@ -51,7 +51,7 @@ Result<> Socket::bind(std::span<const std::byte> name)
         if (endpoint.scope && connect_scope_ && endpoint.scope != connect_scope_)
             return fail(KAPI_EINVAL);
         transport = transport_;
-        bound_ = true; // nobody else binds meanwhile
+        bound_ = true; // no other call binds meanwhile
     }
     bool chosen = transport != nullptr;
     auto undo = [&](int error) {
@@ -161,7 +161,7 @@ void Socket::release()
 
 // ---- accounts of what was sent
 
-// True when somebody waits for room and now has it.
+// True when a sender waits for room and now has it.
 bool Socket::room_came()
 {
     return room_wanted_ && has_send_room() && std::exchange(room_wanted_, false);

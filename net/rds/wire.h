@@ -56,7 +56,7 @@ struct Handshake {
     std::optional<u16> paths;       // how many the peer can use
     std::optional<u32> generation;  // whose numbers these are: one value for each life of the peer's connection
     bool source_port_index = false; // the peer's source port, modulo paths, is the path
-    bool hawser = false;            // the peer is one of ours; only then:
+    bool hawser = false;            // the peer runs hawser; only then:
     u8 path = 0;                    // which path it takes this stream for
     u32 memory = 0;                 // names what it remembers of our numbers on this path
 };

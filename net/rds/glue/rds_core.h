@@ -22,9 +22,9 @@ struct rds_sysctl {
 	unsigned int max_unacked_packets;
 	unsigned int max_unacked_bytes;
 	unsigned int ping_enable;
-	unsigned int congestion_refresh_ms; /* a congested peer that is silent for so long is asked again */
+	unsigned int congestion_refresh_ms; /* the map of a congested peer that is silent for so long is requested */
 	unsigned int receive_limit_factor;  /* hard limit of a receive queue: this times SO_RCVBUF, in true size */
-	unsigned int idle_connection_ms;    /* a connection that nobody used for so long ends; 0: none does */
+	unsigned int idle_connection_ms;    /* a connection that was unused for so long ends; 0: none does */
 };
 
 /* One row of /proc/sys/net/rds: glue registers them, the bounds are policy. */
@@ -41,7 +41,7 @@ extern const unsigned int rds_sysctl_rows;
 #define RDS_SOL 276 /* /proc/sys/net/rds/sol_rds */
 
 int rds_core_init(void);  /* [init] */
-void rds_core_exit(void); /* [init] no socket, namespace or transport is left; returns when no code of ours will run */
+void rds_core_exit(void); /* [init] no socket, namespace or transport is left; returns when no code of the module will run */
 
 /* [init] A namespace begins or ends. At its end every connection is torn down at once. */
 int rds_net_create(struct kapi_net *host, struct rds_net **net);
@@ -76,7 +76,7 @@ kapi_s64 rds_socket_sendmsg(struct rds_socket *socket, const struct rds_send *se
 struct rds_receive {
 	struct kapi_msg *msg;
 	kapi_size size;
-	unsigned int flags;       /* MSG_* asked for */
+	unsigned int flags;       /* MSG_* of the call */
 	unsigned int out_flags;   /* MSG_* to report */
 	int name_length;          /* filled: 0 when the call has no sender */
 	kapi_u8 name[28];

@@ -122,7 +122,7 @@ void TcpNet::destroy(TcpNet* net)
 kapi_stream_options TcpNet::stream_options() const
 {
     u32 sndbuf = static_cast<u32>(max(0, sysctl.rds_tcp_sndbuf)), rcvbuf = static_cast<u32>(max(0, sysctl.rds_tcp_rcvbuf));
-    if (!kapi_net_is_initial(host)) { // any user can be the administrator of another one, and nobody is charged for these
+    if (!kapi_net_is_initial(host)) { // any user can be the administrator of another one, and these are charged to no program
         u32 most_sndbuf, most_rcvbuf;
         kapi_stream_buffer_limits(&most_sndbuf, &most_rcvbuf);
         sndbuf = min(sndbuf, most_sndbuf);
