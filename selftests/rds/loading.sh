@@ -55,9 +55,9 @@ else
 fi
 occupy occupy-elsewhere
 if modprobe rds_tcp; then
-	echo "ok 2 loads where somebody listens on its port in a namespace of his own"
+	echo "ok 2 loads although a user listens on its port in another namespace"
 else
-	echo "not ok 2 loads where somebody listens on its port in a namespace of his own"
+	echo "not ok 2 loads although a user listens on its port in another namespace"
 fi
 leave
 load_rds

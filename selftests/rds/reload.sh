@@ -38,9 +38,9 @@ if [ "$HOST" = b ]; then
 	barrier over
 	kill $!
 	if wait $!; then
-		echo "ok 1 b's program lived through it and heard a"
+		echo "ok 1 b's program continued and received from a"
 	else
-		echo "not ok 1 b's program lived through it and heard a"
+		echo "not ok 1 b's program continued and received from a"
 	fi
 	exit 0
 fi

@@ -128,7 +128,7 @@ for program in rds-ping rds-info rds-stress kcm-server kcm-client; do
 		grep -qF -- "$escaped" "$manuals/$program.1" || echo "$option is not in the manual"
 	done >"$work/err"
 	[ ! -s "$work/err" ]
-	verdict $? "$program: the manual knows every option"
+	verdict $? "$program: the manual has every option"
 done
 
 # A kernel without RDS; where there is one, other tests cover it.
@@ -228,7 +228,7 @@ stress "FAKE_RDS_SWAP=101" -T 1 -d 4 --json
 json "disorder is counted" '(.good | not) and (.counts.lost + .peer_counts.lost + .counts.duplicated) > 0'
 stress "FAKE_RDS_DAMAGE=101" -T 1 -d 4 -v -a 100 --json
 json "damage is counted" '(.good | not) and .peer_counts.corrupted > 0'
-grep -q 'damaged from byte' "$work/passive-err"; verdict $? "... and said where"
+grep -q 'damaged from byte' "$work/passive-err"; verdict $? "... and the place is reported"
 
 # Other programs on the port.
 port=$((port + 50))

@@ -458,7 +458,7 @@ TEST_F(Sim, crash__takes_everything_along)
 
 /** A work that notes when it ran. */
 struct LateWork {
-    kapi_work work{}; // first, so that the work tells the object
+    kapi_work work{}; // first, so that the address of the work is that of the object
     std::uint64_t ran_world_ns = 0, ran_local_ns = 0;
 
     static void run(kapi_work *work)

@@ -172,7 +172,7 @@ TEST_F(Options, transport__of_a_namespace_is_tcp)
     });
 }
 
-// Whoever is second is refused, and gives back its reference to the module: it unloads at the end of the test.
+// The second caller is refused, and gives back its reference to the module: it unloads at the end of the test.
 TEST_F(Options, transport__of_two_threads)
 {
     int tcp = RDS_ABI_TRANS_TCP;

@@ -63,9 +63,9 @@ TEST(ReceiverMemory, forgets_when_another_sender_comes_and_then_only)
         {6, false, 107, false, 77},
         {5, true, 109, true, 109}, // an address that moved back
         {0, false, 111, true, 109},
-        {5, false, 113, false, 109}, // nobody's numbers became somebody's
+        {5, false, 113, false, 109}, // numbers without a sender became a sender's
         {0, false, 115, true, 109},
-        {6, true, 117, true, 117}, // a hawser counts from one: nobody's numbers were another's
+        {6, true, 117, true, 117}, // a hawser peer counts from one: the earlier numbers were another's
     };
     rds::ReceiverMemory memory(77);
     for (const Row &row : table) {

@@ -332,7 +332,7 @@ TEST_F(WaitingStreams, when_full_the_abandoned_one_without_a_message_goes)
         EXPECT_EQ(waiting.count(), 4u);
     });
     run(a, [&] {
-        EXPECT_TRUE(peers[1]->send("x", 1)); // abandoned, but it has something to say
+        EXPECT_TRUE(peers[1]->send("x", 1)); // abandoned, but it has something to send
         peers[1]->close(false), peers[2]->close(false);
         world.sleep(10 * sim::kMillisecond);
     });

@@ -136,7 +136,7 @@ TEST_F(RdsStalled, a_peer_that_does_not_read)
     kapi_listener *listener = nullptr;
     run(deaf, [&] { listener = sim::program_listen(deaf.initial_net(), sim::address("::", 16385)); });
     ASSERT_TRUE(listener);
-    stall("10.0.0.7", 7); // it accepts and never says a word
+    stall("10.0.0.7", 7); // it accepts and never sends anything
     exchange(kWithin);
     run(deaf, [&] { sim::program_unlisten(listener); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// MSG_ZEROCOPY: notices, whatever else the program asked for, and how many there may be.
+// MSG_ZEROCOPY: notices, with any other options, and the limit of their number.
 #include "rds_test.h"
 
 #include <kapi/errno.h>
