@@ -43,7 +43,7 @@ struct Pinned {
 } // namespace hw
 
 // What must hold whatever users and peers do. Unlike bad input, a failure is a defect of this code: the simulator stops, the
-// kernel logs it and goes on. Where going on would corrupt memory, the result, which is whether it holds, decides:
+// kernel logs it and continues. Where continuing would corrupt memory, test the result, which is true if it holds:
 // if (!HW_ASSERT(size <= room)) return ...
 #define HW_ASSERT(expression) ::hw::holds(static_cast<bool>(expression), #expression, __FILE__, __LINE__)
 

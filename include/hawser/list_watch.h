@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // What the host build records for each list: the lock that guards it. Nothing of this exists in the kernel build.
 //
-// A list is not given its lock: it learns it. A task that uses the list under locks leaves those in the set that were held
-// each time before; an empty set means that two users did not exclude each other. So a list that is added later is
+// The lock is not declared, but found from the uses: at each use by a task, the set of candidates is reduced to the locks
+// that the task holds; an empty set means that two users did not exclude each other. So a list that is added later is
 // checked, too, and an element that is unlinked under the lock of another list is found at once.
 #pragma once
 

@@ -19,7 +19,7 @@ public:
     }
     // How many there are at this moment: of use only where none can be taken meanwhile, or an estimate is enough.
     u32 references() const { return count_.load_acquire(); }
-    // For look-ups of objects that may be dying: false when the last reference is gone.
+    // For look-ups of objects whose last reference may be dropped at the same time: false when the last reference is gone.
     [[nodiscard]] bool ref_unless_dead() const
     {
         u32 old = count_.load_relaxed();

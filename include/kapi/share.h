@@ -19,7 +19,7 @@ KAPI_BEGIN
 #define KAPI_GUARANTEED (256 * 1024)
 
 /*
- * [any] May a socket that holds so much, of a user who holds of_user, have more of what all share, of which left is free? Any
+ * [any] May a socket that holds held, of a user who holds of_user, take more of a shared resource of which left is free? Any
  * unit. 0: yes; 1: yes, but senders should wait; -ENOMEM: no. What the socket holds counts twice, so one that has nothing yet
  * still gets something when others are full.
  */
@@ -30,7 +30,7 @@ static inline int kapi_share(kapi_u64 held, kapi_u64 of_user, kapi_u64 left, kap
 	return wanted > left ? -KAPI_ENOMEM : wanted > left / 2;
 }
 
-/* [any] Of whom the socket is: the user for whom it was made, as a number below KAPI_USERS. Two users may have the same. */
+/* [any] The user for whom the socket was made, as a number below KAPI_USERS. Two users may have the same. */
 #define KAPI_USERS 1024
 kapi_u32 kapi_sk_user(struct kapi_sk *sk) KAPI_NOEXCEPT;
 

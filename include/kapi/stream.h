@@ -78,8 +78,8 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
  * protocol on top, such as other TLS; -EALREADY: taken over already; -ENOMEM.
  *
  * A program can hold its socket's lock for as long as it likes (a send() from memory that is not there), and a call that may
- * sleep then waits. So works that make such calls belong on a queue that only works for the same user wait in; what the
- * stream does by itself runs on queue, too, which outlives it.
+ * sleep then waits. So works that make such calls belong on a queue of works for the same user only; the stream's own works
+ * run on queue, too, which must exist longer than the stream.
  */
 int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream **stream) KAPI_NOEXCEPT;
 /* Bytes that go back to where they came from: those at bytes, or, when that is NULL, all of buffer. */
@@ -98,7 +98,7 @@ struct kapi_piece {
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
 /* [sleep] Resets the connection; the stream stays taken over, and event() reports its end. */
 void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* Which socket a stream or a descriptor stands for, to compare. [task] -ENOENT: fd is no socket. */
+/* The identity of the socket of a stream or a descriptor, for comparison. [task] -ENOENT: fd is no socket. */
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_key(const struct kapi_stream *stream) KAPI_NOEXCEPT; /* [any] */
 /* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll. Also from the stream's callbacks. */
@@ -106,7 +106,7 @@ void kapi_stream_post_error(struct kapi_stream *stream, int error) KAPI_NOEXCEPT
 /* [any] SO_RCVBUF as the kernel keeps it, and SO_RCVTIMEO in ns (KAPI_FOREVER: unset). */
 kapi_u32 kapi_stream_rcvbuf(const struct kapi_stream *stream) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_rcvtimeo_ns(const struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* [any] What lies in the socket's queues: buffers to be read and their memory, buffers to be sent, references to it. */
+/* [any] The contents of the socket's queues: buffers to be read and their memory, buffers to be sent, references to it. */
 struct kapi_stream_queues {
 	kapi_u32 recv_q, rmem, send_q, smem;
 };
@@ -134,7 +134,7 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
  * acknowledged to the peer. No callback runs afterwards; the stream is still to be closed. Not of a program's socket.
  */
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* [sleep] Sends FIN after what was written; receiving goes on. */
+/* [sleep] Sends FIN after what was written; receiving continues. */
 void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /*
  * [sleep] No callback runs during or after. Frees the stream; unread bytes are lost (resume first). abort: reset

@@ -25,13 +25,13 @@ class Socket;
 struct Receiver; // list tag: sockets that can be given something
 struct Blocked;  // list tag: connections that wait for room
 
-// A message in the hand of a reader.
+// A message that a reader has taken.
 struct Taken {
     Ref<Bundle> bundle;
     unsigned index = 0;
     Bundle::Entry entry{};
     bool begun = false; // a part of it was read before
-    Ref<Psock> resume; // may go on reading: there is room
+    Ref<Psock> resume; // may continue to read: there is room
 };
 
 // A socket's part, under the distributor's lock.
@@ -68,7 +68,7 @@ public:
     ~Distributor() { HW_ASSERT(held_.empty()); }
 
     void join(Socket& socket);
-    // The socket receives no more; what it has not read goes to others.
+    // The socket receives no more; its unread messages go to others.
     void leave(Socket& socket);
     void set_disabled(Socket& socket, bool disabled);
     bool disabled(Socket& socket);
@@ -77,7 +77,7 @@ public:
 
     // Has some socket room? If not, psock waits, and is resumed.
     bool may_deliver(Psock& psock);
-    // After may_deliver(). Never fails: should the room be gone, the messages are held for who makes some.
+    // After may_deliver(). Never fails: without room the messages are held for the next socket that has some.
     void deliver(Ref<Bundle> bundle, Wakes& wakes);
     // The connection no longer waits.
     void unblock(Psock& psock);

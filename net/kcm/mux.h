@@ -59,8 +59,8 @@ public:
         Ref<T> last;        // one before the next; null: look from the first one on
     };
     // Calls visit(T&) for the next ones, at most so many, under the lock; returns how many they were, 0 at the end. There
-    // may be very many, and bottom halves are off under the lock, so that it is taken anew for each piece. Those that come or
-    // go between two pieces are visited or not; all others are, once.
+    // may be very many, and bottom halves are off under the lock, so it is taken again for each piece. Those added or
+    // removed between two pieces are visited or not; all others are, once.
     template <class T, class Visit> unsigned visit_next(Place<T>& place, unsigned most, Visit&& visit)
     {
         for (;;) {
@@ -115,7 +115,7 @@ private:
     Ref<Psock> take_any();
     void retire(Psock& psock);
 
-    WorkQueue& works_; // of who made it
+    WorkQueue& works_; // of the user who made it
     Spin<MembersLock> lock_;
     RefList<Socket, Members> sockets_ HW_GUARDED_BY(lock_);
     RefList<Psock, Members> psocks_ HW_GUARDED_BY(lock_);
@@ -123,7 +123,7 @@ private:
     u32 socket_count_ HW_GUARDED_BY(lock_) = 0;
     u32 psock_count_ HW_GUARDED_BY(lock_) = 0; // with those that are about to be inserted
     u32 alive_ HW_GUARDED_BY(lock_) = 0;       // connections that have not failed
-    kcm_totals past_ HW_GUARDED_BY(lock_){}; // of what is gone
+    kcm_totals past_ HW_GUARDED_BY(lock_){}; // of former sockets and connections
     u32 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
     bool has_departed_since(u32& departures);
     Atomic<u32> watchers_{0}; // sockets with KCM_ERRORS

@@ -20,7 +20,7 @@ public:
     static Result<Ref<Outgoing>> create(Ref<Outgoing> used, kapi_msg* msg, u32 size);
     static void destroy(Outgoing* message);
 
-    // The message goes on with what part has.
+    // Appends the contents of part.
     void append(Ref<Outgoing> part);
     u32 length() const { return length_; }
     // What it takes of the send buffer beside its bytes: a program may send one at a time.
@@ -52,7 +52,7 @@ private:
     u32 length_;     // with all parts
     u32 overhead_ = overhead_of_part;
     u32 sent_ = 0, sent_before_ = 0; // of all parts; of those before at_, which are sent
-    const Outgoing* at_ = this;      // the part to go on with
+    const Outgoing* at_ = this;      // the part to continue with
     unsigned behind_ = 0; // among used messages: how many follow
     Ref<Outgoing> next_;   // part, or used message
     Outgoing* last_ = this;

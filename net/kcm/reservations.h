@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who may send on which connection: a connection belongs to one send queue for whole messages. Queues that find none free
-// wait in line, and the next free one is theirs. Those that want a certain connection have a line of their own.
+// The assignment of connections to send queues: a connection belongs to one queue for whole messages. Queues that find none
+// free wait in line, and get the next free one. Those that can use only one connection wait in a separate line.
 #pragma once
 
 #include "../lock_order.h"
@@ -48,7 +48,7 @@ public:
     Ref<Psock> take_if_free(SendQueue& queue);
     // The queue is done with psock, at the border of a message.
     void give_back(Psock& psock);
-    // As give_back(), but its owner may go on with the next message without a reservation, as long as it would get this
+    // As give_back(), but its owner may continue with the next message without a reservation, as long as it would get this
     // one: no queue waits and no other connection is free. False: give it back. Of the transmitter.
     bool park(Psock& psock);
     // The owner needs what is parked for longer: no other queue gets it until give_back(). Of the transmitter.

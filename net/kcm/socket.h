@@ -106,7 +106,7 @@ private:
     void uncharge(SendQueue& queue, u64 bytes) HW_REQUIRES(send_lock_);
     struct Unlisted { Ref<SendQueue> sending, by_address; }; // references that go without the lock
     Unlisted unlist_if_idle(SendQueue& queue) HW_REQUIRES(send_lock_);
-    // transmit.cc: who sends, and what next
+    // transmit.cc: the transmitter, and the choice of the next queue
     void transmit();
     bool leave();
     void transmit_until_left();

@@ -46,7 +46,7 @@ public:
         return v4_bits != 0 && v4_bits != 0xffffffffu;
     }
     bool operator==(const Ip& other) const { return kapi_compare(bytes_, other.bytes_, sizeof(bytes_)) == 0; }
-    // The order that decides who connects to whom: as numbers in network order.
+    // The order that decides which host connects: as numbers in network order.
     bool operator<(const Ip& other) const { return kapi_compare(bytes_, other.bytes_, sizeof(bytes_)) < 0; }
     u64 word(int index) const // for hashing, 0 or 1
     {

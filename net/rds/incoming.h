@@ -39,8 +39,8 @@ public:
     Connection* connection = nullptr;
     unsigned path = 0;
 
-    // So many of the missing bytes are on offer. ENOMEM: not all of them, and there are too many messages of which a part has
-    // arrived. Also for the header alone, because the memory for a small payload comes with it.
+    // size of the missing bytes are offered. ENOMEM: not all of them, and there are too many incomplete messages. Also called for
+    // the header alone, because the memory for a small payload is allocated with it.
     Result<> expect(usize size);
     // Takes size bytes at offset of the offer; size at most left(). ENOMEM: nothing was taken; or as expect().
     Result<> append(kapi_rx* rx, usize offset, u32 size);

@@ -9,7 +9,7 @@ namespace rds {
 
 namespace {
 
-// A walk along a long queue begins anew after each copy to the program, so that copies are large where there is much.
+// A walk along a long queue begins again after each copy to the program, so that copies are large where there is much.
 constexpr usize smallest_buffer = 32 * 1024, largest_buffer = 256 * 1024;
 constexpr usize piece_bytes = 16 * 1024; // more than the rows that are added under one lock
 constexpr unsigned piece_messages = 64;
@@ -100,7 +100,7 @@ void add_counters(Net& net, Rows& rows)
 }
 
 // Calls visit(T&) for each item of a table, and has rows copied out in between, when no reference is held: a program whose memory
-// stalls must not hold what others want to end.
+// stalls must not delay the end of an object.
 template <class Table, class Visit> void walk(Table& table, Rows& rows, Visit&& visit)
 {
     typename Table::Cursor cursor;
@@ -151,7 +151,7 @@ template <class Row> Row message_row(const Header& header, u32 length, const Ip&
     return row;
 }
 
-// Lets c and the place in a queue of its go while rows are copied out, if they have to be now. Null: it is gone.
+// Releases c and the place in one of its queues while rows are copied out, if that is necessary. Null: c has ended.
 Ref<Connection> with_room(Net& net, Rows& rows, Ref<Connection> c, SendQueue::Place& place)
 {
     if (rows.has_room())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// An outgoing message: its header, its payload and who waits for its acknowledgement.
+// An outgoing message: its header, its payload and the socket that waits for its acknowledgement.
 //
 // Header and small payload share one allocation; a large payload is in pages, which the network gets by reference.
 #pragma once

@@ -124,7 +124,7 @@ Result<Ref<Connection>> ConnectionTable::get(Net& net, const rds_transport& tran
 {
     if (auto found = find(transport, local, remote, tos))
         return found;
-    // Nothing is made for a connection that is one too many.
+    // Nothing is allocated for a connection above the limit.
     if (!shares.take(payer, limit))
         return fail(KAPI_ENOBUFS);
     auto result = Connection::create(net, transport, local, remote, tos, mode);
@@ -278,7 +278,8 @@ void Net::remove_watcher(Socket& socket)
     });
 }
 
-// One at a time, so that the lock is held briefly however many there are; who comes again meanwhile waits for the next change.
+// One at a time, so that the lock is held briefly for any number; a socket that is added again meanwhile waits for the next
+// change.
 void Net::notify_watchers()
 {
     u32 left = watchers_.with([](WatcherList& list) { return list.count; });

@@ -76,12 +76,12 @@ public:
                                 u8 tos, u32 payer, Alloc mode);
     // Any context. False when another caller took it out before.
     bool remove(Connection& connection);
-    // The same if there are no more references than so many: it cannot be used any more then.
+    // The same, but only if it has at most that many references, so that it is unused.
     bool remove_unused(Connection& connection, u32 references);
     u32 size() const { return table_.size(); }
     // None can be made any more.
     void close() { closed_.store_release(1); }
-    // Calls visit(Connection&) for each, under no lock. Those that come or go meanwhile may be missed.
+    // Calls visit(Connection&) for each, under no lock. Those added or removed meanwhile may be missed.
     template <class Visit> void for_each(Visit&& visit) { table_.for_each(visit); }
     // The same one by one.
     using Connections = HashTable<Connection, Table, ConnectionTableLock, 64>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The message of a path of which only a part has arrived: what it holds, whether it goes on, and whether it waits for memory.
+// The incomplete message of a path: the memory that it uses, whether it progresses, and whether it waits for memory.
 #pragma once
 
 #include "peers_memory.h"

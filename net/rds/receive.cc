@@ -96,9 +96,9 @@ void Socket::tell_congestion(CongestionChange change)
         net.congestion_changed();
 }
 
-// What has arrived is taken even when its owner may have no more memory: the peer forgets it. The path is then not read
-// until the message is, so there is one such message for a path and not one for a socket. Over loopback those that were sent
-// before the port was congested are taken, too: they were in the sockets that sent them.
+// A message that has arrived is accepted even if its owner is at the limit of memory, because the peer forgets it. The path is
+// then not read until the program has received that message, so there is at most one such message for each path. Over loopback
+// messages sent before the port was congested are accepted, too: until then they counted for the sockets that sent them.
 bool Socket::deliver(Ref<Incoming> incoming)
 {
     usize limit = hard_limit();
@@ -294,7 +294,7 @@ bool Socket::take_input(bool peek, Input& input)
     return true;
 }
 
-// Nothing is lost when a copy fails: the next call gets the message, and who came meanwhile and sleeps is woken for it.
+// Nothing is lost when a copy fails: the next call gets the message, and a reader that began to sleep meanwhile is woken.
 void Socket::put_back(Ref<Incoming> incoming)
 {
     CongestionChange change;

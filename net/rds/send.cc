@@ -179,7 +179,7 @@ Path& Socket::choose_path(const Target& target, bool may_wait, u64 deadline_ns)
     return path;
 }
 
-// A sender that does not wait learns of room by poll(). From here on, not from its next poll(): a program in epoll may make
+// A sender that does not wait is notified of room by poll(). From here on, not from its next poll(): a program in epoll may make
 // none before it is woken.
 void Socket::notify_of_room(CongestionMap& map, u16 port)
 {

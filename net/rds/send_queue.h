@@ -7,8 +7,8 @@
 // had. A program can queue any number of messages: whole queues move in one step, and no walk under the lock passes all of
 // one.
 //
-// One lock guards the queues of all paths of a connection. A message can move between paths, and who takes it off a
-// queue must hold the lock of the queue that it is on at that moment.
+// One lock guards the queues of all paths of a connection. A message can move between paths, and must be removed from a
+// queue under the lock of the queue that has it at that moment.
 #pragma once
 
 #include "../lock_order.h"
@@ -38,13 +38,13 @@ public:
     // Has the peer's transport acknowledged the present stream up to position?
     bool is_acked(u32 position);
 
-    // The rest is the owner's of the path (owner.h).
+    // The following functions are for the owner of the path (owner.h).
     // Adds messages to batch until it is full; they are retransmitted unless account() gives them back.
     void fill(Batch& batch);
     // The stream took so many bytes of batch, and is at end_seq after them. What it did not take is queued again, or
     // noted in batch.
     void account(Batch& batch, u32 taken, u32 end_seq);
-    // For a path without streams: the next message, off the queue, so that who cancels it leaves it to the caller.
+    // For a path without streams: the next message, removed from the queue, so that a cancellation leaves it to the caller.
     Ref<Message> take();
     void give_back(Ref<Message> message);
 

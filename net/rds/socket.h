@@ -53,11 +53,11 @@ public:
 
     // The transport's acknowledgement, or a cancellation: message no longer counts.
     void send_done(Message& message);
-    // SO_SNDBUF is another. Any context.
+    // SO_SNDBUF was changed. Any context.
     void send_limit_changed();
     void zerocopy_done(Ref<ZerocopyBatch> batch); // through the notice box
-    // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now, and nothing but its
-    // path can hold up who sends more.
+    // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now, and its path must
+    // not be read.
     bool deliver(Ref<Incoming> incoming);
     // Path p is not read until there is room; false when there is room already.
     bool stall(Path& p);

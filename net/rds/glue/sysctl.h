@@ -30,7 +30,7 @@ struct rds_sysctl_dir {
 	unsigned int room, used;
 };
 
-/* Room for that many rows, and the empty one that kernels before 6.6 want at the end. */
+/* Room for that many rows, and the empty one that kernels before 6.6 need at the end. */
 static inline int rds_sysctl_dir_init(struct rds_sysctl_dir *dir, unsigned int room)
 {
 	*dir = (struct rds_sysctl_dir){ .room = room };

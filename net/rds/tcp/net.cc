@@ -223,7 +223,7 @@ void TcpNet::listener_ready(void* context)
 
 void TcpNet::accept()
 {
-    // Bounded, so that a flood of connections does not keep one worker for ever; the rest follows at once.
+    // Bounded, so that a flood of connections does not occupy one worker without end; the rest follows at once.
     for (unsigned i = 0; i < listen_backlog; i++) {
         kapi_stream* stream = nullptr;
         int err = kapi_accept(listener_, &stream);

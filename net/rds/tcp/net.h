@@ -67,7 +67,7 @@ public:
 
     void add(TcpConnection& connection);
     void remove(TcpConnection& connection);
-    // Any context. Each connection learns it soon, by a work, as there may be many.
+    // Any context. Each connection is notified soon, by a work, because there may be many.
     void sysctl_changed();
     // Resets a stream that no path adopts, and counts it; null: does nothing. Sleeps.
     void refuse(kapi_stream* stream);
