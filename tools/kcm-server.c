@@ -50,7 +50,7 @@ struct connection {
 struct server {
 	const struct settings *settings;
 	int listener, signals, stop;
-	int cut[2]; /* a pipe: ids of connections that workers want cut off */
+	int cut[2]; /* a pipe: ids of connections that are to be ended */
 	int kcm, parser;
 	struct worker *workers[MAX_WORKERS];
 	struct connection connections[KCM_MOST_CONNECTIONS];

@@ -204,7 +204,7 @@ static void *work(void *context)
 			worker->short_of_memory = false;
 			worker->counts.undeliverable += backlog_flush(&worker->backlog, send_kept, worker);
 		}
-		/* An error is about a connection, which the server handles; this socket goes on. */
+		/* An error is about a connection, which the server handles; this socket continues. */
 		count = receive(worker);
 		if (count > 0) {
 			serve(worker, count);

@@ -170,7 +170,7 @@ static void print_help(void)
 	     "undamaged, 1 they did not or another failure occurred, 2 wrong usage.");
 }
 
-/* The options as getopt_long wants them. */
+/* The options for getopt_long. */
 struct getopt_tables {
 	struct option long_options[ENTRY_COUNT + 6];
 	char short_options[2 * ENTRY_COUNT + 8];

@@ -32,7 +32,7 @@
 
 static atomic_long_t allocated; /* in pages */
 static DEFINE_PER_CPU(int, allocated_here);
-static long limits[3]; /* in pages; the kernel wants three, and these are alike */
+static long limits[3]; /* in pages; the kernel needs three values, here equal */
 static int none;       /* the guarantee is not the kernel's */
 
 /* What users hold, in pages. Two of them may have one in common; then each socket still has its own share of it. */

@@ -37,7 +37,7 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 	/* TCP offers the rest of a buffer that was consumed in part at once. */
 	if (stream->paused)
 		return 0;
-	/* It lies in a device's memory, for a program that reads it there. */
+	/* It is in a device's memory, for a program that reads it there. */
 	if (unlikely(!is_readable(skb))) {
 		stream->broken = EFAULT;
 		reader->count = 0;

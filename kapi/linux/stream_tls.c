@@ -61,7 +61,7 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	if (rx->reader_present)
 		return -EBUSY;
 	result = stream->sock->ops->read_sock(sk, reader, actor);
-	/* TLS gives the socket's error to the reader, but the program shall find it. */
+	/* TLS gives the socket's error to the reader, but the program must find it. */
 	if (error && !READ_ONCE(sk->sk_err))
 		WRITE_ONCE(sk->sk_err, error);
 	if (result == -EINVAL)

@@ -99,7 +99,7 @@ EXPORT_SYMBOL_GPL(kapi_park);
 
 /*
  * Not TASK_IDLE, which the detector of hung tasks leaves alone: what is waited for are our own threads, as with
- * cancel_work_sync(), and when that takes minutes the administrator shall see where.
+ * cancel_work_sync(), and when that takes minutes the administrator must be able to see where.
  */
 int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
 {

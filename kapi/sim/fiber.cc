@@ -49,7 +49,7 @@ std::vector<void *> &free_stacks()
     return stacks;
 }
 
-// The fiber that is being jumped to and the one that was left: how a new stack learns who it is.
+// The fiber that is being jumped to and the one that was left: the arguments of a new stack.
 Fiber *arriving;
 Fiber *leaving;
 
@@ -90,7 +90,7 @@ void Fiber::start(Entry entry, void *argument)
     size_ = kStackBytes;
     fake_stack_ = nullptr;
 #if defined(__x86_64__)
-    // What sim_switch_stack() pops: six registers and the address to return to. The stack then stands as if
+    // What sim_switch_stack() pops: six registers and the address to return to. The stack is then as if
     // first_steps() had been called.
     auto **top = reinterpret_cast<void **>(static_cast<char *>(stack_) + kStackBytes) - 1;
     *--top = reinterpret_cast<void *>(&Fiber::first_steps);

@@ -14,7 +14,7 @@ class Fiber {
 public:
     using Entry = void (*)(void *argument);
 
-    Fiber() = default; // stands for the stack the program already runs on, once jumped away from
+    Fiber() = default; // the stack on which the program already runs, after the first jump
     ~Fiber();
     Fiber(const Fiber &) = delete;
     Fiber &operator=(const Fiber &) = delete;

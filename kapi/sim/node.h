@@ -52,7 +52,7 @@ namespace sim {
 kapi_addr address(const char *text, kapi_u16 port = 0, kapi_u32 scope = 0);
 bool same_ip(const kapi_addr &a, const kapi_addr &b);
 
-/** Places where a kapi call may fail for want of memory: each is counted, and the test selects those that fail. */
+/** Places where a kapi call may fail without memory: each is counted, and the test selects those that fail. */
 struct Faults {
     std::uint64_t count = 0;   // fallible calls so far
     std::uint64_t fail_at = 0; // this one fails (the first is 1); 0: none
@@ -129,7 +129,7 @@ public:
     void pause(std::uint64_t duration_ns, bool sleeps);
     bool is_paused() const { return resumes_at_ns_ != 0; }
     std::uint64_t resumes_at_ns() const { return resumes_at_ns_; }
-    void hold(TaskRef task) { held_.push_back(std::move(task)); } // until it goes on
+    void hold(TaskRef task) { held_.push_back(std::move(task)); } // until it continues
     /** Its monotonic clock, and when in the world's time that will show local_ns if nothing happens to it. */
     std::uint64_t now_ns() const;
     std::uint64_t world_time(std::uint64_t local_ns) const;
@@ -197,7 +197,7 @@ private:
     std::uint64_t next_dying_ = 1;
     std::vector<TaskRef> held_;         // that would run were it not paused
     std::uint64_t resumes_at_ns_ = 0;   // 0: not paused
-    std::uint64_t asleep_since_ns_ = 0; // its own time; 0: its clock goes on
+    std::uint64_t asleep_since_ns_ = 0; // its own time; 0: its clock runs
     std::uint64_t clock_lag_ns_ = 0;    // its monotonic clock behind the world's
     unsigned generation_ = 0; // counts crashes: timers of an earlier life do nothing
     WaitList released_;
@@ -207,7 +207,7 @@ private:
 Memory &current_memory();
 /** Whether there is a cgroup that a charged allocation is charged to. */
 bool somebody_pays();
-/** Whether this fallible call shall fail now. */
+/** Whether this fallible call fails now. */
 bool fault(const char *call);
 
 } // namespace sim

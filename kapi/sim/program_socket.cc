@@ -49,7 +49,7 @@ private:
     std::uint64_t length_ns_ = 100 * kMicrosecond;
 };
 
-/** Takes what lies first. With the lock held. */
+/** Takes the first one. With the lock held. */
 std::size_t take_unread(Tcb &tcb, unsigned char *to, std::size_t size)
 {
     std::size_t done = 0;

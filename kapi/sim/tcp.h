@@ -112,8 +112,8 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     void reset_peer();                    // RST
     void queue_fin();
     void deliver();                       // offers unread bytes to rx()
-    void consume(std::size_t size);       // of what lies first
-    void put_back(std::vector<unsigned char> bytes); // before what lies first
+    void consume(std::size_t size);       // the first ones
+    void put_back(std::vector<unsigned char> bytes); // before the first ones
     void forget_unread();
     void tell_pending();                  // events that were not delivered because no program or core was attached
     void announce_window();               // after reading: the window has opened

@@ -36,7 +36,7 @@ struct kapi_msg {
 
 struct kapi_optval {
     unsigned char *memory = nullptr;
-    std::size_t size = 0; // what lies beyond faults
+    std::size_t size = 0; // accesses beyond it fault
 };
 
 struct kapi_sk {

@@ -2,6 +2,7 @@
 #
 # For scenes with a fuzzer: at its end the modules unload, and the memory is free again.
 #
+#       . unload.sh
 #       . afterwards.sh
 #       before=$(held)
 #       ...
@@ -16,18 +17,6 @@ held() {
 	echo 3 >/proc/sys/vm/drop_caches
 	awk '/^MemTotal:/ { sum += $2 } /^(MemFree|Buffers|Cached|SReclaimable|AnonPages|PageTables):/ { sum -= $2 }
 		$1 == "count:" { sum -= 4 * $2 } END { print sum }' /proc/meminfo /proc/zoneinfo
-}
-
-unload() {
-	for module; do
-		# The last reference may be dropped shortly after the program's end.
-		for try in 1 2 3 4 5 6 7 8 9 10; do
-			rmmod "$module" 2>/tmp/why && continue 2
-			sleep 0.5
-		done
-		cat /tmp/why >&2
-		return 1
-	done
 }
 
 who_holds() {
