@@ -80,7 +80,7 @@ while [ $cycle -lt $CYCLES ] && live; do
 	cycle=$((cycle + 1))
 done
 if [ $cycle = $CYCLES ]; then
-	echo "ok 3 $CYCLES lives of the module under traffic"
+	echo "ok 3 $CYCLES times loaded and unloaded under traffic"
 else
 	echo "not ok 3 life $((cycle + 1)) of the module under traffic"
 	kill -9 $server

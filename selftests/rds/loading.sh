@@ -64,7 +64,7 @@ load_rds
 sleep 1
 kill $spinner
 if wait $spinner; then
-	echo "ok 3 programs lived through it: $(cat /tmp/spun)"
+	echo "ok 3 programs continued: $(cat /tmp/spun)"
 else
-	echo "not ok 3 programs lived through it: $(cat /tmp/spun)"
+	echo "not ok 3 programs continued: $(cat /tmp/spun)"
 fi

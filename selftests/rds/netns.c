@@ -320,7 +320,7 @@ static void with_traffic(void)
 	NEED(pthread_join(thread, NULL) == 0);
 	close(ns);
 	gone = vanishes(3000);
-	differs(gone, "namespace-exit", "end: a namespace with live connections and traffic goes at once");
+	differs(gone, "namespace-exit", "end: a namespace with live connections and traffic ends at once");
 	if (gone) {
 		/* A new host with the old address must be reached as usual. */
 		ns = doomed_host(other);

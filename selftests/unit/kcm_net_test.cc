@@ -16,7 +16,7 @@ protected:
         std::vector<kcm_socket_row> sockets;
         std::vector<kcm_connection_row> connections;
         std::function<void()> at_socket = [] {}; // what others do meanwhile
-        std::size_t most = SIZE_MAX;             // rows of sockets that are wanted
+        std::size_t most = SIZE_MAX;             // limit of rows of sockets
     };
 
     /** The function that shows a row may sleep, which the simulator does not allow under a lock. */

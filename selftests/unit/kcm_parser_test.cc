@@ -152,7 +152,7 @@ TEST_F(KcmParser, filter__may_not_take_back_bytes_it_has_seen)
 
 TEST_F(KcmParser, filter__that_needs_more_than_a_first_look_gets_it)
 {
-    // The length stands behind 1000 bytes.
+    // The length follows 1000 bytes.
     int filter = -1;
     run(a, [&] {
         filter = sim::program_filter([](const unsigned char *bytes, std::size_t size) -> kapi_s32 {
@@ -288,7 +288,7 @@ TEST_F(KcmParser, assembly__is_not_late_while_there_is_no_memory)
     EXPECT_EQ(receive(socket), message);
 }
 
-// What is pending for an earlier message, with a longer time-out, must not stand in the way.
+// A longer time-out that is pending for an earlier message must not prevent it.
 TEST_F(KcmParser, assembly__with_a_shorter_timeout_than_before_is_noticed_in_time)
 {
     for (bool in_progress : {false, true}) {

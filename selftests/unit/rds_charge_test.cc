@@ -169,7 +169,7 @@ TEST_F(Charge, receiver_without_memory__holds_up_its_own_senders_and_nobody_else
     for (unsigned i = 0; i < 3; i++) {
         run(b, [&] { EXPECT_EQ(receive(poor), "first"); });
         world.run_for(kSecond);
-        run(a, [&] { // as much as is on its way before the first is known to have met a poor one
+        run(a, [&] { // as much as is on its way before the first congestion is reported
             for (unsigned n = 0; n < 10; n++)
                 EXPECT_EQ(send(from, std::string(9000, 'x'), "10.0.0.2", 100), 9000);
             EXPECT_EQ(send(from, "others", "10.0.0.2", 101), 6);
@@ -216,7 +216,7 @@ TEST_F(Charge, user_with_many_full_sockets__leaves_others_their_share)
     world.run_for(kSecond);
     EXPECT_GT(b.charged_to_users[1000], kMemory / 4) << "or memory was never short";
     EXPECT_LE(b.charged_to_users[1000], kMemory / 2);
-    // All of them are on the paths that the hungry ones' messages came by.
+    // All of them are on the paths of the messages to the full sockets.
     run(a, [&] {
         for (unsigned i = 0; i < kSockets; i++)
             for (unsigned n = 0; n < kMessages; n++)

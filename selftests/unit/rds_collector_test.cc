@@ -121,7 +121,7 @@ TEST_F(Collector, used_connection__stays)
     run(b, [&] { at_b.close(); });
 }
 
-// For the share of those that peers made it counts as long as it lives; but it is used.
+// It counts to the share of the peers as long as it exists; but it is used.
 TEST_F(Collector, peers_connection_that_a_program_uses__stays_although_peers_have_many)
 {
     set_idle(0);

@@ -232,7 +232,7 @@ TEST_F(Congestion, map__many_who_were_refused_are_notified_in_short_steps)
     });
 }
 
-// A port becomes full and free in a bottom half, as often as its program likes, and any number of peers receive the map.
+// A port becomes full and free in a bottom half, at the rate that its program chooses, and any number of peers receive the map.
 TEST_F(Congestion, own_map__is_sent_now_and_then_and_in_short_steps)
 {
     RdsSocket at_a(host_a), at_b(host_b);

@@ -390,7 +390,7 @@ TEST_F(Handshake, full_socket__the_next_stream_is_answered_and_its_messages_wait
         first.close(true);
         shake_hands(second, 0);
         world.spawn(b, "sender", [&] { socket.send("out", 3, sim::address("10.0.0.1", kPeersPort)); });
-        EXPECT_EQ(second.next().payload, "out"); // the other direction goes on
+        EXPECT_EQ(second.next().payload, "out"); // the other direction continues
         ASSERT_TRUE(second.message(count + 1, kPeersPort, port, "next"));
         world.sleep(sim::kSecond);
         EXPECT_EQ(queued(), count);
@@ -401,7 +401,7 @@ TEST_F(Handshake, full_socket__the_next_stream_is_answered_and_its_messages_wait
     run(a, [&] { second.close(true); });
 }
 
-// A peer that reads an old stream to its end first, and has a full socket, is silent for as long as it likes.
+// A peer that reads an old stream to its end first, and has a full socket, is silent for an unlimited time.
 TEST_F(Handshake, known_hawser__silence_does_not_make_it_foreign)
 {
     open_socket(port_of_path(0));

@@ -70,7 +70,7 @@ rds::Endpoint far_end(kapi_u32 number)
     return {rds::Ip::from(addr.ip), 0, 0};
 }
 
-// A walk goes on behind the hash of the last one: when that was taken out, another one with the same hash is passed over.
+// A walk continues after the hash of the last one: when that was taken out, another one with the same hash is passed over.
 TEST_F(NetTable, connections_with_the_same_hash__all_end)
 {
     run(a, [&] {

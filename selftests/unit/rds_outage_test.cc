@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Links that are cut and hosts that stop without a word: who is taken for dead, who is not, and how soon traffic goes on.
+// Links that are cut and hosts that stop without notice: which peers are taken for dead, and how soon traffic resumes.
 #include "rds_test.h"
 
 #include <algorithm>

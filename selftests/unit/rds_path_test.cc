@@ -468,7 +468,7 @@ TEST_F(PathParts, queue__answers_that_a_peer_causes_are_bounded)
     });
 }
 
-// One that was never acknowledged kept the connection to a dead peer, and attempts to connect, for ever.
+// One that was never acknowledged kept the connection to a dead peer, and attempts to connect, without end.
 TEST_F(PathParts, queue__answers_end_with_their_stream)
 {
     in_node([&] {
@@ -532,7 +532,7 @@ TEST_F(PathParts, queue__no_walk_under_the_lock_passes_all_that_is_queued)
 
 class PathSegments : public RdsTest {};
 
-// A message that does not fit into one batch once stood still until the next tick, at each batch.
+// A message that does not fit into one batch once waited for the next tick, at each batch.
 TEST_F(PathSegments, message_of_any_number_of_segments_goes_at_once)
 {
     RdsSocket from(host_a), to(host_b);

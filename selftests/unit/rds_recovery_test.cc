@@ -83,7 +83,7 @@ TEST_F(Recovery, from_a_peer_that_never_closes)
     run(a, [&] { first.close(true), third.close(true), next.close(true); });
 }
 
-// Nothing is unread then, so that no room in the socket would let the path go on.
+// Nothing is unread then, so room in the socket would not resume the path.
 TEST_F(Recovery, from_a_peer_that_never_closes__when_its_last_message_filled_a_socket)
 {
     const kapi_u16 port = port_of_path(0);

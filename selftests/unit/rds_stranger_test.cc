@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Any user of the peer's host can connect to us, before the peer does or after it. To whom messages are given then.
+// Any user of the peer's host (a stranger) can connect to this host, before the peer or after it: which stream gets messages.
 #include "rds_peer_test.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ TEST_F(Stranger, comes_during_the_handshake__the_peer_is_given_the_time_to_answe
     });
 }
 
-// A peer of the kernel's own that was restarted comes back while its former streams stand here. Its ports mean nothing.
+// A peer of the kernel's own that was restarted reconnects while its former streams still exist here. Its ports mean nothing.
 TEST_F(Stranger, foreign_peer_restarted__its_new_stream_has_the_old_one_probed)
 {
     open_socket(port_of_path(0));
