@@ -110,7 +110,7 @@ static void accept_connection(struct server *server)
 	error = kcm_attach(server->kcm, c.tcp, server->parser);
 	if (error) {
 		server->failed++;
-		warn("a connection was over before it began: %s", strerror(-error));
+		warn("a connection ended before it was attached: %s", strerror(-error));
 		close(c.tcp);
 		return;
 	}
@@ -226,7 +226,7 @@ static void start(struct server *server)
 	server->signals = catch_signals();
 	server->stop = eventfd(0, EFD_CLOEXEC);
 	if (server->stop < 0 || pipe2(server->cut, O_CLOEXEC | O_NONBLOCK))
-		die("cannot talk to workers: %s", strerror(errno));
+		die("cannot create a pipe to the workers: %s", strerror(errno));
 	server->kcm = kcm_open();
 	server->parser = kcm_load_parser(settings->max_message);
 	check(kcm_set(server->kcm, KCM_RECV_DISABLE, 1), "KCM_RECV_DISABLE");

@@ -40,7 +40,7 @@ static void learn_addresses(struct stress_control *control, struct stress_option
 
 	if (getsockname(control->fd, &local.any, &local_size) ||
 	    getpeername(control->fd, &remote.any, &remote_size))
-		die("learning the addresses of the control connection: %s", strerror(errno));
+		die("reading the addresses of the control connection: %s", strerror(errno));
 	/* A socket for both families reports mapped IPv4 addresses. */
 	if (local.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&local.ipv6.sin6_addr)) {
 		rds_address_from_ipv6(&local, local.ipv6.sin6_addr, 0);
