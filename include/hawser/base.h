@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The ground of every core file: integer names, assertions, thread-safety annotations.
+// Included by every core file: integer names, assertions, thread-safety annotations.
 #pragma once
 
 #include <kapi/errno.h>

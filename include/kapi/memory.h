@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory. The simulator fails each allocation once, poisons what is freed and reports leaks. */
+/* Memory. The simulator fails each allocation once, poisons freed memory and reports leaks. */
 #ifndef KAPI_MEMORY_H
 #define KAPI_MEMORY_H
 

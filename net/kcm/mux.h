@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // A multiplexor: the sockets and the connections that belong together.
 //
-// It lives as long as one of its sockets is open or still sends; then its connections are given back.
+// It exists as long as one of its sockets is open or still sends; then its connections are given back.
 #pragma once
 
 #include "../lock_order.h"

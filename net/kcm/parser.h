@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Cuts a stream into messages, at the lengths that a user's program returns.
 //
-// The program is shown a message from its first byte, and as much of it as is there, up to 4096 bytes. A message that
-// is whole in what is on offer is left where it is until it is delivered; of one that is not, what is there is taken, so
-// that a message may be larger than TCP's window.
+// The program sees a message from its first byte, and as much of it as has arrived, up to 4096 bytes. A message that
+// is complete in the offered bytes is left there until it is delivered; of an incomplete one all bytes are taken, so
+// a message may be larger than TCP's window.
 #pragma once
 
 #include "bundle.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// Messages of one socket that go in order: all that may take any connection, or all for one connection.
+// Messages of one socket that are sent in order: all that may take any connection, or all for one connection.
 //
-// Each queue has its own connection while it sends, so that one whose peer does not read stops no other.
+// Each queue has its own connection while it sends, so a peer that does not read stops no other queue.
 #pragma once
 
 #include "counter.h"

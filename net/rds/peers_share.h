@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// How much of the machine's memory peers may make it hold although no program is charged for it, in all namespaces together.
+// The limits of the memory that peers make the machine use and that is charged to no program, for all namespaces together.
 //
-// A peer can have any number of addresses, and a user without privileges any number of namespaces, which have no bound in
-// common but this one. It grows with the machine. Of two equal parts the initial namespace has one for itself. The other is for
-// all other namespaces, by the rule of kapi/share.h: those of one user together may have as much as they leave to others.
+// A peer can have any number of addresses, and a user without privileges any number of namespaces, which have no other common
+// limit. It grows with the machine's memory. Of two equal parts the initial namespace has one for itself. The other is for
+// all other namespaces, by the rule of kapi/share.h: those of one user together may use as much as they leave to others.
 #pragma once
 
 #include <hawser/atomic.h>

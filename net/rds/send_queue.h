@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // The messages that a path has to send.
 //
-// What must not be lost waits on three queues: send (never given to the transport), retransmit (given to its present
+// Messages that must not be lost wait on three queues: send (never given to the transport), retransmit (given to its present
 // stream, not yet acknowledged) and again (given to an earlier stream). When the stream ends, retransmit becomes the
-// beginning of again, which goes before send. Messages are marked when they are sent again, and the receiver drops what it
-// had. A program can queue any number of messages: whole queues move in one step, and no walk under the lock passes all of
-// one.
+// beginning of again, which is sent before send. Messages are marked when they are sent again, and the receiver drops those
+// that it already has. A program can queue any number of messages: whole queues move in one step, and no walk under the lock
+// covers all of one.
 //
 // One lock guards the queues of all paths of a connection. A message can move between paths, and must be removed from a
 // queue under the lock of the queue that has it at that moment.

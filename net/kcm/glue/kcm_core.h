@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The border between the C glue of kcm.ko and its core: what the kernel's calls on a KCM socket are translated into.
- * Core decides everything; a glue function fills a struct and returns what it got. Context tags as in kapi/types.h.
+ * The border between the C glue of kcm.ko and its core: the functions and structs for the kernel's calls on a KCM socket.
+ * Core decides everything; a glue function fills a struct and returns core's result. Context tags as in kapi/types.h.
  */
 #ifndef KCM_CORE_H
 #define KCM_CORE_H

@@ -2,7 +2,7 @@
 // The TCP streams of one RDS connection: one for each path.
 //
 // The lasting stream of a path is opened by the host with the smaller address. The other host, when it needs the path, opens a
-// short one (a "knock"), which is closed as soon as it is established, and which requests the other host to connect.
+// short one (a "knock"), which is closed as soon as it is established. It requests the first host to connect.
 #pragma once
 
 #include "../../lock_order.h"
