@@ -2,10 +2,10 @@
 // Gives received messages to the sockets of a multiplexor, and holds their queues.
 //
 // A connection delivers as long as some socket has room. When none has, it stops reading, and resumes when one has
-// room again. All queues are under one lock, so that a message can move from a socket that closes to another and stay in its
-// place among those of its connection. However many messages there are, the lock is held for a bounded number of steps
-// each time: what a socket leaves is held for others at once, so that no newer message overtakes it, and is given to them
-// in pieces.
+// room again. All queues are under one lock, so that a message can move from a socket that closes to another and keep its
+// place among those of its connection. For any number of messages the lock is held for a limited number of steps each
+// time: the messages of a closing socket are held for the others in one step, so that no newer message overtakes them,
+// and are given out in pieces.
 #pragma once
 
 #include "../lock_order.h"
@@ -87,9 +87,9 @@ public:
 
     // The first unread message. False: there is none, but there may be a connection to resume. With peek it stays unread.
     bool take(Socket& socket, bool peek, Taken& taken);
-    // Makes what was taken unread again, in its place.
+    // Marks the taken messages unread again, in their place.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
-    // What is left of what was taken is what socket reads next.
+    // The rest of the taken message is what socket reads next.
     void put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
     // Without the lock, so that a message may come or go meanwhile.
     static bool readable(Socket& socket);

@@ -31,7 +31,7 @@ public:
     u32 sent() const { return sent_; }
     u32 left() const { return length_ - sent_; }
     void advance(u32 bytes); // TCP took so many more, at most left()
-    void rewind();           // TCP has nothing
+    void rewind();           // TCP has nothing of it
     // Fills at most count segments with what is to be sent next, and returns their number and the number of bytes.
     struct Filled { unsigned segments; u32 bytes; };
     Filled fill(kapi_segment* segments, unsigned count) const;

@@ -35,7 +35,7 @@ public:
         Stop stop = Stop::none;
         int error = 0;
     };
-    // Cuts what is on offer and delivers it through owner. In rx() of its stream.
+    // Cuts the offered bytes and delivers messages through owner. In rx() of its stream.
     Outcome feed(kapi_rx* rx, usize length, Psock& owner);
 
     // Bytes of the message that is not whole.
@@ -52,7 +52,7 @@ private:
         unsigned count = 0;
         usize end = 0;        // of the last
         u32 next = 0;         // length of the message behind, which is not whole; 0: unknown
-        int error = 0;        // or what is wrong with it
+        int error = 0;        // or the error of the message
     };
     Outcome deliver_run(kapi_rx* rx, usize at, usize length, Psock& owner);
     void find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& run);

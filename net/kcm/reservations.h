@@ -21,7 +21,7 @@ struct Lane {
     Ref<SendQueue> owner;
     bool up = false;        // may be given to a queue
     bool held_back = false; // not now, but maybe again
-    bool parked = false;    // owner sends on it only what goes at once, and others may take it from there
+    bool parked = false;    // the owner may send on it at once, and others may take it
     RefList<SendQueue, WantsToSend> line; // queues that can use only this one
     Atomic<u32> in_line{0};
     WaitQueue given_back;
@@ -46,14 +46,14 @@ public:
     Result<Ref<Psock>> take(SendQueue& queue);
     // As take() for a queue without address, but it does not wait: null also when it is waiting already.
     Ref<Psock> take_if_free(SendQueue& queue);
-    // The queue is done with psock, at the border of a message.
+    // The queue no longer needs psock, between two messages.
     void give_back(Psock& psock);
     // As give_back(), but its owner may continue with the next message without a reservation, as long as it would get this
     // one: no queue waits and no other connection is free. False: give it back. Of the transmitter.
     bool park(Psock& psock);
-    // The owner needs what is parked for longer: no other queue gets it until give_back(). Of the transmitter.
+    // The owner needs the parked connection for longer: no other queue gets it until give_back(). Of the transmitter.
     void unpark(Psock& psock);
-    // Should what is parked be given back? A queue waits, or another connection is free.
+    // Should the parked connection be given back? A queue waits, or another connection is free.
     bool wants_back() const { return waiting_.load() != 0 || available_count_.load_relaxed() != 0; }
     // The queue needs no connection any more.
     void forget(SendQueue& queue);

@@ -167,7 +167,7 @@ private:
 
     UsedMessages used_;
     Atomic<u32> transmitters_{0}; // requests for transmission since it began; not 0: a thread transmits
-    Atomic<u32> given_up_{0};     // closed, and it takes too long: what is not sent yet is not going to be
+    Atomic<u32> given_up_{0};     // closed, and sending takes too long: the rest is discarded
     Atomic<u32> finished_{0};
     Atomic<u32> errors_{0}, tell_connection_{0}, max_message_{0};
     Work<Socket, &Socket::transmit_in_work> transmit_work_;

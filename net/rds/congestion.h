@@ -40,7 +40,7 @@ public:
     // the bit, which stays clear.
     [[nodiscard]] bool set(u16 port, bool congested);
     // A peer's. Replaces all bits by map_bytes bytes and wakes the waiters. Any context. False: the same map as before. Without
-    // memory for a bit it stays clear: what is sent to that port is then held up by the peer's own limit.
+    // memory for a bit it stays clear: messages to that port are then limited by the peer itself.
     bool replace(const std::byte* bits);
     // A peer's, of an address that has another host now. Any context.
     void forget();
@@ -82,7 +82,7 @@ public:
     // Finds or makes, in a context that mode allows. ENOMEM.
     Result<Ref<CongestionMap>> get(const Endpoint& address, Alloc mode);
     Ref<CongestionMap> find(const Endpoint& address);
-    // The address moved to another host: what its former host sent is true no longer. True: senders were refused for it.
+    // The address moved to another host: the map of its former host is not valid any more. True: senders were refused for it.
     // Any context.
     [[nodiscard]] bool forget(const Endpoint& address);
     // Sleeps. No map changes any more.
@@ -109,7 +109,7 @@ private:
     };
     Guarded<ChangedMaps, ChangedMapsLock> changed_;
     Atomic<u64> sent_ns_{0}; // when the work had sent all of them last
-    // The work's: what it is sending, and to how many peers it has still to go.
+    // The work's: the map that it is sending, and the number of peers that remain.
     Ref<CongestionMap> sending_;
     u32 left_ = 0;
     Work<CongestionMaps, &CongestionMaps::send_changed> work_{*this};

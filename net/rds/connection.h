@@ -69,7 +69,7 @@ public:
     // Sends a probe or an answer over path. Any context.
     void send_handshake(Path& path, bool is_reply);
     void write_handshake_to(Path& path, Header& header, bool is_reply);
-    // The peer is foreign, if what is known of it is still what is expected. Any context.
+    // Marks the peer as foreign, if its present kind is the expected one. Any context.
     void assume_foreign(Peer expected);
     // Whether the peer has as many paths, as far as is known.
     bool uses(const Path& path) const { return path.index() == 0 || paths() == 0 || path.index() < paths(); }
@@ -79,7 +79,7 @@ public:
     Path* missing_path() const; // the first of those that the peer agreed to and that are not up; nullptr if all are
     // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's.
     bool may_open_again(const Path& path) const;
-    // A path has a new stream. What goes first on it, and, once it may be sent on, what waited for it. Any context.
+    // A path has a new stream. Queues what is sent first on it, and, once it may be used, what waited for it. Any context.
     void queue_greeting(Path& path);
     void path_is_up(Path& path);
 

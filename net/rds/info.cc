@@ -305,7 +305,7 @@ Result<int> Socket::get_info(int option, const kapi_optval* value, int& length, 
     report = false;
     if (length < 0 || length > max_length)
         return fail(KAPI_EINVAL);
-    // All of the buffer must be there, also what is not filled today: programs find their mistakes at once.
+    // All of the buffer must be accessible, also the part that is not filled: programs find their mistakes at once.
     TRY(check(kapi_optval_probe_out(value, static_cast<usize>(length))));
     usize capacity = static_cast<usize>(length);
     usize buffer_bytes = min(max(capacity, smallest_buffer), largest_buffer);

@@ -26,7 +26,7 @@ public:
     bool has_many_connections() const { return connections_.share(connection_bytes) != 0; }
 
     // A message of which a part has arrived, be it the header alone; size: of its payload and what each message costs. Any
-    // context. False: there are too many. What has not been taken of it stays with the transport, and it is tried again later.
+    // context. False: there are too many. The rest of the message stays with the transport, and it is tried again later.
     // Meanwhile messages with little progress are ended, as many as wait, beginning with the peer that holds most; but
     // never the oldest one that progresses.
     [[nodiscard]] bool take_partial(u32 size);

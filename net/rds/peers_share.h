@@ -21,7 +21,7 @@ struct PeersPool {
     Atomic<u64> waiting{0}; // bytes that were refused, and are tried again
 };
 
-// What the namespaces of one user hold of one pool. Any context.
+// The part of one pool that the namespaces of one user hold. Any context.
 class PeersAccount : Pinned {
 public:
     // As kapi_share(): 0: there is room for so much; 1: but not for much; -ENOMEM: there is none.
@@ -46,7 +46,7 @@ public:
         held_.fetch_sub(bytes);
     }
 
-    // What it may hold at most, while the others hold what they do.
+    // The most that it may hold, with the present use of the others.
     u64 most() const
     {
         u64 held = held_.load_relaxed(), used = pool_->used.load_relaxed(), others = used - min(used, held);

@@ -228,7 +228,7 @@ bool Socket::has_send_room()
     return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
 }
 
-// The check is of what is queued already, so that one message may overshoot: programs rely on it.
+// Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
 bool Socket::try_reserve(Message& message)
 {
     Guard guard(lock_);

@@ -273,7 +273,7 @@ void SendQueue::count_pongs(u32 added, u32 gone)
         peers_->answers_gone(gone);
 }
 
-// What was sent on an earlier stream and is on its way to this one, or was: it does not come back if the stream takes nothing.
+// Messages of an earlier stream that are being given to this one, or were: they are not returned if the stream takes nothing.
 void SendQueue::take_resent(Queue& taken)
 {
     Message* next = retransmit_.back();

@@ -27,7 +27,7 @@ public:
     // Any context. Gives message the next number and queues it, unless it was cancelled meanwhile. False: the
     // connection has ended.
     [[nodiscard]] bool enqueue(Ref<Message> message);
-    // Any context. As enqueue(), for what a peer may cause without end; false too when enough of it is queued.
+    // Any context. As enqueue(), for messages that a peer can cause at any rate; false also when the limit of these is reached.
     [[nodiscard]] bool enqueue_bounded(Ref<Message> message);
     // Any context. Takes message off the queue that it is on, if it is on one, whichever of the connection's it is;
     // bytes already on their way are not called back.

@@ -25,7 +25,7 @@ Socket::Socket(Net& n, kapi_sk* s) : net(n), sk(s) {}
 
 Socket::~Socket()
 {
-    // Only what came while release() ran is left: notices of zerocopy sends.
+    // Only notices of zerocopy sends that came while release() ran are left.
     Guard guard(lock_);
     zerocopy_.clear();
     Module::drop_transport(transport_);

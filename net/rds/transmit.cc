@@ -99,7 +99,7 @@ bool Transmitter::account(Batch& batch, u32 taken, u32 end_seq)
     return taken == batch.bytes;
 }
 
-// What was to follow was cancelled.
+// The following messages were cancelled.
 void Transmitter::push()
 {
     if (!std::exchange(held_back_, false))

@@ -29,7 +29,7 @@ int kcm_socket_check(int type, int protocol);
  */
 int kcm_socket_create(struct kcm_net *net, struct kapi_sk *sk, int type, struct kcm_socket *sibling,
 		      struct kcm_socket **socket);
-/* [sleep] close(): unread messages go to the siblings; what is unsent is still sent, without the caller. */
+/* [sleep] close(): unread messages go to the other sockets; unsent messages are still sent, without the caller. */
 void kcm_socket_release(struct kcm_socket *socket);
 void kcm_socket_destroy(struct kcm_socket *socket); /* [any] from the destructor of sk */
 

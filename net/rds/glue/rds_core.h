@@ -52,7 +52,7 @@ struct rds_sysctl *rds_net_sysctl(struct rds_net *net);
 int rds_socket_check(int type, int protocol); /* 0 or the errno that socket() returns */
 int rds_socket_create(struct rds_net *net, struct kapi_sk *sk, struct rds_socket **socket);
 void rds_socket_release(
-    struct rds_socket *socket); /* [sleep] close(): unbinds, cancels what is unacknowledged, drops what is unread */
+    struct rds_socket *socket); /* [sleep] close(): unbinds, cancels unacknowledged messages, drops unread ones */
 void rds_socket_destroy(struct rds_socket *socket); /* [any] from the destructor of sk */
 
 /* [task] name is in kernel memory, length bytes of it. */
