@@ -451,7 +451,7 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "a:p:w:m:", long_options, NULL)) != -1)
 		read_option(&settings, option);
 	if (optind < argc)
-		die_usage("what is '%s'?", argv[optind]);
+		die_usage("unexpected argument '%s'", argv[optind]);
 	server.settings = &settings;
 	start(&server);
 	serve(&server);

@@ -202,7 +202,7 @@ static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_
 		}
 	}
 	if (optind < argc)
-		die_usage("what is '%s'?", argv[optind]);
+		die_usage("unexpected argument '%s'", argv[optind]);
 }
 
 /* The sockets of connections, for printing connections in full. */

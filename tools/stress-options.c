@@ -314,7 +314,7 @@ void stress_read_command_line(struct stress_options *options, int argc, char **a
 			read_other(options, option);
 	}
 	if (optind < argc)
-		die_usage("what is '%s'?", argv[optind]);
+		die_usage("unexpected argument '%s'", argv[optind]);
 	if (options->active && options->has_local &&
 	    options->local.any.sa_family != options->remote.any.sa_family)
 		die_usage("both addresses must be IPv4 or both IPv6");

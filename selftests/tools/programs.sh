@@ -92,9 +92,9 @@ exits 2 "needs its interface" "$bin/rds-ping" fe80::1
 exits 2 "bad source address '0.0.0.0'" "$bin/rds-ping" -I 0.0.0.0 10.0.0.1
 exits 2 "both be IPv4 or both be IPv6" "$bin/rds-ping" -I ::1 127.0.0.1
 exits 2 "rds-ping --help" "$bin/rds-ping" --no-such-option 10.0.0.1
-exits 2 "what is 'x'" "$bin/rds-info" x
+exits 2 "unexpected argument 'x'" "$bin/rds-info" x
 exits 2 "rds-info --help" "$bin/rds-info" -z
-exits 2 "what is 'x'" "$bin/rds-stress" x
+exits 2 "unexpected argument 'x'" "$bin/rds-stress" x
 exits 2 "bad value '39' for --req-bytes: 40 to 1048576" "$bin/rds-stress" -q 39
 exits 2 "bad value '2M' for --ack-bytes" "$bin/rds-stress" -a 2M
 exits 2 "bad value '0' for --tasks" "$bin/rds-stress" -t 0
@@ -103,7 +103,7 @@ exits 2 "at most 1 MiB" "$bin/rds-stress" -D 1M -I 2
 exits 2 "--rdma-cache-mrs" "$bin/rds-stress" --rdma-use-once 1 --rdma-cache-mrs 1
 exits 2 "bad remote address '::'" "$bin/rds-stress" -s ::
 exits 2 "too many requests" "$bin/rds-stress" -t 1024 -d 65535 -p 1
-exits 2 "what is 'x'" "$bin/kcm-server" x
+exits 2 "unexpected argument 'x'" "$bin/kcm-server" x
 exits 2 "bad number of workers '65'" "$bin/kcm-server" -w 65
 exits 2 "bad port '0'" "$bin/kcm-server" -p 0
 exits 2 "bad size '2M'" "$bin/kcm-server" -m 2M
