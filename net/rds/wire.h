@@ -47,7 +47,7 @@ enum class MessageKind {
     nothing,        // ports 0, length 0: an acknowledgement on other transports
 };
 
-// Tells what header is. Fails with EPROTO when no RDS peer would send it: a length over the maximum, or a congestion
+// The kind of header. Fails with EPROTO when no RDS peer would send it: a length over the maximum, or a congestion
 // map of a wrong size.
 Result<MessageKind> classify(const Header& header);
 

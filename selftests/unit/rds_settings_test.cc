@@ -54,7 +54,7 @@ TEST_F(SettingsTest, of_rds__are_those_of_the_documentation)
 TEST_F(SettingsTest, of_tcp__are_those_of_the_documentation)
 {
     Settings found;
-    const void *values = rds_tcp_net_sysctl(host_a.net().rds_tcp);
+    const void *values = rds_tcp_net_sysctl(host_a.net().tcp);
     for (unsigned i = 0; i < rds_tcp_sysctl_rows; i++) {
         const rds_tcp_sysctl_row &row = rds_tcp_sysctl_table[i];
         found[row.name] = {read(values, row.offset, row.size), row.min, row.max};
