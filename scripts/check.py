@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Runs what selftests/plan lists, ring by ring, cheapest first, and says how many tests passed and failed.
+"""Runs what selftests/plan lists, ring by ring, cheapest first, and reports how many tests passed and failed.
 
 One line for each step; a step that failed shows the end of its log, and one that exceeded its budget is marked.
 Earlier failures stop nothing, except scenes whose modules or programs could not be built. The last

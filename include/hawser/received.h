@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The bytes of a received message too large to be copied at once: a chain of pieces. A large piece is a part of a
-// network buffer, kept by reference; small ones are copied together, so that a peer cannot make a byte cost a buffer.
+// network buffer, kept by reference; small ones are copied together, so a peer cannot make each byte use a buffer.
 #pragma once
 
 #include <hawser/result.h>

@@ -24,7 +24,7 @@ void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
 
 /*
  * [task] The user for whom the calling program runs: its real user; of one in a user namespace, the user who made the
- * outermost one, for he decides who is who in it.
+ * outermost one, who assigns the users in it.
  */
 kapi_u64 kapi_user(void) KAPI_NOEXCEPT;
 
@@ -50,7 +50,7 @@ int kapi_net_port_is_reserved(struct kapi_net *net, kapi_u16 port) KAPI_NOEXCEPT
 /* [any] Is this the host's first namespace? */
 int kapi_net_is_initial(struct kapi_net *net) KAPI_NOEXCEPT;
 /*
- * [any] The user who answers for net: the one who made it, or, where that was done inside of a user namespace, the one who
+ * [any] The user to whom net is charged: the user who made it, or, if it was made inside of a user namespace, the user who
  * made the outermost of those. 0 is the host's administrator.
  */
 kapi_u32 kapi_net_owner(struct kapi_net *net) KAPI_NOEXCEPT;

@@ -2,7 +2,7 @@
 /*
  * A program's own TCP socket, taken over for a while.
  *
- * The program keeps its descriptor and may do what it likes with it; while the stream exists its file is held. What
+ * The program keeps its descriptor and may use it in any way; while the stream exists its file is held. What
  * would let one of its callbacks outlive the stream is refused by TCP itself, because the socket has an upper layer
  * protocol (ULP): hawser's, which does nothing. So neither TLS nor a listener, whose children inherit callbacks, comes on top.
  * TLS that is there already has the same effect (stream_tls.c).
@@ -161,7 +161,7 @@ static bool prepend(struct sock *sk, struct sk_buff_head *copies)
 		cost += copy->truesize;
 	if (!sk_rmem_schedule(sk, skb_peek(copies), cost))
 		return false;
-	/* A FIN that was consumed has the last number: the bytes stand before it, and the program consumes it anew. */
+	/* A FIN that was consumed has the last number: the bytes are before it, and the program consumes it again. */
 	if (sock_flag(sk, SOCK_DONE) && seq == tp->rcv_nxt)
 		flags |= TCPHDR_FIN;
 	for (; (copy = __skb_dequeue_tail(copies)); flags = TCPHDR_ACK) {
@@ -226,7 +226,7 @@ static bool is_last_reference(const struct kapi_stream *stream)
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
-	/* The last reference is this stream's: nobody can get another. epoll may have one for a moment: checked again. */
+	/* The last reference is this stream's: no other can be taken. epoll may have one for a moment: checked again. */
 	bool unused = is_last_reference(stream);
 	struct sk_buff_head copies;
 	int error = 0;
@@ -239,7 +239,7 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	kapi_stream_mute(stream);
 	if (!stream->tls)
 		inet_csk(sk)->icsk_ulp_ops = NULL;
-	/* Bytes of a former connection would stand before those of the next one, with numbers that TCP does not expect. */
+	/* Bytes of a former connection would be before those of the next one, with numbers that TCP does not expect. */
 	if (!error && !kapi_stream_is_replaced(stream)) {
 		if (!(stream->tls ? kapi_tls_prepend(sk, &copies) : prepend(sk, &copies)))
 			error = -ENOMEM;

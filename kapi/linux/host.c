@@ -77,7 +77,7 @@ void kapi_log(enum kapi_log_level level, const char *format, ...)
 	struct va_format line = { .fmt = format };
 	va_list arguments;
 
-	/* Debug lines are off unless somebody switched them on, and then all are wanted. */
+	/* Debug lines are off unless the administrator enables them, and then none is omitted. */
 	if (level != KAPI_LOG_DEBUG && !__ratelimit(&limit))
 		return;
 	va_start(arguments, format);

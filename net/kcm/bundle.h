@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Messages that were received together and go to one socket together: up to 64 that lie one behind the other in a
-// stream, or one that came in pieces. So a softirq makes one object, not one a message.
+// stream, or one that arrived in pieces. So a softirq makes one object, not one for each message.
 //
-// Which of them are still to be read is written by whoever holds the distributor's lock; the bytes never change once
+// The marks of those still to be read are written under the distributor's lock; the bytes never change once
 // the bundle is whole.
 #pragma once
 
@@ -39,7 +39,7 @@ public:
     usize true_size() const { return true_size_ + large_.true_size(); }
     Result<> copy_to_user(kapi_msg* msg, u32 start, u32 size) const;
 
-    struct Entry { u32 start, length; }; // of what is not read yet
+    struct Entry { u32 start, length; }; // of the unread bytes
     Entry& entry(unsigned i) { return entries()[i]; }
     unsigned count() const { return count_; }
     u64 unread = 0;           // a bit for each message

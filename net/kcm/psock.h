@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // A connection of a multiplexor: a program's TCP socket, taken over, with the parser that cuts what it receives.
 //
-// It ends for its users at the first error or when the peer closes, and stays attached until somebody detaches it.
+// It ends for its users at the first error or when the peer closes, and stays attached until it is detached.
 #pragma once
 
 #include "counter.h"
@@ -33,14 +33,14 @@ public:
     unsigned index = 0;   // in the multiplexor's list, under its lock
     bool was_last = false; // no other was alive when it failed; from fail() to report_failure()
     bool alive = false;   // counts among its connections that have not failed, under its lock
-    bool leaving = false; // somebody waits to unattach it, under its lock
+    bool leaving = false; // a call waits to unattach it, under its lock
     Lane lane;          // under the reservations' lock
 
     // Callbacks begin, and the end of the connection is noticed. Sleeps.
     void start();
     // Messages are received, beginning with those that are there, in work of its own. Any context.
     void begin();
-    // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered; a
+    // After Reservations::remove(), with no sender. Gives the TCP socket back with what was not delivered; a
     // connection that is to be reset is. Sleeps.
     void detach();
     // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
@@ -57,7 +57,7 @@ public:
     // Goes on reading, in work of its own. Any context.
     void resume_later(u64 delay_ns = 0);
 
-    // Of the transmitter that owns it: somebody waits for room in TCP.
+    // Of the transmitter that owns it: a queue waits for room in TCP.
     void expect_room(bool expected) { room_expected_.store_release(expected); }
     bool expects_room() const { return room_expected_.load_acquire() != 0; }
 

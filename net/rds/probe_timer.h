@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How often a peer that does not answer is probed, and when its silence shows that it does not know the answer.
+// How often a peer that does not answer is probed, and when it is assumed not to implement the answer.
 #pragma once
 
 #include <hawser/base.h>
@@ -10,16 +10,16 @@ using namespace hw;
 
 class ProbeTimer {
 public:
-    // A peer that says nothing of itself for so many ticks, though its TCP took the probes, is not a hawser. Long,
-    // because a hawser may stand still for a while, and what is sent to it before it answered may be lost or doubled
+    // A peer that sends no name for so many ticks, although its TCP acknowledged the probes, is not a hawser peer. Long,
+    // because a hawser peer may stop for a while, and messages sent before it answered may be lost or duplicated
     // (receiver_memory.h).
     static constexpr unsigned max_probes = 60;
     enum class Step { wait, probe, assume_foreign };
 
     void stream_began() { probes_ = 0; }
     bool is_over() const { return probes_ >= max_probes; }
-    // Once a tick, without an answer. acknowledged: the peer's TCP has the last probe. While it has not, the peer
-    // is cut off, slow or dead, and its silence says nothing.
+    // Once a tick, without an answer. acknowledged: the peer's TCP has the last probe. Before that the peer
+    // is cut off, slow or dead, and its silence proves nothing.
     Step tick(bool acknowledged)
     {
         if (is_over() || (probes_ > 0 && !acknowledged))
@@ -28,7 +28,7 @@ public:
     }
 
 private:
-    unsigned probes_ = 0; // over the present stream, for want of an answer
+    unsigned probes_ = 0; // on the present stream, without an answer
 };
 
 } // namespace rds

@@ -11,7 +11,7 @@ FIRMWARE_SIZE = 65536
 RESET_VECTOR = FIRMWARE_SIZE - 16
 EXIT_PORT = 0xF4
 EXIT_VALUE = 0x10
-# KVM without hardware support (kvm_pvm, in clouds) emulates privileged code of ordinary kernels, and knows few instructions:
+# KVM without hardware support (kvm_pvm, in clouds) emulates privileged code of ordinary kernels, and implements few instructions:
 # not this one, which processors have had since 2008.
 POPCNT_AX_AX = bytes([0xF3, 0x0F, 0xB8, 0xC0])
 MOV_AL, OUT_AL, HLT = 0xB0, 0xE6, 0xF4

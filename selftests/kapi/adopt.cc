@@ -235,7 +235,7 @@ struct Ender {
 
 } // namespace
 
-// Nobody can read what is given back, and the connection is closed, not reset.
+// No program can read the bytes that are given back, and the connection is closed, not reset.
 bool adopt_without_a_descriptor(Bench& bench)
 {
     constexpr kapi_size size = 10;

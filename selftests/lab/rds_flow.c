@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	if (bind(fd, (struct sockaddr *)&mine, sizeof(mine)))
 		return not_ok("bind");
 	for (int i = 0; i < TRIES && !heard; i++) {
-		// Not blocking: when both sides connect at once, the kernel's own RDS may wait for ever.
+		// Not blocking: when both sides connect at once, the kernel's own RDS may wait without end.
 		if (sendto(fd, text, sizeof(text), MSG_DONTWAIT, (struct sockaddr *)&peer,
 			   sizeof(peer)) != sizeof(text))
 			return not_ok("sendto");

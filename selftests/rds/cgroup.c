@@ -223,7 +223,7 @@ static void try_way(const struct way *way)
 	if (!child)
 		hungry_main(way, h);
 	WAIT_UNTIL(6 * SOON_MS, __atomic_load_n(&h->done, __ATOMIC_ACQUIRE) || waitpid(child, NULL, WNOHANG) == child);
-	if (!check(__atomic_load_n(&h->done, __ATOMIC_ACQUIRE), "%s: the program lives", way->name)) {
+	if (!check(__atomic_load_n(&h->done, __ATOMIC_ACQUIRE), "%s: the program is not killed", way->name)) {
 		child = kill(child, 0) == 0 ? child : 0;
 		goto end;
 	}
@@ -245,7 +245,7 @@ end:
 		NEED(waitpid(child, NULL, 0) == child);
 	}
 	munmap(h, sizeof(*h));
-	check(WAIT_UNTIL(SOON_MS, charged_mib() <= 4), "%s: memory comes back", way->name);
+	check(WAIT_UNTIL(SOON_MS, charged_mib() <= 4), "%s: memory is freed", way->name);
 	check(others_work(), "%s: others work afterwards", way->name);
 }
 
@@ -305,7 +305,7 @@ static void try_user(void)
 		close(tx[i]);
 	for (size_t i = 0; i < SOCKETS; i++)
 		close(h.socket[i]);
-	check(WAIT_UNTIL(SOON_MS, before - available_mib() <= ABOVE_MIB), "many sockets: memory comes back");
+	check(WAIT_UNTIL(SOON_MS, before - available_mib() <= ABOVE_MIB), "many sockets: memory is freed");
 	check(others_work(), "many sockets: others work afterwards");
 }
 

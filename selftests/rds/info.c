@@ -61,10 +61,10 @@ static void protocol(int fd, const struct item *it)
 	int ret = get(fd, it->option, NULL, &len);
 
 	if (len == 0) {
-		EXPECT_EQ(ret, it->each, "info %s: asking for the length of nothing", it->name);
+		EXPECT_EQ(ret, it->each, "info %s: the length for an empty buffer", it->name);
 		return;
 	}
-	check(ret < 0 && errno == ENOSPC && len % it->each == 0, "info %s: asking for the length", it->name);
+	check(ret < 0 && errno == ENOSPC && len % it->each == 0, "info %s: the required length", it->name);
 	need = len;
 	len--;
 	memset(buf, 0x5a, sizeof(buf));

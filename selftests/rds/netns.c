@@ -323,7 +323,7 @@ static void with_traffic(void)
 	NEED(pthread_join(thread, NULL) == 0);
 	close(ns);
 	gone = vanishes(GONE_MS);
-	differs(gone, "namespace-exit", "end: a namespace with live connections and traffic goes at once");
+	differs(gone, "namespace-exit", "end: a namespace with live connections and traffic ends at once");
 	if (gone) {
 		/* A new host with the old address must be reached as usual. */
 		ns = doomed_host(other);

@@ -3,7 +3,7 @@
 # lab: hosts=2 time=90
 # files: build/selftests/xfer
 #
-# On one side the program is killed and the modules are loaded anew, twice, while the other side keeps
+# On one side the program is killed and the modules are loaded again, twice, while the other side keeps
 # sending. Messages to the killed program may be lost; none is duplicated or reordered.
 
 load_rds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Works of different users: each user's wait for nobody but himself. The queues for them, of which there are few.
+// Works of different users: those of a user wait for no other user. The queues for them, whose number is limited.
 #include "kcm_test.h"
 
 #include "kapi/sim/stream.h"
@@ -107,7 +107,7 @@ TEST_P(KcmUsers, queue__is_one_for_each_while_there_are_enough)
     EXPECT_EQ(a.live_queues, before + kOwn + 1);
     open_for(2000, 300);
     EXPECT_EQ(a.live_queues, before + kAll); // each is hit, with one chance in a few millions that it is not
-    // Who goes leaves his queue to whom comes.
+    // The queue of a user that leaves is used for the next one.
     run(a, [&] {
         for (KcmSocket *socket : sockets)
             socket->close();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The kernel's own RDS as a peer: it knows no names of memories, its older versions number their paths in the order in which
+// The kernel's own RDS as a peer: it has no names of memories, its older versions number their paths in the order in which
 // streams arrive, and its congestion maps can overtake each other.
 #include "rds_peer_test.h"
 
@@ -79,7 +79,7 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
             sim::NodeScope scope(b);
             rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_sndbuf = small;
         }
-        // Its buffer is small and acknowledgements are late: little is sent again before the peer says who it is.
+        // Its buffer is small and acknowledgements are late: little is sent again before the peer names itself.
         world.network().link(a, b).delay_ns = world.network().link(b, a).delay_ns = 50 * sim::kMillisecond;
         ASSERT_TRUE(connect(next, 0));
         foreign_handshake(next, false, 1, kNextGeneration);
@@ -96,12 +96,12 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
                 again.push_back(last);
         }
         EXPECT_EQ(last, kMessages - 1);
-        EXPECT_LE(again.size(), 30u); // what the small buffer took before the news, of some hundred
+        EXPECT_LE(again.size(), 30u); // what the small buffer took before the map, of some hundred
         next.close(true);
     }, 200 * sim::kSecond);
 }
 
-// Linux logs a line for each extension header that it does not know.
+// Linux logs a line for each unknown extension header.
 TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
 {
     open_socket(port_of_path(0));
@@ -126,7 +126,7 @@ TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
             world.sleep(10 * sim::kMillisecond);
         });
     }
-    // The next life of that host may be one of ours.
+    // After its next restart that host may run hawser.
     WireStream stream(a);
     run(a, [&] {
         ASSERT_TRUE(connect(stream, 0));
@@ -212,7 +212,7 @@ protected:
         });
         return task;
     }
-    /** One of ours says that its port is full, and a program of the victim waits for that; body; then the port is free. */
+    /** A hawser peer reports that its port is full, and a program of the victim waits for that; body; then the port is free. */
     void with_full_port(const std::function<void(WireStream &)> &body)
     {
         open_socket(port_of_path(0));
@@ -283,7 +283,7 @@ TEST_F(ForeignMap, requests_to_a_peer_that_answers_become_rare)
     });
 }
 
-// The peer's news of the second port came, that of the first one was overtaken: who waits for that one has it asked again.
+// The peer's map with the second port arrived, that with the first one was overtaken: a waiting sender causes another request.
 TEST_F(ForeignMap, each_full_port_is_asked_about)
 {
     constexpr kapi_u16 kSecondPort = kPeersPort + 1;
@@ -484,7 +484,7 @@ TEST_F(Connecting, path_is_missing_that_waits_for_an_answer__the_first_is_opened
     }, 20 * sim::kSecond);
 }
 
-// Its ports show which path a stream is for, so that one that cannot come up is no reason not to ask.
+// Its ports show which path a stream is for, so that one that cannot come up is no reason not to request the map.
 TEST_F(ForeignMap, path_of_a_peer_that_shows_it_is_missing__another_is_opened_again)
 {
     open_socket(port_of_path(0));
@@ -525,7 +525,7 @@ TEST_F(Connecting, a_listener_that_says_nothing_gets_nothing)
     }, 400 * sim::kSecond);
 }
 
-// Nobody wants the path any more: there is no next attempt for the sake of a peer that never said a word.
+// The path is not needed any more: there is no next attempt for a peer that never sent anything.
 TEST_F(Connecting, a_listener_that_says_nothing_is_left_alone)
 {
     run(b, [&] {
@@ -539,7 +539,7 @@ TEST_F(Connecting, a_listener_that_says_nothing_is_left_alone)
 
 // ---- silence
 
-// Each new stream of a silent peer is asked for a minute anew before the peer is taken for another's.
+// Each new stream of a silent peer is probed for a minute again before the peer is taken for foreign.
 TEST_F(Foreign, silence_is_counted_for_each_stream)
 {
     open_socket(port_of_path(0));

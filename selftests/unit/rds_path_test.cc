@@ -63,9 +63,9 @@ TEST(ReceiverMemory, forgets_when_another_sender_comes_and_then_only)
         {6, false, 107, false, 77},
         {5, true, 109, true, 109}, // an address that moved back
         {0, false, 111, true, 109},
-        {5, false, 113, false, 109}, // nobody's numbers became somebody's
+        {5, false, 113, false, 109}, // numbers without a sender became a sender's
         {0, false, 115, true, 109},
-        {6, true, 117, true, 117}, // a hawser counts from one: nobody's numbers were another's
+        {6, true, 117, true, 117}, // a hawser peer counts from one: the earlier numbers were another's
     };
     rds::ReceiverMemory memory(77);
     for (const Row &row : table) {
@@ -468,7 +468,7 @@ TEST_F(PathParts, queue__answers_that_a_peer_causes_are_bounded)
     });
 }
 
-// One that was never acknowledged kept the connection to a dead peer, and attempts to connect, for ever.
+// One that was never acknowledged kept the connection to a dead peer, and attempts to connect, without end.
 TEST_F(PathParts, queue__answers_end_with_their_stream)
 {
     in_node([&] {
@@ -532,7 +532,7 @@ TEST_F(PathParts, queue__no_walk_under_the_lock_passes_all_that_is_queued)
 
 class PathSegments : public RdsTest {};
 
-// A message that does not fit into one batch once stood still until the next tick, at each batch.
+// A message that does not fit into one batch once waited for the next tick, at each batch.
 TEST_F(PathSegments, message_of_any_number_of_segments_goes_at_once)
 {
     RdsSocket from(host_a), to(host_b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// One machine with RDS, and a peer that says by hand what the test wants.
+// One machine with RDS, and a peer that is driven by the test.
 #pragma once
 
 #include "kapi_sim_test.h"
@@ -36,7 +36,7 @@ inline bool is_probe(const WireStream::Heard &heard)
     return kind && *kind == rds::MessageKind::probe;
 }
 
-/** What the kernel's own RDS says of itself: how many paths it has, since 6.x which life this is, since 7.x by_port. */
+/** What the kernel's own RDS sends about itself: the number of its paths, since 6.x its generation, since 7.x by_port. */
 inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths, kapi_u32 generation = 0,
                               bool by_port = false, kapi_u64 sequence = 0)
 {
@@ -105,7 +105,7 @@ protected:
         return stream.connect(sim::address("10.0.0.1", static_cast<kapi_u16>(next_port + path)),
                               sim::address("10.0.0.2", 16385));
     }
-    /** Connects and does what one of ours does, up to where messages may go in both directions. The victim's answer. */
+    /** Connects as a hawser peer does, until messages may be sent in both directions. Returns the victim's answer. */
     rds::Handshake shake_hands(WireStream &stream, unsigned path, kapi_u32 generation = kGeneration,
                                kapi_u32 memory = kMemory)
     {

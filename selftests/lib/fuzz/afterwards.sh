@@ -2,6 +2,7 @@
 #
 # For scenes with a fuzzer: at its end the modules unload, and the memory is free again.
 #
+#       . unload.sh
 #       . afterwards.sh
 #       before=$(held)
 #       ...
@@ -19,18 +20,6 @@ held() {
 	done
 	awk '/^MemTotal:/ { sum += $2 } /^(MemFree|Buffers|Cached|SReclaimable|AnonPages|PageTables):/ { sum -= $2 }
 		$1 == "count:" { sum -= 4 * $2 } END { print sum }' /proc/meminfo /proc/zoneinfo
-}
-
-unload() {
-	for module; do
-		# The last reference may be dropped shortly after the program's end.
-		for try in $(seq 40); do
-			rmmod "$module" 2>/tmp/why && continue 2
-			sleep 0.5
-		done
-		cat /tmp/why >&2
-		return 1
-	done
 }
 
 who_holds() {

@@ -105,7 +105,7 @@ static void unread(const struct flood *flood)
 	close(rx);
 }
 
-/* To a port without a socket it may continue for ever. */
+/* To a port without a socket it may continue without end. */
 static void unwanted(void)
 {
 	static const struct flood flood = { "messages to an unbound port", 16, 50000 };
