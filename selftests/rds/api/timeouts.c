@@ -24,6 +24,19 @@ static void alarms_each_ms(int ms)
 	NEED(setitimer(ITIMER_REAL, &it, NULL) == 0);
 }
 
+static ssize_t receive_with_alarms(int fd, int ms)
+{
+	ssize_t n;
+	int error;
+
+	alarms_each_ms(ms);
+	n = rds_recv(fd, text, 1, NULL, 0);
+	error = errno;
+	alarms_each_ms(0);
+	errno = error;
+	return n;
+}
+
 static void receiving(void)
 {
 	int fd = rds_bound(HERE, "127.0.0.1", 0);
@@ -38,14 +51,10 @@ static void receiving(void)
 	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, MSG_DONTWAIT), EAGAIN,
 		     "SO_RCVTIMEO: MSG_DONTWAIT does not wait");
 	set_timeout_ms(fd, SO_RCVTIMEO, 0);
-	alarms_each_ms(100);
-	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "recv: a signal ends it");
-	alarms_each_ms(0);
+	EXPECT_ERRNO(receive_with_alarms(fd, 100), EINTR, "recv: a signal ends it");
 	/* In nanoseconds this is 2^64 and a little. */
 	NEED(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &centuries, sizeof(centuries)) == 0);
-	alarms_each_ms(1000);
-	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "SO_RCVTIMEO: centuries are no moment");
-	alarms_each_ms(0);
+	EXPECT_ERRNO(receive_with_alarms(fd, 1000), EINTR, "SO_RCVTIMEO: centuries are no moment");
 	close(fd);
 }
 
