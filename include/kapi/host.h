@@ -29,6 +29,12 @@ void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
 kapi_u64 kapi_user(void) KAPI_NOEXCEPT;
 
 /* [any] Takes a reference to a module that may be unloading: 0 when it is (then it must not be called). */
+/*
+ * [sleep] Is this a call of a program? 0: a thread of the kernel's, which may have to do the same for everybody, and must not
+ * wait for a program.
+ */
+int kapi_in_program(void) KAPI_NOEXCEPT;
+
 int kapi_module_get(struct kapi_module *module) KAPI_NOEXCEPT;
 void kapi_module_put(struct kapi_module *module) KAPI_NOEXCEPT; /* [any] */
 

@@ -9,6 +9,7 @@
 #include <linux/printk.h>
 #include <linux/random.h>
 #include <linux/ratelimit.h>
+#include <linux/sched.h>
 #include <linux/sched/clock.h>
 #include <linux/user_namespace.h>
 #include <net/addrconf.h>
@@ -116,6 +117,13 @@ int kapi_module_get(struct kapi_module *module)
 	return try_module_get(kapi_module_to_module(module));
 }
 EXPORT_SYMBOL_GPL(kapi_module_get);
+int kapi_in_program(void)
+{
+	might_sleep();
+	return !(current->flags & PF_KTHREAD);
+}
+EXPORT_SYMBOL_GPL(kapi_in_program);
+
 
 void kapi_module_put(struct kapi_module *module)
 {

@@ -82,6 +82,12 @@ kapi_u64 kapi_user(void) noexcept
     return World::current_task()->user;
 }
 
+int kapi_in_program(void) noexcept
+{
+    enter_sleep("kapi_in_program");
+    return World::current_task()->kind == TaskKind::process;
+}
+
 int kapi_module_get(struct kapi_module *module) noexcept
 {
     enter_any("kapi_module_get");

@@ -69,7 +69,12 @@ void Socket::release()
         if (finished_.load())
             end_waiting();
     }
-    transmit();
+    // A file whose last reference a thread of the kernel's gave up is closed by a work that closes everybody's. Sending and
+    // giving back take the locks of this user's TCP sockets.
+    if (kapi_in_program()) [[likely]]
+        transmit();
+    else
+        transmit_later();
 }
 
 // What TCP has nothing of is not going to be sent.
