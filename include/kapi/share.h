@@ -30,6 +30,16 @@ static inline int kapi_share(kapi_u64 held, kapi_u64 of_user, kapi_u64 left, kap
 	return wanted > left ? -KAPI_ENOMEM : wanted > left / 2;
 }
 
+/*
+ * [any] Whose share is it? Begins with a program's real user and asks once for each user namespace that it is in, from the
+ * innermost to the outermost, with who made that one. One whom the administrator (0) has not made gives its maker any number of
+ * names, so all of them are his. What the administrator made, and mapped, changes nobody: each real user has a share of his own.
+ */
+static inline kapi_u32 kapi_answers_for(kapi_u32 user, kapi_u32 maker) KAPI_NOEXCEPT
+{
+	return maker ? maker : user;
+}
+
 /* [any] Of whom the socket is: the user for whom it was made, as a number below KAPI_USERS. Two users may have the same. */
 #define KAPI_USERS 1024
 kapi_u32 kapi_sk_user(struct kapi_sk *sk) KAPI_NOEXCEPT;

@@ -142,8 +142,8 @@ struct kapi_payer *kapi_payer_create(void)
 	sock_init_data(NULL, sk);
 	spin_lock_init(&payer->lock);
 	/*
-	 * The real user: with a program that has another's rights he still has only his own share. In a user namespace he has
-	 * many names, and one share.
+	 * The real user: with a program that has another's rights he still has only his own share. In a user namespace that he
+	 * has made he has many names, and one share.
 	 */
 	payer->user = &users[hsiphash_1u32((u32)kapi_user(), &users_key) % KAPI_USERS];
 	return payer;
