@@ -89,6 +89,24 @@ void Mux::remove(Socket& socket)
 void Mux::insert(Psock& psock)
 {
     insert_by_index(psocks_, psock, psock_count_ - 1);
+bool Mux::start_draining(u64 bytes)
+{
+    u64 own = draining_.fetch_add(bytes), of_user = works_.draining.fetch_add(bytes);
+    return own < drain_limit && of_user < drain_limit_of_user;
+}
+
+void Mux::count_draining(u64 bytes)
+{
+    draining_.fetch_add(bytes);
+    works_.draining.fetch_add(bytes);
+}
+
+void Mux::forget_draining(u64 bytes)
+{
+    draining_.fetch_sub(bytes);
+    works_.draining.fetch_sub(bytes);
+}
+
     by_id_->insert(Ref<Psock>::share(psock));
     past_.attach++;
 }

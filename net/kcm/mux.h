@@ -34,6 +34,12 @@ public:
 
     // Connections. Sleep. ENFILE: there are too many.
     Result<> attach(int fd, int bpf_fd, u32 max_message);
+    // A socket is closed that has yet to send so many bytes. False: others have so much already that it is to send no more. Any
+    // context, as the following: it has so many more to send, or fewer.
+    [[nodiscard]] bool start_draining(u64 bytes);
+    void count_draining(u64 bytes);
+    void forget_draining(u64 bytes);
+
     // Waits until a message that is being sent is with TCP: EAGAIN or EINTR when that takes longer than deadline or is
     // interrupted; then nothing has changed. ENOENT: fd is not attached here. EALREADY: somebody else waits for it already.
     Result<> unattach(int fd, u64 deadline_ns);
@@ -104,6 +110,8 @@ private:
     static constexpr unsigned piece = 64; // that are visited at a time
 
     RefList<Socket, Members>& list_of(const Place<Socket>&) HW_REQUIRES(lock_) { return sockets_; }
+    // Up to here another socket may begin to drain.
+    static constexpr u64 drain_limit = 16u << 20, drain_limit_of_user = 64u << 20;
     RefList<Psock, Members>& list_of(const Place<Psock>&) HW_REQUIRES(lock_) { return psocks_; }
     template <class T> static void insert_by_index(RefList<T, Members>& list, T& item, u32 members);
     Result<> make_table();
@@ -131,4 +139,5 @@ private:
     Atomic<u64> tx_retries_{0};
 };
 
+    Atomic<u64> draining_{0}; // bytes that closed sockets have yet to send
 } // namespace kcm

@@ -26,6 +26,7 @@ struct WorkQueue {
     u64 user = 0;                    // kapi_user(), of one that is not shared
     unsigned muxes = 0;
 };
+    Atomic<u64> draining{0}; // bytes that their closed sockets have yet to send
 
 class Users : Pinned {
 public:
