@@ -6,6 +6,8 @@
 // the bundle is whole.
 #pragma once
 
+#include "charge.h"
+
 #include <hawser/received.h>
 #include <hawser/ref.h>
 
@@ -22,18 +24,18 @@ public:
     static constexpr u32 inline_run = 1024;
     static constexpr u32 inline_single = 4096;
 
-    // One object for messages of these lengths, to be filled by append(), that came from this connection. Any context.
-    // ENOMEM.
-    static Result<Ref<Bundle>> create(u64 connection, std::span<const u32> lengths);
+    // One object for messages of these lengths, to be filled by append(), that came from this connection. In rx(): its memory is
+    // charged to who attached that. ENOMEM.
+    static Result<Ref<Bundle>> create(kapi_rx* rx, u64 connection, std::span<const u32> lengths);
     static void destroy(Bundle* bundle) { dispose(bundle); }
 
     const u64 connection;
     u64 arrival = 0; // its number among all bundles of the distributor; a connection's are in the order of its stream
     u32 left() const { return total_ - filled_; }
     u32 total() const { return total_; }
-    // Take the next size bytes, at most left(). ENOMEM: nothing was taken.
+    // Take the next size bytes, at most left(). In rx(). ENOMEM: nothing was taken.
     Result<> append(kapi_rx* rx, usize offset, u32 size);
-    Result<> append(const u8* bytes, u32 size);
+    Result<> append(kapi_rx* rx, const u8* bytes, u32 size);
     // Fills first with what was appended so far and returns the chain, null when it is empty.
     const kapi_piece* pieces(kapi_piece& first) const;
     usize true_size() const { return true_size_ + large_.true_size(); }
@@ -67,7 +69,8 @@ private:
     u32 total_ = 0, filled_ = 0;
     bool inlined_ = false;
     usize true_size_ = 0; // without large_
-    ReceivedBytes large_{Alloc::atomic_charged}; // when not inlined
+    Charge charge_;                      // for all but the network's buffers
+    ReceivedBytes large_{Alloc::atomic}; // when not inlined
 };
 
 } // namespace kcm

@@ -61,9 +61,10 @@ private:
     Outcome fill(kapi_rx* rx, usize at, usize length, Psock& owner);
     Result<u32> measure(kapi_rx* rx, usize at, usize available, u32 limit);
     Result<u32> check_result(s32 said, usize shown, u32 limit);
-    Result<> need_view();
+    Result<> need_view(kapi_rx* rx);
 
     Filter filter_;
+    Charge view_charge_;
     Own<u8, free_view> view_; // KAPI_FILTER_VIEW bytes, made when they are needed
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length
