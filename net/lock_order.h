@@ -50,4 +50,7 @@ struct SendLock { static constexpr const char* name = "kcm send"; static constex
 // Who sends on which connection of a multiplexor, and who waits for it.
 struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
 
+// Which connections of a user wait for memory.
+struct ShortageLock { static constexpr const char* name = "kcm shortage"; static constexpr unsigned rank = 50; };
+
 } // namespace kcm

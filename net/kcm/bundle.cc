@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "bundle.h"
 
+#include "shortage.h"
+
 namespace kcm {
 
 Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const u32> lengths)
@@ -26,6 +28,18 @@ Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const 
     bundle->inlined_ = inlined;
     bundle->unread = count == max_messages ? ~0ull : (1ull << count) - 1;
     return made;
+}
+
+Bundle::~Bundle()
+{
+    if (counted_in_)
+        counted_in_->forget_unread(true_size());
+}
+
+void Bundle::count_in(Shortage& shortage)
+{
+    counted_in_ = &shortage;
+    shortage.count_unread(true_size());
 }
 
 Result<> Bundle::append(kapi_rx* rx, usize offset, u32 size)

@@ -17,6 +17,8 @@ namespace kcm {
 
 using namespace hw;
 
+class Shortage;
+
 class Bundle : public RefCounted<Bundle> {
 public:
     static constexpr unsigned max_messages = 64;
@@ -28,6 +30,8 @@ public:
     // charged to who attached that. ENOMEM.
     static Result<Ref<Bundle>> create(kapi_rx* rx, u64 connection, std::span<const u32> lengths);
     static void destroy(Bundle* bundle) { dispose(bundle); }
+    // It is whole, and counts as unread there until it ends.
+    void count_in(Shortage& shortage);
 
     const u64 connection;
     u64 arrival = 0; // its number among all bundles of the distributor; a connection's are in the order of its stream
@@ -59,6 +63,7 @@ private:
     HW_MADE_BY_CREATE;
     friend class BundleQueue;
     Bundle(u64 of, unsigned messages) : connection(of), count_(messages) {}
+    ~Bundle();
     Entry* entries() const { return reinterpret_cast<Entry*>(const_cast<Bundle*>(this) + 1); }
     u8* inline_bytes() const { return reinterpret_cast<u8*>(entries() + count_); }
 
@@ -71,6 +76,7 @@ private:
     usize true_size_ = 0; // without large_
     Charge charge_;                      // for all but the network's buffers
     ReceivedBytes large_{Alloc::atomic}; // when not inlined
+    Shortage* counted_in_ = nullptr;
 };
 
 } // namespace kcm

@@ -29,6 +29,11 @@ kapi_workqueue* Mux::workqueue() const
     return works_.queue;
 }
 
+Shortage& Mux::shortage() const
+{
+    return works_.shortage;
+}
+
 // An index that nobody has, in its place: a list's order is that of the indexes. When the indexes of so many members have no
 // gap it is the next one; members may count some that are yet to be inserted. Else it is one of the first few, or behind the
 // last: looking for the lowest one might take long.
@@ -84,11 +89,6 @@ void Mux::remove(Socket& socket)
     net.remove(*this);
 }
 
-// ---- connections
-
-void Mux::insert(Psock& psock)
-{
-    insert_by_index(psocks_, psock, psock_count_ - 1);
 bool Mux::start_draining(u64 bytes)
 {
     u64 own = draining_.fetch_add(bytes), of_user = works_.draining.fetch_add(bytes);
@@ -107,6 +107,11 @@ void Mux::forget_draining(u64 bytes)
     works_.draining.fetch_sub(bytes);
 }
 
+// ---- connections
+
+void Mux::insert(Psock& psock)
+{
+    insert_by_index(psocks_, psock, psock_count_ - 1);
     by_id_->insert(Ref<Psock>::share(psock));
     past_.attach++;
 }

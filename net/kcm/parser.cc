@@ -164,6 +164,12 @@ Parser::Outcome Parser::fill(kapi_rx* rx, usize at, usize length, Psock& owner)
     return {part, Stop::none};
 }
 
+void Parser::drop()
+{
+    partial_ = nullptr;
+    head_size_ = 0;
+}
+
 const kapi_piece* Parser::pieces(kapi_piece& first) const
 {
     if (partial_)

@@ -44,6 +44,8 @@ public:
     u64 sequence() const { return sequence_; } // messages that were whole
     // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While nobody is in feed().
     const kapi_piece* pieces(kapi_piece& first) const;
+    // Forgets those bytes. In rx().
+    void drop();
     u64 needed_more() const { return needed_more_.load_relaxed(); }
 
 private:
