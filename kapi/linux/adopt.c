@@ -208,7 +208,10 @@ static int copy_for_program(const struct kapi_stream *stream, const struct kapi_
 	return error;
 }
 
-/* Another connection of the program is left alone. */
+/*
+ * Another connection of the program is left alone, unless it is made between the look and the reset: TCP exports nothing that
+ * does both in one step, and the harm is the program's own doing.
+ */
 static void abort_stream(struct kapi_stream *stream)
 {
 	bool replaced;

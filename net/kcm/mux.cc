@@ -278,12 +278,14 @@ bool Mux::connection_failed(Psock& psock)
 void Mux::report_failure(Psock& psock, bool was_last)
 {
     reservations.remove(psock);
-    if (!was_last && !watchers_.load_relaxed())
-        return;
     // Each is woken, and signalled, without the lock.
     constexpr unsigned at_a_time = 16;
     Place<Socket> place;
     for (;;) {
+        // Another one may have been attached since it failed.
+        was_last = was_last && !has_connections();
+        if (!was_last && !watchers_.load_relaxed())
+            return;
         Ref<Socket> told[at_a_time];
         unsigned count = 0;
         bool any = visit_next(place, at_a_time, [&](Socket& socket) {
