@@ -50,4 +50,7 @@ struct SendLock { static constexpr const char* name = "kcm send"; static constex
 // The owners of the connections of a multiplexor, and the queues that wait for them.
 struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
 
+// Which connections of a user wait for memory.
+struct ShortageLock { static constexpr const char* name = "kcm shortage"; static constexpr unsigned rank = 50; };
+
 } // namespace kcm

@@ -30,6 +30,17 @@ static inline int kapi_share(kapi_u64 held, kapi_u64 of_user, kapi_u64 left, kap
 	return wanted > left ? -KAPI_ENOMEM : wanted > left / 2;
 }
 
+/*
+ * [any] The user whose share is used: begins with a program's real user, and is called once for each user namespace that the
+ * program is in, from the innermost to the outermost, with the user who made that namespace. One that the administrator (0) has
+ * not made gives its maker any number of users, so all of them count as the maker. One of the administrator changes nothing:
+ * each real user has a share.
+ */
+static inline kapi_u32 kapi_answers_for(kapi_u32 user, kapi_u32 maker) KAPI_NOEXCEPT
+{
+	return maker ? maker : user;
+}
+
 /* [any] The user for whom the socket was made, as a number below KAPI_USERS. Two users may have the same. */
 #define KAPI_USERS 1024
 kapi_u32 kapi_sk_user(struct kapi_sk *sk) KAPI_NOEXCEPT;

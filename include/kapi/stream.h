@@ -165,6 +165,15 @@ void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) K
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;
 /* From rx() only. Keeps a part of the offer by reference: NULL when no memory. The caller owns it. */
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
+/*
+ * From rx() only. Charges size bytes of memory that core allocates (with KAPI_ATOMIC) for what it takes of the offer, as
+ * kapi_rx_keep() charges what it keeps: to the user and the cgroup of the program that has the stream, if one has. *payer is NULL
+ * before the first of several charges, and is then for kapi_rx_uncharge(), which gives back the sum of them. -ENOMEM: nothing was
+ * charged.
+ */
+struct kapi_payer;
+int kapi_rx_charge(struct kapi_rx *rx, kapi_size size, struct kapi_payer **payer) KAPI_NOEXCEPT;
+void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size) KAPI_NOEXCEPT; /* [any] once; NULL allowed */
 /* [any] What keeping the offer costs in memory. */
 kapi_size kapi_rx_true_size(const struct kapi_rx *rx) KAPI_NOEXCEPT;
 void kapi_rxbuf_free(struct kapi_rxbuf *buffer) KAPI_NOEXCEPT;                   /* [any] */

@@ -250,6 +250,28 @@ struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size 
 }
 EXPORT_SYMBOL_GPL(kapi_rx_keep);
 
+int kapi_rx_charge(struct kapi_rx *rx, kapi_size size, struct kapi_payer **payer)
+{
+	if (!rx->payer)
+		return 0;
+	if (kapi_charge(rx->payer, size) < 0)
+		return -ENOMEM;
+	if (!*payer)
+		kapi_payer_hold(rx->payer);
+	*payer = rx->payer;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_rx_charge);
+
+void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size)
+{
+	if (!payer)
+		return;
+	kapi_uncharge(payer, size);
+	kapi_payer_put(payer);
+}
+EXPORT_SYMBOL_GPL(kapi_rx_uncharge);
+
 kapi_size kapi_rx_true_size(const struct kapi_rx *rx)
 {
 	return charge_of(rx->skb, rx->length);

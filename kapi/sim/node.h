@@ -163,10 +163,15 @@ public:
     std::size_t charged_to_sockets = 0; // what waits in programs' sockets, charged to those
     std::map<unsigned, std::size_t> charged_to_users; // the same
     std::size_t socket_memory = ~std::size_t{0};      // which all of them share
+    /** What arrived on programs' TCP sockets and core keeps, in its own memory and in buffers; how much their share allows. */
+    std::size_t kept_by_core = 0, kept = 0, kept_limit = ~std::size_t{0};
     std::size_t total_memory = std::size_t{8} << 30;
     kapi_u32 wmem_max = 212992, rmem_max = 212992; // net.core.*
     /** Memory that is not charged. */
-    std::size_t uncharged_bytes() const { return memory_.bytes() - memory_.charged_bytes() - charged_to_sockets; }
+    std::size_t uncharged_bytes() const
+    {
+        return memory_.bytes() - memory_.charged_bytes() - charged_to_sockets - kept_by_core;
+    }
     std::map<std::string, unsigned> live_rdma; // objects by kind
     unsigned pinned_pages = 0, memlock_pages = ~0u; // of its programs, and how many they may have
     /** Counts crashes. */

@@ -392,9 +392,11 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
 {
     check_offer(rx, offset, size);
-    if (fault("kapi_rx_keep"))
+    bool paid = rx->tcb->of_program;
+    if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->node, rxbuf_true_size(size))))
         return nullptr;
-    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, rx->tcb->of_program));
+    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, paid));
+    buffer->payer = paid ? rx->tcb->node : nullptr;
     buffer->length = buffer->capacity = size;
     std::memcpy(buffer->bytes, rx->bytes + offset, size);
     return buffer;

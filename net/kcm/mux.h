@@ -14,6 +14,7 @@
 namespace kcm {
 
 class Net;
+class Shortage;
 struct WorkQueue;
 struct Muxes; // list tag: of a namespace
 
@@ -26,11 +27,18 @@ public:
     Distributor distributor;
     Reservations reservations;
     kapi_workqueue* workqueue() const; // for works of its user
+    Shortage& shortage() const;
 
     // Sockets. ENFILE: there are too many.
     Result<> add(Socket& socket);
     // socket is closed and has nothing left to send. The last one gives the connections back. Sleeps.
     void remove(Socket& socket);
+
+    // A socket is closed that has yet to send so many bytes. False: others have so much already that it is to send no more. Any
+    // context, as the following: it has so many more to send, or fewer.
+    [[nodiscard]] bool start_draining(u64 bytes);
+    void count_draining(u64 bytes);
+    void forget_draining(u64 bytes);
 
     // Connections. Sleep. ENFILE: there are too many.
     Result<> attach(int fd, int bpf_fd, u32 max_message);
@@ -102,6 +110,8 @@ private:
     ~Mux(); // not inline: a copy in several objects is a section group, which the linker of modules drops
     static constexpr u32 max_sockets = 65536, max_connections = 65536;
     static constexpr unsigned piece = 64; // that are visited at a time
+    // Up to here another socket may begin to drain.
+    static constexpr u64 drain_limit = 16u << 20, drain_limit_of_user = 64u << 20;
 
     RefList<Socket, Members>& list_of(const Place<Socket>&) HW_REQUIRES(lock_) { return sockets_; }
     RefList<Psock, Members>& list_of(const Place<Psock>&) HW_REQUIRES(lock_) { return psocks_; }
@@ -129,6 +139,7 @@ private:
     Atomic<u32> watchers_{0}; // sockets with KCM_ERRORS
     Atomic<u64> ids_{1};
     Atomic<u64> tx_retries_{0};
+    Atomic<u64> draining_{0}; // bytes that closed sockets have yet to send
 };
 
 } // namespace kcm

@@ -44,6 +44,8 @@ public:
     u64 sequence() const { return sequence_; } // messages that were whole
     // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While feed() is not running.
     const kapi_piece* pieces(kapi_piece& first) const;
+    // Forgets those bytes. In rx().
+    void drop();
     u64 needed_more() const { return needed_more_.load_relaxed(); }
 
 private:
@@ -61,9 +63,10 @@ private:
     Outcome fill(kapi_rx* rx, usize at, usize length, Psock& owner);
     Result<u32> measure(kapi_rx* rx, usize at, usize available, u32 limit);
     Result<u32> check_result(s32 said, usize shown, u32 limit);
-    Result<> need_view();
+    Result<> need_view(kapi_rx* rx);
 
     Filter filter_;
+    Charge view_charge_;
     Own<u8, free_view> view_; // KAPI_FILTER_VIEW bytes, made when they are needed
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length

@@ -9,6 +9,7 @@
 #include "glue/kcm_core.h"
 #include "parser.h"
 #include "reservations.h"
+#include "shortage.h"
 #include "uapi.h"
 
 #include <hawser/work.h>
@@ -20,7 +21,7 @@ struct Members; // list tag: sockets and connections of a multiplexor
 struct ById;    // list tag: connections of a multiplexor
 
 class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<ById>, public ListNode<Available>,
-              public ListNode<Blocked> {
+              public ListNode<Blocked>, public ListNode<Starved> {
 public:
     // Takes the TCP socket fd over. max_message 0: as much as its SO_RCVBUF. Sleeps. As kapi_stream_adopt() and
     // kapi_filter_get(), in the order in which the kernel's own finds faults.
@@ -29,12 +30,14 @@ public:
 
     const Ref<Mux> mux;
     const u64 id;
+    const u64 user; // who attached it
     u64 id_in_table() const { return id; }
     unsigned index = 0;   // in the multiplexor's list, under its lock
     bool was_last = false; // no other was alive when it failed; from fail() to report_failure()
     bool alive = false;   // counts among its connections that have not failed, under its lock
     bool leaving = false; // a call waits to unattach it, under its lock
     Lane lane;          // under the reservations' lock
+    Parts parts;        // under the lock of the shortage
 
     // Callbacks begin, and the end of the connection is noticed. Sleeps.
     void start();
@@ -90,7 +93,10 @@ private:
     usize receive(kapi_rx* offer, usize length);
     void count_error(int error);
     u64 assembly_timeout_ns() const;
-    void watch_assembly();
+    void wait_for_memory();
+    void give_way();
+    void end_for_others();
+    void watch_assembly(bool suspended);
     void resume();
     void check_assembly();
     void report_failure();
@@ -105,6 +111,8 @@ private:
     Atomic<int> error_{0};          // that ended it
     Atomic<u32> stopped_{0};        // receives no more
     Atomic<u32> reset_{0};
+    Atomic<u32> gives_way_{0};      // is to end, for others who need its memory
+    bool starves_ = false;          // in rx(): waits for memory
     Atomic<u32> room_expected_{0};
     Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
     u64 assembled_ = 0;             // in rx(): the message that was watched last

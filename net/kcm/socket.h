@@ -69,6 +69,7 @@ private:
     Socket(kapi_sk* sk, bool datagram, Ref<Mux> mux);
     ~Socket();
 
+    static constexpr u64 drain_overhead = 4096; // of a closed socket, beside what it has to send
     // send.cc
     struct Addressed { bool given = false; u64 id = 0; };
     static Result<Addressed> parse_control(const kcm_send& send);
@@ -164,6 +165,7 @@ private:
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
     Ref<SendQueue> building_for_ HW_GUARDED_BY(send_lock_); // where it belongs
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
+    bool drains_ HW_GUARDED_BY(send_lock_) = false; // closed with messages: what it has is counted by the multiplexor
 
     UsedMessages used_;
     Atomic<u32> transmitters_{0}; // requests for transmission since it began; not 0: a thread transmits

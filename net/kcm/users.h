@@ -11,6 +11,7 @@
 #pragma once
 
 #include "../lock_order.h"
+#include "shortage.h"
 
 #include <hawser/hash_table.h>
 #include <hawser/wait.h>
@@ -25,6 +26,8 @@ struct WorkQueue {
     kapi_workqueue* queue = nullptr; // made when it is needed first
     u64 user = 0;                    // kapi_user(), of one that is not shared
     unsigned muxes = 0;
+    Shortage shortage; // of memory, of those whose multiplexors these are
+    Atomic<u64> draining{0}; // bytes that their closed sockets have yet to send
 };
 
 class Users : Pinned {
