@@ -142,8 +142,8 @@ struct kapi_payer *kapi_payer_create(void)
 	sock_init_data(NULL, sk);
 	spin_lock_init(&payer->lock);
 	/*
-	 * The real user: a program with another user's rights still has only the share of its own user. In a user namespace that a
-	 * user has made, the user has many ids, and one share.
+	 * The real user: a program with another user's rights still has only the share of its own user. In a user namespace
+	 * that a user has made, the user has many ids, and one share.
 	 */
 	payer->user = &users[hsiphash_1u32((u32)kapi_user(), &users_key) % KAPI_USERS];
 	return payer;
