@@ -164,7 +164,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
         mux->shortage().stop(*this);
     }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
-    watch_assembly(paused() && (!no_memory || mux->shortage().may_end_by_reading(max(parser_.needed(), 1u))));
+    watch_assembly();
     if (outcome.stop == Parser::Stop::error)
         fail(outcome.error, true);
     else if (no_memory)
@@ -222,13 +222,13 @@ u64 Psock::assembly_timeout_ns() const
     return timeout ? timeout : KAPI_FOREVER;
 }
 
-// A message has to be whole within SO_RCVTIMEO of its first byte, unless it is suspended: we do not read the rest.
-void Psock::watch_assembly(bool suspended)
+// A message has to be whole within SO_RCVTIMEO of its first byte, unless it is we who do not read the rest.
+void Psock::watch_assembly()
 {
     u32 partial = parser_.partial();
     partial_bytes_.store_relaxed(partial);
     needed_bytes_.store_relaxed(parser_.needed());
-    if (!partial || suspended) {
+    if (!partial || paused()) {
         assembly_since_ns_.store_relaxed(0);
         return;
     }

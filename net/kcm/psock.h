@@ -96,7 +96,7 @@ private:
     void wait_for_memory();
     void give_way();
     void end_for_others();
-    void watch_assembly(bool suspended);
+    void watch_assembly();
     void resume();
     void check_assembly();
     void report_failure();

@@ -16,7 +16,7 @@ protected:
     };
     Growth growth()
     {
-        auto charged = static_cast<long>(a.memory().charged_bytes() + a.charged_to_sockets);
+        auto charged = static_cast<long>(a.memory().charged_bytes() + a.charged_to_sockets + a.kept_by_core);
         auto uncharged = static_cast<long>(a.uncharged_bytes());
         Growth grown{charged - charged_, uncharged - uncharged_};
         charged_ = charged, uncharged_ = uncharged;
