@@ -82,6 +82,8 @@ public:
     // A path has a new stream. Queues what is sent first on it, and, once it may be used, what waited for it. Any context.
     void queue_greeting(Path& path);
     void path_is_up(Path& path);
+    // The stream of path has ended, and it has no other yet.
+    void path_is_down(Path& path);
 
     // Congestion. Our map changed: it travels on path 0, so that two maps never overtake each other.
     void map_changed();
@@ -117,6 +119,8 @@ private:
     Result<> build(Alloc mode);
     void note_sender(Path& path, u32 generation);
     void probe_all();
+    bool is_kept(Path& path, Path* by);
+    void agree_on_paths(Path* by, bool wake);
     void set_paths(unsigned count, bool wake);
 
     Spin<PathLock> path_lock_;
@@ -128,7 +132,9 @@ private:
     Atomic<u32> dying_{0};
     Atomic<u32> users_{0};
     const u32 generation_ = kapi_random_u32() | 1; // in our probes: names the sender of our numbers
+    Atomic<u32> paths_said_{0}; // by the peer, in its last handshake
     Atomic<u32> paths_agreed_{0};
+    Atomic<u32> foreign_generation_{0}; // what a foreign peer said last, 0: nothing
     Atomic<u32> peer_indexes_{0};
     Atomic<u32> peer_{static_cast<u32>(Peer::unknown)};
     // Ports that sent before paths() was known stay on the first path.

@@ -129,6 +129,7 @@ private:
     void retried();
     void step();
     bool step_down();
+    void step_left_out();
     bool step_connecting(u32& events);
     bool step_up(u32& events);
     bool step_closing();
@@ -139,11 +140,12 @@ private:
     void note_loss();
     void closed(bool complete);
     bool is_wanted();
+    bool is_left_out();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
     void wait_for_retry();
     // path_peer.cc
-    bool is_replaced(rds_stream_waits accepted) const;
+    bool is_replaced(rds_stream_waits accepted);
     bool peer_is_dead(u64 now);
     bool waits_for_answer() const;
     bool probe_again();
@@ -186,6 +188,7 @@ private:
     u64 up_since_ns_ = 0;
     u64 next_tick_ns_ = 0;
     u64 next_look_ns_ = 0; // of the transport at its stream
+    u64 kept_until_ns_ = 0; // what was sent, while the peer does without this path. 0: the time has not begun
     u64 look_ns_ = 0; // when the worker looks again though nothing happens: the first time of all reasons
 
     Work<Path, &Path::run> work_{*this};

@@ -309,8 +309,6 @@ void SendQueue::move_to(SendQueue& other)
         Guard guard(lock_);
         moves_++;
         moving.splice_front(send_);
-        done.splice_front(again_); // the peer may have it, under a number of this path only
-        done.splice_front(retransmit_);
     }
     for (;;) {
         Ref<Message> message;

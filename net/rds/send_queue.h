@@ -53,7 +53,8 @@ public:
     // Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also those
     // that the present stream has. How many.
     u32 give_up_sent(bool with_present);
-    // Messages that were never sent go to other, with other's numbers; the rest is given up.
+    // Messages that were never sent go to other, with other's numbers. The peer may have the rest, under numbers that the
+    // other path does not know.
     void move_to(SendQueue& other);
     // The end: nothing is queued any more.
     void close();

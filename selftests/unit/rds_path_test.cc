@@ -360,8 +360,10 @@ TEST_F(PathParts, queue__only_what_was_not_sent_moves_to_another_path)
         transmit(from, kSize, kSize);
         from.stream_ended();
         from.move_to(to);
-        EXPECT_TRUE(from.is_empty());
+        EXPECT_EQ(queued(from, false), "a1r");
         EXPECT_EQ(queued(to, false), "x1b2c3");
+        EXPECT_EQ(from.give_up_sent(true), 1u);
+        EXPECT_TRUE(from.is_empty());
         to.close();
         from.close();
     });

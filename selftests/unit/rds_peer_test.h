@@ -38,10 +38,11 @@ inline bool is_probe(const WireStream::Heard &heard)
 
 /** What the kernel's own RDS sends about itself: the number of its paths, since 6.x its generation, since 7.x by_port. */
 inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths, kapi_u32 generation = 0,
-                              bool by_port = false, kapi_u64 sequence = 0)
+                              bool by_port = false, kapi_u64 sequence = 0, unsigned flags = 0)
 {
     rds::Header header{};
     header.sequence = sequence;
+    header.flags = static_cast<kapi_u8>(flags);
     header.sport = is_reply ? 0 : rds::probe_port;
     header.dport = is_reply ? rds::probe_port : 0;
     kapi_u8 *at = header.extensions;
@@ -55,6 +56,20 @@ inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths,
     }
     if (by_port)
         *at++ = kSourcePort;
+    return stream.send(&header, sizeof(header));
+}
+
+/** A hawser's probe over its first path that says another number of paths than ours has. */
+inline bool handshake_of(WireStream &stream, unsigned paths)
+{
+    rds::Header header{};
+    header.sport = rds::probe_port;
+    rds::write_handshake(header, kGeneration, 0, kMemory);
+    constexpr kapi_u8 kPaths = 5;
+    kapi_u8 *at = header.extensions;
+    while (*at != kPaths)
+        at++;
+    at[1] = static_cast<kapi_u8>(paths >> 8), at[2] = static_cast<kapi_u8>(paths);
     return stream.send(&header, sizeof(header));
 }
 

@@ -204,6 +204,118 @@ TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_no
     EXPECT_EQ(counted(rds::Stat::send_drop_restart), 0u);
 }
 
+// A foreign peer that opens a stream has left the one before it. What is said over one path does not make a hawser's stream
+// on another one such a stream.
+TEST_F(Stranger, foreign_over_one_path__gets_no_other_that_a_hawser_answered)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a), waiting(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        ASSERT_TRUE(connect(waiting, 1));
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 8, kNextGeneration, true));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(stranger.is_usable()); // the peer did not answer, so far: it has the first path
+        send_later("hello");
+        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(second.is_usable());
+        EXPECT_TRUE(waiting.heard().empty());
+        for (const auto &heard : stranger.heard())
+            EXPECT_NE(heard.payload, "hello");
+    });
+}
+
+// Nor does what is sent to the peer go to the path that the stranger has.
+TEST_F(Stranger, foreign_with_one_path__what_goes_to_the_peer_stays_on_the_paths_that_it_answered)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 1, kNextGeneration, true));
+        world.sleep(100 * sim::kMillisecond);
+        second.take();
+        send_later("hello");
+        EXPECT_EQ(second.next().payload, "hello");
+        for (const auto &heard : stranger.heard())
+            EXPECT_NE(heard.payload, "hello");
+        // Once the peer has left that path, the stranger is all there is.
+        second.close(true);
+        world.sleep(100 * sim::kMillisecond);
+        send_later("again");
+        EXPECT_TRUE(stranger.wait([&] { return !stranger.heard().empty() && stranger.heard().back().payload == "again"; }));
+    });
+}
+
+/** Each answers the probes that it hears, for a while. How many there were. */
+class Generations : public Stranger {
+protected:
+    unsigned answer_all(WireStream &peer, WireStream &stranger)
+    {
+        unsigned probes = 0;
+        for (int i = 0; i < 1000; i++) {
+            for (const auto &heard : peer.take())
+                if (is_probe(heard))
+                    probes++, peer.handshake(true, kGeneration, 1, kMemory);
+            for (const auto &heard : stranger.take())
+                if (is_probe(heard))
+                    probes++, stranger.handshake(true, kNextGeneration, 0, kNextMemory);
+            world.sleep(sim::kMillisecond);
+        }
+        return probes;
+    }
+};
+
+// To claim another generation is no proof that the peer has restarted.
+TEST_F(Generations, claimed_by_a_stranger__the_paths_that_the_peer_answers_stay)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a), waiting(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(stranger.handshake(false, kNextGeneration, 0, kNextMemory));
+        EXPECT_TRUE(is_probe(second.next(100 * sim::kMillisecond))); // it would be reset if the peer were gone
+        ASSERT_TRUE(second.handshake(true, kGeneration, 1, kMemory));
+        EXPECT_LE(answer_all(second, stranger), 2u); // none because of an answer, or they would not end
+        ASSERT_TRUE(connect(waiting, 1));
+        world.sleep(5 * sim::kSecond);
+        EXPECT_TRUE(second.is_usable());
+        send_later("hello");
+        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(waiting.heard().empty());
+    });
+}
+
+TEST_F(Generations, of_a_peer_that_did_restart__its_former_streams_end_at_once)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), anew(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        EXPECT_EQ(world.network().reset(a, b, sim::Sees::first), 2u);
+        std::uint64_t began = world.now_ns();
+        ASSERT_TRUE(connect(anew, 0));
+        ASSERT_TRUE(anew.handshake(false, kNextGeneration, 0, kNextMemory));
+        EXPECT_TRUE(anew.wait([&] { return b.live_streams == 1; }));
+        EXPECT_LT(world.now_ns() - began, 10 * sim::kMillisecond);
+    });
+}
+
 // The peer was taken for foreign because of it. The peer could not assign the messages without a name to a sender.
 TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
 {

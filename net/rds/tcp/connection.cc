@@ -48,6 +48,14 @@ int TcpConnection::index_of(u16 peer_port) const
     return indexes && paths ? static_cast<int>(peer_port % paths) : -1;
 }
 
+// Also for a path that the peer does without by now.
+bool TcpConnection::may_be_for(u16 peer_port, unsigned index) const
+{
+    int indexes = 0;
+    unsigned paths = rds_conn_paths(conn, &indexes);
+    return !indexes || !paths || peer_port % paths == index % paths;
+}
+
 int TcpConnection::find_unplaced(unsigned index)
 {
     int indexes = 0;

@@ -29,6 +29,8 @@ public:
     void accepted(kapi_stream* stream, u16 peer_port);
     // The path that a peer's source port means; -1: the peer's ports mean nothing.
     int index_of(u16 peer_port) const;
+    // Whether a stream from a peer's source port may be for the path.
+    bool may_be_for(u16 peer_port, unsigned index) const;
     // A waiting stream whose path is not known, or is index.
     kapi_stream* take_unplaced(unsigned index);
     rds_stream_waits has_unplaced(unsigned index);
