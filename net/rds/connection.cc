@@ -206,7 +206,9 @@ void Connection::assume_foreign(Peer expected)
 Path* Connection::waits_for(const Path& path) const
 {
     // Our ports encode the path, but only a peer that has answered over its present first path has been informed of that.
-    if (path.index() > 0 && connects() && !paths_[0]->is_answered())
+    // One that answers nobody learns it from our answer to its own handshake.
+    bool silent = peer() == Peer::foreign && paths_[0]->is_silent();
+    if (path.index() > 0 && connects() && !paths_[0]->is_answered() && !silent)
         return paths_[0].get();
     unsigned needed = peer_indexes() ? min(1u, path.index()) : path.index();
     for (unsigned i = 0; i < needed; i++)
@@ -254,6 +256,15 @@ void Connection::path_is_up(Path& path)
     note(KAPI_LOG_INFO, "is connected");
     if (peer() == Peer::foreign)
         send_handshake(path, false);
+}
+
+void Connection::first_path_is_silent()
+{
+    if (!connects())
+        return;
+    for (unsigned i = 1; i < paths(); i++)
+        if (!path(i).is_up())
+            path(i).notify(RDS_PATH_WANTED | RDS_PATH_SEND);
 }
 
 // Whose numbers come over path from now on. When it is another's than before, streams to the former one are of no use.

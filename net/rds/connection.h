@@ -82,6 +82,7 @@ public:
     // A path has a new stream. What goes first on it, and, once it may be sent on, what waited for it. Any context.
     void queue_greeting(Path& path);
     void path_is_up(Path& path);
+    void first_path_is_silent(); // the others wait no longer for an answer over it
 
     // Congestion. Our map changed: it travels on path 0, so that two maps never overtake each other.
     void map_changed();

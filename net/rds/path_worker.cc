@@ -239,6 +239,7 @@ bool Path::step_up(u32& events)
             begin_closing();
             return true;
         }
+        note_silence();
     }
     if (transmitter_.pump())
         notify(RDS_PATH_SEND);
@@ -330,6 +331,7 @@ void Path::closed(bool complete)
     enter(PathEvent::closed);
     answered_.store_release(0);
     said_foreign_.store_relaxed(0);
+    silent_.store_release(0);
     events_.fetch_and(~stream_events);
     wait_for_retry();
 }
