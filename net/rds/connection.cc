@@ -163,7 +163,7 @@ Path& Connection::path_for(u16 port)
 
 Result<> Connection::wait_for_handshake(u64 deadline_ns)
 {
-    return handshake_waiters_.wait_until(deadline_ns, [&] { return paths() != 0 || dying(); });
+    return handshake_waiters_.wait_until(deadline_ns, [&] { return paths() != 0 || path(0).is_silent() || dying(); });
 }
 
 void Connection::write_handshake_to(Path& path, Header& header, bool is_reply)
@@ -226,13 +226,19 @@ Path* Connection::missing_path() const
 }
 
 // A peer that pairs its paths with streams by their order takes a new one for the first path that is missing there: so one is
-// opened again at a time, or the one that all missing ones wait for. They may be missing as long as a program does not read.
+// opened again at a time, or the one that all missing ones wait for. The first one may be missing as long as a program does not
+// read; if we open the streams, one before it may be opened again meanwhile, for which all that are missing wait.
 bool Connection::may_open_again(const Path& path) const
 {
     if (waits_for(path))
         return false;
     const Path* missing = missing_path();
-    return !missing || peer_indexes() || waits_for(*missing) == &path;
+    if (!missing || peer_indexes() || waits_for(*missing) == &path)
+        return true;
+    for (unsigned i = missing->index(); i < paths(); i++)
+        if (paths_[i]->is_connecting())
+            return false;
+    return connects() && missing->stalled();
 }
 
 void Connection::queue_greeting(Path& path)
@@ -260,6 +266,7 @@ void Connection::path_is_up(Path& path)
 
 void Connection::first_path_is_silent()
 {
+    handshake_waiters_.wake();
     if (!connects())
         return;
     for (unsigned i = 1; i < paths(); i++)

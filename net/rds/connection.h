@@ -77,8 +77,15 @@ public:
     // that changes, path is notified. Any context.
     Path* waits_for(const Path& path) const;
     Path* missing_path() const; // the first of those that the peer agreed to and that are not up; nullptr if all are
-    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's.
+    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's. From
+    // decide(), if it is done then.
     bool may_open_again(const Path& path) const;
+    // Calls use(), by which a path begins or leaves a stream for what the others are like: one path at a time. Any context.
+    template <class Use> bool decide(Use&& use)
+    {
+        Guard guard(lock_);
+        return use();
+    }
     // A path has a new stream. What goes first on it, and, once it may be sent on, what waited for it. Any context.
     void queue_greeting(Path& path);
     void path_is_up(Path& path);

@@ -85,6 +85,7 @@ public:
     void start_looping(); // loopback: up from the start, for ever
     bool is_up() const { return up_.load_acquire() != 0; }
     bool is_down() { return state() == PathState::down; }
+    bool is_connecting() { return state() == PathState::connecting; }
     bool drained(); // up, and nothing but answers is queued or unacknowledged
     bool may_be_recycled();
     bool has_only_answers() { return queue_.has_only_answers(); }
@@ -134,7 +135,8 @@ private:
     bool step_connecting(u32& events);
     bool step_up(u32& events);
     bool step_closing();
-    void start_connecting();
+    bool start_connecting();
+    bool recycle(bool accepted);
     void connect_failed();
     void came_up();
     void begin_closing();

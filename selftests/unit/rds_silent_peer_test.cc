@@ -84,6 +84,21 @@ TEST_F(SilentListener, a_path_that_is_lost_with_the_first_comes_up_after_five_se
     });
 }
 
+// One that has its paths from an earlier life of ours does not ask how many we have. Nothing says that it has several.
+TEST_F(SilentListener, says_only_its_map__a_sender_does_not_wait_after_five_seconds)
+{
+    run(b, [&] {
+        ASSERT_EQ(accept(), 0);
+        EXPECT_TRUE(send_map(*streams[0], {}));
+        world.sleep(6 * sim::kSecond);
+        std::uint64_t began = world.now_ns();
+        auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(other.send("y", 1, sim::address("10.0.0.2", 9)), 1); });
+        EXPECT_TRUE(has_heard(*streams[0], "y"));
+        EXPECT_LT(world.now_ns() - began, 10 * sim::kMillisecond);
+        EXPECT_TRUE(sender->is_done());
+    });
+}
+
 // ---- it connects
 
 class SilentPeer : public PeerTest {
