@@ -77,13 +77,21 @@ public:
     // that changes, path is notified. Any context.
     Path* waits_for(const Path& path) const;
     Path* missing_path() const; // the first of those that the peer agreed to and that are not up; nullptr if all are
-    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's.
+    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's. From
+    // decide(), if it is done then.
     bool may_open_again(const Path& path) const;
+    // Calls use(), which begins or ends a path's stream depending on the other paths' states: one path at a time. Any context.
+    template <class Use> bool decide(Use&& use)
+    {
+        Guard guard(lock_);
+        return use();
+    }
     // A path has a new stream. Queues what is sent first on it, and, once it may be used, what waited for it. Any context.
     void queue_greeting(Path& path);
     void path_is_up(Path& path);
     // The stream of path has ended, and it has no other yet.
     void path_is_down(Path& path);
+    void first_path_is_silent(); // the others no longer wait for an answer on it
 
     // Congestion. Our map changed: it travels on path 0, so that two maps never overtake each other.
     void map_changed();

@@ -361,6 +361,12 @@ bool SendQueue::has_only_answers()
     return others_ == 0;
 }
 
+bool SendQueue::has_answers()
+{
+    Guard guard(lock_);
+    return pong_count_ != 0;
+}
+
 u64 SendQueue::next_number()
 {
     Guard guard(lock_);

@@ -63,6 +63,7 @@ public:
     bool is_empty();
     // Nothing, or answers that are not needed when the stream ends: what enqueue_bounded() queued.
     bool has_only_answers();
+    bool has_answers(); // of those, one is queued or not acknowledged
     u64 next_number();
     // Where a walk in pieces has come to. It holds the message, and by it the connection.
     struct Place {

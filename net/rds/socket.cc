@@ -144,8 +144,9 @@ void Socket::release()
         Guard guard(lock_);
         notices = std::move(notice_box_);
         unread.splice_front(received_);
-        for (Incoming* i = unread.front(); i; i = unread.next(*i))
-            account_receive(*i, false);
+        net.count(Stat::recv_bytes_freed_fromsock, received_bytes_); // of any number, so none is looked at
+        received_bytes_ = received_true_ = 0;
+        uncharged_ = 0;
         connection = std::move(connection_);
         if (connection)
             connection->drop_user();

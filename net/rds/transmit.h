@@ -28,7 +28,8 @@ public:
         named_ = false;
     }
     void stream_ended();
-    // Of the last probe that a stream took whole: its end in the sequence space of the stream.
+    bool is_named() const { return named_; }
+    // Of the last probe that the stream took whole, if it is named: its end in the sequence space of the stream.
     u32 probe_end() const { return probe_end_; }
 
 private:

@@ -14,19 +14,6 @@ namespace {
 
 using Foreign = PeerTest;
 
-std::string bits_of(std::initializer_list<unsigned> ports)
-{
-    std::string map(rds::map_bytes, '\0');
-    for (unsigned port : ports)
-        map[port / 8] = static_cast<char>(map[port / 8] | 1 << (port % 8));
-    return map;
-}
-
-bool send_map(WireStream &stream, std::initializer_list<unsigned> ports)
-{
-    return stream.message(0, 0, 0, bits_of(ports), rds::flag_congestion_map);
-}
-
 TEST_F(Foreign, a_ping_is_answered)
 {
     open_socket(port_of_path(0));
@@ -348,58 +335,6 @@ TEST_F(ForeignMap, each_full_port_that_poll_waits_for_is_asked_about)
 }
 
 // ---- the victim opens the streams
-
-/** RDS runs on the smaller address; the peer listens. */
-class Connecting : public SimTest {
-protected:
-    Connecting() : host(a), socket(host)
-    {
-        run(a, [&] {
-            ASSERT_EQ(host.load(), 0);
-            ASSERT_EQ(socket.open(), 0);
-            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", port_of_path(0))), 0);
-        });
-        run(b, [&] {
-            kapi_addr any{};
-            any.port = 16385;
-            ASSERT_EQ(kapi_listen(&b.initial_net(), &any, 16, [](void *) {}, nullptr, &listener), 0);
-        });
-        world.spawn(a, "sender", [&] {
-            socket.send("x", 1, sim::address("10.0.0.2", kPeersPort), RDS_ABI_MSG_DONTWAIT);
-        });
-    }
-    ~Connecting() override
-    {
-        run(b, [&] {
-            streams.clear();
-            kapi_listener_stop(listener);
-            kapi_listener_close(listener);
-        });
-        run(a, [&] {
-            socket.close();
-            EXPECT_TRUE(host.unload_soon());
-        });
-    }
-    /** The next stream that the victim opens, and its path; -1 when none comes for a while. From a task of b. */
-    int accept(std::uint64_t wait_ns = 500 * sim::kMillisecond)
-    {
-        kapi_stream *stream = nullptr;
-        for (std::uint64_t end = world.now_ns() + wait_ns; kapi_accept(listener, &stream);) {
-            if (world.now_ns() >= end)
-                return -1;
-            world.sleep(100 * sim::kMicrosecond);
-        }
-        kapi_addr local, remote;
-        kapi_stream_addrs(stream, &local, &remote);
-        streams.push_back(std::make_unique<WireStream>(b));
-        streams.back()->adopt(stream);
-        return remote.port % 8;
-    }
-    RdsHost host;
-    RdsSocket socket;
-    kapi_listener *listener = nullptr;
-    std::vector<std::unique_ptr<WireStream>> streams;
-};
 
 TEST_F(Connecting, no_second_path_before_the_first_is_answered)
 {

@@ -178,6 +178,38 @@ TEST(ProbeTimer, waits_while_a_probe_is_not_acknowledged)
     EXPECT_FALSE(timer.is_over());
 }
 
+// It may read nothing, and have the end of its window closed for as long as it likes.
+TEST(ProbeTimer, foreign__ends_though_nothing_is_acknowledged)
+{
+    using Step = rds::ProbeTimer::Step;
+    rds::ProbeTimer timer;
+    timer.stream_began();
+    EXPECT_EQ(timer.tick(false, true), Step::probe);
+    for (unsigned i = 2; i < rds::ProbeTimer::max_probes; i++) {
+        ASSERT_EQ(timer.tick(false, true), Step::wait) << i;
+        EXPECT_FALSE(timer.is_silent());
+    }
+    EXPECT_EQ(timer.tick(false, true), Step::assume_foreign);
+    EXPECT_TRUE(timer.is_over() && timer.is_silent());
+}
+
+TEST(ProbeTimer, foreign__is_silent_when_it_had_the_time_to_answer)
+{
+    rds::ProbeTimer timer;
+    timer.stream_began();
+    for (unsigned begun = 0; begun < 2; begun++) {
+        for (unsigned i = 1; i < rds::ProbeTimer::silent_ticks; i++)
+            timer.tick(true, true);
+        EXPECT_FALSE(timer.is_silent());
+        timer.tick(begun != 0, true); // the first time what we said of ourselves is on its way again
+    }
+    EXPECT_TRUE(timer.is_silent());
+    timer.stream_began();
+    for (unsigned i = 0; i < rds::ProbeTimer::silent_ticks; i++)
+        timer.tick(true, false);
+    EXPECT_FALSE(timer.is_silent());
+}
+
 TEST(ProbeTimer, silence_for_all_probes_means_foreign)
 {
     using Step = rds::ProbeTimer::Step;
