@@ -46,7 +46,7 @@ Path& Connection::path_for(u16 port)
 
 Result<> Connection::wait_for_handshake(u64 deadline_ns)
 {
-    return handshake_waiters_.wait_until(deadline_ns, [&] { return paths() != 0 || dying(); });
+    return handshake_waiters_.wait_until(deadline_ns, [&] { return paths() != 0 || path(0).is_silent() || dying(); });
 }
 
 void Connection::write_handshake_to(Path& path, Header& header, bool is_reply)
@@ -89,7 +89,9 @@ void Connection::assume_foreign(Peer expected)
 Path* Connection::waits_for(const Path& path) const
 {
     // Our ports encode the path, but only a peer that has answered over its present first path has been informed of that.
-    if (path.index() > 0 && connects() && !paths_[0]->is_answered())
+    // One that answers nobody learns it from our answer to its own handshake.
+    bool silent = peer() == Peer::foreign && paths_[0]->is_silent();
+    if (path.index() > 0 && connects() && !paths_[0]->is_answered() && !silent)
         return paths_[0].get();
     unsigned needed = peer_indexes() ? min(1u, path.index()) : path.index();
     for (unsigned i = 0; i < needed; i++)
@@ -107,13 +109,19 @@ Path* Connection::missing_path() const
 }
 
 // A peer that pairs its paths with streams by their order takes a new one for the first path that is missing there: so one is
-// opened again at a time, or the one that all missing ones wait for. They may be missing as long as a program does not read.
+// opened again at a time, or the one that all missing ones wait for. The first one may be missing as long as a program does not
+// read; if we open the streams, one before it may be opened again meanwhile, for which all that are missing wait.
 bool Connection::may_open_again(const Path& path) const
 {
     if (waits_for(path))
         return false;
     const Path* missing = missing_path();
-    return !missing || peer_indexes() || waits_for(*missing) == &path;
+    if (!missing || peer_indexes() || waits_for(*missing) == &path)
+        return true;
+    for (unsigned i = missing->index(); i < paths(); i++)
+        if (paths_[i]->is_connecting())
+            return false;
+    return connects() && missing->stalled();
 }
 
 void Connection::queue_greeting(Path& path)
@@ -137,6 +145,13 @@ void Connection::path_is_up(Path& path)
     note(KAPI_LOG_INFO, "is connected");
     if (peer() == Peer::foreign)
         send_handshake(path, false);
+}
+
+void Connection::first_path_is_silent()
+{
+    handshake_waiters_.wake();
+    if (connects())
+        wake_missing(*this, paths());
 }
 
 // It was a hawser's, and the numbers that come over the next one may be those of a foreign peer that has its address now.

@@ -46,7 +46,7 @@ bool Path::waits_for_answer() const
 // its map, or messages. What says nothing is no RDS, and gets nothing. False: the stream is to be closed.
 bool Path::probe_again()
 {
-    switch (probe_timer_.tick(queue_.is_acked(transmitter_.probe_end()))) {
+    switch (probe_timer_.tick(has_our_handshake(), connection_.peer() == Peer::foreign)) {
     case ProbeTimer::Step::wait:
         break;
     case ProbeTimer::Step::probe:

@@ -147,8 +147,7 @@ bool Path::step_down()
         look_by(retry_at_ns_);
         return false;
     }
-    start_connecting();
-    return true;
+    return start_connecting();
 }
 
 // The peer turned out to use fewer paths than we thought. What was sent to a memory with a name is sent to it again if the
@@ -184,12 +183,20 @@ bool Path::is_wanted()
     return wanted_ && (connection_.has_users() || kapi_now_ns() < wanted_until_ns_);
 }
 
-void Path::start_connecting()
+bool Path::start_connecting()
 {
-    enter(PathEvent::connect);
+    bool may_connect = connection_.decide([&] {
+        if (connection_.waits_for(*this))
+            return false;
+        enter(PathEvent::connect);
+        return true;
+    });
+    if (!may_connect)
+        return true; // now there is one that it waits for
     connect_deadline_ns_ = kapi_now_ns() + connect_timeout_ns;
     if (connection_.transport.connect(connection_.state(), index_) < 0)
         connect_failed();
+    return true;
 }
 
 void Path::connect_failed()
@@ -229,11 +236,11 @@ bool Path::step_up(u32& events)
 {
     rds_stream_waits accepted = connection_.transport.has_accepted(connection_.state(), index_);
     bool lost = (events & RDS_PATH_LOST) || is_replaced(accepted);
-    bool recycles = !lost && (events & RDS_PATH_RECYCLE) && may_be_recycled();
-    if (lost || recycles || ((events & RDS_PATH_RETIRE) && drained()) || is_left_out()) {
+    if (!lost && (events & RDS_PATH_RECYCLE) && recycle(accepted != 0))
+        return true;
+    if (lost || ((events & RDS_PATH_RETIRE) && drained()) || is_left_out()) {
         peer_gone_ = accepted != 0;
-        recycles_ = recycles;
-        retires_ = !lost && !recycles_;
+        retires_ = !lost;
         begin_closing();
         return true;
     }
@@ -263,6 +270,7 @@ bool Path::step_up(u32& events)
             begin_closing();
             return true;
         }
+        note_silence();
     }
     if (transmitter_.pump())
         notify(RDS_PATH_SEND);
@@ -271,6 +279,18 @@ bool Path::step_up(u32& events)
     if (!drained() || unanswered || waits_for_answer() || accepted == RDS_STREAM_WAITS)
         look_by(min(next_tick_ns_, next_look_ns_));
     return false;
+}
+
+bool Path::recycle(bool accepted)
+{
+    return connection_.decide([&] {
+        if (!may_be_recycled())
+            return false;
+        peer_gone_ = accepted;
+        recycles_ = true;
+        begin_closing();
+        return true;
+    });
 }
 
 bool Path::step_closing()
@@ -355,6 +375,7 @@ void Path::closed(bool complete)
     enter(PathEvent::closed);
     answered_.store_release(0);
     said_foreign_.store_relaxed(0);
+    silent_.store_release(0);
     events_.fetch_and(~stream_events);
     connection_.path_is_down(*this);
     wait_for_retry();

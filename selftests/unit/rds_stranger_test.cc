@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Any user of the peer's host can connect to us, before the peer does or after it. To whom messages are given then.
+// Any user of the peer's host (a stranger) can connect to this host, before the peer or after it: which stream gets messages.
 #include "rds_peer_test.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ protected:
                 return false;
         return true;
     }
-    /** Shakes hands, also with a victim that took the peer for a foreign one and asks twice. What its memory is called. */
+    /** Completes the handshake, also with a victim that took the peer for foreign and probes twice. The name of its memory. */
     kapi_u32 connect_and_shake_hands(WireStream &stream)
     {
         EXPECT_TRUE(connect(stream, 0));
@@ -35,7 +35,7 @@ protected:
         world.sleep(5 * sim::kMillisecond);
         return heard.empty() ? 0 : rds::parse_handshake(heard.back().header).memory;
     }
-    /** Answers as one of ours does, and hears text before long. */
+    /** Answers as a hawser peer does, and receives text soon. */
     bool answers_and_hears(WireStream &stream, const std::string &text)
     {
         EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
@@ -112,7 +112,7 @@ TEST_F(Stranger, comes_during_the_handshake__the_peer_is_given_the_time_to_answe
     });
 }
 
-// A peer of the kernel's own that was restarted comes back while its former streams stand here. Its ports mean nothing.
+// A peer of the kernel's own that was restarted reconnects while its former streams still exist here. Its ports mean nothing.
 TEST_F(Stranger, foreign_peer_restarted__its_new_stream_has_the_old_one_probed)
 {
     open_socket(port_of_path(0));
@@ -167,7 +167,7 @@ TEST_F(Stranger, numbers_messages__the_peers_numbers_are_not_touched)
     });
 }
 
-// What a host of the kernel's own says over its first path is for all. Over the others a hawser may have answered.
+// What a foreign peer sends over its first path applies to all. On the others a hawser peer may have answered.
 TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_not_given_up)
 {
     open_socket(port_of_path(1));
@@ -317,7 +317,7 @@ TEST_F(Generations, of_a_peer_that_did_restart__its_former_streams_end_at_once)
     });
 }
 
-// It made us take the peer for a foreign one. The peer could not know whose messages came without a name.
+// The peer was taken for foreign because of it. The peer could not assign the messages without a name to a sender.
 TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
 {
     open_socket(port_of_path(0));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The TCP streams of one RDS connection: one for each path.
 //
-// The lasting stream of a path is opened by the host with the smaller address. The other one, when it needs it, opens a
-// short one ("knock") that is closed as soon as it stands, and makes the smaller host connect.
+// The lasting stream of a path is opened by the host with the smaller address. The other host, when it needs the path, opens a
+// short one (a "knock"), which is closed as soon as it is established. It requests the first host to connect.
 #pragma once
 
 #include "../../lock_order.h"
