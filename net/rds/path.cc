@@ -100,6 +100,18 @@ bool Path::may_be_recycled()
     return drained() && !stalled() && connection_.may_open_again(*this);
 }
 
+bool Path::recycle(bool accepted)
+{
+    return connection_.decide([&] {
+        if (!may_be_recycled())
+            return false;
+        peer_gone_ = accepted;
+        recycles_ = true;
+        begin_closing();
+        return true;
+    });
+}
+
 Path::Snapshot Path::snapshot()
 {
     u64 next_tx = queue_.next_number();

@@ -193,6 +193,7 @@ private:
     u64 retry_at_ns_ = 0;
     u64 connect_deadline_ns_ = 0;
     u64 up_since_ns_ = 0;
+    u64 overdraws_at_ns_ = 0; // if a full socket has what the stream holds wait
     u64 next_tick_ns_ = 0;
     u64 next_look_ns_ = 0; // of the transport at its stream
     u64 kept_until_ns_ = 0; // what was sent, while the peer does without this path. 0: the time has not begun

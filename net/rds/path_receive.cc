@@ -74,12 +74,28 @@ bool PathReceiver::in_sequence(const Header& header)
 
 bool PathReceiver::stall_on(Socket& socket)
 {
-    Ref<Socket> old;
+    Ref<Socket> old, before;
     Guard guard(lock_);
+    if (stalled_.load_relaxed() == overdrawn) {
+        if (socket.takes_overdraft())
+            return false;
+        before = std::move(stalled_on_);
+        before->unstall(path_);
+        stalled_.store_release(not_stalled);
+    }
     if (!socket.stall(path_))
         return false;
     old = std::exchange(stalled_on_, Ref<Socket>::share(socket)); // room_made() waits for the lock to take it back
     stalled_.store_release(stalled_now);
+    return true;
+}
+
+bool PathReceiver::overdraw()
+{
+    Guard guard(lock_);
+    if (!stalled_on_ || !stalled_on_->takes_overdraft())
+        return false;
+    stalled_.store_release(overdrawn);
     return true;
 }
 
@@ -107,7 +123,7 @@ bool PathReceiver::may_read(MessageKind kind)
     if (stalled_.load_acquire() == not_stalled || kind != MessageKind::data) [[likely]]
         return true;
     Guard guard(lock_);
-    if (!stalled_on_)
+    if (!stalled_on_ || stalled_.load_relaxed() == overdrawn)
         return true;
     stalled_.store_release(stalled_now);
     return false;

@@ -14,6 +14,7 @@ constexpr u64 closing_tick_ns = 50 * ms;
 constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
+constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
 constexpr u64 never = ~u64{0};
 // Of the present stream. When there is none, they were of the one before.
@@ -281,18 +282,6 @@ bool Path::step_up(u32& events)
     return false;
 }
 
-bool Path::recycle(bool accepted)
-{
-    return connection_.decide([&] {
-        if (!may_be_recycled())
-            return false;
-        peer_gone_ = accepted;
-        recycles_ = true;
-        begin_closing();
-        return true;
-    });
-}
-
 bool Path::step_closing()
 {
     // A peer that opened a new stream has left the old one.
@@ -304,10 +293,17 @@ bool Path::step_closing()
         closed(outcome == RDS_CLOSED_COMPLETE);
         return true;
     }
-    // What is unread may wait for a socket, which notifies us when it has room again.
-    if (outcome == RDS_CLOSING || !receiver_.stalled())
-        look_by(kapi_now_ns() + closing_tick_ns);
-    return false;
+    u64 now = kapi_now_ns();
+    if (outcome == RDS_CLOSING || !receiver_.stalled()) {
+        look_by(now + closing_tick_ns);
+        return false;
+    }
+    // What is unread waits for a socket, which notifies us when it has room again.
+    bool overdraws = now >= overdraws_at_ns_ && receiver_.overdraw();
+    if (now >= overdraws_at_ns_)
+        overdraws_at_ns_ = now + overdraws_after_ns;
+    look_by(overdraws_at_ns_);
+    return overdraws;
 }
 
 // ---- between the states
@@ -350,6 +346,7 @@ void Path::begin_closing()
             drops_++;
     }
     wanted_ = true;
+    overdraws_at_ns_ = kapi_now_ns() + overdraws_after_ns;
     if (was_up && !retires_) {
         wanted_until_ns_ = kapi_now_ns() + wanted_after_loss_ns;
         if (!recycles_)

@@ -145,6 +145,15 @@ bool Socket::stall(Path& path)
     return true;
 }
 
+// What a lost stream holds is no more than TCP's buffer. The next one's messages wait for room, but there may be a next one each
+// minute.
+bool Socket::takes_overdraft()
+{
+    usize limit = hard_limit();
+    Guard guard(lock_);
+    return closed_ || (received_true_ < 2 * limit && !uncharged_);
+}
+
 void Socket::unstall(Path& path)
 {
     Ref<Path> removed;

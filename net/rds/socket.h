@@ -62,6 +62,7 @@ public:
     // Path p is not read until there is room; false when there is room already.
     bool stall(Path& p);
     void unstall(Path& p);
+    bool takes_overdraft(); // of a lost stream, though the queue is at its limit. Any context
     bool stalls(Path& p);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
