@@ -210,6 +210,7 @@ protected:
         run(a, [&] {
             socket.close();
             EXPECT_TRUE(host.unload_soon());
+            world.sleep(10 * sim::kMillisecond); // packets on their way to b
         });
     }
     /** The next stream that the victim opens, and its path; -1 when none comes for a while. From a task of b. */
