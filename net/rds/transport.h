@@ -156,7 +156,7 @@ unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
 /* [any] The peer runs the kernel's own module, as far as is known: it does not answer probes. */
 int rds_conn_is_foreign(struct rds_conn *conn);
 
-/* [any] Tells path's worker. events: enum rds_path_event or-ed. */
+/* [any] Notifies path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
 /* [any] Must the path not be read now, because a socket is full? RDS_PATH_RESUME follows. */
 int rds_path_stalled(struct rds_conn *conn, unsigned int path);
