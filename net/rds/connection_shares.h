@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Who has how many of the connections of a namespace. A local user can make one to each address that he thinks of, and a peer
 // one from each address that it can take. In any case some are left for others (kapi/share.h).
+//
+// A user can have any number of namespaces, and each of them its share. So where all have a bound in common, the time of the
+// works, what counts is how many he has in all of them.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -15,9 +18,15 @@ public:
     // A payer is a kapi_sk_user(), or all peers together.
     static constexpr u32 peers = KAPI_USERS;
 
+    // of_owner: the connections in all namespaces of the user who made this one. Null: that is the administrator.
+    explicit ConnectionShares(Atomic<u32>* of_owner) : of_owner_(of_owner) {}
+    bool is_users() const { return of_owner_ != nullptr; }
+
     // One more for payer, of limit that all may have. False: he has his share. Any context.
     bool take(u32 payer, u32 limit)
     {
+        if (of_owner_)
+            of_owner_->fetch_add(1);
         u32 his = of_[payer].fetch_add(1), all = all_.fetch_add(1);
         if (kapi_share(0, his, left_of(limit, all), 1) >= 0)
             return true;
@@ -28,7 +37,11 @@ public:
     {
         of_[payer].fetch_sub(1);
         all_.fetch_sub(1);
+        if (of_owner_)
+            of_owner_->fetch_sub(1);
     }
+    // Among how many connections one of payer divides what time of the host he may have.
+    u32 dividing(u32 payer) const { return (of_owner_ ? *of_owner_ : of_[payer]).load_relaxed(); }
     // Little is left for payer: those that he does not use shall not wait for their time.
     bool is_crowded(u32 payer, u32 limit) const
     {
@@ -40,6 +53,7 @@ private:
 
     Atomic<u32> all_{0};
     Atomic<u32> of_[KAPI_USERS + 1];
+    Atomic<u32>* const of_owner_;
 };
 
 } // namespace rds
