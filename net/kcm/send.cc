@@ -266,7 +266,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
         if (!wanted || wanted->failed())
             return fail(KAPI_ENOTCONN);
     }
-    TRY(check(kapi_sk_take_error(sk)));
+    if (send.size || !send.spliced) // what the end of a spliced file gives is returned to nobody
+        TRY(check(kapi_sk_take_error(sk)));
     if (send.size > max_outgoing)
         return fail(KAPI_EMSGSIZE);
     if (send.size) {
