@@ -33,7 +33,7 @@ BASELINE_FACTOR = 8        # limit of a mutant's processor time: a multiple of t
 MEMORY_LIMIT = 8 << 30
 PROGRESS = 20              # mutants between two lines about the score
 
-# Replacements. Operators stand between spaces, so that templates and references do not match.
+# Replacements. Operators are between spaces, so that templates and references do not match.
 SWAPS = [("compare", r"(?<= )(<|<=|>|>=|==|!=)(?= )",
           {"<": ["<=", ">="], "<=": ["<"], ">": [">=", "<="], ">=": [">"], "==": ["!="], "!=": ["=="]}),
          ("logic", r"(?<= )(&&|\|\|)(?= )|(?<=\n)(&&|\|\|)", {"&&": ["||"], "||": ["&&"]}),
@@ -169,7 +169,7 @@ def given(path: Path) -> list[Mutant]:
         pattern = re.compile(r"\s+".join(re.escape(word) for word in old.split()))
         hits = [(file, match) for file in core_files(place) for match in pattern.finditer(file.read_text())]
         if len(hits) != 1:
-            print(f"not judged: {place}: stands there {len(hits)} times: {old}")
+            print(f"not judged: {place}: {len(hits)} occurrences: {old}")
             continue
         file, match = hits[0]
         found.append(Mutant(file, *match.span(), new, "given"))

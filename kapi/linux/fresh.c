@@ -4,8 +4,8 @@
  *
  * Every CPU has a ring of pages of 32 KiB (where such are to be had), of which it hands out parts in turn, so
  * that a message is few pieces. What is less than a page is a part of a single page, of another ring: a byte may
- * stay for as long as a program likes, and its page with it. When a ring comes round to a page that nobody
- * uses any more it is taken again: a new one would have to be cleared first, which costs as much as the
+ * stay for as long as a program likes, and its page with it. When a ring returns to a page that is not
+ * used any more it is used again: a new one would have to be cleared first, which costs as much as the
  * copying. Each page is charged to the memory cgroup whose program it was allocated for, and used for no other's.
  */
 

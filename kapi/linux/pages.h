@@ -12,7 +12,7 @@
 int kapi_fresh_take(struct bio_vec *part, size_t left, bool whole);
 /* [task] The part, taken with the same left, has not been filled. */
 void kapi_fresh_return(const struct bio_vec *part, size_t left);
-/* Gives back the pages that the CPUs keep. Nobody makes kapi_pages any more. */
+/* Gives back the pages that the CPUs keep. No kapi_pages are made any more. */
 void kapi_fresh_pages_free(void);
 
 struct page;

@@ -162,7 +162,7 @@ static void on_later(struct work_struct *work)
 
 struct kapi_stream *kapi_stream_create(struct socket *sock)
 {
-	struct kapi_stream *stream = kzalloc(sizeof(*stream), KAPI_GFP_CHARGED); /* a work's is nobody's */
+	struct kapi_stream *stream = kzalloc(sizeof(*stream), KAPI_GFP_CHARGED); /* a work's is not */
 
 	if (!stream)
 		return NULL;

@@ -56,12 +56,16 @@ void Socket::charge(SendQueue& queue, u64 bytes)
 {
     queue.bytes += bytes;
     queued_bytes_.add(bytes);
+    if (drains_)
+        mux->count_draining(bytes);
 }
 
 void Socket::uncharge(SendQueue& queue, u64 bytes)
 {
     queue.bytes -= bytes;
     queued_bytes_.sub(bytes);
+    if (drains_)
+        mux->forget_draining(bytes);
 }
 
 // A queue without a message has nothing to do, and one for a certain connection goes.
@@ -266,7 +270,7 @@ Result<u32> Socket::send_one(const kcm_send& send)
         if (!wanted || wanted->failed())
             return fail(KAPI_ENOTCONN);
     }
-    if (send.size || !send.spliced) // what the end of a spliced file gives is returned to nobody
+    if (send.size || !send.spliced) // the end of a spliced file returns no result
         TRY(check(kapi_sk_take_error(sk)));
     if (send.size > max_outgoing)
         return fail(KAPI_EMSGSIZE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What one call of the transport's send() offers: some messages, the first and the last of them maybe in part.
+// The data of one call of the transport's send(): some messages, the first and the last of them possibly in part.
 #pragma once
 
 #include "message.h"

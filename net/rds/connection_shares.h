@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who has how many of the connections of a namespace. A local user can make one to each address that he thinks of, and a peer
-// one from each address that it can take. In any case some are left for others (kapi/share.h).
+// The shares of users and peers in the connections of a namespace. A local user can make one to any address, and a peer one
+// from each address that it can use. In any case some are left for others (kapi/share.h).
 //
-// A user can have any number of namespaces, and each of them its share. So where all have a bound in common, the time of the
-// works, what counts is how many he has in all of them.
+// A user can have any number of namespaces, each with its share. So where all have a bound in common, the time of the works, what
+// counts is the number in all of them.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -22,13 +22,13 @@ public:
     explicit ConnectionShares(Atomic<u32>* of_owner) : of_owner_(of_owner) {}
     bool is_users() const { return of_owner_ != nullptr; }
 
-    // One more for payer, of limit that all may have. False: he has his share. Any context.
+    // One more for payer, of limit that all may have. False: payer has its share. Any context.
     bool take(u32 payer, u32 limit)
     {
         if (of_owner_)
             of_owner_->fetch_add(1);
-        u32 his = of_[payer].fetch_add(1), all = all_.fetch_add(1);
-        if (kapi_share(0, his, left_of(limit, all), 1) >= 0)
+        u32 held = of_[payer].fetch_add(1), all = all_.fetch_add(1);
+        if (kapi_share(0, held, left_of(limit, all), 1) >= 0)
             return true;
         give_back(payer);
         return false;
@@ -40,9 +40,9 @@ public:
         if (of_owner_)
             of_owner_->fetch_sub(1);
     }
-    // Among how many connections one of payer divides what time of the host he may have.
+    // The number of connections that divide the time of the host with one of payer.
     u32 dividing(u32 payer) const { return (of_owner_ ? *of_owner_ : of_[payer]).load_relaxed(); }
-    // Little is left for payer: those that he does not use shall not wait for their time.
+    // Little is left for payer: its unused connections end early.
     bool is_crowded(u32 payer, u32 limit) const
     {
         return kapi_share(0, of_[payer].load_relaxed(), left_of(limit, all_.load_relaxed()), 0) != 0;

@@ -62,6 +62,20 @@ void Path::answered(u32 peers_id)
     notify(RDS_PATH_SEND);
 }
 
+// To a foreign peer all that we say of ourselves is queued.
+bool Path::has_our_handshake()
+{
+    if (connection_.peer() == Peer::foreign)
+        return !queue_.has_answers();
+    return transmitter_.is_named() && queue_.is_acked(transmitter_.probe_end());
+}
+
+void Path::note_silence()
+{
+    if (index_ == 0 && !is_answered() && probe_timer_.is_silent() && !silent_.exchange(1))
+        connection_.first_path_is_silent();
+}
+
 void Path::give_up_sent(bool with_present)
 {
     connection_.net.count(Stat::send_drop_restart, queue_.give_up_sent(with_present));

@@ -182,6 +182,8 @@ bool PathReceiver::receive(Ref<Incoming> incoming)
         return true;
     bool handshake = *kind == MessageKind::probe || *kind == MessageKind::probe_reply;
     bool sequenced = *kind != MessageKind::congestion_map && !(handshake && parse_handshake(header).hawser);
+    if (handshake) // first, for a foreign one says whose number its own is
+        connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
     if (sequenced && !in_sequence(header)) {
         connection.net.count(Stat::recv_drop_old_seq);
         return true;
@@ -191,14 +193,12 @@ bool PathReceiver::receive(Ref<Incoming> incoming)
         connection.map_received(*incoming);
         return true;
     case MessageKind::nothing:
+    case MessageKind::probe:
+    case MessageKind::probe_reply:
         return true;
     case MessageKind::ping:
         if (connection.net.sysctl.ping_enable)
             answer_ping(header);
-        return true;
-    case MessageKind::probe:
-    case MessageKind::probe_reply:
-        connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
         return true;
     case MessageKind::data:
         return deliver(std::move(incoming));

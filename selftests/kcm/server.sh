@@ -123,7 +123,7 @@ patient_server_with_a_client_that_pauses() {
 	wait $long
 	cp long.out out
 	cp long.err err
-	json "it gets all its answers when it goes on" "$good"
+	json "it gets all its answers when it continues" "$good"
 }
 
 ask_servers() {
@@ -150,14 +150,14 @@ ask_servers() {
 
 	long_client 16400 -T 20
 	kill -9 $long
-	ask "a client was killed, another one goes on" '.counts.answers == 2000' -n 500 "$IP_a"
+	ask "a client was killed, another one continues" '.counts.answers == 2000' -n 500 "$IP_a"
 
 	# Small buffers, so that unread answers soon fill them.
 	echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem
 	long_client 16400 -T 20
 	echo "4096 131072 6291456" >/proc/sys/net/ipv4/tcp_rmem
 	kill -STOP $long
-	ask "a client stops reading; others go on" '.counts.answers == 2000' -n 500 "$IP_a"
+	ask "a client stops reading; others continue" '.counts.answers == 2000' -n 500 "$IP_a"
 	sleep $((patience + 2)) # until it is cut off
 	kill -CONT $long
 	wait $long

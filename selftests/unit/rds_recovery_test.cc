@@ -83,7 +83,7 @@ TEST_F(Recovery, from_a_peer_that_never_closes)
     run(a, [&] { first.close(true), third.close(true), next.close(true); });
 }
 
-// Nothing is unread then, so that no room in the socket would let the path go on.
+// Nothing is unread then, so room in the socket would not resume the path.
 TEST_F(Recovery, from_a_peer_that_never_closes__when_its_last_message_filled_a_socket)
 {
     const kapi_u16 port = port_of_path(0);
@@ -332,7 +332,7 @@ TEST_F(WaitingStreams, when_full_the_abandoned_one_without_a_message_goes)
         EXPECT_EQ(waiting.count(), 4u);
     });
     run(a, [&] {
-        EXPECT_TRUE(peers[1]->send("x", 1)); // abandoned, but it has something to say
+        EXPECT_TRUE(peers[1]->send("x", 1)); // abandoned, but it has something to send
         peers[1]->close(false), peers[2]->close(false);
         world.sleep(10 * sim::kMillisecond);
     });
