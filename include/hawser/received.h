@@ -29,15 +29,15 @@ public:
         if (size < keep_min)
             return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rx_copy(rx, offset + from, to, part); });
         RxBuffer kept(kapi_rx_keep(rx, offset, size));
-        Chunk* chunk = kept ? unused_chunk() : nullptr;
-        if (!chunk)
-            return fail(KAPI_ENOMEM);
-        chunk->piece.buffer = kept.get();
-        chunk->piece.size = size;
-        usize cost = kapi_rxbuf_true_size(kept.get()) + (chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)));
-        chunk->network = std::move(kept);
-        add(chunk, cost);
-        return {};
+        return kept ? keep(kept, size) : Result<>(fail(KAPI_ENOMEM));
+    }
+    // Takes buffer with its first size bytes, or a copy of them; then it stays the caller's. Any context. ENOMEM: nothing was
+    // taken.
+    Result<> append(RxBuffer& buffer, u32 size)
+    {
+        if (size >= keep_min)
+            return keep(buffer, size);
+        return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rxbuf_copy(buffer.get(), from, to, part); });
     }
     // Takes a copy of size bytes, fewer than keep_min at a time being the use. Any context. ENOMEM: nothing was taken.
     Result<> append(const u8* bytes, u32 size)
@@ -84,6 +84,18 @@ private:
         }
     };
 
+    Result<> keep(RxBuffer& buffer, u32 size)
+    {
+        Chunk* chunk = unused_chunk();
+        if (!chunk)
+            return fail(KAPI_ENOMEM);
+        chunk->piece.buffer = buffer.get();
+        chunk->piece.size = size;
+        usize cost = kapi_rxbuf_true_size(buffer.get()) + (chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)));
+        chunk->network = std::move(buffer);
+        add(chunk, cost);
+        return {};
+    }
     // The first piece needs no memory of its own. Null: there is none.
     Chunk* unused_chunk() { return first_ ? make<Chunk>(alloc_) : &own_; }
     void add(Chunk* chunk, usize cost)

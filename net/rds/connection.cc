@@ -33,14 +33,15 @@ Result<> Connection::build(Alloc mode)
         if (!paths_[i])
             return fail(KAPI_ENOMEM);
     }
-    if (loops()) {
+    if (transport.max_paths == 1)
         paths_agreed_.store_release(1);
+    if (loops()) {
         path(0).start_looping();
         return {};
     }
     kapi_addr local_addr = local.ip.with(0, local.scope);
     kapi_addr remote_addr = remote.ip.with(0, remote.scope);
-    void* state = transport.create(reinterpret_cast<rds_conn*>(this), net.host, &local_addr, &remote_addr,
+    void* state = transport.create(reinterpret_cast<rds_conn*>(this), net.host, &local_addr, &remote_addr, tos,
                                    static_cast<kapi_alloc_mode>(mode));
     if (!state)
         return fail(KAPI_ENOMEM);
@@ -178,6 +179,8 @@ void Connection::write_handshake_to(Path& path, Header& header, bool is_reply)
 
 void Connection::send_handshake(Path& path, bool is_reply)
 {
+    if (is_mute())
+        return;
     if (peer() != Peer::foreign) {
         path.queue_control(is_reply ? control_reply : control_probe);
         path.notify(RDS_PATH_SEND);
@@ -191,6 +194,12 @@ void Connection::send_handshake(Path& path, bool is_reply)
     write_handshake_to(path, (*message)->header(), is_reply);
     if (path.enqueue_bounded(std::move(*message)))
         path.notify(RDS_PATH_SEND);
+}
+
+void Connection::peer_is(Peer kind)
+{
+    peer_.store_release(static_cast<u32>(kind));
+    path(0).note_foreign(kind == Peer::foreign);
 }
 
 void Connection::assume_foreign(Peer expected)
@@ -311,6 +320,8 @@ void Connection::probe_all()
 void Connection::handshake_received(Path& path, const Header& header, bool is_reply)
 {
     Handshake handshake = parse_handshake(header);
+    if (is_mute() || (transport.names_peer && !handshake.hawser))
+        return;
     u32 before = peer_.exchange(static_cast<u32>(handshake.hawser ? Peer::hawser : Peer::foreign));
     path.note_foreign(!handshake.hawser);
     if (handshake.hawser && before == static_cast<u32>(Peer::foreign))

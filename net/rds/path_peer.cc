@@ -36,21 +36,25 @@ bool Path::peer_is_dead(u64 now)
 // The first path probes for all: an idle one of the others needs no tick.
 bool Path::waits_for_answer() const
 {
-    return index_ == 0 && !is_answered() && !probe_timer_.is_over();
+    return index_ == 0 && !is_answered() && !probe_timer_.is_over() && !connection_.is_mute();
 }
 
 // A hawser answers for certain. Another may lack the memory to, or be configured to answer no pings at all; but it sends
 // its map, or messages. What says nothing is no RDS, and gets nothing. False: the stream is to be closed.
 bool Path::probe_again()
 {
-    switch (probe_timer_.tick(queue_.is_acked(transmitter_.probe_end()))) {
+    const rds_transport& transport = connection_.transport;
+    // Of a transport with post() the stream ends soon when the peer's host does not take what is sent to it.
+    switch (probe_timer_.tick(transport.post || queue_.is_acked(transmitter_.probe_end()))) {
     case ProbeTimer::Step::wait:
         break;
     case ProbeTimer::Step::probe:
         connection_.send_handshake(*this, false);
         break;
     case ProbeTimer::Step::assume_foreign:
-        if (receiver_.has_heard())
+        if (transport.names_peer)
+            probe_timer_.stream_began();
+        else if (receiver_.has_heard())
             connection_.assume_foreign(connection_.peer());
         else if (connection_.peer() == Peer::unknown)
             return false;
