@@ -6,6 +6,7 @@
 
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <net/ipv6.h>
 #include <rdma/ib_cm.h>
 
 #include <kapi/linux.h>
@@ -57,6 +58,13 @@ static void end_by(struct kapi_cm *cm, struct rdma_cm_event *event)
 	say_end(cm, &end);
 }
 
+/* Where a peer asks, the connection manager knows the interface, and does not put it into the addresses. */
+static void add_scope(struct kapi_addr *addr, const struct rdma_cm_id *id)
+{
+	if (!addr->scope && ipv6_addr_type((const struct in6_addr *)addr->ip) & IPV6_ADDR_LINKLOCAL)
+		addr->scope = id->route.addr.dev_addr.bound_dev_if;
+}
+
 bool kapi_cm_learn(struct kapi_cm *cm)
 {
 	struct rdma_cm_id *id = cm->id;
@@ -68,6 +76,8 @@ bool kapi_cm_learn(struct kapi_cm *cm)
 	info.dev = cm->dev;
 	kapi_rdma_addr_of((struct sockaddr_storage *)&id->route.addr.src_addr, &info.local);
 	kapi_rdma_addr_of((struct sockaddr_storage *)&id->route.addr.dst_addr, &info.remote);
+	add_scope(&info.local, id);
+	add_scope(&info.remote, id);
 	rdma_read_gids(id, (union ib_gid *)info.local_gid, (union ib_gid *)info.remote_gid);
 	spin_lock_bh(&cm->lock);
 	cm->info = info;

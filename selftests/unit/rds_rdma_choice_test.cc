@@ -38,6 +38,23 @@ TEST_P(RdsRdmaChoice, prefers_rdma__for_an_address_that_has_both)
     });
 }
 
+// The connection manager has every device for them.
+TEST_P(RdsRdmaChoice, is_not_rdma__for_loopback)
+{
+    a.initial_net().add(sim::address("127.0.0.1"));
+    a.initial_net().add(sim::address("::1"));
+    load_both();
+    run(a, [&] {
+        for (const char *address : {"127.0.0.1", "::1"}) {
+            RdsSocket rdma(host_a);
+            int type = RDS_ABI_TRANS_IB;
+            ASSERT_EQ(rdma.open(), 0);
+            ASSERT_EQ(rdma.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), 0);
+            EXPECT_EQ(rdma.bind(sim::address(address, kPort)), -KAPI_ENOPROTOOPT);
+        }
+    });
+}
+
 TEST_P(RdsRdmaChoice, is_the_programs__with_SO_RDS_TRANSPORT)
 {
     a.initial_net().add(sim::address("10.1.0.1"), 3);

@@ -84,6 +84,36 @@ TEST_P(RdsRdmaMessages, arrive__over_ipv6)
     close(pb);
 }
 
+TEST_P(RdsRdmaMessages, arrive__over_a_link_local_address)
+{
+    a.initial_net().add(sim::address("fe80::1"));
+    b.initial_net().add(sim::address("fe80::2"));
+    load();
+    RdsSocket from(host_a), to(host_b);
+    run(b, [&] {
+        ASSERT_EQ(to.open(), 0);
+        ASSERT_EQ(to.bind(sim::address("fe80::2", kPort, 2)), 0);
+    });
+    run(a, [&] {
+        ASSERT_EQ(from.open(), 0);
+        ASSERT_EQ(from.bind(sim::address("fe80::1", kPort, 2)), 0);
+        ASSERT_EQ(from.send("hello", 5, sim::address("fe80::2", kPort, 2)), 5);
+    });
+    run(b, [&] {
+        char bytes[16];
+        kapi_addr peer{};
+        ASSERT_EQ(to.receive(bytes, sizeof(bytes), &peer), 5);
+        EXPECT_EQ(peer.scope, 2u);
+        ASSERT_EQ(to.send("back", 4, peer), 4);
+    });
+    run(a, [&] {
+        char bytes[16];
+        ASSERT_EQ(from.receive(bytes, sizeof(bytes), nullptr), 4);
+        from.close();
+    });
+    run(b, [&] { to.close(); });
+}
+
 // The first message is there soon, whoever begins, and when both do.
 TEST_P(RdsRdmaMessages, arrive__soon)
 {
@@ -148,6 +178,58 @@ TEST_P(RdsRdmaMessages, arrive_once_and_in_order__when_devices_are_unplugged)
     }
     EXPECT_TRUE(wait(sends, 200 * sim::kSecond));
     close(pa);
+    close(pb);
+}
+
+// What was sent is sent again to the next life of a host that is there again, and never twice to one.
+TEST_P(RdsRdmaMessages, go_on__after_the_peer_has_crashed)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    run(a, [&] { pa.send("before"); });
+    run(b, [&] { EXPECT_EQ(pb.receive(), "before"); });
+    b.crash();
+    pb.socket.forget();
+    host_b.forget();
+    run(a, [&] { pa.send("lost, or given up"); });
+    world.run_for(5 * sim::kSecond);
+    dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
+    run(b, [&] {
+        ASSERT_EQ(host_b.load_rds(), 0);
+        ASSERT_EQ(host_b.load_rdma(), 0);
+    });
+    auto again = on_b();
+    open(again);
+    world.run_for(5 * sim::kSecond);
+    run(a, [&] { pa.send("after"); });
+    std::string last;
+    run(b, [&] {
+        last = again.receive();
+        if (last != "after")
+            last = again.receive();
+    });
+    EXPECT_EQ(last, "after");
+    close(pa);
+    close(again);
+}
+
+TEST_P(RdsRdmaMessages, are_no_reason_to_wait__when_the_module_goes)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    run(a, [&] { pa.send("arrives"); });
+    run(b, [&] { EXPECT_EQ(pb.receive(), "arrives"); });
+    cut(true);
+    EXPECT_TRUE(wait({send_numbers(pa, 8)}));
+    close(pa);
+    std::uint64_t began = world.now_ns();
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); });
+    EXPECT_LT(world.now_ns() - began, 2 * sim::kSecond);
+    cut(false);
     close(pb);
 }
 

@@ -15,6 +15,18 @@ namespace {
 constexpr unsigned listen_backlog = 128;
 constexpr u32 memory_part = 32; // of the machine's, for all rings
 
+// The connection manager gives those to any device.
+bool is_loopback(const kapi_addr& addr)
+{
+    constexpr u8 v6[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    return is_v4(addr) ? addr.ip[12] == 127 : kapi_compare(addr.ip, v6, sizeof(v6)) == 0;
+}
+
+bool is_link_local(const kapi_addr& addr)
+{
+    return addr.ip[0] == 0xfe && (addr.ip[1] & 0xc0) == 0x80;
+}
+
 } // namespace
 
 // ---- the module's list of namespaces
@@ -108,7 +120,7 @@ void RdmaNet::destroy(RdmaNet* net)
 int RdmaNet::check_local(const kapi_addr& addr)
 {
     kapi_rdma_dev* dev = nullptr;
-    if (!kapi_net_is_initial(host) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
+    if (!kapi_net_is_initial(host) || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
         return -KAPI_EADDRNOTAVAIL;
     return 0;
 }
@@ -154,6 +166,8 @@ int RdmaNet::asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_s
 {
     kapi_cm_info info;
     kapi_cm_describe(cm, &info);
+    if (is_link_local(info.local) && !info.local.scope) // whose it is nobody knows
+        return 0;
     auto data = read_private(offer.data, offer.size, info.local, info.remote);
     if (!data || kapi_net_is_local(host, &info.remote)) // our own addresses talk over loopback
         return 0;
