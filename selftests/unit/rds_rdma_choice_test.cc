@@ -38,6 +38,23 @@ TEST_P(RdsRdmaChoice, prefers_rdma__for_an_address_that_has_both)
     });
 }
 
+TEST_P(RdsRdmaChoice, is_not_rdma__of_a_device_with_small_queues)
+{
+    a.initial_net().add(sim::address("10.1.0.1"), 3);
+    a.initial_net().add(sim::address("10.2.0.1"), 4);
+    sim::plug_rdma(a.initial_net(), "few requests", 3, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 512; });
+    sim::plug_rdma(a.initial_net(), "few pieces", 4, [](kapi_rdma_attrs &attrs) { attrs.max_sge = 5; });
+    load_both();
+    run(a, [&] {
+        for (const char *address : {"10.1.0.1", "10.2.0.1"}) {
+            RdsSocket socket(host_a);
+            ASSERT_EQ(socket.open(), 0);
+            EXPECT_EQ(socket.bind(sim::address(address, kPort)), 0);
+            EXPECT_EQ(transport_of(socket), RDS_ABI_TRANS_TCP);
+        }
+    });
+}
+
 // The connection manager has every device for them.
 TEST_P(RdsRdmaChoice, is_not_rdma__for_loopback)
 {

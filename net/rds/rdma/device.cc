@@ -3,6 +3,15 @@
 
 namespace rds_rdma {
 
+namespace {
+
+bool suffices(const kapi_rdma_attrs& attrs)
+{
+    return attrs.max_wr > send_requests && attrs.max_sge >= least_pieces && attrs.max_cqe >= send_requests + 3;
+}
+
+} // namespace
+
 Device* Devices::List::find(const kapi_rdma_dev* dev) const
 {
     for (Device* device = first; device; device = device->next_)
@@ -24,6 +33,10 @@ void Devices::unwatch()
 // Without memory for it the device is not used.
 void Devices::on_added(void* context, kapi_rdma_dev* dev, const kapi_rdma_attrs* attrs)
 {
+    if (!suffices(*attrs)) {
+        kapi_log(KAPI_LOG_NOTICE, "rds_rdma: device %s is not used, for its queues are too small", attrs->name);
+        return;
+    }
     Own<Device> device(make<Device>(Alloc::sleep, dev, *attrs));
     kapi_pd* pd = nullptr;
     if (!device || kapi_pd_create(dev, &pd)) {

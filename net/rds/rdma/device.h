@@ -13,6 +13,11 @@ namespace rds_rdma {
 
 using namespace hw;
 
+// What a connection needs of its device: requests to send, two of the largest messages; and pieces of a request, its header
+// among them. A fragment lies in few pages of ours.
+inline constexpr u32 send_requests = 512;
+inline constexpr u32 least_pieces = 6;
+
 class Device;
 
 // A connection that uses a device. Embedded; under the lock of the devices.

@@ -104,8 +104,6 @@ void Link::wait_for(rds_conn* conn)
 Result<> Link::make_parts(Queues& queues)
 {
     Device& device = queues.ends.device;
-    if (device.attrs.max_wr <= Sender::capacity)
-        return fail(KAPI_EINVAL);
     TRY(queues.sender.build());
     ring_ = net_.take_ring();
     if (!ring_)

@@ -9,8 +9,8 @@ namespace rds_rdma {
 
 class Sender : Pinned {
 public:
-    static constexpr u32 capacity = 512; // requests, two of the largest messages
-    static constexpr u32 max_pieces = 8; // of a request, its header among them
+    static constexpr u32 capacity = send_requests;
+    static constexpr u32 max_pieces = 8; // of a request, where the device has as many
 
     explicit Sender(QueueEnds& ends) : ends_(ends) {}
     // The queue is drained, or was never used.
