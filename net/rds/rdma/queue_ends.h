@@ -36,45 +36,18 @@ struct QueueEnds : Pinned {
 };
 
 // The checksum of a header, whose field for it is 0; or, with the field as it was received, 0.
-inline u16 header_checksum(const Header& header)
-{
-    u8 bytes[sizeof(header)];
-    kapi_copy(bytes, &header, sizeof(header));
-    u32 sum = 0;
-    for (unsigned i = 0; i < sizeof(bytes); i += 2)
-        sum += static_cast<u32>(bytes[i] << 8 | bytes[i + 1]);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum += sum >> 16;
-    return static_cast<u16>(~sum);
-}
+u16 header_checksum(const Header& header);
 
 // Memory for headers, one for each slot of a ring, that the device may use.
 class Headers : Pinned {
 public:
-    Result<> make(Device& device, u32 count, kapi_map_direction direction)
-    {
-        auto* memory = static_cast<Header*>(kapi_alloc_contiguous(count * sizeof(Header)));
-        if (!memory)
-            return fail(KAPI_ENOMEM);
-        memory_.reset(memory);
-        kapi_segment segment{memory, nullptr, 0, static_cast<u32>(count * sizeof(Header))};
-        map_ = TRY(Mapping::with(
-            [&](kapi_map* map) { return kapi_map_segments(map, device.dev, &segment, 1, direction, KAPI_SLEEP); }));
-        return {};
-    }
+    Result<> make(Device& device, u32 count, kapi_map_direction direction);
     Header& at(u32 index) { return memory_.get()[index]; }
     void sync(u32 index, kapi_map_side side)
     {
         kapi_map_sync(map_.c(), index * sizeof(Header), sizeof(Header), side);
     }
-    kapi_sge sge(u32 index, const kapi_pd* pd) const
-    {
-        kapi_map_place place{0, static_cast<u32>(index * sizeof(Header))};
-        kapi_size length = sizeof(Header);
-        kapi_sge sge{};
-        kapi_map_sges(map_.c(), &place, &length, pd, &sge, 1);
-        return sge;
-    }
+    kapi_sge sge(u32 index, const kapi_pd* pd) const;
 
 private:
     static void release(Header* memory) { kapi_free(memory); }
