@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The user's door: `make help`.
+# `make help` lists the targets.
 
 # The kernel to build for: the newest one whose headers are installed, never the running one (which a package
 # build or a container does not share).
@@ -17,10 +17,10 @@ OUT ?= $(CURDIR)/build/modules/$(NAME)
 # The kernels of the lab (scripts/kernels.sh puts them below build/kernels).
 KERNELS ?= 6.1 6.12
 
-# As many jobs as processors, unless make was given a number. Make does not say so before it runs recipes.
+# As many jobs as processors, unless make was given a number. MAKEFLAGS contains it only in recipes.
 jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-# The compiler of a kernel that clang has built, when nobody names one; gcc is Kbuild's own choice.
+# The compiler of a kernel that clang has built, when the user names none; gcc is Kbuild's own choice.
 kernel_clang = $(shell sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$$/\1/p' $(KDIR)/include/config/auto.conf)
 compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%=CC=clang-%))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
@@ -65,12 +65,12 @@ build/kernels/%/headers:
 	@scripts/setup.sh build
 	scripts/kernels.sh $*
 
-# What an implicit rule made on the way to another would be removed.
+# Make would remove the intermediate results of implicit rules.
 .PRECIOUS: build/kernels/%/headers build/kernels/%-debug/headers build/kernels/%-kcsan/headers
 
-# Where the kernel has no signing key to sign with, Kbuild is told not to try. depmod is run here because Kbuild does so
+# Where the kernel has no signing key to sign with, Kbuild does not try. depmod is run here because Kbuild does so
 # only when it finds System.map, which header packages do not hold.
-# Below another root (DESTDIR, INSTALL_MOD_PATH) it is left to the one who owns that root.
+# Below another root (DESTDIR, INSTALL_MOD_PATH) it is left to the owner of that root.
 INSTALL_MOD_DIR ?= updates
 install_root = $(DESTDIR)$(INSTALL_MOD_PATH)
 modules_install: modules
@@ -78,27 +78,27 @@ modules_install: modules
 		$(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) DEPMOD=true modules_install
 	$(if $(install_root),@echo 'not installed for this system: no depmod',depmod $$($(call release_of,$(KDIR))))
 
-# The programs that tests put into virtual machines: static, because nothing else is in there.
+# The programs that tests put into virtual machines: static, because those have no libraries.
 programs:
 	@$(static_tools)
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/rds
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
 
-# What selftests/plan lists: the shortest run that notices when anything is broken, or with LEVEL=all everything.
+# The steps in selftests/plan: the quick ones, or with LEVEL=all every one.
 # ONLY='interop/ api' runs a part of everything.
 LEVEL ?= quick
 check:
 	@scripts/setup.sh build host lab
 	@scripts/check.py --level $(LEVEL) $(ONLY:%=--only '%')
 
-# The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with all that is to be known about it.
+# The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with details.
 sim:
 	@scripts/setup.sh host
 	@$(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk sim HOST=g++ $(SEEDS:%=SEEDS=%) \
 		$(if $(MINUTES),FRESH=$$(($(MINUTES) * 60))) $(SEED:%=SEED=%)
 
-# The tests in virtual machines once more, on a kernel with every check that the kernel knows.
+# The tests in virtual machines once more, on a kernel with every run-time check that it has.
 DEBUG_KERNEL ?= 6.1-debug
 
 check-debug:
@@ -108,20 +108,20 @@ check-debug:
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
-# Two virtual machines that talk over RDS and over KCM, told as a story.
+# Two virtual machines that exchange data over RDS and over KCM, with explanations.
 MACHINES ?= a=6.1:ours b=6.1:ours
 machines = $(MACHINES:%=--host '%')
 
 run: lab-ready
 	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/kcm/story.sh && \
-		echo 'It works: the modules carried all of it.' || \
-		{ echo 'It does not work here; what happened stands above.' >&2; exit 1; }
+		echo 'It works: the modules transferred all of it.' || \
+		{ echo 'It does not work here; the reason is above.' >&2; exit 1; }
 
 # The same two machines with a shell in each.
 lab: lab-ready
 	@scripts/lab/lab shell $(machines) $(patsubst %,--file build/static/%,rds-ping rds-info rds-stress kcm-server kcm-client)
 
-# What those machines need, and no more. Two words of MACHINES' NAME=KERNEL:SUITE matter here.
+# Only what those machines need. KERNEL is taken from MACHINES' NAME=KERNEL:SUITE.
 booted = $(sort $(foreach machine,$(MACHINES),$(word 2,$(subst :, ,$(subst =, ,$(machine))))))
 static_tools = $(MAKE) $(jobs) --no-print-directory -f tools/Makefile O=build/static STATIC=1 WERROR=1
 
@@ -149,7 +149,7 @@ mutate:
 	@nice $(MAKE) $(jobs) --no-print-directory -s -f selftests/host.mk mutate HOST=g++ MUTATE='$(COUNT:%=--count %) \
 		$(SEED:%=--seed %) $(ONLY:%=--only %) $(KIND:%=--kind %) $(GIVEN:%=--given %)'
 
-# Ours against the kernel's own modules and raw TCP: what a message costs. Tables and JSON in build/bench.
+# The cost of a message with ours, with the kernel's own modules and with raw TCP. Tables and JSON in build/bench.
 bench: bench-rds bench-kcm
 
 bench-programs: modules-all
@@ -169,16 +169,16 @@ help:
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
-	@echo 'make run              two virtual machines move data over RDS and KCM, told as a story'
+	@echo 'make run              two virtual machines exchange data over RDS and KCM, with explanations'
 	@echo 'make lab              the same two machines with a shell in each'
-	@echo 'make check            the tests that notice when anything is broken, 15 minutes at most'
-	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names hold one of these"
+	@echo 'make check            the quick tests of everything, 15 minutes at most'
+	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
 	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
 	@echo 'make fuzz             the fuzzers, MINUTES= each'
-	@echo 'make coverage         how much of the core the tests on this machine execute'
-	@echo 'make mutate           changes core in COUNT= places, one by one: do the tests notice?'
-	@echo 'make bench            what a message costs: ours, the kernel'"'"'s own and raw TCP'
+	@echo 'make coverage         share of core that the tests on this machine execute'
+	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
+	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The locks of all modules, in the order in which they are taken: a lock of a smaller rank first. Locks of equal rank are
 // never held together. The simulator checks this at each lock, lockdep in the kernel. RDS and its transports have one order;
-// KCM has its own, for neither calls the other.
+// KCM has its own, because neither calls the other.
 #pragma once
 
 namespace rds {
@@ -59,11 +59,14 @@ struct UsersLock { static constexpr const char* name = "kcm users"; static const
 struct NetLock { static constexpr const char* name = "kcm namespace"; static constexpr unsigned rank = 10; };
 // The sockets and connections of a multiplexor.
 struct MembersLock { static constexpr const char* name = "kcm members"; static constexpr unsigned rank = 20; };
-// What the sockets of a multiplexor have to read, and which connections wait for room.
+// The receive queues of a multiplexor, and the connections that wait for room.
 struct DistributorLock { static constexpr const char* name = "kcm receive"; static constexpr unsigned rank = 30; };
-// What a socket has to send.
+// The send queues of a socket.
 struct SendLock { static constexpr const char* name = "kcm send"; static constexpr unsigned rank = 35; };
-// Who sends on which connection of a multiplexor, and who waits for it.
+// The owners of the connections of a multiplexor, and the queues that wait for them.
 struct ReservationsLock { static constexpr const char* name = "kcm transmit"; static constexpr unsigned rank = 40; };
+
+// Which connections of a user wait for memory.
+struct ShortageLock { static constexpr const char* name = "kcm shortage"; static constexpr unsigned rank = 50; };
 
 } // namespace kcm

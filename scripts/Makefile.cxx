@@ -53,7 +53,7 @@ hawser-c-only := $(shell echo | LC_ALL=C $(hawser-cxx) -x c++ -fsyntax-only \
 hawser-c-only += -std=% -fplugin=% -fplugin-arg-%
 
 # The compiler's own headers and the freestanding part of its C++ library; glibc's features.h, which that
-# library asks for, has a stand-in.
+# library includes, has a substitute.
 hawser-cxx-includes := $(shell $(hawser-cxx) -v -x c++ -E /dev/null 2>&1 >/dev/null | \
 	sed -n '/^\#include </,/^End/s/^ //p' | \
 	while read -r dir; do \

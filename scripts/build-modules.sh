@@ -18,7 +18,7 @@ if grep 'warning: objtool:' "$log" >/dev/null; then
 	sed -n 's/^\(.*\.o\): warning: objtool:.*/\1/p' "$log" | sort -u | while read -r object; do
 		(cd "$out" && rm -f "$object")
 	done
-	echo "build-modules: objtool is not content" >&2
+	echo "build-modules: objtool reported the warnings above" >&2
 	exit 1
 fi
 

@@ -39,10 +39,10 @@ if [ $# = 0 ]; then
 fi
 
 bad=0
-echo "check-debug: does the kernel report faults that are made on purpose?"
+echo "check-debug: scenes with planted faults, which the kernel must report"
 # shellcheck disable=SC2086 # a list of names
 lab bite $bites || bad=1
-echo "check-debug: does it report other faults?"
+echo "check-debug: all scenes"
 lab run "$@" || bad=1
 [ $bad = 0 ] || echo "check-debug: failed" >&2
 exit $bad

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Runs what selftests/plan lists, ring by ring, cheapest first, and says how many tests passed and failed.
+"""Runs what selftests/plan lists, ring by ring, cheapest first, and reports how many tests passed and failed.
 
 One line for each step; a step that failed shows the end of its log, and one that exceeded its budget is marked.
 Earlier failures stop nothing, except scenes whose modules or programs could not be built. The last
@@ -34,7 +34,8 @@ SCENE_RINGS = ("lab", "interop")
 RINGS = ("prepare", "static", "unit", "sim", "fuzz", *SCENE_RINGS)
 LEVELS = ("quick", "all")
 PLAN_LEVELS = {"both": LEVELS, "quick": ("quick",), "all": ("all",)}   # first word of a line: where it runs
-STEP_SECONDS = 1200     # the lab limits its scenes itself; this is for other steps
+# The lab limits its scenes itself; this is for other steps.
+STEP_SECONDS = round(1200 * max(1, float(os.environ.get("LAB_TIME_SCALE", "1"))))
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 15      # for a stopped step to clean up, virtual machines above all
 LOG_TAIL = 80           # lines shown of the log of a step that failed

@@ -40,7 +40,7 @@ pattern_of() {
 	esac
 }
 
-# Prints "URI SUITE KEYRING" for every Debian source of the host, of both forms that apt knows ("-" for no
+# Prints "URI SUITE KEYRING" for every Debian source of the host, of both forms that apt accepts ("-" for no
 # keyring).
 host_sources() {
 	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do

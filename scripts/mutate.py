@@ -19,6 +19,7 @@ import os
 import random
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -30,8 +31,9 @@ TESTS = {"rds": "-Kcm*:*/Kcm*:Sim*:*/Sim*", "kcm": "Kcm*:*/Kcm*"}      # of the 
 SLOW_SECONDS = 0.1         # tests that take longer are run last: most mutants are noticed by the others, in a third of the time
 BASELINE_FACTOR = 8        # limit of a mutant's processor time: a multiple of the unchanged program's
 MEMORY_LIMIT = 8 << 30
+PROGRESS = 20              # mutants between two lines about the score
 
-# Replacements. Operators stand between spaces, so that templates and references do not match.
+# Replacements. Operators are between spaces, so that templates and references do not match.
 SWAPS = [("compare", r"(?<= )(<|<=|>|>=|==|!=)(?= )",
           {"<": ["<=", ">="], "<=": ["<"], ">": [">=", "<="], ">=": [">"], "==": ["!="], "!=": ["=="]}),
          ("logic", r"(?<= )(&&|\|\|)(?= )|(?<=\n)(&&|\|\|)", {"&&": ["||"], "||": ["&&"]}),
@@ -167,7 +169,7 @@ def given(path: Path) -> list[Mutant]:
         pattern = re.compile(r"\s+".join(re.escape(word) for word in old.split()))
         hits = [(file, match) for file in core_files(place) for match in pattern.finditer(file.read_text())]
         if len(hits) != 1:
-            print(f"not judged: {place}: stands there {len(hits)} times: {old}")
+            print(f"not judged: {place}: {len(hits)} occurrences: {old}")
             continue
         file, match = hits[0]
         found.append(Mutant(file, *match.span(), new, "given"))
@@ -323,10 +325,21 @@ def judge_all(arguments, mutants, count, verdicts) -> None:
         if verdict == "survived" or arguments.given:
             old, new = mutant.shown(source)
             print(f"{verdict}: {mutant.where(source)}\n- {old}\n+ {new}", flush=True)
+        if sum(verdicts.values()) % PROGRESS == 0:
+            print(score(verdicts), flush=True)
+
+
+def score(verdicts) -> str:
+    total, survived = sum(verdicts.values()), verdicts["survived"]
+    return (f"{total} mutants: {verdicts['unit']} noticed by unit tests, {verdicts['sim']} by the simulator, "
+            f"{survived} survived: {100 * (total - survived) / max(total, 1):.0f} %")
 
 
 def main() -> int:
     arguments = parse()
+    # Also where the shell that started it in the background ignores SIGINT for it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     mutants = given(arguments.given) if arguments.given else drawn(arguments)
     count = len(mutants) if arguments.given else arguments.count
     if not arguments.given:
@@ -336,10 +349,8 @@ def main() -> int:
         judge_all(arguments, mutants, count, verdicts)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
-    total, survived = sum(verdicts.values()), verdicts["survived"]
-    print(f"{total} mutants: {verdicts['unit']} noticed by unit tests, {verdicts['sim']} by the simulator, "
-          f"{survived} survived: {100 * (total - survived) / max(total, 1):.0f} %")
-    return 1 if survived or not total else 0
+    print(score(verdicts))
+    return 1 if verdicts["survived"] or not sum(verdicts.values()) else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A worker of a client with KCM. A request goes to any free connection, and the answer to any free worker:
- * workers do not know the connections, and share all outstanding requests.
+ * workers do not see the connections, and share all outstanding requests.
  */
 #include "kcm-asker.h"
 #include "kcm-frame.h"

@@ -67,7 +67,7 @@ static void usage(FILE *out)
 	      "     --json                print a JSON document\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "Exit status: 0 all answers came and were right, 1 otherwise, 2 wrong usage.\n",
+	      "Exit status: 0 all answers arrived and were correct, 1 otherwise, 2 wrong usage.\n",
 	      out);
 }
 
@@ -163,7 +163,7 @@ static void ask(struct run *run)
 		pthread_join(run->askers[i].thread, NULL);
 	run->took_ns = now_ns() - started_ns;
 	if (run->settings->workers && kcm_connections(run->kcm, run->stats, MAX_CONNECTIONS) < 0)
-		die("cannot ask KCM for its connections");
+		die("cannot read the connections of KCM");
 }
 
 static void sum_up(struct run *run)

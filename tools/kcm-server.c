@@ -2,7 +2,7 @@
 /*
  * kcm-server: answers requests of many TCP connections with a few workers.
  *
- * All connections that are accepted go to one multiplexor. The workers do not know them: each receives whole
+ * All connections that are accepted go to one multiplexor. The workers do not see them: each receives whole
  * requests from its own KCM socket, as they come. The multiplexor's first socket receives none; the main thread uses it
  * to attach connections and to remove those that ended.
  */
@@ -50,7 +50,7 @@ struct connection {
 struct server {
 	const struct settings *settings;
 	int listener, signals, stop;
-	int cut[2]; /* a pipe: ids of connections that workers want cut off */
+	int cut[2]; /* a pipe: ids of connections that are to be ended */
 	int kcm, parser;
 	struct worker *workers[MAX_WORKERS];
 	struct connection connections[KCM_MOST_CONNECTIONS];
@@ -68,12 +68,12 @@ static void usage(FILE *out)
 	      " -w, --workers number      threads that answer (default 4, at most 64)\n"
 	      " -m, --max-message bytes   largest request (default 64K, at most 1M)\n"
 	      "     --steering way        round-robin, least-loaded or cpu: which worker gets a request\n"
-	      "     --timeout time        after which a client that neither reads nor answers is cut off (default 30)\n"
+	      "     --timeout time        until a client that does not read or is gone is disconnected (default 30)\n"
 	      "     --json                print a JSON document at the end\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "It runs until SIGINT or SIGTERM, then prints what each worker did.\n"
-	      "Exit status: 0 it ran, 1 a failure, 2 wrong usage.\n",
+	      "It runs until SIGINT or SIGTERM, then prints the counts of each worker.\n"
+	      "Exit status: 0 ended by a signal, 1 a failure, 2 wrong usage.\n",
 	      out);
 }
 
@@ -110,7 +110,7 @@ static void accept_connection(struct server *server)
 	error = kcm_attach(server->kcm, c.tcp, server->parser);
 	if (error) {
 		server->failed++;
-		warn("a connection was over before it began: %s", strerror(-error));
+		warn("a connection ended before it was attached: %s", strerror(-error));
 		close(c.tcp);
 		return;
 	}
@@ -153,7 +153,7 @@ static void look_after_connections(struct server *server)
 	kcm_take_error(server->kcm);
 	count = kcm_connections(server->kcm, stats, KCM_MOST_CONNECTIONS);
 	if (count < 0)
-		die("cannot ask KCM for its connections: %s", strerror(-count));
+		die("cannot read the connections of KCM: %s", strerror(-count));
 	for (int i = 0; i < count; i++) {
 		struct connection *c = NULL;
 
@@ -226,7 +226,7 @@ static void start(struct server *server)
 	server->signals = catch_signals();
 	server->stop = eventfd(0, EFD_CLOEXEC);
 	if (server->stop < 0 || pipe2(server->cut, O_CLOEXEC | O_NONBLOCK))
-		die("cannot talk to workers: %s", strerror(errno));
+		die("cannot create a pipe to the workers: %s", strerror(errno));
 	server->kcm = kcm_open();
 	server->parser = kcm_load_parser(settings->max_message);
 	check(kcm_set(server->kcm, KCM_RECV_DISABLE, 1), "KCM_RECV_DISABLE");
@@ -451,7 +451,7 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "a:p:w:m:", long_options, NULL)) != -1)
 		read_option(&settings, option);
 	if (optind < argc)
-		die_usage("what is '%s'?", argv[optind]);
+		die_usage("unexpected argument '%s'", argv[optind]);
 	server.settings = &settings;
 	start(&server);
 	serve(&server);

@@ -35,7 +35,7 @@ int kcm_open(void)
 	if (error == -ENOPROTOOPT)
 		die("this is the kernel's own KCM, which does not report a message's connection");
 	if (error)
-		die("cannot ask KCM for errors: %s", strerror(-error));
+		die("cannot enable KCM_ERRORS: %s", strerror(-error));
 	return fd;
 }
 
@@ -99,7 +99,7 @@ uint64_t kcm_id(int kcm, int tcp)
 	socklen_t size = sizeof(attached);
 
 	if (getsockopt(kcm, SOL_KCM, KCM_ATTACHED, &attached, &size))
-		die("cannot ask KCM for the id of a connection: %s", strerror(errno));
+		die("cannot get the id of a connection from KCM: %s", strerror(errno));
 	return attached.id;
 }
 

@@ -89,7 +89,7 @@ static void keep(struct worker *worker, const struct msghdr *message)
 	if (backlog_keep(&worker->backlog, connection, message->msg_iov->iov_base, message->msg_iov->iov_len))
 		return;
 	worker->counts.undeliverable++;
-	/* When the pipe is full the next answer asks again. The server may have stopped reading it, to wait for this worker. */
+	/* When the pipe is full the next answer tries again. The server may have stopped reading it, to wait for this worker. */
 	if (write(worker->cut_fd, &connection, sizeof(connection)) != sizeof(connection) && errno != EAGAIN)
 		die("cannot cut off a client: %s", strerror(errno));
 }
@@ -204,7 +204,7 @@ static void *work(void *context)
 			worker->short_of_memory = false;
 			worker->counts.undeliverable += backlog_flush(&worker->backlog, send_kept, worker);
 		}
-		/* An error is about a connection, which the server handles; this socket goes on. */
+		/* An error is about a connection, which the server handles; this socket continues. */
 		count = receive(worker);
 		if (count > 0) {
 			serve(worker, count);
@@ -231,7 +231,7 @@ struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, si
 	worker->max_message = max_message;
 	error = kcm_set(kcm, KCM_RECV_CONNECTION, 1);
 	if (error)
-		die("cannot ask KCM where messages come from: %s", strerror(-error));
+		die("cannot enable KCM_RECV_CONNECTION: %s", strerror(-error));
 	error = pthread_create(&worker->thread, NULL, work, worker);
 	if (error)
 		die("cannot start worker %u: %s", index, strerror(error));

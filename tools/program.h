@@ -12,7 +12,7 @@
 enum exit_status {
 	EXIT_GOOD = 0,			/* success */
 	EXIT_FAILED = 1,		/* no answer, lost or damaged data, or the system refused */
-	EXIT_USAGE = 2,			/* the command line makes no sense */
+	EXIT_USAGE = 2,			/* the command line is wrong */
 };
 
 /* The name that error messages begin with; each program defines it. */

@@ -132,7 +132,7 @@ static void usage(FILE *out)
 	size_t i;
 
 	fputs("Usage: rds-info [options]\n"
-	      "Prints tables of the kernel's RDS. Without a choice: all.\n\n",
+	      "Prints tables of the kernel's RDS. By default: all of them.\n\n",
 	      out);
 	for (i = 0; i < INFO_SOURCE_COUNT; i++)
 		fprintf(out, " -%c            %s\n", info_sources[i].letter, info_sources[i].description);
@@ -143,7 +143,7 @@ static void usage(FILE *out)
 	      "     --json    print a JSON document\n"
 	      "     --help, --version\n"
 	      "\n"
-	      "Exit status: 0 good, 1 the kernel has no RDS or lacks a table, 2 wrong usage.\n",
+	      "Exit status: 0 all tables shown, 1 no RDS in the kernel or no such table, 2 wrong usage.\n",
 	      out);
 }
 
@@ -202,7 +202,7 @@ static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_
 		}
 	}
 	if (optind < argc)
-		die_usage("what is '%s'?", argv[optind]);
+		die_usage("unexpected argument '%s'", argv[optind]);
 }
 
 /* The sockets of connections, for printing connections in full. */

@@ -39,7 +39,7 @@ static int set_before_bind(int fd, const struct rds_socket_options *options, con
 		}
 	}
 	if (!error && options->congestion_monitor) {
-		*step = "asking for congestion notifications";
+		*step = "enabling congestion notifications";
 		error = set_int(fd, SOL_RDS, RDS_CONG_MONITOR, 1);
 	}
 	if (!error && options->zerocopy) {

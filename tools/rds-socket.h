@@ -25,7 +25,7 @@
 struct rds_socket_options {
 	int transport;			/* RDS_TRANS_TCP, RDS_TRANS_IB or RDS_TRANSPORT_ANY */
 	unsigned int tos;		/* type of service, 0..255 */
-	unsigned int buffer_bytes;	/* SO_SNDBUF and SO_RCVBUF to ask for; 0 keeps the system's default */
+	unsigned int buffer_bytes;	/* SO_SNDBUF and SO_RCVBUF to set; 0 keeps the system's default */
 	bool congestion_monitor;	/* get notified of ports that are no longer congested */
 	bool zerocopy;			/* allow MSG_ZEROCOPY */
 };

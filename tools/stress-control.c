@@ -40,7 +40,7 @@ static void learn_addresses(struct stress_control *control, struct stress_option
 
 	if (getsockname(control->fd, &local.any, &local_size) ||
 	    getpeername(control->fd, &remote.any, &remote_size))
-		die("learning the addresses of the control connection: %s", strerror(errno));
+		die("reading the addresses of the control connection: %s", strerror(errno));
 	/* A socket for both families reports mapped IPv4 addresses. */
 	if (local.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&local.ipv6.sin6_addr)) {
 		rds_address_from_ipv6(&local, local.ipv6.sin6_addr, 0);
@@ -165,7 +165,7 @@ static bool take_line(struct stress_control *control, char line[STRESS_LINE_SIZE
 
 	if (!end) {
 		if (control->used == sizeof(control->buffer))
-			die("the other side does not speak like this program (is it another rds-stress?)");
+			die("the other side uses another protocol (is it another rds-stress?)");
 		return false;
 	}
 	length = (size_t)(end - control->buffer);
@@ -216,7 +216,7 @@ void stress_control_expect(struct stress_control *control, const char *expected,
 
 	receive_line(control, line, timeout_ms);
 	if (!strncmp(line, "error ", 6))
-		die("the other side says: %s", line + 6);
+		die("the other side reports: %s", line + 6);
 	if (strcmp(line, expected))
 		die("the other side sent '%.40s' instead of '%s'", line, expected);
 }
@@ -259,7 +259,7 @@ void stress_control_take_options(struct stress_control *control, struct stress_o
 
 	receive_line(control, line, ANSWER_MS);
 	if (strcmp(line, GREETING))
-		refuse(control, "not this program's other side:", line);
+		refuse(control, "the other side is not hawser's rds-stress:", line);
 	for (;;) {
 		receive_line(control, line, ANSWER_MS);
 		if (!strcmp(line, "end"))

@@ -166,11 +166,11 @@ static void print_help(void)
 	printf(" %-4s%-36s%s\n", "", "--transport tcp|ib|any", "send over this transport (default any)");
 	puts("     --help, --version\n"
 	     "\n"
-	     "Bytes may have a suffix K, M or G. Exit status: 0 good, 1 something was lost, doubled,\n"
-	     "damaged or did not work, 2 wrong usage.");
+	     "Bytes may have a suffix K, M or G. Exit status: 0 all messages arrived once and\n"
+	     "undamaged, 1 they did not or another failure occurred, 2 wrong usage.");
 }
 
-/* The options as getopt_long wants them. */
+/* The options for getopt_long. */
 struct getopt_tables {
 	struct option long_options[ENTRY_COUNT + 6];
 	char short_options[2 * ENTRY_COUNT + 8];
@@ -314,7 +314,7 @@ void stress_read_command_line(struct stress_options *options, int argc, char **a
 			read_other(options, option);
 	}
 	if (optind < argc)
-		die_usage("what is '%s'?", argv[optind]);
+		die_usage("unexpected argument '%s'", argv[optind]);
 	if (options->active && options->has_local &&
 	    options->local.any.sa_family != options->remote.any.sa_family)
 		die_usage("both addresses must be IPv4 or both IPv6");

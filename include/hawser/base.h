@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The ground of every core file: integer names, assertions, thread-safety annotations.
+// Included by every core file: integer names, assertions, thread-safety annotations.
 #pragma once
 
 #include <kapi/errno.h>
@@ -43,18 +43,18 @@ struct Pinned {
 } // namespace hw
 
 // What must hold whatever users and peers do. Unlike bad input, a failure is a defect of this code: the simulator stops, the
-// kernel logs it and goes on. Where going on would corrupt memory, the result, which is whether it holds, decides:
+// kernel logs it and continues. Where continuing would corrupt memory, test the result, which is true if it holds:
 // if (!HW_ASSERT(size <= room)) return ...
 #define HW_ASSERT(expression) ::hw::holds(static_cast<bool>(expression), #expression, __FILE__, __LINE__)
 
-// For a large variable whose unused part nobody reads: the kernel's flags would have it zeroed at each call.
+// For a large variable whose unused part is never read: the kernel's flags would have it zeroed at each call.
 #if defined(__clang__)
 #define HW_UNINITIALIZED __attribute__((uninitialized))
 #else
 #define HW_UNINITIALIZED [[gnu::uninitialized]]
 #endif
 
-// Clang's thread-safety analysis checks these in the host build; g++ does not know them.
+// Clang's thread-safety analysis checks these in the host build; g++ does not have them.
 #if defined(__clang__)
 #define HW_TSA(attribute) __attribute__((attribute))
 #else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Big-endian integers as they stand in wire formats: no alignment, no padding.
+// Big-endian integers as in wire formats: no alignment, no padding.
 #pragma once
 
 #include <hawser/base.h>

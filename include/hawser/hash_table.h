@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// A hash table of intrusive nodes: seeded, so that nobody outside can choose keys that meet in one bucket, growing with its
+// A hash table of intrusive nodes: seeded, so that users and peers cannot choose keys that meet in one bucket, growing with its
 // size, and split into shards with a lock each.
 //
-// The table holds no reference: an item is alive while it is in the table, or dies there and takes itself out; then find()
+// The table holds no reference: an item in the table has references, or has lost the last one and removes itself; then find()
 // does not return it any more. An item's hash comes from hash_of() of its key. In a shard the buckets are in the order of the
-// hash's high bits and each bucket is sorted, by hash and address, so a walk goes on where it stopped, whatever was added,
+// hash's high bits and each bucket is sorted, by hash and address, so a walk continues where it stopped, whatever was added,
 // removed or moved to a larger array meanwhile.
 #pragma once
 
@@ -120,12 +120,12 @@ public:
         return Insert::done;
     }
 
-    // Any context. False when somebody else took it out before.
+    // Any context. False when another caller took it out before.
     bool remove(T& item)
     {
         return remove_if(item, [] { return true; });
     }
-    // Any context. The same if condition() holds, in which time nobody finds the item.
+    // Any context. The same if condition() holds, during which the item cannot be found.
     template <class Condition> bool remove_if(T& item, Condition&& condition)
     {
         Node& node = item;
@@ -219,7 +219,7 @@ private:
         {
             Guard guard(shard.lock);
             if (shard.bits + 1 != bits) {
-                old = larger; // somebody else was faster
+                old = larger; // another thread was faster
             } else {
                 for (u32 i = 0; i < u32{1} << shard.bits; i++) {
                     Node* next;
@@ -236,7 +236,7 @@ private:
         kapi_free(static_cast<void*>(old));
     }
 
-    // Null and the cursor at where to go on, above all hashes at the end.
+    // Null, and the cursor at the place to continue, above all hashes at the end.
     Ref<T> next_in(Shard& shard, Cursor& cursor)
     {
         Guard guard(shard.lock);

@@ -30,7 +30,7 @@ template <class T, class Tag> class RefList : Pinned {
 
 public:
     RefList() { clear_links(); }
-    // Members that are left may be in use: they are not freed, and know no list any more.
+    // Members that are left may be in use: they are not freed, and belong to no list any more.
     ~RefList()
     {
         if (HW_ASSERT(empty()))

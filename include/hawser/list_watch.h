@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the host build knows of each list: the lock that guards it. Nothing of this exists in the kernel build.
+// What the host build records for each list: the lock that guards it. Nothing of this exists in the kernel build.
 //
-// A list is not given its lock: it learns it. A task that uses the list under locks leaves those in the set that were held
-// each time before; an empty set means that two users did not exclude each other. So a list that is added later is
+// The lock is not declared, but found from the uses: at each use by a task, the set of candidates is reduced to the locks
+// that the task holds; an empty set means that two users did not exclude each other. So a list that is added later is
 // checked, too, and an element that is unlinked under the lock of another list is found at once.
 #pragma once
 
@@ -47,7 +47,7 @@ private:
 
     mutable const void* guards_[max_guards] = {}; // held at each use under a lock so far
     mutable const char* guard_name_ = nullptr;    // of the first of them; null: not used under a lock yet
-    mutable u32 user_ = 0;                        // the first task that used it; 0: nobody yet
+    mutable u32 user_ = 0;                        // the first task that used it; 0: none yet
     mutable bool shared_ = false;                 // another task did, too
 };
 

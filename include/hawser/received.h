@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The bytes of a received message too large to be copied at once: a chain of pieces. A large piece is a part of a
-// network buffer, kept by reference; small ones are copied together, so that a peer cannot make a byte cost a buffer.
+// network buffer, kept by reference; small ones are copied together, so a peer cannot make each byte use a buffer.
 #pragma once
 
 #include <hawser/result.h>
@@ -39,6 +39,19 @@ public:
             return keep(buffer, size);
         return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rxbuf_copy(buffer.get(), from, to, part); });
     }
+    // What append() is about to allocate for itself: of an offer; of a copy. Those with network buffers come on top.
+    usize cost_of(u32 size) const
+    {
+        if (size < keep_min)
+            return cost_of_copy(size);
+        return first_ ? kapi_alloc_true_size(sizeof(Chunk)) : 0;
+    }
+    usize cost_of_copy(u32 size) const
+    {
+        u32 room = room_behind_last();
+        return size > room ? kapi_alloc_true_size(sizeof(Chunk) + capacity_for(size - room)) : 0;
+    }
+    usize own_size() const { return own_size_; } // that it has allocated for itself
     // Takes a copy of size bytes, fewer than keep_min at a time being the use. Any context. ENOMEM: nothing was taken.
     Result<> append(const u8* bytes, u32 size)
     {
@@ -91,31 +104,36 @@ private:
             return fail(KAPI_ENOMEM);
         chunk->piece.buffer = buffer.get();
         chunk->piece.size = size;
-        usize cost = kapi_rxbuf_true_size(buffer.get()) + (chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)));
+        usize own = chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)), cost = kapi_rxbuf_true_size(buffer.get());
         chunk->network = std::move(buffer);
-        add(chunk, cost);
+        add(chunk, own, cost);
         return {};
     }
     // The first piece needs no memory of its own. Null: there is none.
     Chunk* unused_chunk() { return first_ ? make<Chunk>(alloc_) : &own_; }
-    void add(Chunk* chunk, usize cost)
+    void add(Chunk* chunk, usize own, usize network)
     {
         if (last_)
             last_->piece.next = &chunk->piece;
         else
             first_ = chunk;
         last_ = chunk;
-        true_size_ += cost;
+        own_size_ += own;
+        true_size_ += own + network;
+    }
+    u32 room_behind_last() const { return last_ ? last_->capacity - min(last_->capacity, last_->piece.size) : 0; }
+    u32 capacity_for(u32 rest) const
+    {
+        u32 grown = min(2 * (last_ ? last_->capacity : 0), copy_chunk_most);
+        return max(rest, max(grown, copy_chunk_first));
     }
     // copy(from, to, part) brings bytes. What does not fit behind the last piece gets one of its own.
     template <class Copy> Result<> append_copy(u32 size, Copy copy)
     {
-        u32 room = last_ ? last_->capacity - min(last_->capacity, last_->piece.size) : 0;
-        u32 first = min(room, size), rest = size - first;
+        u32 first = min(room_behind_last(), size), rest = size - first;
         Chunk* previous = last_;
         if (rest) {
-            u32 grown = min(2 * (last_ ? last_->capacity : 0), copy_chunk_most);
-            u32 capacity = max(rest, max(grown, copy_chunk_first));
+            u32 capacity = capacity_for(rest);
             Own<Chunk> chunk(make_with_tail<Chunk>(alloc_, capacity));
             if (!chunk)
                 return fail(KAPI_ENOMEM);
@@ -123,7 +141,7 @@ private:
             chunk->piece.bytes = chunk->bytes();
             chunk->piece.size = rest;
             copy(first, chunk->bytes(), rest);
-            add(chunk.release(), kapi_alloc_true_size(sizeof(Chunk) + capacity));
+            add(chunk.release(), kapi_alloc_true_size(sizeof(Chunk) + capacity), 0);
         }
         if (first) {
             copy(0, previous->bytes() + previous->piece.size, first);
@@ -136,7 +154,7 @@ private:
     Chunk own_;
     Chunk* first_ = nullptr; // the chain is owned, own_ as a part of us
     Chunk* last_ = nullptr;
-    usize true_size_ = 0;
+    usize own_size_ = 0, true_size_ = 0;
 };
 
 } // namespace hw

@@ -17,9 +17,9 @@ public:
         if (is_broken(count_.fetch_add(1))) [[unlikely]]
             count_.store_relaxed(saturated);
     }
-    // How many there are at this moment: of use only where nobody can take one meanwhile, or a guess is enough.
+    // How many there are at this moment: of use only where none can be taken meanwhile, or an estimate is enough.
     u32 references() const { return count_.load_acquire(); }
-    // For look-ups of objects that may be dying: false when the last reference is gone.
+    // For look-ups of objects whose last reference may be dropped at the same time: false when the last reference is gone.
     [[nodiscard]] bool ref_unless_dead() const
     {
         u32 old = count_.load_relaxed();
@@ -80,7 +80,7 @@ public:
 
     // Takes over a reference that the caller owns.
     static Ref adopt(T* object) { return Ref(object); }
-    // Takes a further reference to an object that the caller knows to be alive.
+    // Takes a further reference to an object that the caller has one to.
     static Ref share(T& object) { return object.ref(), Ref(&object); }
     // Null when object is dying.
     static Ref upgrade(T& object) { return object.ref_unless_dead() ? Ref(&object) : Ref(); }

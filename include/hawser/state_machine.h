@@ -37,7 +37,7 @@ public:
         refused_++;
         return false;
     }
-    // advance() where the caller's logic says that event is legal: anything else is a defect.
+    // advance() where event is legal by the caller's logic: anything else is a defect.
     void must(Event event)
     {
         [[maybe_unused]] State from = state_;

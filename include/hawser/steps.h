@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // HW_STEP(): one step of a walk along a list or another structure that may be long.
 //
-// The host build counts the steps of each time that a lock is held, so a test can say how many there may be at most
+// The host build counts the steps of each time that a lock is held, so a test can limit their number
 // (sim::most_steps_under()). A count is the same on every host; a time is not. Nothing of this exists in the kernel build.
 #pragma once
 

@@ -24,7 +24,7 @@ using CmEnd = Own<kapi_cm, free_cm>;
 using CmListener = Own<kapi_cm_listener, free_cm_listener>;
 using QueuePair = Own<kapi_qp, free_qp>; // drained before
 
-// Pinned pages of a program. They are marked as changed unless nobody could change them.
+// Pinned pages of a program. They are marked as changed unless they were read-only.
 class Pin {
 public:
     Pin() = default;

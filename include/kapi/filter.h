@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Programs (BPF) that a user gives by descriptor and that look at bytes to find where a message ends. */
+/* BPF programs, given by descriptor, that find the length of a message in its bytes. */
 #ifndef KAPI_FILTER_H
 #define KAPI_FILTER_H
 

@@ -23,10 +23,17 @@ void kapi_log(enum kapi_log_level level, const char *format, ...) KAPI_NOEXCEPT 
 void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
 
 /*
- * [task] The user for whom the calling program runs: its real user; of one in a user namespace, the user who made the
- * outermost one, for he decides who is who in it.
+ * [task] The user for whom the calling program runs: its real user, by its number in the first user namespace. In user namespaces
+ * that the administrator has not made: the user who made the outermost of those, who assigns the users in it
+ * (kapi_answers_for()).
  */
 kapi_u64 kapi_user(void) KAPI_NOEXCEPT;
+
+/*
+ * [sleep] Is this a call of a program? 0: a thread of the kernel's, which may have to do the same for everybody, and must not
+ * wait for a program.
+ */
+int kapi_in_program(void) KAPI_NOEXCEPT;
 
 /* [any] Takes a reference to a module that may be unloading: 0 when it is (then it must not be called). */
 int kapi_module_get(struct kapi_module *module) KAPI_NOEXCEPT;
@@ -50,8 +57,8 @@ int kapi_net_port_is_reserved(struct kapi_net *net, kapi_u16 port) KAPI_NOEXCEPT
 /* [any] Is this the host's first namespace? */
 int kapi_net_is_initial(struct kapi_net *net) KAPI_NOEXCEPT;
 /*
- * [any] The user who answers for net: the one who made it, or, where that was done inside of a user namespace, the one who
- * made the outermost of those. 0 is the host's administrator.
+ * [any] The user to whom net is charged: 0, the administrator, if it belongs to the first user namespace; else user 0 of its
+ * user namespace, by the number in the first one. In user namespaces that the administrator has not made: as kapi_user().
  */
 kapi_u32 kapi_net_owner(struct kapi_net *net) KAPI_NOEXCEPT;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a part of a network buffer costs that is kept by reference: the rule of every host.
+ * The charge for a part of a network buffer that is kept by reference: the rule of every host.
  *
  * As long as one part is kept, so is the whole buffer. If every part paid for all of it, messages that arrive together would
- * count many times; if each paid for its share alone, a peer and a slow reader could have a host hold many times what is
- * charged, by one message in each buffer. So a small part is copied, and another one pays for its share, but at least for a
+ * count many times; if each paid for its share alone, a peer and a slow reader could make a host hold many times the
+ * charge, with one message in each buffer. So a small part is copied, and another one pays for its share, but at least for a
  * quarter of the buffer.
  */
 #ifndef KAPI_KEPT_H

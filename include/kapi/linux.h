@@ -23,7 +23,7 @@ static const int *const kapi_abi_needed __used = &KAPI_ABI;
 
 struct kapi_poll {
 	struct file *file;
-	poll_table *table; /* NULL: nobody is going to wait */
+	poll_table *table; /* NULL: the caller does not wait */
 };
 
 /* The value argument of setsockopt, getsockopt or ioctl, made by the glue on its stack. */
@@ -32,8 +32,8 @@ struct kapi_optval {
 };
 
 /*
- * What kapi_sk_charge() needs of a socket: from before it is used (may sleep; -ENOMEM) to its destructor. It is the running
- * task that pays. It lies in sk_user_data.
+ * What kapi_sk_charge() needs of a socket: from before it is used (may sleep; -ENOMEM) to its destructor. The
+ * running task is charged. Kept in sk_user_data.
  */
 int kapi_sk_add_payer(struct sock *sk);
 void kapi_sk_remove_payer(struct sock *sk);

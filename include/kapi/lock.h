@@ -25,7 +25,7 @@ struct kapi_spin {
 void kapi_spin_init(struct kapi_spin *lock, struct kapi_lock_class *cls) KAPI_NOEXCEPT;
 void kapi_spin_lock(struct kapi_spin *lock) KAPI_NOEXCEPT;   /* [any] */
 void kapi_spin_unlock(struct kapi_spin *lock) KAPI_NOEXCEPT; /* [any] by the holder */
-/* [any] True when the calling context holds the lock, where the host knows (else always true): for assertions. */
+/* [any] True when the calling context holds the lock, where the host records it (else always true): for assertions. */
 int kapi_spin_is_held(struct kapi_spin *lock) KAPI_NOEXCEPT;
 
 KAPI_END

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory. The simulator fails each allocation once, poisons what is freed and reports leaks. */
+/* Memory. The simulator fails each allocation once, poisons freed memory and reports leaks. */
 #ifndef KAPI_MEMORY_H
 #define KAPI_MEMORY_H
 
@@ -9,8 +9,8 @@ KAPI_BEGIN
 
 /*
  * Charged: to the memory cgroup of the program in whose system call we are, or whose stream (kapi_stream_adopt) calls rx().
- * So is everything that a program can make us hold; where there is no such program (a peer, a timer) nobody is charged, and
- * there has to be another bound. It fails when that cgroup has no more, whatever the machine has.
+ * So is everything that a program can make hawser hold; where there is no such program (a peer, a timer) nothing is charged,
+ * and there has to be another limit. It fails when that cgroup is at its limit, even if the machine has memory.
  */
 enum kapi_alloc_mode {
 	KAPI_ATOMIC = 0,         /* [any] */

@@ -43,7 +43,7 @@ kapi_size kapi_pages_length(const struct kapi_pages *pages) KAPI_NOEXCEPT;      
 kapi_size kapi_pages_true_size(const struct kapi_pages *pages) KAPI_NOEXCEPT;          /* [any] memory held */
 /*
  * [any] Fills at most count segments with the bytes from offset to the end and returns how many were filled; fewer
- * bytes than asked for only when count ran out.
+ * bytes than requested only when count is exhausted.
  */
 unsigned int kapi_pages_segments(const struct kapi_pages *pages, kapi_size offset, struct kapi_segment *segments,
 				 unsigned int count) KAPI_NOEXCEPT;

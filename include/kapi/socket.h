@@ -12,7 +12,7 @@ void kapi_sk_hold(struct kapi_sk *sk) KAPI_NOEXCEPT;
 int kapi_sk_hold_unless_dead(struct kapi_sk *sk) KAPI_NOEXCEPT; /* 0: no reference left, sk is dying */
 void kapi_sk_put(struct kapi_sk *sk) KAPI_NOEXCEPT;
 
-/* [any] SOL_SOCKET values as the kernel keeps them (that is twice what the user asked for). */
+/* [any] SOL_SOCKET values as the kernel keeps them (that is twice the value that the user set). */
 kapi_u32 kapi_sk_sndbuf(struct kapi_sk *sk) KAPI_NOEXCEPT;
 kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk) KAPI_NOEXCEPT;
 /* [any] SO_SNDTIMEO and SO_RCVTIMEO, in ns; KAPI_FOREVER when unset. */
@@ -21,7 +21,7 @@ kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) KAPI_NOEXCEPT;
 int kapi_sk_has_error(struct kapi_sk *sk) KAPI_NOEXCEPT;  /* [any] sk_err or a queued error: poll reports ERR */
 /* [any] The error (positive) that SO_ERROR, the next call and poll are going to report, once. */
 void kapi_sk_set_error(struct kapi_sk *sk, int error) KAPI_NOEXCEPT;
-/* [any] What is new, KAPI_IN or KAPI_OUT: SIGIO for those that asked for it (O_ASYNC). */
+/* [any] What is new, KAPI_IN or KAPI_OUT: SIGIO for programs that enabled it (O_ASYNC). */
 void kapi_sk_signal(struct kapi_sk *sk, unsigned int event) KAPI_NOEXCEPT;
 int kapi_sk_take_error(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] 0 or the negative errno, which is gone then */
 int kapi_sk_zerocopy(struct kapi_sk *sk) KAPI_NOEXCEPT;   /* [any] SO_ZEROCOPY is set */
@@ -33,7 +33,7 @@ int kapi_sk_ifindex(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] SO_BINDTODEVICE,
 /*
  * [any] Charges size bytes, held for the socket's owner, to the memory cgroup and the user for whom the socket was made.
  * 0: charged. 1: charged, but little is left to it: senders should wait. -ENOMEM: nothing was charged; the cgroup has no more
- * and the socket has what is guaranteed (KAPI_GUARANTEED), or the user has his share of the machine's memory (kapi/share.h).
+ * and the socket has what is guaranteed (KAPI_GUARANTEED), or the user has a full share of the machine's memory (kapi/share.h).
  * uncharge gives back what was charged, before the socket's destructor returns.
  */
 int kapi_sk_charge(struct kapi_sk *sk, kapi_size size) KAPI_NOEXCEPT;
@@ -54,7 +54,7 @@ void kapi_msg_restore(struct kapi_msg *msg, const struct kapi_msg_mark *mark) KA
 int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *data, kapi_size size) KAPI_NOEXCEPT;
 /* [task] Is there room left for a control message with size bytes of data, all of them? */
 int kapi_msg_cmsg_fits(const struct kapi_msg *msg, kapi_size size) KAPI_NOEXCEPT;
-/* [task] The timestamp control message in the form sk's owner asked for. */
+/* [task] The timestamp control message in the form that sk's owner selected. */
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns) KAPI_NOEXCEPT;
 
 /* The value argument of setsockopt, getsockopt and ioctl: user memory, or kernel memory for a BPF program. */

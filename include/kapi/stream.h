@@ -62,7 +62,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
  * The end of a listener has two steps, for the work that ready() queued may be accepting: stop, wait for that work, close.
  */
 void kapi_listener_stop(struct kapi_listener *listener) KAPI_NOEXCEPT; /* [sleep] ready() has returned for good */
-/* [sleep] After kapi_listener_stop(), and nobody is in kapi_accept(). What was not accepted is reset. */
+/* [sleep] After kapi_listener_stop(), and no kapi_accept() is running. What was not accepted is reset. */
 void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
 /* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. Any other error is that of one
  * connection, which is reset: others may be there, for which ready() is not called again. */
@@ -78,8 +78,8 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
  * protocol on top, such as other TLS; -EALREADY: taken over already; -ENOMEM.
  *
  * A program can hold its socket's lock for as long as it likes (a send() from memory that is not there), and a call that may
- * sleep then waits. So works that make such calls belong on a queue that only works for the same user wait in; what the
- * stream does by itself runs on queue, too, which outlives it.
+ * sleep then waits. So works that make such calls belong on a queue of works for the same user only; the stream's own works
+ * run on queue, too, which must exist longer than the stream.
  */
 int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream **stream) KAPI_NOEXCEPT;
 /* Bytes that go back to where they came from: those at bytes, or, when that is NULL, all of buffer. */
@@ -98,7 +98,7 @@ struct kapi_piece {
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
 /* [sleep] Resets the connection; the stream stays taken over, and event() reports its end. */
 void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* Which socket a stream or a descriptor stands for, to compare. [task] -ENOENT: fd is no socket. */
+/* The identity of the socket of a stream or a descriptor, for comparison. [task] -ENOENT: fd is no socket. */
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_key(const struct kapi_stream *stream) KAPI_NOEXCEPT; /* [any] */
 /* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll. Also from the stream's callbacks. */
@@ -106,7 +106,7 @@ void kapi_stream_post_error(struct kapi_stream *stream, int error) KAPI_NOEXCEPT
 /* [any] SO_RCVBUF as the kernel keeps it, and SO_RCVTIMEO in ns (KAPI_FOREVER: unset). */
 kapi_u32 kapi_stream_rcvbuf(const struct kapi_stream *stream) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_rcvtimeo_ns(const struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* [any] What lies in the socket's queues: buffers to be read and their memory, buffers to be sent, references to it. */
+/* [any] The contents of the socket's queues: buffers to be read and their memory, buffers to be sent, references to it. */
 struct kapi_stream_queues {
 	kapi_u32 recv_q, rmem, send_q, smem;
 };
@@ -115,7 +115,7 @@ void kapi_stream_queues(const struct kapi_stream *stream, struct kapi_stream_que
 void kapi_stream_addrs(struct kapi_stream *stream, struct kapi_addr *local, struct kapi_addr *remote) KAPI_NOEXCEPT;
 /* [sleep] New buffer sizes for a live stream (0: leave as it is). */
 void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u32 rcvbuf) KAPI_NOEXCEPT;
-/* [any] The sizes that programs without privileges may ask for at most (net.core.wmem_max and rmem_max), in bytes. */
+/* [any] The largest sizes that programs without privileges may set (net.core.wmem_max and rmem_max), in bytes. */
 void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) KAPI_NOEXCEPT;
 
 /*
@@ -134,7 +134,7 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
  * acknowledged to the peer. No callback runs afterwards; the stream is still to be closed. Not of a program's socket.
  */
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* [sleep] Sends FIN after what was written; receiving goes on. */
+/* [sleep] Sends FIN after what was written; receiving continues. */
 void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /*
  * [sleep] No callback runs during or after. Frees the stream; unread bytes are lost (resume first). abort: reset
@@ -142,12 +142,12 @@ void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
  */
 void kapi_stream_close(struct kapi_stream *stream, int abort) KAPI_NOEXCEPT;
 
-/* What TCP knows of the peer. */
+/* The state of the peer according to TCP. */
 struct kapi_stream_health {
 	kapi_u32 una, next;         /* oldest unacknowledged and next sequence number to be sent */
 	kapi_u32 write_seq;         /* after the last byte accepted */
 	kapi_u32 unread;            /* bytes received and not consumed */
-	kapi_u64 silent_ns;         /* for so long nothing was heard of the peer; some milliseconds off, as TCP's clock is */
+	kapi_u64 silent_ns;         /* time since the peer last sent something; inexact by some milliseconds, as TCP's clock is */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
 	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
 };
@@ -165,6 +165,15 @@ void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) K
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;
 /* From rx() only. Keeps a part of the offer by reference: NULL when no memory. The caller owns it. */
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
+/*
+ * From rx() only. Charges size bytes of memory that core allocates (with KAPI_ATOMIC) for what it takes of the offer, as
+ * kapi_rx_keep() charges what it keeps: to the user and the cgroup of the program that has the stream, if one has. *payer is NULL
+ * before the first of several charges, and is then for kapi_rx_uncharge(), which gives back the sum of them. -ENOMEM: nothing was
+ * charged.
+ */
+struct kapi_payer;
+int kapi_rx_charge(struct kapi_rx *rx, kapi_size size, struct kapi_payer **payer) KAPI_NOEXCEPT;
+void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size) KAPI_NOEXCEPT; /* [any] once; NULL allowed */
 /* [any] What keeping the offer costs in memory. */
 kapi_size kapi_rx_true_size(const struct kapi_rx *rx) KAPI_NOEXCEPT;
 void kapi_rxbuf_free(struct kapi_rxbuf *buffer) KAPI_NOEXCEPT;                   /* [any] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kapi: what hawser's core asks of its host. Readable by C and by C++.
+ * kapi: what hawser's core requires of its host. Readable by C and by C++.
  *
  * Two implementations exist: kapi/linux (C, hawser.ko) and kapi/sim (the deterministic simulator).
  * Every call carries one of these tags in its comment; both implementations check it:

@@ -41,7 +41,7 @@ struct kapi_poll; /* the poll call in progress */
 void kapi_waitq_init(struct kapi_waitq *queue) KAPI_NOEXCEPT;                              /* [any] */
 /* [any] Wakes all; of exclusive pollers (EPOLLEXCLUSIVE) one, but with KAPI_HUP those too. */
 void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;
-int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] somebody waits; full barrier before */
+int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] there is a waiter; full barrier before */
 /* [sleep] waiter on the stack; full barrier after, so that a waker's look at the queue sees it or it sees the change */
 void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;
 void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [sleep] */
@@ -51,7 +51,7 @@ void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NO
  */
 int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
 /*
- * [sleep] The same, but no signal ends it: for a teardown, which cannot give up and waits for nobody but our own threads.
+ * [sleep] The same, but no signal ends it: for a teardown, which cannot give up and waits only for hawser's own threads.
  * Never where a program or a peer decides how long it takes: after two minutes the kernel reports a hung task.
  */
 int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;

@@ -10,16 +10,16 @@
 
 /* Socket options; all but KCM_STATS and KCM_ATTACHED are an int or __u32 and can be read back. */
 #define KCM_ERRORS 16          /* 1: the end of each connection is reported here (SO_ERROR), not of the last one only */
-#define KCM_RECV_CONNECTION 17 /* 1: recvmsg() tells the connection of a message by a KCM_CONNECTION control message */
+#define KCM_RECV_CONNECTION 17 /* 1: recvmsg() returns the connection of a message in a KCM_CONNECTION control message */
 #define KCM_MAX_MESSAGE 18     /* largest message of connections that this socket attaches from now on; 0: SO_RCVBUF */
 #define KCM_STEERING 19        /* of the multiplexor: which of its sockets receives, enum kcm_steering */
 #define KCM_STATS 20           /* getsockopt: an array of struct kcm_connection_stats */
 #define KCM_ATTACHED 21        /* getsockopt: struct kcm_attached */
 
 enum kcm_steering {
-	KCM_STEER_ROUND_ROBIN = 0, /* who has nothing to read, in turn */
-	KCM_STEER_LEAST_LOADED = 1, /* who has the fewest bytes to read */
-	KCM_STEER_CPU = 2,          /* who last received on the CPU that the message arrives on */
+	KCM_STEER_ROUND_ROBIN = 0, /* a socket that has nothing to read, in turn */
+	KCM_STEER_LEAST_LOADED = 1, /* the socket with the fewest bytes to read */
+	KCM_STEER_CPU = 2,          /* the socket that last received on the CPU on which the message arrives */
 };
 
 /*

@@ -2,15 +2,17 @@
 /*
  * A program's own TCP socket, taken over for a while.
  *
- * The program keeps its descriptor and may do what it likes with it; while the stream exists its file is held. What
+ * The program keeps its descriptor and may use it in any way; while the stream exists its file is held. What
  * would let one of its callbacks outlive the stream is refused by TCP itself, because the socket has an upper layer
  * protocol (ULP): hawser's, which does nothing. So neither TLS nor a listener, whose children inherit callbacks, comes on top.
  * TLS that is there already has the same effect (stream_tls.c).
  */
 
 #include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/inetdevice.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/skbuff.h>
 #include <net/inet_connection_sock.h>
 #include <net/tcp.h>
@@ -161,7 +163,7 @@ static bool prepend(struct sock *sk, struct sk_buff_head *copies)
 		cost += copy->truesize;
 	if (!sk_rmem_schedule(sk, skb_peek(copies), cost))
 		return false;
-	/* A FIN that was consumed has the last number: the bytes stand before it, and the program consumes it anew. */
+	/* A FIN that was consumed has the last number: the bytes are before it, and the program consumes it again. */
 	if (sock_flag(sk, SOCK_DONE) && seq == tp->rcv_nxt)
 		flags |= TCPHDR_FIN;
 	for (; (copy = __skb_dequeue_tail(copies)); flags = TCPHDR_ACK) {
@@ -206,7 +208,10 @@ static int copy_for_program(const struct kapi_stream *stream, const struct kapi_
 	return error;
 }
 
-/* Another connection of the program is left alone. */
+/*
+ * Another connection of the program is left alone, unless it is made between the look and the reset: TCP exports nothing that
+ * does both in one step, and the harm is the program's own doing.
+ */
 static void abort_stream(struct kapi_stream *stream)
 {
 	bool replaced;
@@ -218,16 +223,38 @@ static void abort_stream(struct kapi_stream *stream)
 		tcp_abort(stream->sk, ECONNABORTED);
 }
 
-static bool is_last_reference(const struct kapi_stream *stream)
+/*
+ * Gives up the stream's reference to the program's file. The last one closes the socket, without the program.
+ *
+ * A program closes it when its call returns, as it would have. For a thread of the kernel's fput() would leave that to the one
+ * work of the machine that closes the files of all such threads, which then waited as long as SO_LINGER says, and the peer
+ * likes, and every other such file with it. So the thread closes the socket itself. Nor does it wait: close() has returned to
+ * the program long ago, and the kernel waits for no peer when a process exits either. A time of 0 resets the connection still.
+ */
+static void put_file(struct kapi_stream *stream)
 {
-	return file_count(stream->sock->file) == 1;
+	struct file *file = stream->sock->file;
+	bool in_program = !(current->flags & PF_KTHREAD);
+	struct sock *sk = stream->sk;
+
+	if (atomic_long_add_unless(&file->f_count, -1, 1))
+		return;
+	lock_sock(sk);
+	forget_received(stream); /* what came meanwhile */
+	if (!in_program && sk->sk_lingertime)
+		sock_reset_flag(sk, SOCK_LINGER);
+	release_sock(sk);
+	if (in_program)
+		fput(file);
+	else
+		__fput_sync(file);
 }
 
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
-	/* The last reference is this stream's: nobody can get another. epoll may have one for a moment: checked again. */
-	bool unused = is_last_reference(stream);
+	/* The last reference is this stream's: no other can be taken. epoll may have one for a moment: see put_file(). */
+	bool unused = file_count(stream->sock->file) == 1;
 	struct sk_buff_head copies;
 	int error = 0;
 
@@ -239,7 +266,7 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	kapi_stream_mute(stream);
 	if (!stream->tls)
 		inet_csk(sk)->icsk_ulp_ops = NULL;
-	/* Bytes of a former connection would stand before those of the next one, with numbers that TCP does not expect. */
+	/* Bytes of a former connection would be before those of the next one, with numbers that TCP does not expect. */
 	if (!error && !kapi_stream_is_replaced(stream)) {
 		if (!(stream->tls ? kapi_tls_prepend(sk, &copies) : prepend(sk, &copies)))
 			error = -ENOMEM;
@@ -255,12 +282,11 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	if (abort || error)
 		abort_stream(stream);
 	cancel_delayed_work_sync(&stream->later);
-	unused = unused || is_last_reference(stream);
 	lock_sock(sk);
-	if (unused || (error && !kapi_stream_is_replaced(stream))) /* what came meanwhile */
+	if (error && !kapi_stream_is_replaced(stream)) /* what came meanwhile */
 		forget_received(stream);
 	release_sock(sk);
-	sockfd_put(stream->sock);
+	put_file(stream);
 	kapi_payer_put(stream->payer);
 	kfree(stream);
 	return error;

@@ -23,7 +23,7 @@
 
 #include "charge.h"
 
-/* The kernel charges by force from where nobody can wait, so a cgroup may be over its limit: by such a share of it at most, */
+/* The kernel charges by force in contexts that cannot wait, so a cgroup may be over its limit: by such a share of it at most, */
 #define OVERCOMMIT_SHARE 16
 /* and by such a share for what its sockets are guaranteed. */
 #define GUARANTEE_SHARE 4
@@ -32,7 +32,7 @@
 
 static atomic_long_t allocated; /* in pages */
 static DEFINE_PER_CPU(int, allocated_here);
-static long limits[3]; /* in pages; the kernel wants three, and these are alike */
+static long limits[3]; /* in pages; the kernel needs three values, here equal */
 static int none;       /* the guarantee is not the kernel's */
 
 /* What users hold, in pages. Two of them may have one in common; then each socket still has its own share of it. */
@@ -142,8 +142,8 @@ struct kapi_payer *kapi_payer_create(void)
 	sock_init_data(NULL, sk);
 	spin_lock_init(&payer->lock);
 	/*
-	 * The real user: with a program that has another's rights he still has only his own share. In a user namespace he has
-	 * many names, and one share.
+	 * The real user: a program with another user's rights still has only the share of its own user. In a user namespace
+	 * that a user has made, the user has many ids, and one share.
 	 */
 	payer->user = &users[hsiphash_1u32((u32)kapi_user(), &users_key) % KAPI_USERS];
 	return payer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who pays for memory: between the files of kapi/linux. */
+/* Charging of memory: shared by the files of kapi/linux. */
 #ifndef KAPI_LINUX_CHARGE_H
 #define KAPI_LINUX_CHARGE_H
 
@@ -29,7 +29,7 @@ static inline gfp_t kapi_gfp_of(enum kapi_alloc_mode mode)
 	return flags[mode];
 }
 
-/* Whom an allocation of the running task is charged to, to compare; may be gone by the time it is looked at. */
+/* The cgroup that an allocation of the running task is charged to, for comparison only: it may have been freed. */
 static inline const void *kapi_paying_cgroup(void)
 {
 	const void *memcg = NULL;
@@ -42,12 +42,12 @@ static inline const void *kapi_paying_cgroup(void)
 	return memcg;
 }
 
-/* Is charged for what is kept for a program's socket: another one, that nobody else sees. */
+/* Is charged for what is kept for a program's socket: another socket, which is not visible elsewhere. */
 struct kapi_payer {
 	struct sock sk; /* first: the kernel allocates it as a sock; its cgroup pays */
 	spinlock_t lock; /* guards what follows and the accounts of sk */
 	long pages;          /* charged */
-	atomic_long_t *user; /* what he holds with all his sockets; constant */
+	atomic_long_t *user; /* the account of the user for all sockets; constant */
 };
 
 /* Once, before the first socket. */

@@ -9,6 +9,7 @@
 #include <linux/printk.h>
 #include <linux/random.h>
 #include <linux/ratelimit.h>
+#include <linux/sched.h>
 #include <linux/sched/clock.h>
 #include <linux/user_namespace.h>
 #include <net/addrconf.h>
@@ -18,6 +19,7 @@
 
 #include <kapi/host.h>
 #include <kapi/linux.h>
+#include <kapi/share.h>
 
 kapi_u64 kapi_now_ns(void)
 {
@@ -77,7 +79,7 @@ void kapi_log(enum kapi_log_level level, const char *format, ...)
 	struct va_format line = { .fmt = format };
 	va_list arguments;
 
-	/* Debug lines are off unless somebody switched them on, and then all are wanted. */
+	/* Debug lines are off unless the administrator enables them, and then none is omitted. */
 	if (level != KAPI_LOG_DEBUG && !__ratelimit(&limit))
 		return;
 	va_start(arguments, format);
@@ -100,16 +102,27 @@ void kapi_resched(void)
 }
 EXPORT_SYMBOL_GPL(kapi_resched);
 
-kapi_u64 kapi_user(void)
+static kapi_u32 answers_in(const struct user_namespace *ns, kuid_t user)
 {
-	const struct user_namespace *ns = current_user_ns();
-	kuid_t user = current_uid();
+	kapi_u32 answers = __kuid_val(user);
 
 	for (; ns != &init_user_ns; ns = ns->parent)
-		user = ns->owner;
-	return __kuid_val(user);
+		answers = kapi_answers_for(answers, __kuid_val(ns->owner));
+	return answers;
+}
+
+kapi_u64 kapi_user(void)
+{
+	return answers_in(current_user_ns(), current_uid());
 }
 EXPORT_SYMBOL_GPL(kapi_user);
+
+int kapi_in_program(void)
+{
+	might_sleep();
+	return !(current->flags & PF_KTHREAD);
+}
+EXPORT_SYMBOL_GPL(kapi_in_program);
 
 int kapi_module_get(struct kapi_module *module)
 {
@@ -201,11 +214,10 @@ EXPORT_SYMBOL_GPL(kapi_net_is_initial);
 
 kapi_u32 kapi_net_owner(struct kapi_net *net)
 {
-	const struct user_namespace *ns = kapi_net_to_net(net)->user_ns;
+	struct user_namespace *ns = kapi_net_to_net(net)->user_ns;
+	kuid_t root = make_kuid(ns, 0);
 
-	/* Inside of one of them a user can have any number of names. */
-	while (ns->level > 1)
-		ns = ns->parent;
-	return __kuid_val(ns->owner);
+	/* Nobody is user 0 in it as long as it has no such mapping. */
+	return answers_in(ns, uid_valid(root) ? root : ns->owner);
 }
 EXPORT_SYMBOL_GPL(kapi_net_owner);

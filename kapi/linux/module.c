@@ -36,7 +36,7 @@ static void __exit hawser_exit(void)
 module_init(hawser_init);
 module_exit(hawser_exit);
 
-MODULE_DESCRIPTION("hawser: what the hawser protocol modules ask of the kernel");
+MODULE_DESCRIPTION("hawser: the functions of the kernel that the hawser protocol modules use");
 MODULE_AUTHOR("The hawser project");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1");

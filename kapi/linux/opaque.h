@@ -32,7 +32,7 @@ struct kapi_work_inside {
 	void (*fn)(struct kapi_work *work);
 };
 
-/* A work queue is per CPU where nothing else is said; newer kernels want it said. */
+/* A work queue is per CPU by default; newer kernels require the flag. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
 #define KAPI_WQ_PER_CPU WQ_PERCPU
 #else

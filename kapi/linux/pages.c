@@ -4,8 +4,8 @@
  * reference to its page.
  *
  * Every CPU has a ring of pages of 32 KiB (where such are to be had), of which it hands out parts in turn, so
- * that a message is few pieces and small ones share a page. When the ring comes round to a page that nobody
- * uses any more it is taken again: a new one would have to be cleared first, which costs as much as the
+ * that a message is few pieces and small ones share a page. When the ring returns to a page that is not
+ * used any more it is used again: a new one would have to be cleared first, which costs as much as the
  * copying. Each page is charged to the memory cgroup whose program it was allocated for, and used for no other's.
  */
 

@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* Gives back the pages that the CPUs keep. Nobody makes kapi_pages any more. */
+/* Gives back the pages that the CPUs keep. No kapi_pages are made any more. */
 void kapi_fresh_pages_free(void);
 
 struct page;

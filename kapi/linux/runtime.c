@@ -23,7 +23,7 @@ void __cxa_pure_virtual(void)
 }
 EXPORT_SYMBOL_GPL(__cxa_pure_virtual);
 
-/* operator delete(void *): a virtual destructor refers to it even where nobody deletes. */
+/* operator delete(void *): a virtual destructor refers to it even without a delete. */
 void _ZdlPv(void *memory)
 {
 	kapi_free(memory);

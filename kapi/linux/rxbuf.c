@@ -58,7 +58,7 @@ struct kapi_source kapi_source_of(const struct kapi_piece *piece)
 	return (struct kapi_source){ .skb = kapi_rxbuf_skb(piece->buffer), .offset = kapi_kept_of(piece->buffer)->offset };
 }
 
-/* A smaller one lies in the buffer's head; a larger one would make the head take twice its size. */
+/* A smaller one is in the buffer's head; a larger one would make the head take twice its size. */
 #define SIZE_IN_HEAD 512
 
 static bool add_page(struct sk_buff *skb, u32 size, gfp_t gfp)

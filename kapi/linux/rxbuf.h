@@ -9,7 +9,7 @@
 #include <kapi/stream.h>
 
 /*
- * They are a socket buffer; this lies in its control block. A clone of TCP's holds that whole buffer's memory and is charged
+ * They are a socket buffer; this is its control block. A clone of TCP's holds that whole buffer's memory and is charged
  * for its share of it, which adds up when all parts of a buffer are kept.
  */
 struct kapi_kept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tells the build how much opaque storage this kernel's objects need: becomes kapi_sizes.h. */
+/* The sizes of opaque storage that this kernel's objects need, for the build: becomes kapi_sizes.h. */
 
 #include <linux/kbuild.h>
 

@@ -75,7 +75,7 @@ EXPORT_SYMBOL_GPL(kapi_sk_set_error);
 
 void kapi_sk_signal(struct kapi_sk *sk, unsigned int event)
 {
-	/* SOCK_WAKE_IO always signals: whether anybody missed something is the core's to know. */
+	/* SOCK_WAKE_IO always signals: core decides whether a program missed something. */
 	sk_wake_async(kapi_sk_to_sock(sk), SOCK_WAKE_IO, event & KAPI_IN ? POLL_IN : POLL_OUT);
 }
 EXPORT_SYMBOL_GPL(kapi_sk_signal);

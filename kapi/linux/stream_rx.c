@@ -37,7 +37,7 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 	/* TCP offers the rest of a buffer that was consumed in part at once. */
 	if (stream->paused)
 		return 0;
-	/* It lies in a device's memory, for a program that reads it there. */
+	/* It is in a device's memory, for a program that reads it there. */
 	if (unlikely(!is_readable(skb))) {
 		stream->broken = EFAULT;
 		reader->count = 0;
@@ -74,7 +74,7 @@ static void offer_records(struct kapi_stream *stream)
 	read_descriptor_t reader = { .arg.data = stream, .count = RECORDS_AT_ONCE };
 	int result = kapi_tls_read(stream, &reader, offer_record);
 
-	/* There may be more; and what ended the reading TLS says only to a call that gets nothing. */
+	/* There may be more. TLS reports why reading ended only to a call that gets nothing. */
 	if (result > 0 && !stream->paused)
 		kapi_stream_do_later(stream, 0);
 	else if (result == -ESHUTDOWN)
@@ -151,8 +151,8 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 EXPORT_SYMBOL_GPL(kapi_stream_drain_and_reset);
 
 /*
- * The bytes from offset on when they lie in one piece that needs no mapping, as headers mostly do; else NULL. Whoever looks
- * for message after message goes forward, and so does the search.
+ * The bytes from offset on when they lie in one piece that needs no mapping, as headers mostly do; else NULL. A caller
+ * that looks at one message after another goes forward, and so does the search.
  */
 static const void *in_one_piece(struct kapi_rx *rx, size_t offset, size_t size)
 {
@@ -226,7 +226,7 @@ struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size 
 	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN; /* the payer is charged for all of it */
 
 	/*
-	 * On a virtual link a sender's own pages may arrive, and he may change them once TCP has acknowledged
+	 * On a virtual link a sender's own pages may arrive, and the sender may change them once TCP has acknowledged
 	 * them (MSG_ZEROCOPY): what was delivered must not change.
 	 */
 	if (kapi_part_is_copied(size, skb->truesize) || skb_has_shared_frag(skb)) {
@@ -249,6 +249,28 @@ struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size 
 	return (struct kapi_rxbuf *)mine;
 }
 EXPORT_SYMBOL_GPL(kapi_rx_keep);
+
+int kapi_rx_charge(struct kapi_rx *rx, kapi_size size, struct kapi_payer **payer)
+{
+	if (!rx->payer)
+		return 0;
+	if (kapi_charge(rx->payer, size) < 0)
+		return -ENOMEM;
+	if (!*payer)
+		kapi_payer_hold(rx->payer);
+	*payer = rx->payer;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kapi_rx_charge);
+
+void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size)
+{
+	if (!payer)
+		return;
+	kapi_uncharge(payer, size);
+	kapi_payer_put(payer);
+}
+EXPORT_SYMBOL_GPL(kapi_rx_uncharge);
 
 kapi_size kapi_rx_true_size(const struct kapi_rx *rx)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP streams over kernel sockets: what a live one is like, and how soon it asks its peer again. */
+/* TCP streams over kernel sockets: the state of a live one, and how soon it probes its peer again. */
 
 #include <linux/module.h>
 #include <linux/tcp.h>

@@ -43,7 +43,7 @@ void kapi_tls_take_over(struct kapi_stream *stream)
 	stream->write_space_slot = &tls->sk_write_space;
 }
 
-/* A record that is no data waits for a program that knows what to do with it. */
+/* A non-data record waits for a program that handles it. */
 static int refusal_of(struct tls_sw_context_rx *rx)
 {
 	struct sk_buff *next = skb_peek(&rx->rx_list);
@@ -61,7 +61,7 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	if (rx->reader_present)
 		return -EBUSY;
 	result = stream->sock->ops->read_sock(sk, reader, actor);
-	/* TLS gives the socket's error to the reader, but the program shall find it. */
+	/* TLS gives the socket's error to the reader, but the program must find it. */
 	if (error && !READ_ONCE(sk->sk_err))
 		WRITE_ONCE(sk->sk_err, error);
 	if (result == -EINVAL)
@@ -138,7 +138,7 @@ void kapi_tls_forget(struct sock *sk)
 	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
 
 	__skb_queue_purge(&rx->rx_list);
-	/* As TLS does it when somebody else has read the record that it had found. */
+	/* As TLS does when another reader has read the record that it had found. */
 	WRITE_ONCE(rx->strp.msg_ready, 0);
 	memset(&rx->strp.stm, 0, sizeof(rx->strp.stm));
 }

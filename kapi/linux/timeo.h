@@ -7,7 +7,7 @@
 
 #include <kapi/wait.h>
 
-/* A century is for ever: nanoseconds that are added to it, or more jiffies made nanoseconds, would come out small. */
+/* Above a century a time-out is infinite: added to a time, or converted from jiffies to nanoseconds, it would overflow. */
 static inline u64 kapi_timeo_ns(long timeo)
 {
 	return timeo >= 100ULL * 366 * 86400 * HZ ? KAPI_FOREVER : jiffies64_to_nsecs(timeo);

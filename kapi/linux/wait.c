@@ -25,7 +25,7 @@ EXPORT_SYMBOL_GPL(kapi_waitq_init);
 
 void kapi_wake(struct kapi_waitq *queue, unsigned int events)
 {
-	/* Our own waiters are never exclusive. Of those who asked for that (EPOLLEXCLUSIVE) one is enough, but at the end. */
+	/* Our own waiters are never exclusive. Of exclusive ones (EPOLLEXCLUSIVE) one is enough, but at the end. */
 	__wake_up(KAPI_INSIDE(struct wait_queue_head, queue), TASK_NORMAL, events & KAPI_HUP ? 0 : 1,
 		  poll_to_key((__force __poll_t)events));
 }
@@ -99,7 +99,7 @@ EXPORT_SYMBOL_GPL(kapi_park);
 
 /*
  * Not TASK_IDLE, which the detector of hung tasks leaves alone: what is waited for are our own threads, as with
- * cancel_work_sync(), and when that takes minutes the administrator shall see where.
+ * cancel_work_sync(), and when that takes minutes the administrator must be able to see where.
  */
 int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
 {
@@ -111,8 +111,8 @@ void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue)
 {
 	poll_wait(poll->file, KAPI_INSIDE(struct wait_queue_head, queue), poll->table);
 	/*
-	 * Whoever changes the condition next either sees this waiter or is seen by the caller's look at the
-	 * condition.
+	 * A thread that changes the condition either finds this waiter, or the caller's next look at the
+	 * condition finds the change.
 	 */
 	smp_mb();
 }

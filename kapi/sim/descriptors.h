@@ -13,7 +13,7 @@ namespace sim {
 struct ProgramSocket;
 using ProgramSocketRef = std::shared_ptr<ProgramSocket>;
 
-/** What a number stands for; neither is set: something that is no socket. */
+/** The object of a descriptor; neither is set: no socket. */
 struct Descriptor {
     ProgramSocketRef socket;
     kapi_filter *filter = nullptr; // a reference
@@ -22,7 +22,7 @@ struct Descriptor {
 class Descriptors {
 public:
     int open(Descriptor descriptor);
-    /** Null when fd stands for nothing. */
+    /** Null when fd is not open. */
     const Descriptor *find(int fd) const;
     Descriptor take(int fd);
     std::size_t size() const { return open_.size(); }

@@ -49,7 +49,7 @@ std::vector<void *> &free_stacks()
     return stacks;
 }
 
-// The fiber that is being jumped to and the one that was left: how a new stack learns who it is.
+// The fiber that is being jumped to and the one that was left: the arguments of a new stack.
 Fiber *arriving;
 Fiber *leaving;
 
@@ -90,7 +90,7 @@ void Fiber::start(Entry entry, void *argument)
     size_ = kStackBytes;
     fake_stack_ = nullptr;
 #if defined(__x86_64__)
-    // What sim_switch_stack() pops: six registers and the address to return to. The stack then stands as if
+    // What sim_switch_stack() pops: six registers and the address to return to. The stack is then as if
     // first_steps() had been called.
     auto **top = reinterpret_cast<void **>(static_cast<char *>(stack_) + kStackBytes) - 1;
     *--top = reinterpret_cast<void *>(&Fiber::first_steps);
@@ -120,7 +120,7 @@ void Fiber::discard()
 void Fiber::abandon()
 {
 #ifdef SIM_ASAN
-    stack_ = nullptr; // never used again: to the leak checker it goes on owning what nobody destroys
+    stack_ = nullptr; // never used again: the leak checker still finds what is on it and was not destroyed
 #else
     discard();
 #endif

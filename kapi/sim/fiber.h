@@ -14,12 +14,12 @@ class Fiber {
 public:
     using Entry = void (*)(void *argument);
 
-    Fiber() = default; // stands for the stack the program already runs on, once jumped away from
+    Fiber() = default; // the stack on which the program already runs, after the first jump
     ~Fiber();
     Fiber(const Fiber &) = delete;
     Fiber &operator=(const Fiber &) = delete;
 
-    /** Prepares to run entry(argument) on a stack of its own. entry must end with a jump that says `ends`. */
+    /** Prepares to run entry(argument) on a stack of its own. entry must end with a jump with `ends` set. */
     void start(Entry entry, void *argument);
     /** Gives the stack back. */
     void discard();
@@ -41,7 +41,7 @@ private:
     Entry entry_ = nullptr;
     void *argument_ = nullptr;
     void *stack_ = nullptr;
-    // What AddressSanitizer must know of the stack that is continued.
+    // What AddressSanitizer needs about the stack that is continued.
     const void *bottom_ = nullptr;
     std::size_t size_ = 0;
     void *fake_stack_ = nullptr;

@@ -35,7 +35,7 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
     if (size > KAPI_FILTER_VIEW)
         broken("a filter is shown %zu bytes", static_cast<std::size_t>(size));
     if (!filter->references)
-        broken("a filter runs that nobody holds");
+        broken("a filter runs without a reference");
     const auto *from = static_cast<const unsigned char *>(bytes);
     const std::vector<unsigned char> shown(from, from + size); // of this size, so that all bytes must be readable
     return filter->run(shown.data(), shown.size());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Time, chance, the log, modules and namespaces of a simulated machine.
 #include <kapi/host.h>
+#include <kapi/share.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -79,7 +80,17 @@ void kapi_resched(void) noexcept
 kapi_u64 kapi_user(void) noexcept
 {
     enter_task("kapi_user");
-    return World::current_task()->user;
+    const Task &task = *World::current_task();
+    kapi_u32 user = task.user;
+    for (unsigned maker : task.makers)
+        user = kapi_answers_for(user, maker);
+    return user;
+}
+
+int kapi_in_program(void) noexcept
+{
+    enter_sleep("kapi_in_program");
+    return World::current_task()->kind == TaskKind::process;
 }
 
 int kapi_module_get(struct kapi_module *module) noexcept

@@ -12,7 +12,7 @@ using namespace sim;
 void hw::ListWatch::used(const char *how, const char *list) const
 {
     const Task &task = *World::current_task();
-    // A list on the stack of its user is nobody else's, and the thread that runs the world runs beside no task.
+    // A list on the stack of its user is not shared, and the thread that runs the world runs beside no task.
     if (!World::current() || !task.id || task.fiber.holds(this))
         return;
     if (!user_)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Locks: who holds them, in which order they are taken.
+// Locks: their holders, and the order in which they are taken.
 #include "lock.h"
 
 #include <hawser/steps.h>

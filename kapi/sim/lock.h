@@ -11,7 +11,7 @@ namespace sim {
 struct Spin {
     kapi_lock_class *cls;
     Task *holder;
-    WaitList *waiters; // made when somebody has to wait, gone with the last of them
+    WaitList *waiters; // made for the first waiter, freed with the last
 };
 static_assert(sizeof(Spin) <= KAPI_SIZE_SPIN);
 

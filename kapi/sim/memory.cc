@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Memory that knows its owner. Each allocation is one of malloc's, so that AddressSanitizer sees every byte of it.
+// Memory with an owner. Each allocation is one of malloc's, so that AddressSanitizer sees every byte of it.
 #include <kapi/memory.h>
 
 #include <cstdlib>
@@ -224,7 +224,7 @@ void kapi_free_rcu(struct kapi_rcu *head, void (*release)(struct kapi_rcu *head)
     enter_any("kapi_free_rcu");
     Node *node = Node::current();
     if (!node) {
-        release(head); // without a world nobody else can be reading
+        release(head); // without a world there is no other reader
         return;
     }
     node->free_rcu(head, release);

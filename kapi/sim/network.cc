@@ -70,7 +70,7 @@ void Network::heal_all()
 kapi_net *Network::owner_of(const kapi_addr &addr, kapi_net *near) const
 {
     if (near && near->holds(addr))
-        return near; // loopback addresses are everybody's own
+        return near; // every node has the loopback addresses
     for (const auto &node : world_.nodes())
         for (const auto &net : node->nets())
             if (net.get() != near && net->holds(addr))
@@ -200,7 +200,7 @@ void Network::arrive(const PacketRef &arrived, unsigned from_index, unsigned fro
             return;
         }
     }
-    Packet answer; // nobody is here
+    Packet answer; // no socket has this address
     answer.from = packet.to;
     answer.to = packet.from;
     answer.rst = true;

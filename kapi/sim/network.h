@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The wire between the nodes: who owns an address, how long a packet takes, which packets vanish.
+// The network between the nodes: owners of addresses, delay and loss of packets.
 #pragma once
 
 #include <kapi/types.h>
@@ -47,7 +47,7 @@ struct Link {
     unsigned duplicate_one_in = 0;
 };
 
-/** Which ends learn of a reset that the network invents. */
+/** The ends that receive a reset made by the network. */
 enum class Sees { both, first, second };
 
 class Network {

@@ -177,6 +177,7 @@ void Node::crash()
     live_streams = live_listeners = live_sockets = live_pages = live_queues = live_filters = 0;
     live_rdma.clear();
     pinned_pages = 0;
+    kept = kept_by_core = 0;
     descriptors.forget();
 }
 
@@ -193,7 +194,7 @@ void Node::end()
         std::size_t left;
     } counts[] = {{"streams", live_streams}, {"listeners", live_listeners}, {"sockets", live_sockets},
                   {"page lists", live_pages}, {"work queues", live_queues}, {"filters", live_filters},
-                  {"descriptors", descriptors.size()}};
+                  {"descriptors", descriptors.size()}, {"bytes charged for streams", kept}};
     for (const auto &count : counts)
         if (count.left)
             world_.fail("%s leaks %zu %s", name_.c_str(), count.left, count.what);

@@ -52,7 +52,7 @@ namespace sim {
 kapi_addr address(const char *text, kapi_u16 port = 0, kapi_u32 scope = 0);
 bool same_ip(const kapi_addr &a, const kapi_addr &b);
 
-/** Places where a kapi call may fail for want of memory: each is counted, and the test says which of them fails. */
+/** Places where a kapi call may fail without memory: each is counted, and the test selects those that fail. */
 struct Faults {
     std::uint64_t count = 0;   // fallible calls so far
     std::uint64_t fail_at = 0; // this one fails (the first is 1); 0: none
@@ -118,7 +118,7 @@ public:
     const std::vector<std::unique_ptr<kapi_net>> &nets() const { return nets_; }
 
     kapi_module &load_module(const std::string &name);
-    /** Marks it unloading unless somebody holds it (false). */
+    /** Marks it unloading unless it has references (false). */
     bool start_unload(kapi_module &module);
     void unload_done(kapi_module &module);
 
@@ -129,7 +129,7 @@ public:
     void pause(std::uint64_t duration_ns, bool sleeps);
     bool is_paused() const { return resumes_at_ns_ != 0; }
     std::uint64_t resumes_at_ns() const { return resumes_at_ns_; }
-    void hold(TaskRef task) { held_.push_back(std::move(task)); } // until it goes on
+    void hold(TaskRef task) { held_.push_back(std::move(task)); } // until it continues
     /** Its monotonic clock, and when in the world's time that will show local_ns if nothing happens to it. */
     std::uint64_t now_ns() const;
     std::uint64_t world_time(std::uint64_t local_ns) const;
@@ -138,7 +138,7 @@ public:
     /** How far its processors' clocks for tracing are apart at most. */
     std::uint64_t local_clock_spread_ns = 0;
 
-    /** Stops as if the power failed: tasks, memory and TCP are gone, nobody is told. From outside of its tasks. */
+    /** Stops as if the power failed: tasks, memory and TCP are gone, without notification. From outside of its tasks. */
     void crash();
     /** Called by the world at its end: nothing may be left. */
     void end();
@@ -163,10 +163,15 @@ public:
     std::size_t charged_to_sockets = 0; // what waits in programs' sockets, charged to those
     std::map<unsigned, std::size_t> charged_to_users; // the same
     std::size_t socket_memory = ~std::size_t{0};      // which all of them share
+    /** What arrived on programs' TCP sockets and core keeps, in its own memory and in buffers; how much their share allows. */
+    std::size_t kept_by_core = 0, kept = 0, kept_limit = ~std::size_t{0};
     std::size_t total_memory = std::size_t{8} << 30;
     kapi_u32 wmem_max = 212992, rmem_max = 212992; // net.core.*
-    /** What nobody pays for. */
-    std::size_t uncharged_bytes() const { return memory_.bytes() - memory_.charged_bytes() - charged_to_sockets; }
+    /** Memory that is not charged. */
+    std::size_t uncharged_bytes() const
+    {
+        return memory_.bytes() - memory_.charged_bytes() - charged_to_sockets - kept_by_core;
+    }
     std::map<std::string, unsigned> live_rdma; // objects by kind
     unsigned pinned_pages = 0, memlock_pages = ~0u; // of its programs, and how many they may have
     /** Counts crashes. */
@@ -197,7 +202,7 @@ private:
     std::uint64_t next_dying_ = 1;
     std::vector<TaskRef> held_;         // that would run were it not paused
     std::uint64_t resumes_at_ns_ = 0;   // 0: not paused
-    std::uint64_t asleep_since_ns_ = 0; // its own time; 0: its clock goes on
+    std::uint64_t asleep_since_ns_ = 0; // its own time; 0: its clock runs
     std::uint64_t clock_lag_ns_ = 0;    // its monotonic clock behind the world's
     unsigned generation_ = 0; // counts crashes: timers of an earlier life do nothing
     WaitList released_;
@@ -205,9 +210,9 @@ private:
 
 /** The memory that kapi_alloc takes from now: of the current node, or of no node. */
 Memory &current_memory();
-/** Whether a charged allocation has somebody to be charged to. */
+/** Whether there is a cgroup that a charged allocation is charged to. */
 bool somebody_pays();
-/** Whether this fallible call shall fail now. */
+/** Whether this fallible call fails now. */
 bool fault(const char *call);
 
 } // namespace sim

@@ -48,7 +48,7 @@ private:
     Page *page_ = nullptr;
 };
 
-/** Tells changed bytes from unchanged ones. */
+/** A checksum, to find changed bytes. */
 std::uint64_t checksum(const unsigned char *bytes, std::size_t size);
 
 } // namespace sim

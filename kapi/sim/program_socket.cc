@@ -49,7 +49,7 @@ private:
     std::uint64_t length_ns_ = 100 * kMicrosecond;
 };
 
-/** Takes what lies first. With the lock held. */
+/** Takes the first one. With the lock held. */
 std::size_t take_unread(Tcb &tcb, unsigned char *to, std::size_t size)
 {
     std::size_t done = 0;
@@ -295,7 +295,7 @@ void end_if_unused(ProgramSocket &socket, bool abort)
 int cannot_send(const Tcb &tcb, ProgramSocket *socket)
 {
     if (socket && socket->error)
-        return -std::exchange(socket->error, 0); // whoever asks first is told
+        return -std::exchange(socket->error, 0); // reported once, to the first caller
     if (is_over(tcb))
         return tcb.error ? tcb.error : -KAPI_EPIPE;
     return tcb.fin_queued ? -KAPI_EPIPE : 0;

@@ -27,7 +27,7 @@ struct ProgramSocket {
     TcbRef tcb;          // null: it is no TCP socket
     bool upper = false;  // another protocol is on top (TLS)
     bool adopted = false, closed = false;
-    int error = 0;       // that SO_ERROR tells, positive
+    int error = 0;       // that SO_ERROR returns, positive
     kapi_u64 rcvtimeo_ns = KAPI_FOREVER;
 };
 
@@ -61,7 +61,7 @@ long program_read(int fd, void *bytes, std::size_t size, Wait wait = Wait::yes);
 long program_write(int fd, const void *bytes, std::size_t size, Wait wait = Wait::yes);
 /** SO_ERROR: 0, or the negative errno, which is gone then unless the connection is. */
 int program_error(int fd);
-/** What poll tells: KAPI_IN, KAPI_OUT, KAPI_ERR, KAPI_HUP. */
+/** The result of poll: KAPI_IN, KAPI_OUT, KAPI_ERR, KAPI_HUP. */
 unsigned program_poll(int fd);
 void program_shutdown_write(int fd);
 void program_close(int fd);
@@ -69,7 +69,7 @@ void program_close(int fd);
 // For kapi.
 kapi_filter *hold(kapi_filter *filter);
 void put(kapi_filter *filter);
-/** The program is done with the socket and core is not, or the other way round: ends what nobody has any more. */
+/** The program or core has given up the socket: ends it when neither has it any more. */
 void end_if_unused(ProgramSocket &socket, bool abort);
 /** Why nothing can be sent, 0 when it can. socket may be null. With the lock held. */
 int cannot_send(const Tcb &tcb, ProgramSocket *socket);

@@ -5,11 +5,32 @@
 #include <kapi/errno.h>
 #include <kapi/verbs_memory.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "node.h"
 #include "rdma.h"
+#include "tcp.h"
 #include "user.h"
+
+namespace sim {
+
+bool charge_kept(Node &node, kapi_size size)
+{
+    if (size > node.kept_limit - std::min(node.kept, node.kept_limit))
+        return false;
+    node.kept += size;
+    return true;
+}
+
+void uncharge_kept(Node &node, kapi_size size)
+{
+    if (size > node.kept)
+        broken("%llu bytes are given back of %zu that are kept", static_cast<unsigned long long>(size), node.kept);
+    node.kept -= size;
+}
+
+} // namespace sim
 
 using namespace sim;
 
@@ -20,6 +41,7 @@ struct kapi_rxbuf *kapi_rxbuf_create(kapi_u32 size, enum kapi_alloc_mode mode) n
     auto *buffer = static_cast<kapi_rxbuf *>(kapi_alloc(sizeof(kapi_rxbuf) + size, mode));
     if (buffer) {
         buffer->next = nullptr;
+        buffer->payer = nullptr;
         buffer->length = buffer->capacity = size;
     }
     return buffer;
@@ -35,7 +57,33 @@ void kapi_rxbuf_trim(struct kapi_rxbuf *buffer, kapi_u32 length) noexcept
 
 void kapi_rxbuf_free(struct kapi_rxbuf *buffer) noexcept
 {
+    if (buffer && buffer->payer)
+        uncharge_kept(*buffer->payer, rxbuf_true_size(buffer->capacity));
     kapi_free(buffer);
+}
+
+// What core allocates for itself.
+
+int kapi_rx_charge(struct kapi_rx *rx, kapi_size size, struct kapi_payer **payer) noexcept
+{
+    if (World::current_task()->callback_of != rx->tcb)
+        broken("an offer is charged outside of rx()");
+    if (!rx->tcb->of_program)
+        return 0;
+    if (fault("kapi_rx_charge") || !charge_kept(*rx->tcb->node, size))
+        return -KAPI_ENOMEM;
+    rx->tcb->node->kept_by_core += size;
+    *payer = reinterpret_cast<kapi_payer *>(rx->tcb->node);
+    return 0;
+}
+
+void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size) noexcept
+{
+    if (!payer)
+        return;
+    auto &node = *reinterpret_cast<Node *>(payer);
+    uncharge_kept(node, size);
+    node.kept_by_core -= size;
 }
 
 kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) noexcept

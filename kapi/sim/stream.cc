@@ -37,7 +37,7 @@ kapi_u16 automatic_port(const kapi_net &net, kapi_addr local, const kapi_addr &r
     return 0;
 }
 
-/** A program has set up its socket already; what core does not ask for stays. */
+/** A program has set up its socket already; options that core does not set stay. */
 void merge(kapi_stream_options &options, const kapi_stream_options &asked)
 {
     options.sndbuf = asked.sndbuf ? asked.sndbuf : options.sndbuf;
@@ -127,7 +127,7 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
     network.add(tcb);
     tcb->connect();
     kapi_stream *made = make_stream(tcb);
-    enter_any("kapi_stream_connect"); // the peer may answer before the caller knows its stream
+    enter_any("kapi_stream_connect"); // the peer may answer before the caller has its stream
     *stream = made;
     return 0;
 }
@@ -156,7 +156,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
     net->node->adopt(made, destroy_listener);
     *listener = made;
     network.listeners.push_back(made);
-    enter_any("kapi_listen"); // somebody may connect before the caller goes on
+    enter_any("kapi_listen"); // a peer may connect before the caller continues
     return 0;
 }
 
@@ -178,7 +178,7 @@ void kapi_listener_close(struct kapi_listener *listener) noexcept
     if (!listener->stopped)
         broken("a listener is closed that was not stopped");
     if (listener->accepting)
-        broken("a listener is closed while somebody accepts from it");
+        broken("a listener is closed while a task accepts from it");
     for (const auto &tcb : w.network().tcbs()) {
         if (tcb->listener != listener)
             continue;
@@ -229,7 +229,7 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
     tcb.ops = *ops;
     tcb.context = context;
     tcb.attached = true;
-    tcb.told_established = true; // these are, no event says so
+    tcb.told_established = true; // these are, without an event
     tcb.deliver();
     tcb.announce_window();
     tcb.tell_pending();
@@ -392,9 +392,11 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
 {
     check_offer(rx, offset, size);
-    if (fault("kapi_rx_keep"))
+    bool paid = rx->tcb->of_program;
+    if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->node, rxbuf_true_size(size))))
         return nullptr;
-    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, rx->tcb->of_program));
+    auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, paid));
+    buffer->payer = paid ? rx->tcb->node : nullptr;
     buffer->length = buffer->capacity = size;
     std::memcpy(buffer->bytes, rx->bytes + offset, size);
     return buffer;

@@ -41,6 +41,7 @@ struct Task : std::enable_shared_from_this<Task> {
     bool signal_pending = false;
     unsigned interrupted_parks = 0;     // that a signal ended
     unsigned user = 0;                  // of a system call
+    std::vector<unsigned> makers;       // of the user namespaces that he is in, from the innermost to the outermost
     int cpu = -1;                       // it runs on; -1: the host moves it about
 
     bool is_atomic() const { return !locks.empty() || atomic_depth > 0; }

@@ -214,7 +214,7 @@ void Tcb::push()
         return;
     while (push_one())
         ;
-    if (!timer.armed() || !timer_retransmits) // who writes often must not put a retransmission off
+    if (!timer.armed() || !timer_retransmits) // frequent writes must not delay a retransmission
         set_timer();
 }
 
@@ -457,7 +457,7 @@ void Tcb::handle_syn_sent(const Packet &packet)
     push();
 }
 
-/** Whether the packet goes on to be handled as one of an established connection. */
+/** Whether the packet is then handled as one of an established connection. */
 bool Tcb::handle_syn_received(const Packet &packet)
 {
     if (packet.rst) {
@@ -592,7 +592,7 @@ void Tcb::handle_data(const Packet &arrived)
     Packet packet = arrived;
     if (fin_received || !trim(packet))
         return send_ack(next);
-    if (orphan && !packet.payload.empty()) { // nobody will read that
+    if (orphan && !packet.payload.empty()) { // no program can read that
         reset_peer();
         return close(-KAPI_ECONNRESET);
     }

@@ -48,7 +48,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     TcpState state = TcpState::closed;
     HostMutex lock; // the socket's owner lock: callbacks, calls and packets take turns
 
-    // What core asked for.
+    // Set by core.
     kapi_stream_options options{};
     kapi_stream_ops ops{};
     void *context = nullptr;
@@ -112,10 +112,10 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     void reset_peer();                    // RST
     void queue_fin();
     void deliver();                       // offers unread bytes to rx()
-    void consume(std::size_t size);       // of what lies first
-    void put_back(std::vector<unsigned char> bytes); // before what lies first
+    void consume(std::size_t size);       // the first ones
+    void put_back(std::vector<unsigned char> bytes); // before the first ones
     void forget_unread();
-    void tell_pending();                  // events that nobody heard because nothing was attached
+    void tell_pending();                  // events that were not delivered because no program or core was attached
     void announce_window();               // after reading: the window has opened
     void close(int why);                  // no packet goes in or out any more
     kapi_u32 room() const;
@@ -129,7 +129,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
 
     static constexpr kapi_u32 kNoLimit = 1u << 30;
     static constexpr kapi_u32 kDefaultBuffer = 256 * 1024;
-    static constexpr kapi_u32 kFirstWindow = 65535; // before anybody said how large the buffer is
+    static constexpr kapi_u32 kFirstWindow = 65535; // before the size of the buffer is set
 
 private:
     void work();

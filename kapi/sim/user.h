@@ -36,7 +36,7 @@ struct kapi_msg {
 
 struct kapi_optval {
     unsigned char *memory = nullptr;
-    std::size_t size = 0; // what lies beyond faults
+    std::size_t size = 0; // accesses beyond it fault
 };
 
 struct kapi_sk {
@@ -58,7 +58,7 @@ struct kapi_sk {
 };
 
 struct kapi_poll {
-    sim::PollWatch *watch = nullptr; // null: nobody waits, the poll only asks
+    sim::PollWatch *watch = nullptr; // null: the poll does not wait
     unsigned wanted = 0;             // wake-ups for other events pass it by, as in the kernel
     bool woken = false;
     unsigned queues = 0;             // that it was given
@@ -80,13 +80,13 @@ private:
     std::vector<kapi_waiter *> watches_;
 };
 
-/** A program in poll() or epoll_wait() on one socket, whose poll operation is ask. It ends before the socket. */
+/** A program in poll() or epoll_wait() on one socket, whose poll operation is ask(). It ends before the socket. */
 class Poller {
 public:
     enum class Kind { poll, epoll, epoll_edge };
     using Ask = std::function<unsigned(kapi_poll *)>;
 
-    /** With epoll the socket is asked, and its queues are watched, from here on: EPOLL_CTL_ADD. */
+    /** With epoll: calls the poll operation, and watches the queues from here on, as EPOLL_CTL_ADD. */
     Poller(Ask ask, unsigned wanted, Kind kind);
     /** Sleeps until an event is there. Returns those that are, or 0 when timeout_ns passed before. */
     unsigned wait(std::uint64_t timeout_ns);

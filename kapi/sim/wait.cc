@@ -81,7 +81,7 @@ unsigned Poller::wait(std::uint64_t timeout_ns)
 {
     const Node &node = *Node::current();
     std::uint64_t deadline_ns = timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : node.now_ns() + timeout_ns;
-    bool first = kind_ == Kind::poll; // poll() asks at once, epoll_wait() only after a wake-up
+    bool first = kind_ == Kind::poll; // poll() calls the operation at once, epoll_wait() only after a wake-up
     for (;;) {
         unsigned events = 0;
         if (std::exchange(poll_.woken, false) || first)
@@ -146,7 +146,7 @@ void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcep
 
 namespace {
 
-/** Who is told of a signal more often than this goes round and round instead of giving up. */
+/** A wait that a signal interrupts more often than this loops instead of giving up. */
 constexpr unsigned kMaxInterrupted = 100;
 
 int park(kapi_waiter *waiter, kapi_u64 deadline_ns, bool interruptible)
@@ -195,7 +195,7 @@ void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) noexcept
     if (++poll->queues > 1)
         broken("a poll is to watch more queues than io_uring takes");
     if (!poll->watch)
-        return; // a poll that only asks
+        return; // a poll that does not wait
     Queue &list = inside(queue);
     auto *storage = new kapi_waiter;
     list.first = new (storage->opaque) Waiter{&list, list.first, World::current_task(), poll, false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Deferred work. All that the host knows of a work is kept outside of it, because a work may free its own memory.
+// Deferred work. The state of a work is kept outside of it, because a work may free its own memory.
 #include <kapi/work.h>
 
 #include <algorithm>
@@ -171,7 +171,7 @@ int kapi_work_mod(struct kapi_workqueue *queue, struct kapi_work *work, kapi_u64
     enter_any("kapi_work_mod");
     Node &node = node_of(work);
     if (node.cancelled_works.contains(work))
-        return node.world().host_random().one_in(2); // not queued, and no version says that as another does
+        return node.world().host_random().one_in(2); // not queued; the result differs between kernel versions
     int was_pending = node.pending_works.contains(work);
     arm(node, *queue, work, delay_ns);
     enter_any("kapi_work_mod");

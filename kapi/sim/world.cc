@@ -431,7 +431,7 @@ void enter_task(const char *call)
 
 void enter_init(const char *call)
 {
-    enter_sleep(call); // a namespace is torn down in a work of the host, so the kind of task says nothing
+    enter_sleep(call); // a namespace is torn down in a work of the host, so the kind of task does not matter
 }
 
 } // namespace sim

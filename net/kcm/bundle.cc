@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "bundle.h"
 
+#include "shortage.h"
+
 namespace kcm {
 
-Result<Ref<Bundle>> Bundle::create(u64 connection, std::span<const u32> lengths)
+Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const u32> lengths)
 {
     u32 total = 0;
     for (u32 length : lengths)
@@ -11,9 +13,12 @@ Result<Ref<Bundle>> Bundle::create(u64 connection, std::span<const u32> lengths)
     bool inlined = total <= (lengths.size() == 1 ? inline_single : inline_run);
     usize tail = lengths.size() * sizeof(Entry) + (inlined ? total : 0);
     unsigned count = static_cast<unsigned>(lengths.size());
-    auto* bundle = make_with_tail<Bundle>(Alloc::atomic_charged, tail, connection, count);
+    auto* bundle = make_with_tail<Bundle>(Alloc::atomic, tail, connection, count);
     if (!bundle)
         return fail(KAPI_ENOMEM);
+    auto made = Ref<Bundle>::adopt(bundle);
+    bundle->true_size_ = kapi_alloc_true_size(sizeof(Bundle) + tail);
+    TRY(bundle->charge_.cover(rx, bundle->true_size_));
     u32 start = 0;
     for (unsigned i = 0; i < count; i++) {
         bundle->entry(i) = {start, lengths[i]};
@@ -22,30 +27,45 @@ Result<Ref<Bundle>> Bundle::create(u64 connection, std::span<const u32> lengths)
     bundle->total_ = total;
     bundle->inlined_ = inlined;
     bundle->unread = count == max_messages ? ~0ull : (1ull << count) - 1;
-    bundle->true_size_ = kapi_alloc_true_size(sizeof(Bundle) + tail);
-    return Ref<Bundle>::adopt(bundle);
+    return made;
+}
+
+Bundle::~Bundle()
+{
+    if (counted_in_)
+        counted_in_->forget_unread(true_size());
+}
+
+void Bundle::count_in(Shortage& shortage)
+{
+    counted_in_ = &shortage;
+    shortage.count_unread(true_size());
 }
 
 Result<> Bundle::append(kapi_rx* rx, usize offset, u32 size)
 {
     if (!HW_ASSERT(size <= left()))
         return fail(KAPI_EINVAL);
-    if (inlined_)
+    if (inlined_) {
         kapi_rx_copy(rx, offset, inline_bytes() + filled_, size);
-    else
+    } else {
+        TRY(charge_.cover(rx, true_size_ + large_.own_size() + large_.cost_of(size)));
         TRY(large_.append(rx, offset, size));
+    }
     filled_ += size;
     return {};
 }
 
-Result<> Bundle::append(const u8* bytes, u32 size)
+Result<> Bundle::append(kapi_rx* rx, const u8* bytes, u32 size)
 {
     if (!HW_ASSERT(size <= left()))
         return fail(KAPI_EINVAL);
-    if (inlined_)
+    if (inlined_) {
         kapi_copy(inline_bytes() + filled_, bytes, size);
-    else
+    } else {
+        TRY(charge_.cover(rx, true_size_ + large_.own_size() + large_.cost_of_copy(size)));
         TRY(large_.append(bytes, size));
+    }
     filled_ += size;
     return {};
 }

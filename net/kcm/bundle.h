@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 // Messages that were received together and go to one socket together: up to 64 that lie one behind the other in a
-// stream, or one that came in pieces. So a softirq makes one object, not one a message.
+// stream, or one that arrived in pieces. So a softirq makes one object, not one for each message.
 //
-// Which of them are still to be read is written by whoever holds the distributor's lock; the bytes never change once
+// The marks of those still to be read are written under the distributor's lock; the bytes never change once
 // the bundle is whole.
 #pragma once
+
+#include "charge.h"
 
 #include <hawser/received.h>
 #include <hawser/ref.h>
@@ -15,6 +17,8 @@ namespace kcm {
 
 using namespace hw;
 
+class Shortage;
+
 class Bundle : public RefCounted<Bundle> {
 public:
     static constexpr unsigned max_messages = 64;
@@ -22,24 +26,26 @@ public:
     static constexpr u32 inline_run = 1024;
     static constexpr u32 inline_single = 4096;
 
-    // One object for messages of these lengths, to be filled by append(), that came from this connection. Any context.
-    // ENOMEM.
-    static Result<Ref<Bundle>> create(u64 connection, std::span<const u32> lengths);
+    // One object for messages of these lengths, to be filled by append(), that came from this connection. In rx(): its memory is
+    // charged to who attached that. ENOMEM.
+    static Result<Ref<Bundle>> create(kapi_rx* rx, u64 connection, std::span<const u32> lengths);
     static void destroy(Bundle* bundle) { dispose(bundle); }
+    // It is whole, and counts as unread there until it ends.
+    void count_in(Shortage& shortage);
 
     const u64 connection;
     u64 arrival = 0; // its number among all bundles of the distributor; a connection's are in the order of its stream
     u32 left() const { return total_ - filled_; }
     u32 total() const { return total_; }
-    // Take the next size bytes, at most left(). ENOMEM: nothing was taken.
+    // Take the next size bytes, at most left(). In rx(). ENOMEM: nothing was taken.
     Result<> append(kapi_rx* rx, usize offset, u32 size);
-    Result<> append(const u8* bytes, u32 size);
+    Result<> append(kapi_rx* rx, const u8* bytes, u32 size);
     // Fills first with what was appended so far and returns the chain, null when it is empty.
     const kapi_piece* pieces(kapi_piece& first) const;
     usize true_size() const { return true_size_ + large_.true_size(); }
     Result<> copy_to_user(kapi_msg* msg, u32 start, u32 size) const;
 
-    struct Entry { u32 start, length; }; // of what is not read yet
+    struct Entry { u32 start, length; }; // of the unread bytes
     Entry& entry(unsigned i) { return entries()[i]; }
     unsigned count() const { return count_; }
     u64 unread = 0;           // a bit for each message
@@ -57,6 +63,7 @@ private:
     HW_MADE_BY_CREATE;
     friend class BundleQueue;
     Bundle(u64 of, unsigned messages) : connection(of), count_(messages) {}
+    ~Bundle();
     Entry* entries() const { return reinterpret_cast<Entry*>(const_cast<Bundle*>(this) + 1); }
     u8* inline_bytes() const { return reinterpret_cast<u8*>(entries() + count_); }
 
@@ -67,7 +74,9 @@ private:
     u32 total_ = 0, filled_ = 0;
     bool inlined_ = false;
     usize true_size_ = 0; // without large_
-    ReceivedBytes large_{Alloc::atomic_charged}; // when not inlined
+    Charge charge_;                      // for all but the network's buffers
+    ReceivedBytes large_{Alloc::atomic}; // when not inlined
+    Shortage* counted_in_ = nullptr;
 };
 
 } // namespace kcm

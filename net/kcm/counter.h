@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Numbers that anybody reads.
+// Counters, readable in any context.
 #pragma once
 
 #include <hawser/atomic.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // Gives received messages to the sockets of a multiplexor, and holds their queues.
 //
-// A connection delivers as long as some socket has room. When none has, it stops reading and is told when one has
-// again. All queues are under one lock, so that a message can move from a socket that closes to another and stay in its
-// place among those of its connection. However many messages there are, the lock is held for a bounded number of steps
-// each time: what a socket leaves is held for others at once, so that no newer message overtakes it, and is given to them
-// in pieces.
+// A connection delivers as long as some socket has room. When none has, it stops reading, and resumes when one has
+// room again. All queues are under one lock, so that a message can move from a socket that closes to another and keep its
+// place among those of its connection. For any number of messages the lock is held for a limited number of steps each
+// time: the messages of a closing socket are held for the others in one step, so that no newer message overtakes them,
+// and are given out in pieces.
 #pragma once
 
 #include "../lock_order.h"
@@ -25,19 +25,19 @@ class Socket;
 struct Receiver; // list tag: sockets that can be given something
 struct Blocked;  // list tag: connections that wait for room
 
-// A message in the hand of a reader.
+// A message that a reader has taken.
 struct Taken {
     Ref<Bundle> bundle;
     unsigned index = 0;
     Bundle::Entry entry{};
     bool begun = false; // a part of it was read before
-    Ref<Psock> resume; // may go on reading: there is room
+    Ref<Psock> resume; // may continue to read: there is room
 };
 
 // A socket's part, under the distributor's lock.
 struct ReceiveQueue {
     BundleQueue bundles;
-    Taken begun;       // the rest of a message that was read in part: the next one, and nobody else's
+    Taken begun;       // the rest of a message that was read in part: the next one, of this reader only
     u64 charged = 0;   // true size of the bundles
     u32 messages = 0;  // unread in them, without Bundle::uncounted
     bool joined = false, disabled = false;
@@ -68,7 +68,7 @@ public:
     ~Distributor() { HW_ASSERT(held_.empty()); }
 
     void join(Socket& socket);
-    // The socket receives no more; what it has not read goes to others.
+    // The socket receives no more; its unread messages go to others.
     void leave(Socket& socket);
     void set_disabled(Socket& socket, bool disabled);
     bool disabled(Socket& socket);
@@ -77,7 +77,7 @@ public:
 
     // Has some socket room? If not, psock waits, and is resumed.
     bool may_deliver(Psock& psock);
-    // After may_deliver(). Never fails: should the room be gone, the messages are held for who makes some.
+    // After may_deliver(). Never fails: without room the messages are held for the next socket that has some.
     void deliver(Ref<Bundle> bundle, Wakes& wakes);
     // The connection no longer waits.
     void unblock(Psock& psock);
@@ -87,16 +87,16 @@ public:
 
     // The first unread message. False: there is none, but there may be a connection to resume. With peek it stays unread.
     bool take(Socket& socket, bool peek, Taken& taken);
-    // Makes what was taken unread again, in its place.
+    // Marks the taken messages unread again, in their place.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
-    // What is left of what was taken is what socket reads next.
+    // The rest of the taken message is what socket reads next.
     void put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
     // Without the lock, so that a message may come or go meanwhile.
     static bool readable(Socket& socket);
 
     struct Load { u32 messages; u64 charged; bool ready; };
     Load load(Socket& socket);
-    // The last socket has left: what nobody read is lost.
+    // The last socket has left: unread messages are lost.
     void clear();
 
 private:
@@ -117,10 +117,10 @@ private:
     Spin<DistributorLock> lock_;
     RefList<Socket, Receiver> idle_ HW_GUARDED_BY(lock_);  // nothing to read
     RefList<Socket, Receiver> roomy_ HW_GUARDED_BY(lock_); // something, and room for more
-    BundleQueue held_ HW_GUARDED_BY(lock_);                // nobody had room
+    BundleQueue held_ HW_GUARDED_BY(lock_);                // no socket had room
     RefList<Psock, Blocked> blocked_ HW_GUARDED_BY(lock_);
     u64 arrivals_ HW_GUARDED_BY(lock_) = 0; // bundles that were delivered
-    Atomic<u32> open_{0};      // somebody has room and nothing is held
+    Atomic<u32> open_{0};      // a socket has room and nothing is held
     Atomic<u32> receivers_{0}; // sockets that may receive
     Atomic<s32> steering_{0};
 };

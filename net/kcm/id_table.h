@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// What belongs to a connection, found by the connection's id.
+// A table of objects that belong to connections, by the connection's id.
 //
 // Programs choose ids to some degree: they are numbers in order, and a program that attaches and unattaches skips those
-// that it does not want. So the buckets are seeded, and there are as many as keep them short with the most connections that
-// a multiplexor has.
+// that it does not want. So the buckets are seeded, and there are enough to keep them short with the largest number of
+// connections of a multiplexor.
 #pragma once
 
 #include <hawser/hash_table.h>

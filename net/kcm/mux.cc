@@ -29,6 +29,11 @@ kapi_workqueue* Mux::workqueue() const
     return works_.queue;
 }
 
+Shortage& Mux::shortage() const
+{
+    return works_.shortage;
+}
+
 // An index that nobody has, in its place: a list's order is that of the indexes. When the indexes of so many members have no
 // gap it is the next one; members may count some that are yet to be inserted. Else it is one of the first few, or behind the
 // last: looking for the lowest one might take long.
@@ -82,6 +87,24 @@ void Mux::remove(Socket& socket)
         retire(*psock);
     distributor.clear();
     net.remove(*this);
+}
+
+bool Mux::start_draining(u64 bytes)
+{
+    u64 own = draining_.fetch_add(bytes), of_user = works_.draining.fetch_add(bytes);
+    return own < drain_limit && of_user < drain_limit_of_user;
+}
+
+void Mux::count_draining(u64 bytes)
+{
+    draining_.fetch_add(bytes);
+    works_.draining.fetch_add(bytes);
+}
+
+void Mux::forget_draining(u64 bytes)
+{
+    draining_.fetch_sub(bytes);
+    works_.draining.fetch_sub(bytes);
 }
 
 // ---- connections
@@ -255,12 +278,14 @@ bool Mux::connection_failed(Psock& psock)
 void Mux::report_failure(Psock& psock, bool was_last)
 {
     reservations.remove(psock);
-    if (!was_last && !watchers_.load_relaxed())
-        return;
     // Each is woken, and signalled, without the lock.
     constexpr unsigned at_a_time = 16;
     Place<Socket> place;
     for (;;) {
+        // Another one may have been attached since it failed.
+        was_last = was_last && !has_connections();
+        if (!was_last && !watchers_.load_relaxed())
+            return;
         Ref<Socket> told[at_a_time];
         unsigned count = 0;
         bool any = visit_next(place, at_a_time, [&](Socket& socket) {

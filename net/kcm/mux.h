@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // A multiplexor: the sockets and the connections that belong together.
 //
-// It lives as long as one of its sockets is open or still sends; then its connections are given back.
+// It exists as long as one of its sockets is open or still sends; then its connections are given back.
 #pragma once
 
 #include "../lock_order.h"
@@ -14,6 +14,7 @@
 namespace kcm {
 
 class Net;
+class Shortage;
 struct WorkQueue;
 struct Muxes; // list tag: of a namespace
 
@@ -26,18 +27,25 @@ public:
     Distributor distributor;
     Reservations reservations;
     kapi_workqueue* workqueue() const; // for works of its user
+    Shortage& shortage() const;
 
     // Sockets. ENFILE: there are too many.
     Result<> add(Socket& socket);
     // socket is closed and has nothing left to send. The last one gives the connections back. Sleeps.
     void remove(Socket& socket);
 
+    // A socket is closed that has yet to send so many bytes. False: others have so much already that it is to send no more. Any
+    // context, as the following: it has so many more to send, or fewer.
+    [[nodiscard]] bool start_draining(u64 bytes);
+    void count_draining(u64 bytes);
+    void forget_draining(u64 bytes);
+
     // Connections. Sleep. ENFILE: there are too many.
     Result<> attach(int fd, int bpf_fd, u32 max_message);
     // Waits until a message that is being sent is with TCP: EAGAIN or EINTR when that takes longer than deadline or is
-    // interrupted; then nothing has changed. ENOENT: fd is not attached here. EALREADY: somebody else waits for it already.
+    // interrupted; then nothing has changed. ENOENT: fd is not attached here. EALREADY: another call waits for it already.
     Result<> unattach(int fd, u64 deadline_ns);
-    bool has_connections(); // that have not failed; one that somebody waits to unattach is still there
+    bool has_connections(); // that have not failed; one that is being unattached is still there
     // Null: no such connection.
     Ref<Psock> find(u64 id);
     // The connection whose TCP socket fd is. ENOENT. Sleeps.
@@ -45,26 +53,26 @@ public:
     u64 next_id() { return ids_.fetch_add(1); }
     // From Psock::fail(). True: it was the last one that had not failed. Any context.
     bool connection_failed(Psock& psock);
-    // Reports it to the sockets, and to who wants to send on it. Sleeps; the time grows with their number.
+    // Reports it to the sockets, and to the queues that wait to send on it. Sleeps; the time grows with their number.
     void report_failure(Psock& psock, bool was_last);
-    // A socket wants to know of every connection that ends, or no longer does.
+    // A socket begins or ceases to want a report of every connection that ends.
     void count_watcher(bool on) { on ? watchers_.fetch_add(1) : watchers_.fetch_sub(1); }
 
     // A message was resent from its beginning, on another connection.
     void count_retry() { tx_retries_.fetch_add(1); }
 
-    // How far somebody has walked along the sockets (T = Socket) or the connections (Psock).
+    // The position of a walk along the sockets (T = Socket) or the connections (Psock).
     template <class T> struct Place {
         unsigned index = 0; // all below were visited
         Ref<T> last;        // one before the next; null: look from the first one on
     };
     // Calls visit(T&) for the next ones, at most so many, under the lock; returns how many they were, 0 at the end. There
-    // may be very many, and bottom halves are off under the lock, so that it is taken anew for each piece. Those that come or
-    // go between two pieces are visited or not; all others are, once.
+    // may be very many, and bottom halves are off under the lock, so it is taken again for each piece. Those added or
+    // removed between two pieces are visited or not; all others are, once.
     template <class T, class Visit> unsigned visit_next(Place<T>& place, unsigned most, Visit&& visit)
     {
         for (;;) {
-            Ref<T> before = std::move(place.last); // goes without the lock: nobody else may hold it any more
+            Ref<T> before = std::move(place.last); // released without the lock: it may be the last reference
             Guard guard(lock_);
             auto& list = list_of(place);
             bool there = before && static_cast<const ListNode<Members>*>(before.get())->linked();
@@ -94,7 +102,7 @@ public:
     }
     u32 socket_count();
     void add_totals(kcm_totals& totals);
-    u64 number = 0; // in its namespace, under that one's lock: whoever comes later has a larger one
+    u64 number = 0; // in its namespace, under that one's lock: a later multiplexor has a larger one
 
 private:
     HW_MADE_BY_CREATE;
@@ -102,6 +110,8 @@ private:
     ~Mux(); // not inline: a copy in several objects is a section group, which the linker of modules drops
     static constexpr u32 max_sockets = 65536, max_connections = 65536;
     static constexpr unsigned piece = 64; // that are visited at a time
+    // Up to here another socket may begin to drain.
+    static constexpr u64 drain_limit = 16u << 20, drain_limit_of_user = 64u << 20;
 
     RefList<Socket, Members>& list_of(const Place<Socket>&) HW_REQUIRES(lock_) { return sockets_; }
     RefList<Psock, Members>& list_of(const Place<Psock>&) HW_REQUIRES(lock_) { return psocks_; }
@@ -115,7 +125,7 @@ private:
     Ref<Psock> take_any();
     void retire(Psock& psock);
 
-    WorkQueue& works_; // of who made it
+    WorkQueue& works_; // of the user who made it
     Spin<MembersLock> lock_;
     RefList<Socket, Members> sockets_ HW_GUARDED_BY(lock_);
     RefList<Psock, Members> psocks_ HW_GUARDED_BY(lock_);
@@ -123,12 +133,13 @@ private:
     u32 socket_count_ HW_GUARDED_BY(lock_) = 0;
     u32 psock_count_ HW_GUARDED_BY(lock_) = 0; // with those that are about to be inserted
     u32 alive_ HW_GUARDED_BY(lock_) = 0;       // connections that have not failed
-    kcm_totals past_ HW_GUARDED_BY(lock_){}; // of what is gone
+    kcm_totals past_ HW_GUARDED_BY(lock_){}; // of former sockets and connections
     u32 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
     bool has_departed_since(u32& departures);
     Atomic<u32> watchers_{0}; // sockets with KCM_ERRORS
     Atomic<u64> ids_{1};
     Atomic<u64> tx_retries_{0};
+    Atomic<u64> draining_{0}; // bytes that closed sockets have yet to send
 };
 
 } // namespace kcm

@@ -50,7 +50,7 @@ private:
     u64 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
 };
 
-// Adding up the counters of many objects is begun anew when one of them went away meanwhile, but not more often than this:
+// Adding up the counters of many objects begins again when one of them was removed meanwhile, but not more often than this:
 // then the sum may lack that one, or have it twice.
 constexpr unsigned totals_tries = 4;
 

@@ -20,7 +20,7 @@ public:
     static Result<Ref<Outgoing>> create(Ref<Outgoing> used, kapi_msg* msg, u32 size);
     static void destroy(Outgoing* message);
 
-    // The message goes on with what part has.
+    // Appends the contents of part.
     void append(Ref<Outgoing> part);
     u32 length() const { return length_; }
     // What it takes of the send buffer beside its bytes: a program may send one at a time.
@@ -31,8 +31,8 @@ public:
     u32 sent() const { return sent_; }
     u32 left() const { return length_ - sent_; }
     void advance(u32 bytes); // TCP took so many more, at most left()
-    void rewind();           // TCP has nothing
-    // Fills at most count segments with what is to be sent next, and says how many and how many bytes.
+    void rewind();           // TCP has nothing of it
+    // Fills at most count segments with what is to be sent next, and returns their number and the number of bytes.
     struct Filled { unsigned segments; u32 bytes; };
     Filled fill(kapi_segment* segments, unsigned count) const;
 
@@ -52,14 +52,14 @@ private:
     u32 length_;     // with all parts
     u32 overhead_ = overhead_of_part;
     u32 sent_ = 0, sent_before_ = 0; // of all parts; of those before at_, which are sent
-    const Outgoing* at_ = this;      // the part to go on with
+    const Outgoing* at_ = this;      // the part to continue with
     unsigned behind_ = 0; // among used messages: how many follow
     Ref<Outgoing> next_;   // part, or used message
     Outgoing* last_ = this;
 };
 
-// Messages that were sent, for the next ones: whoever sends does it again and again. Without a lock: who comes while another
-// looks finds none, and makes a new one. Any context.
+// Messages that were sent, kept for the next ones, because senders repeat. Without a lock: a caller that comes while another
+// one looks finds none, and makes a new one. Any context.
 class UsedMessages : Pinned {
 public:
     ~UsedMessages() { static_cast<void>(take_all()); }

@@ -42,10 +42,11 @@ Result<u32> Parser::check_result(s32 said, usize shown, u32 limit)
     return static_cast<u32>(said);
 }
 
-Result<> Parser::need_view()
+Result<> Parser::need_view(kapi_rx* rx)
 {
+    TRY(view_charge_.cover(rx, kapi_alloc_true_size(KAPI_FILTER_VIEW)));
     if (!view_)
-        view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC_CHARGED)));
+        view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC)));
     if (!view_)
         return fail(KAPI_ENOMEM);
     return {};
@@ -98,7 +99,7 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
             return {0, Stop::error, run.error};
         return begin(rx, at, length, run.next, owner);
     }
-    auto made = Bundle::create(owner.id, {run.lengths, run.count});
+    auto made = Bundle::create(rx, owner.id, {run.lengths, run.count});
     if (!made || !(*made)->append(rx, at, static_cast<u32>(run.end - at)))
         return {0, Stop::memory};
     sequence_ += run.count;
@@ -110,14 +111,14 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
 Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Psock& owner)
 {
     if (total) {
-        auto made = Bundle::create(owner.id, {&total, 1});
+        auto made = Bundle::create(rx, owner.id, {&total, 1});
         if (!made)
             return {0, Stop::memory};
         partial_ = std::move(*made);
         return fill(rx, at, length, owner);
     }
     needed_more_.store_relaxed(needed_more_.load_relaxed() + 1);
-    if (!need_view())
+    if (!need_view(rx))
         return {0, Stop::memory};
     head_size_ = static_cast<u32>(length - at); // less than the whole view: check_result() refuses more
     kapi_rx_copy(rx, at, view_.get(), head_size_);
@@ -140,8 +141,8 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
         head_size_ = shown;
         return {more, Stop::none};
     }
-    auto made = Bundle::create(owner.id, {&*measured, 1});
-    if (!made || !(*made)->append(view_.get(), head_size_))
+    auto made = Bundle::create(rx, owner.id, {&*measured, 1});
+    if (!made || !(*made)->append(rx, view_.get(), head_size_))
         return {0, Stop::memory};
     partial_ = std::move(*made);
     head_size_ = 0;
@@ -161,6 +162,12 @@ Parser::Outcome Parser::fill(kapi_rx* rx, usize at, usize length, Psock& owner)
         owner.deliver(std::move(partial_));
     }
     return {part, Stop::none};
+}
+
+void Parser::drop()
+{
+    partial_ = nullptr;
+    head_size_ = 0;
 }
 
 const kapi_piece* Parser::pieces(kapi_piece& first) const

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// Cuts a stream into messages, by asking a user's program for the length of each.
+// Cuts a stream into messages, at the lengths that a user's program returns.
 //
-// The program is shown a message from its first byte, and as much of it as is there, up to 4096 bytes. A message that
-// is whole in what is on offer is left where it is until it is delivered; of one that is not, what is there is taken, so
-// that a message may be larger than TCP's window.
+// The program sees a message from its first byte, and as much of it as has arrived, up to 4096 bytes. A message that
+// is complete in the offered bytes is left there until it is delivered; of an incomplete one all bytes are taken, so
+// a message may be larger than TCP's window.
 #pragma once
 
 #include "bundle.h"
@@ -26,7 +26,7 @@ public:
 
     enum class Stop {
         none,    // all was used
-        blocked, // no socket has room; who makes some will say so
+        blocked, // no socket has room; resumed when one has
         memory,  // try again later
         error,   // the stream cannot be cut any further
     };
@@ -35,15 +35,17 @@ public:
         Stop stop = Stop::none;
         int error = 0;
     };
-    // Cuts what is on offer and delivers it through owner. In rx() of its stream.
+    // Cuts the offered bytes and delivers messages through owner. In rx() of its stream.
     Outcome feed(kapi_rx* rx, usize length, Psock& owner);
 
     // Bytes of the message that is not whole.
     u32 partial() const { return head_size_ + (partial_ ? partial_->total() - partial_->left() : 0); }
     u32 needed() const { return partial_ ? partial_->left() : 0; } // bytes that are missing; 0: unknown
     u64 sequence() const { return sequence_; } // messages that were whole
-    // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While nobody is in feed().
+    // Those bytes, to be given back to the stream, as Bundle::pieces() returns them. While feed() is not running.
     const kapi_piece* pieces(kapi_piece& first) const;
+    // Forgets those bytes. In rx().
+    void drop();
     u64 needed_more() const { return needed_more_.load_relaxed(); }
 
 private:
@@ -52,7 +54,7 @@ private:
         unsigned count = 0;
         usize end = 0;        // of the last
         u32 next = 0;         // length of the message behind, which is not whole; 0: unknown
-        int error = 0;        // or what is wrong with it
+        int error = 0;        // or the error of the message
     };
     Outcome deliver_run(kapi_rx* rx, usize at, usize length, Psock& owner);
     void find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& run);
@@ -61,9 +63,10 @@ private:
     Outcome fill(kapi_rx* rx, usize at, usize length, Psock& owner);
     Result<u32> measure(kapi_rx* rx, usize at, usize available, u32 limit);
     Result<u32> check_result(s32 said, usize shown, u32 limit);
-    Result<> need_view();
+    Result<> need_view(kapi_rx* rx);
 
     Filter filter_;
+    Charge view_charge_;
     Own<u8, free_view> view_; // KAPI_FILTER_VIEW bytes, made when they are needed
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length

@@ -16,8 +16,8 @@ constexpr u64 memory_retry_ns = 10'000'000;
 const kapi_stream_ops Psock::stream_ops = {.rx = rx, .acked = acked, .event = event};
 
 Psock::Psock(Mux& of, u64 number, Filter filter, u32 max_message)
-    : mux(Ref<Mux>::share(of)), id(number), parser_(std::move(filter)), max_message_(max_message), resume_work_(*this),
-      assembly_work_(*this), failure_work_(*this)
+    : mux(Ref<Mux>::share(of)), id(number), user(kapi_user()), parser_(std::move(filter)), max_message_(max_message),
+      resume_work_(*this), assembly_work_(*this), failure_work_(*this)
 {
 }
 
@@ -66,6 +66,7 @@ void Psock::detach()
     stopped_.store_release(1);
     kapi_stream_resume(stream_);
     mux->distributor.unblock(*this);
+    mux->shortage().stop(*this);
     // Works that are queued from here on find that nothing is received.
     if (resume_work_.cancel_sync())
         unref();
@@ -83,8 +84,10 @@ void Psock::detach()
 void Psock::fail(int error, bool unreadable)
 {
     int none = 0;
-    if (unreadable)
+    if (unreadable) {
         stopped_.store_release(1);
+        mux->shortage().stop(*this);
+    }
     if (!error_.compare_exchange(none, error))
         return;
     count_error(error);
@@ -131,6 +134,7 @@ void Psock::deliver(Ref<Bundle> bundle)
 {
     rx_msgs.add(bundle->count());
     rx_bytes.add(bundle->total());
+    bundle->count_in(mux->shortage());
     mux->distributor.deliver(std::move(bundle), *wakes_);
 }
 
@@ -143,6 +147,10 @@ usize Psock::receive(kapi_rx* offer, usize length)
 {
     if (stopped_.load_acquire() || starting_.load_acquire())
         return 0;
+    if (gives_way_.load_acquire()) [[unlikely]] {
+        end_for_others();
+        return 0;
+    }
     Parser::Outcome outcome;
     {
         Wakes wakes;
@@ -150,15 +158,45 @@ usize Psock::receive(kapi_rx* offer, usize length)
         outcome = parser_.feed(offer, length, *this);
         wakes_ = nullptr;
     }
+    bool no_memory = outcome.stop == Parser::Stop::memory;
+    if (starves_ && (!no_memory || outcome.used)) {
+        starves_ = false;
+        mux->shortage().stop(*this);
+    }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
     watch_assembly();
-    if (outcome.stop == Parser::Stop::error) {
+    if (outcome.stop == Parser::Stop::error)
         fail(outcome.error, true);
-    } else if (outcome.stop == Parser::Stop::memory) {
-        rx_no_memory.add(1);
-        resume_later(memory_retry_ns);
-    }
+    else if (no_memory)
+        wait_for_memory();
     return outcome.used;
+}
+
+void Psock::wait_for_memory()
+{
+    rx_no_memory.add(1);
+    resume_later(memory_retry_ns);
+    if (!parser_.needed() || !parser_.partial())
+        return; // it holds next to nothing
+    starves_ = true;
+    if (Ref<Psock> other = mux->shortage().wait(*this, parser_.partial(), parser_.needed()))
+        other->give_way();
+}
+
+// Others cannot go on without the memory that it holds. From the callback of any connection, and it may be detached meanwhile:
+// so it ends in its own rx().
+void Psock::give_way()
+{
+    gives_way_.store_release(1);
+    resume_later();
+}
+
+// What is forgotten cannot be given back, so the connection is reset in the end.
+void Psock::end_for_others()
+{
+    parser_.drop();
+    mark_for_reset();
+    fail(KAPI_ENOMEM, true);
 }
 
 void Psock::resume_later(u64 delay_ns)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // A connection of a multiplexor: a program's TCP socket, taken over, with the parser that cuts what it receives.
 //
-// It ends for its users at the first error or when the peer closes, and stays attached until somebody detaches it.
+// It ends for its users at the first error or when the peer closes, and stays attached until it is detached.
 #pragma once
 
 #include "counter.h"
@@ -9,6 +9,7 @@
 #include "glue/kcm_core.h"
 #include "parser.h"
 #include "reservations.h"
+#include "shortage.h"
 #include "uapi.h"
 
 #include <hawser/work.h>
@@ -20,7 +21,7 @@ struct Members; // list tag: sockets and connections of a multiplexor
 struct ById;    // list tag: connections of a multiplexor
 
 class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<ById>, public ListNode<Available>,
-              public ListNode<Blocked> {
+              public ListNode<Blocked>, public ListNode<Starved> {
 public:
     // Takes the TCP socket fd over. max_message 0: as much as its SO_RCVBUF. Sleeps. As kapi_stream_adopt() and
     // kapi_filter_get(), in the order in which the kernel's own finds faults.
@@ -29,18 +30,20 @@ public:
 
     const Ref<Mux> mux;
     const u64 id;
+    const u64 user; // who attached it
     u64 id_in_table() const { return id; }
     unsigned index = 0;   // in the multiplexor's list, under its lock
     bool was_last = false; // no other was alive when it failed; from fail() to report_failure()
     bool alive = false;   // counts among its connections that have not failed, under its lock
-    bool leaving = false; // somebody waits to unattach it, under its lock
+    bool leaving = false; // a call waits to unattach it, under its lock
     Lane lane;          // under the reservations' lock
+    Parts parts;        // under the lock of the shortage
 
     // Callbacks begin, and the end of the connection is noticed. Sleeps.
     void start();
     // Messages are received, beginning with those that are there, in work of its own. Any context.
     void begin();
-    // After Reservations::remove(), with nobody sending. Gives the TCP socket back with what was not delivered; a
+    // After Reservations::remove(), with no sender. Gives the TCP socket back with what was not delivered; a
     // connection that is to be reset is. Sleeps.
     void detach();
     // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
@@ -57,7 +60,7 @@ public:
     // Goes on reading, in work of its own. Any context.
     void resume_later(u64 delay_ns = 0);
 
-    // Of the transmitter that owns it: somebody waits for room in TCP.
+    // Of the transmitter that owns it: a queue waits for room in TCP.
     void expect_room(bool expected) { room_expected_.store_release(expected); }
     bool expects_room() const { return room_expected_.load_acquire() != 0; }
 
@@ -90,6 +93,9 @@ private:
     usize receive(kapi_rx* offer, usize length);
     void count_error(int error);
     u64 assembly_timeout_ns() const;
+    void wait_for_memory();
+    void give_way();
+    void end_for_others();
     void watch_assembly();
     void resume();
     void check_assembly();
@@ -105,6 +111,8 @@ private:
     Atomic<int> error_{0};          // that ended it
     Atomic<u32> stopped_{0};        // receives no more
     Atomic<u32> reset_{0};
+    Atomic<u32> gives_way_{0};      // is to end, for others who need its memory
+    bool starves_ = false;          // in rx(): waits for memory
     Atomic<u32> room_expected_{0};
     Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
     u64 assembled_ = 0;             // in rx(): the message that was watched last

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who may send on which connection: a connection belongs to one send queue for whole messages. Queues that find none free
-// wait in line, and the next free one is theirs. Those that want a certain connection have a line of their own.
+// The assignment of connections to send queues: a connection belongs to one queue for whole messages. Queues that find none
+// free wait in line, and get the next free one. Those that can use only one connection wait in a separate line.
 #pragma once
 
 #include "../lock_order.h"
@@ -14,15 +14,15 @@ namespace kcm {
 
 using namespace hw;
 
-struct Available;   // list tag: connections that nobody sends on, or that are parked
+struct Available;   // list tag: connections without an owner, or that are parked
 
 // A connection's part, under the lock of the reservations: the lane that messages take to TCP.
 struct Lane {
     Ref<SendQueue> owner;
-    bool up = false;        // may be given to somebody
+    bool up = false;        // may be given to a queue
     bool held_back = false; // not now, but maybe again
-    bool parked = false;    // owner sends on it only what goes at once, and others may take it from there
-    RefList<SendQueue, WantsToSend> line; // who wants this one and no other
+    bool parked = false;    // the owner may send on it at once, and others may take it
+    RefList<SendQueue, WantsToSend> line; // queues that can use only this one
     Atomic<u32> in_line{0};
     WaitQueue given_back;
 };
@@ -37,30 +37,30 @@ class Reservations : Pinned {
 public:
     // psock can be sent on from now on, unless it has failed.
     void add(Psock& psock);
-    // psock is given to nobody until add() or remove(); who wants it and no other waits. Its owner, if any, is woken.
+    // psock is given to no queue until add() or remove(); queues that can use only this one wait. Its owner, if any, is woken.
     void hold_back(Psock& psock);
-    // psock is given to nobody any more; who wants it and no other is woken and will be refused. Its owner is woken, too.
+    // psock is given to no queue any more; those that can use only this one are woken and refused. Its owner is woken, too.
     void remove(Psock& psock);
     // A connection for queue: the one that its messages are for, or any. Null: it waits, and is woken. ENOTCONN: that one
     // cannot be sent on any more.
     Result<Ref<Psock>> take(SendQueue& queue);
     // As take() for a queue without address, but it does not wait: null also when it is waiting already.
     Ref<Psock> take_if_free(SendQueue& queue);
-    // The queue is done with psock, at the border of a message.
+    // The queue no longer needs psock, between two messages.
     void give_back(Psock& psock);
-    // As give_back(), but its owner may go on with the next message without a reservation, as long as it would get this
-    // one: nobody waits and no other connection is free. False: give it back. Of the transmitter.
+    // As give_back(), but its owner may continue with the next message without a reservation, as long as it would get this
+    // one: no queue waits and no other connection is free. False: give it back. Of the transmitter.
     bool park(Psock& psock);
-    // The owner needs what is parked for longer: it is nobody else's until give_back(). Of the transmitter.
+    // The owner needs the parked connection for longer: no other queue gets it until give_back(). Of the transmitter.
     void unpark(Psock& psock);
-    // Should what is parked be given back? Somebody waits, or another connection is free.
+    // Should the parked connection be given back? A queue waits, or another connection is free.
     bool wants_back() const { return waiting_.load() != 0 || available_count_.load_relaxed() != 0; }
-    // The queue wants nothing any more.
+    // The queue needs no connection any more.
     void forget(SendQueue& queue);
-    // Does somebody else wait for what psock's owner has?
+    // Does another queue wait for psock?
     bool contended(Psock& psock) const;
     bool usable(Psock& psock);
-    // Waits until nobody sends on psock, which is held back. ETIMEDOUT, EINTR.
+    // Waits until psock has no owner, which is held back. ETIMEDOUT, EINTR.
     Result<> wait_idle(Psock& psock, u64 deadline_ns);
     // Null also when psock is only parked.
     Ref<SendQueue> owner(Psock& psock);

@@ -56,12 +56,16 @@ void Socket::charge(SendQueue& queue, u64 bytes)
 {
     queue.bytes += bytes;
     queued_bytes_.add(bytes);
+    if (drains_)
+        mux->count_draining(bytes);
 }
 
 void Socket::uncharge(SendQueue& queue, u64 bytes)
 {
     queue.bytes -= bytes;
     queued_bytes_.sub(bytes);
+    if (drains_)
+        mux->forget_draining(bytes);
 }
 
 // A queue without a message has nothing to do, and one for a certain connection goes.

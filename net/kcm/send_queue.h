@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// Messages of one socket that go in order: all that may take any connection, or all for one connection.
+// Messages of one socket that are sent in order: all that may take any connection, or all for one connection.
 //
-// Each queue has its own connection while it sends, so that one whose peer does not read stops no other.
+// Each queue has its own connection while it sends, so a peer that does not read stops no other queue.
 #pragma once
 
 #include "counter.h"
@@ -47,7 +47,7 @@ public:
     RefList<Outgoing, ToSend> messages; // whole ones, in order
     u64 bytes = 0;            // that TCP does not have, with those of a message that is being built, and overhead
     bool building = false;    // the message that is being built belongs here
-    bool room_wanted = false; // somebody was refused because it is full
+    bool room_wanted = false; // a sender was refused because it is full
     bool woken = false;       // since the transmitter began its last step with it
 
     // Of the transmitter.

@@ -44,7 +44,7 @@ void Socket::release()
     mux->distributor.leave(*this);
     Ref<Outgoing> unfinished;
     Ref<SendQueue> unfinished_in;
-    bool empty;
+    bool empty, too_much;
     {
         Guard guard(send_lock_);
         closed_ = true;
@@ -56,11 +56,13 @@ void Socket::release()
         }
         end_batch();
         empty = queued_ == 0;
+        drains_ = !empty;
+        too_much = drains_ && !mux->start_draining(queued_bytes_ + drain_overhead);
     }
     if (unfinished_in)
         unfinished_in->wake(); // it may be of no use any more
-    if (!mux->has_connections())
-        stop_sending(); // nobody is there to send it to
+    if (too_much || !mux->has_connections())
+        stop_sending(); // or nobody is there to send it to
     if (!empty) {
         ref();
         if (!give_up_work_.queue(mux->workqueue(), drain_limit_ns))
@@ -69,7 +71,12 @@ void Socket::release()
         if (finished_.load())
             end_waiting();
     }
-    transmit();
+    // A file whose last reference a thread of the kernel's gave up is closed by a work that closes everybody's. Sending and
+    // giving back take the locks of this user's TCP sockets.
+    if (kapi_in_program()) [[likely]]
+        transmit();
+    else
+        transmit_later();
 }
 
 // What TCP has nothing of is not going to be sent.
@@ -92,6 +99,12 @@ void Socket::finish()
 {
     if (finished_.exchange(1))
         return;
+    {
+        Guard guard(send_lock_);
+        HW_ASSERT(queued_bytes_ == 0);
+        if (std::exchange(drains_, false))
+            mux->forget_draining(drain_overhead);
+    }
     mux->reservations.forget(any_);
     mux->remove(*this);
     end_waiting();

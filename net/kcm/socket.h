@@ -38,7 +38,7 @@ public:
     void transmit_later();
     // See SendQueue::wake().
     void wake(SendQueue& queue);
-    // The connection that is parked here. Null: the socket is transmitting. asked: then transmit_later() is to follow. Under
+    // The connection that is parked here. Null: the socket is transmitting. asked: then transmit_later() must follow. Under
     // the reservations' lock.
     Ref<Psock> take_parked(bool& asked);
 
@@ -69,6 +69,7 @@ private:
     Socket(kapi_sk* sk, bool datagram, Ref<Mux> mux);
     ~Socket();
 
+    static constexpr u64 drain_overhead = 4096; // of a closed socket, beside what it has to send
     // send.cc
     struct Addressed { bool given = false; u64 id = 0; };
     static Result<Addressed> parse_control(const kcm_send& send);
@@ -106,7 +107,7 @@ private:
     void uncharge(SendQueue& queue, u64 bytes) HW_REQUIRES(send_lock_);
     struct Unlisted { Ref<SendQueue> sending, by_address; }; // references that go without the lock
     Unlisted unlist_if_idle(SendQueue& queue) HW_REQUIRES(send_lock_);
-    // transmit.cc: who sends, and what next
+    // transmit.cc: the transmitter, and the choice of the next queue
     void transmit();
     bool leave();
     void transmit_until_left();
@@ -164,10 +165,11 @@ private:
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
     Ref<SendQueue> building_for_ HW_GUARDED_BY(send_lock_); // where it belongs
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
+    bool drains_ HW_GUARDED_BY(send_lock_) = false; // closed with messages: what it has is counted by the multiplexor
 
     UsedMessages used_;
-    Atomic<u32> transmitters_{0}; // who asked for transmission since somebody began; not 0: somebody does it
-    Atomic<u32> given_up_{0};     // closed, and it takes too long: what is not sent yet is not going to be
+    Atomic<u32> transmitters_{0}; // requests for transmission since it began; not 0: a thread transmits
+    Atomic<u32> given_up_{0};     // closed, and sending takes too long: the rest is discarded
     Atomic<u32> finished_{0};
     Atomic<u32> errors_{0}, tell_connection_{0}, max_message_{0};
     Work<Socket, &Socket::transmit_in_work> transmit_work_;

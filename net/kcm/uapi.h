@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What programs and KCM say to each other, as <linux/kcm.h>, <linux/socket.h> and our uapi/hawser_kcm.h define it, under
+ * The interface between programs and KCM, as <linux/kcm.h>, <linux/socket.h> and our uapi/hawser_kcm.h define it, under
  * names of core's own: it cannot include those. glue/abi_check.c compares every one with them when the module is built.
  */
 #ifndef KCM_UAPI_H

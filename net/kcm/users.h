@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-// The users who have multiplexors, and the queues for their works.
+// The users that have multiplexors, and the queues for their works.
 //
 // Works take the locks of programs' TCP sockets, and a program can hold such a lock for as long as it likes. In one queue for
-// all, some hundreds of such sockets would stop everybody's works. With a queue for each user they stop that user's, and take
-// no more threads than the queue may have. A queue for each multiplexor would not do: one user can make any number of them.
+// all, some hundreds of such sockets would stop all works. With a queue for each user they stop only the works of that user, and
+// use no more threads than the queue may have. One queue for each multiplexor is no solution: a user can make any number.
 //
-// Nor may the number of queues grow with that of users. Those who come first have one of their own, as long as they have a
-// multiplexor; those who come when all of these are taken share the others. So many users together can stop one another, but
-// nobody who was there before.
+// The number of queues must not grow with the number of users either. The first users have one each, as long as they have a
+// multiplexor; later users, while all of these are taken, share the others. So many users together can delay one another, but
+// no user that had a queue before.
 #pragma once
 
 #include "../lock_order.h"
+#include "shortage.h"
 
 #include <hawser/hash_table.h>
 #include <hawser/wait.h>
@@ -25,6 +26,8 @@ struct WorkQueue {
     kapi_workqueue* queue = nullptr; // made when it is needed first
     u64 user = 0;                    // kapi_user(), of one that is not shared
     unsigned muxes = 0;
+    Shortage shortage; // of memory, of those whose multiplexors these are
+    Atomic<u64> draining{0}; // bytes that their closed sockets have yet to send
 };
 
 class Users : Pinned {
@@ -44,11 +47,11 @@ private:
     bool has_muxes();
 
     Spin<UsersLock> lock_;
-    // All queues stay for whom comes next: without works they cost next to nothing.
+    // Queues are kept for later users: without works they cost almost nothing.
     WorkQueue queues_[own_queues + shared_queues] HW_GUARDED_BY(lock_);
     unsigned muxes_ HW_GUARDED_BY(lock_) = 0;
     WaitQueue changed_;
-    const HashSeed seed_; // so that nobody can choose with whom he shares
+    const HashSeed seed_; // so that no user can choose with whom to share
 };
 
 } // namespace kcm

@@ -46,7 +46,7 @@ public:
         return v4_bits != 0 && v4_bits != 0xffffffffu;
     }
     bool operator==(const Ip& other) const { return kapi_compare(bytes_, other.bytes_, sizeof(bytes_)) == 0; }
-    // The order that decides who connects to whom: as numbers in network order.
+    // The order that decides which host connects: as numbers in network order.
     bool operator<(const Ip& other) const { return kapi_compare(bytes_, other.bytes_, sizeof(bytes_)) < 0; }
     u64 word(int index) const // for hashing, 0 or 1
     {
@@ -78,8 +78,8 @@ struct Endpoint {
     std::array<u64, 3> words() const { return {ip.word(0), ip.word(1), static_cast<u64>(scope) << 16 | port}; } // for hashing
 };
 
-// Reads a sockaddr_in or sockaddr_in6. Fails with EINVAL when too short, EAFNOSUPPORT for another family. Says nothing
-// about whether the address makes sense.
+// Reads a sockaddr_in or sockaddr_in6. Fails with EINVAL when too short, EAFNOSUPPORT for another family. Does not check
+// whether the address is usable.
 Result<Endpoint> parse_sockaddr(std::span<const std::byte> name);
 
 // Writes the sockaddr of endpoint to name (28 bytes) and returns its length.

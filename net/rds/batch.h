@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What one call of the transport's send() offers: some messages, the first and the last of them maybe in part. Or of its post():
-// whole messages, without segments.
+// The data of one call of the transport's send(): some messages, the first and the last of them possibly in part. Or of its
+// post(): whole messages, without segments.
 #pragma once
 
 #include "message.h"

@@ -16,7 +16,7 @@ Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
         if (port <= probe_port)
             continue;
         endpoint.port = port;
-        socket.set_bound_key(endpoint); // nobody finds the socket by it before it is entered
+        socket.set_bound_key(endpoint); // the socket cannot be found by it before it is entered
         Ref<Socket> owner;
         auto entered = table_.insert(
             hash_of(endpoint), socket, Alloc::sleep, [&](const Socket& s) { return s.bound_key() == endpoint; },

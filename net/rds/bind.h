@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which socket has which address and port, in one namespace.
+// The table of bound sockets of a namespace, by address and port.
 #pragma once
 
 #include "../lock_order.h"

@@ -12,10 +12,10 @@ constexpr u64 shortest_look_ns = 10 * ms;
 constexpr u64 longest_look_ns = 60'000 * ms; // a change of the sysctl takes effect so late
 constexpr u64 kept_after_end_ns = 60'000 * ms;
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms;
-// When little is left to a user his connections in use shall not be refused for the sake of those that are not.
+// When little is left to a user, unused connections must not prevent new ones.
 constexpr u64 crowded_idle_ns = 1000 * ms;
 constexpr u64 crowded_after_loss_ns = 60'000 * ms;
-constexpr u32 unused_references = 3; // the table's, its own map's, and that of who looks
+constexpr u32 unused_references = 3; // the table's, its own map's, and that of the caller
 
 } // namespace
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-// Connections that nobody uses end.
+// Ends unused connections.
 //
-// A connection is used as long as somebody refers to it: a socket whose last message it carried, a message, a work. One that
-// was not, and that no message came over, for net.rds.idle_connection_ms has its streams closed as any stream is closed: each
+// A connection is used as long as something refers to it: a socket whose last message it carried, a message, a work. After
+// net.rds.idle_connection_ms without use and without a received message its streams are closed as any stream is closed: each
 // side reads the other's to its end. When all its paths are down it is forgotten, with its maps, and a later message makes
-// another one. Why no message is lost or doubled by that (see receiver_memory.h for the terms):
-// - Forgetting is what a restart does, and the names cover it: the new connection has another generation and other receiver
-//   ids, so messages that a peer had sent and that were not acknowledged are given up, never delivered twice.
-// - None is given up that did not arrive, as long as such messages do not exist. Streams are closed by the side that has
-//   nothing queued or unacknowledged; and what the peer had sent was read, to the end of its stream, before the stream counts
-//   as complete. A peer that has something to send again comes back at once, so a connection is kept for a while after a
-//   complete end, and is used when the peer does come.
-// - After a loss the peer may have any number of such messages and no way to send them. Then the connection is kept as long as
-//   an outage can reasonably last. A path that never had a stream has nothing to remember.
+// another one. No message is lost or delivered twice because of this (receiver_memory.h explains the terms):
+// - Forgetting has the effect of a restart, which the names handle: the new connection has another generation and other
+//   receiver ids, so messages that a peer had sent and that were not acknowledged are given up, never delivered twice.
+// - Normally there are no such messages. Streams are closed by the side that has nothing queued or unacknowledged, and a stream
+//   counts as complete only when the peer's messages were read to its end. A peer with something to send again connects at
+//   once, so a connection is kept for a while after a complete end, and is used again when the peer connects.
+// - After a loss the peer may have any number of such messages and no way to send them. Then the connection is kept for the
+//   longest likely outage. A path that never had a stream has nothing to remember.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -29,9 +28,9 @@ class Net;
 class Collector : Pinned {
 public:
     explicit Collector(Net& net) : net_(net) {}
-    // Any context. There is one more connection.
+    // Any context. A connection was made.
     void connection_made(const Connection& connection);
-    // Sleeps. None is made any more.
+    // Sleeps. No more connections are made.
     void stop() { work_.cancel_sync(); }
 
 private:
@@ -43,7 +42,7 @@ private:
     void look_at(Connection& connection, bool crowded, u64 now);
 
     Net& net_;
-    Atomic<u32> hurried_{0}; // since the last look, or one is going on
+    Atomic<u32> hurried_{0}; // since the last look, or during one
     HashCursor place_; // of the look, which goes in pieces
     bool any_crowded_ = false; // seen by this look so far
     Work<Collector, &Collector::look> work_{*this};

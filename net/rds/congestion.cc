@@ -37,7 +37,7 @@ u8* CongestionMap::chunk(u32 index)
 
 bool CongestionMap::congested(u16 port)
 {
-    // Read without the lock on every send: one byte, and a stale answer is as good as one a moment earlier.
+    // Read without the lock on every send: one byte, and a stale answer is as good as one read earlier.
     u32 byte = port / 8;
     u8* chunk = chunk_[byte / chunk_bytes].load_acquire();
     return chunk && (__atomic_load_n(&chunk[byte % chunk_bytes], __ATOMIC_RELAXED) >> (port % 8)) & 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // Congestion maps: for each address, which ports cannot take more.
 //
-// A namespace has two kinds, kept apart. Our own map of a local address says which of our sockets are full; the sockets alone
+// A namespace has two kinds, kept apart. The own map of a local address shows which local sockets are full; only the sockets
 // write it, and peers receive it. A peer's map of a remote address is what the host of that address sent, and is replaced by
-// what it sends next. An address that moves between hosts changes which kind is looked at and nothing else: our sockets' bits
-// stay true wherever the address is, and a peer's bits are forgotten when the address is found here.
+// what it sends next. When an address moves between hosts, only the kind of map that is used for it changes: the bits of local
+// sockets stay valid wherever the address is, and a peer's bits are forgotten when the address is found on this host.
 #pragma once
 
 #include "../lock_order.h"
@@ -26,7 +26,7 @@ struct MapTable;  // hash tag: all maps of a kind in a namespace
 struct OnMap;     // list tag: the connections whose peers receive a map
 struct Changed;   // list tag: own maps that peers have to receive again
 
-// It lives as long as somebody refers to it: a connection, or a full socket. Bits are stored where there are any.
+// It exists as long as a connection or a full socket refers to it. Bits are stored where there are any.
 class CongestionMap : public RefCounted<CongestionMap>, public HashNode<MapTable>, public ListNode<Changed> {
 public:
     CongestionMap(CongestionMaps& maps, const Endpoint& key) : maps_(maps), key_(key) {}
@@ -39,12 +39,12 @@ public:
     // Ours. Sets or clears the bit of a local port and has every peer receive the map soon. Any context. False: no memory for
     // the bit, which stays clear.
     [[nodiscard]] bool set(u16 port, bool congested);
-    // A peer's. Replaces all bits by map_bytes bytes and wakes who waits. Any context. False: the same map as before. Without
-    // memory for a bit it stays clear: what is sent to that port is then held up by the peer's own limit.
+    // A peer's. Replaces all bits by map_bytes bytes and wakes the waiters. Any context. False: the same map as before. Without
+    // memory for a bit it stays clear: messages to that port are then limited by the peer itself.
     bool replace(const std::byte* bits);
     // A peer's, of an address that has another host now. Any context.
     void forget();
-    // A sender that does not wait met the bit of port. True: it is still set, and take_refused() says so when it may be
+    // A sender that does not wait met the bit of port. True: it is still set, and take_refused() reports when it may be
     // clear. False: it is clear. Any context.
     bool refuse(u16 port);
     // After bits were cleared: whether a sender met one since the last call, and is to be notified. Any context.
@@ -82,7 +82,7 @@ public:
     // Finds or makes, in a context that mode allows. ENOMEM.
     Result<Ref<CongestionMap>> get(const Endpoint& address, Alloc mode);
     Ref<CongestionMap> find(const Endpoint& address);
-    // The address moved to another host: what its former host sent is true no longer. True: senders were refused for it.
+    // The address moved to another host: the map of its former host is not valid any more. True: senders were refused for it.
     // Any context.
     [[nodiscard]] bool forget(const Endpoint& address);
     // Sleeps. No map changes any more.
@@ -96,7 +96,7 @@ private:
     void send_changed();
     bool begin_sending();
     void take_changed();
-    // A scope tells hosts apart where addresses are of a link.
+    // A scope distinguishes hosts with the same link-local address.
     static Endpoint key_of(const Endpoint& address)
     {
         return {address.ip, 0, address.ip.is_link_local() ? address.scope : 0};
@@ -109,7 +109,7 @@ private:
     };
     Guarded<ChangedMaps, ChangedMapsLock> changed_;
     Atomic<u64> sent_ns_{0}; // when the work had sent all of them last
-    // The work's: what it is sending, and to how many peers it has still to go.
+    // The work's: the map that it is sending, and the number of peers that remain.
     Ref<CongestionMap> sending_;
     u32 left_ = 0;
     Work<CongestionMaps, &CongestionMaps::send_changed> work_{*this};

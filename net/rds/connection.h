@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // A connection: a pair of addresses, a transport and a type of service, with its paths. Made by the first message or by
-// the peer, it lives until nobody has used it for a while (collector.h), or its namespace or transport goes.
+// the peer, it exists until it is unused for a while (collector.h), or its namespace or transport ends.
 #pragma once
 
 #include "../lock_order.h"
@@ -59,7 +59,7 @@ public:
     // The handshake. How many paths the peer agreed to, 0: not known yet.
     unsigned paths() const { return paths_agreed_.load_acquire(); }
     bool peer_indexes() const { return peer_indexes_.load_acquire() != 0; }
-    // The path of what comes from a local port: the same for ever, or messages could overtake each other.
+    // The path of messages from a local port: always the same, or messages could overtake each other.
     Path& path_for(u16 port);
     // Waits until paths() is known. Sleeps. ETIMEDOUT, EINTR.
     Result<> wait_for_handshake(u64 deadline_ns);
@@ -69,23 +69,33 @@ public:
     // Sends a probe or an answer over path. Any context.
     void send_handshake(Path& path, bool is_reply);
     void write_handshake_to(Path& path, Header& header, bool is_reply);
-    // The peer is foreign, if what is known of it is still what is expected. Any context.
+    // Marks the peer as foreign, if its present kind is the expected one. Any context.
     void assume_foreign(Peer expected);
     // The transport has learnt what the peer is, for whose stream the path is not up yet.
     void peer_is(Peer kind);
     // It has no handshakes: the transport said what it is, and the kernel's own does not expect any from there.
     bool is_mute() const { return transport.names_peer && peer() == Peer::foreign; }
-    // Whether the peer has as many paths, as far as we know.
+    // Whether the peer has as many paths, as far as is known.
     bool uses(const Path& path) const { return path.index() == 0 || paths() == 0 || path.index() < paths(); }
     // The first path that has to be up, or to be answered, before path may have a stream. Null: it may have one now. When
     // that changes, path is notified. Any context.
     Path* waits_for(const Path& path) const;
     Path* missing_path() const; // the first of those that the peer agreed to and that are not up; nullptr if all are
-    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's.
+    // Whether path, which is up, may be closed to be opened again: a stream will come, and is taken for this path's. From
+    // decide(), if it is done then.
     bool may_open_again(const Path& path) const;
-    // A path has a new stream. What goes first on it, and, once it may be sent on, what waited for it. Any context.
+    // Calls use(), which begins or ends a path's stream depending on the other paths' states: one path at a time. Any context.
+    template <class Use> bool decide(Use&& use)
+    {
+        Guard guard(lock_);
+        return use();
+    }
+    // A path has a new stream. Queues what is sent first on it, and, once it may be used, what waited for it. Any context.
     void queue_greeting(Path& path);
     void path_is_up(Path& path);
+    // The stream of path has ended, and it has no other yet.
+    void path_is_down(Path& path);
+    void first_path_is_silent(); // the others no longer wait for an answer on it
 
     // Congestion. Our map changed: it travels on path 0, so that two maps never overtake each other.
     void map_changed();
@@ -99,7 +109,7 @@ public:
     // For the collector (collector.h), whose idle is. What changes with each message, stream and loss:
     u64 activity();
     bool is_charged() const { return charged_; } // it was made in a program's call, and its cgroup pays
-    bool is_empty();    // nothing but answers, which nobody needs, is queued or unacknowledged
+    bool is_empty();    // nothing is queued or unacknowledged but answers, which are not needed
     bool has_streams(); // a path is not down
     Ending ending();    // the worst of its paths'
     void retire();      // closes its streams, unless they are used again. Any context
@@ -121,6 +131,8 @@ private:
     Result<> build(Alloc mode);
     void note_sender(Path& path, u32 generation);
     void probe_all();
+    bool is_kept(Path& path, Path* by);
+    void agree_on_paths(Path* by, bool wake);
     void set_paths(unsigned count, bool wake);
 
     Spin<PathLock> path_lock_;
@@ -132,7 +144,9 @@ private:
     Atomic<u32> dying_{0};
     Atomic<u32> users_{0};
     const u32 generation_ = kapi_random_u32() | 1; // in our probes: names the sender of our numbers
+    Atomic<u32> paths_said_{0}; // by the peer, in its last handshake
     Atomic<u32> paths_agreed_{0};
+    Atomic<u32> foreign_generation_{0}; // what a foreign peer said last, 0: nothing
     Atomic<u32> peer_indexes_{0};
     Atomic<u32> peer_{static_cast<u32>(Peer::unknown)};
     // Ports that sent before paths() was known stay on the first path.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who has how many of the connections of a namespace. A local user can make one to each address that he thinks of, and a peer
-// one from each address that it can take. In any case some are left for others (kapi/share.h).
+// The shares of users and peers in the connections of a namespace. A local user can make one to any address, and a peer one
+// from each address that it can use. In any case some are left for others (kapi/share.h).
 #pragma once
 
 #include <hawser/atomic.h>
@@ -15,11 +15,11 @@ public:
     // A payer is a kapi_sk_user(), or all peers together.
     static constexpr u32 peers = KAPI_USERS;
 
-    // One more for payer, of limit that all may have. False: he has his share. Any context.
+    // One more for payer, of limit that all may have. False: payer has its share. Any context.
     bool take(u32 payer, u32 limit)
     {
-        u32 his = of_[payer].fetch_add(1), all = all_.fetch_add(1);
-        if (kapi_share(0, his, left_of(limit, all), 1) >= 0)
+        u32 held = of_[payer].fetch_add(1), all = all_.fetch_add(1);
+        if (kapi_share(0, held, left_of(limit, all), 1) >= 0)
             return true;
         give_back(payer);
         return false;
@@ -29,7 +29,7 @@ public:
         of_[payer].fetch_sub(1);
         all_.fetch_sub(1);
     }
-    // Little is left for payer: those that he does not use shall not wait for their time.
+    // Little is left for payer: its unused connections end early.
     bool is_crowded(u32 payer, u32 limit) const
     {
         return kapi_share(0, of_[payer].load_relaxed(), left_of(limit, all_.load_relaxed()), 0) != 0;

@@ -21,14 +21,14 @@ public:
     // Loopback: the payload stays where the sender put it.
     static Result<Ref<Incoming>> from_message(Ref<Message> message);
     static void destroy(Incoming* incoming) { dispose(incoming); }
-    // Has the owner of a socket pay for its memory until it ends, which is before the socket does; unless he may have no more.
-    // False: senders should wait, for he may not have much more.
+    // Charges its memory to the owner of the socket until it ends, which is before the socket does; unless the limit is reached.
+    // False: senders should wait, because little is left below the limit.
     bool charge(kapi_sk* sk);
     bool charged() const { return payer_ != nullptr; }
 
     Header header;
     Endpoint source;
-    u64 received_real_ns = 0; // for SO_TIMESTAMP, 0: not asked for
+    u64 received_real_ns = 0; // for SO_TIMESTAMP, 0: not requested
     u64 trace_ns[4] = {};     // header seen, header complete, delivered, handed to the user
 
     bool looped() const { return static_cast<bool>(looped_); }
@@ -39,8 +39,8 @@ public:
     Connection* connection = nullptr;
     unsigned path = 0;
 
-    // So many of the missing bytes are on offer. ENOMEM: not all of them, and there are too many messages of which a part has
-    // arrived. Also for the header alone, because the memory for a small payload comes with it.
+    // size of the missing bytes are offered. ENOMEM: not all of them, and there are too many incomplete messages. Also called for
+    // the header alone, because the memory for a small payload is allocated with it.
     Result<> expect(usize size);
     // Takes size bytes at offset of the offer; size at most left(). ENOMEM: nothing was taken; or as expect().
     Result<> append(kapi_rx* rx, usize offset, u32 size);

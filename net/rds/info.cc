@@ -9,7 +9,7 @@ namespace rds {
 
 namespace {
 
-// A walk along a long queue begins anew after each copy to the program, so that copies are large where there is much.
+// A walk along a long queue begins again after each copy to the program, so that copies are large where there is much.
 constexpr usize smallest_buffer = 32 * 1024, largest_buffer = 256 * 1024;
 constexpr usize piece_bytes = 16 * 1024; // more than the rows that are added under one lock
 constexpr unsigned piece_messages = 64;
@@ -100,7 +100,7 @@ void add_counters(Net& net, Rows& rows)
 }
 
 // Calls visit(T&) for each item of a table, and has rows copied out in between, when no reference is held: a program whose memory
-// stalls must not hold what others want to end.
+// stalls must not delay the end of an object.
 template <class Table, class Visit> void walk(Table& table, Rows& rows, Visit&& visit)
 {
     typename Table::Cursor cursor;
@@ -121,7 +121,7 @@ template <class Row> void add_connections(Net& net, Rows& rows)
             Path::Snapshot path = c.path(i).snapshot();
             Row row{};
             row.next_tx_seq = path.next_tx;
-            row.next_rx_seq = path.next_rx > 1 ? path.next_rx : 0; // 0: nothing came yet, as programs know it
+            row.next_rx_seq = path.next_rx > 1 ? path.next_rx : 0; // 0: nothing has arrived, as in the kernel's own
             put_ip(row.laddr, c.local.ip);
             put_ip(row.faddr, c.remote.ip);
             copy_name(row.transport, sizeof(row.transport), c.transport.name);
@@ -151,7 +151,7 @@ template <class Row> Row message_row(const Header& header, u32 length, const Ip&
     return row;
 }
 
-// Lets c and the place in a queue of its go while rows are copied out, if they have to be now. Null: it is gone.
+// Releases c and the place in one of its queues while rows are copied out, if that is necessary. Null: c has ended.
 Ref<Connection> with_room(Net& net, Rows& rows, Ref<Connection> c, SendQueue::Place& place)
 {
     if (rows.has_room())
@@ -251,7 +251,7 @@ template <class Row> void add_tcp_sockets(Net& net, Rows& rows)
     });
 }
 
-// Fills rows and returns the size of one; 0: nobody provides this item.
+// Fills rows and returns the size of one; 0: no transport provides this item.
 usize gather(Net& net, int option, Rows& rows)
 {
     switch (option) {
@@ -305,7 +305,7 @@ Result<int> Socket::get_info(int option, const kapi_optval* value, int& length, 
     report = false;
     if (length < 0 || length > max_length)
         return fail(KAPI_EINVAL);
-    // All of the buffer must be there, also what is not filled today: programs find their mistakes at once.
+    // All of the buffer must be accessible, also the part that is not filled: programs find their mistakes at once.
     TRY(check(kapi_optval_probe_out(value, static_cast<usize>(length))));
     usize capacity = static_cast<usize>(length);
     usize buffer_bytes = min(max(capacity, smallest_buffer), largest_buffer);

@@ -32,16 +32,17 @@ void MapRefresh::stop()
         connection_.unref();
 }
 
-void MapRefresh::request()
+// False: there was nobody to ask.
+bool MapRefresh::request()
 {
-    connection_.net.count(Stat::cong_refresh);
     Path& first = connection_.path(0);
     if (first.is_up() && connection_.peer() == Peer::hawser) {
         connection_.send_handshake(first, false);
-        return;
+        return true;
     }
     // The kernel's own sends a map over each path that comes up.
-    if (Path* missing = connection_.missing_path())
+    Path* missing = connection_.missing_path();
+    if (missing)
         missing->notify(RDS_PATH_WANTED);
     // One that is in the middle of a message only if there is no other: that may be so at each look.
     for (bool busy : {false, true}) {
@@ -49,10 +50,11 @@ void MapRefresh::request()
             Path& path = connection_.path(i);
             if (path.partial().exists() == busy && path.may_be_recycled()) {
                 path.notify(RDS_PATH_RECYCLE);
-                return;
+                return true;
             }
         }
     }
+    return missing != nullptr;
 }
 
 // A sender that was refused may sleep in poll() for as long as it likes, and be the user of another connection by now.
@@ -87,8 +89,10 @@ void MapRefresh::look()
             delay_ns_ = 0;
     }
     if (kapi_now_ns() - heard >= first) {
-        request();
-        unanswered_++;
+        if (request()) {
+            connection_.net.count(Stat::cong_refresh);
+            unanswered_++;
+        }
         delay_ns_ = min(delay_ns_ * 2, longest_delay_ns);
     }
     delay_ns_ = max(delay_ns_, first);

@@ -25,7 +25,7 @@ public:
 
 private:
     void look();
-    void request();
+    bool request();
     bool ends();
 
     Connection& connection_;

@@ -96,7 +96,7 @@ Result<Ref<Message>> Message::internal(u32 length, Alloc mode)
 void Message::destroy(Message* message)
 {
     HW_ASSERT(!message->has_owner());
-    message->pages_.reset(); // the user's pages are free before the user is told
+    message->pages_.reset(); // the user's pages are free before the user is notified
     if (message->noticed_)
         message->notices_->put(std::move(message->zerocopy_));
     else if (message->notices_)

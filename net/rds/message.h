@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// An outgoing message: its header, its payload and who waits for its acknowledgement.
+// An outgoing message: its header, its payload and the socket that waits for its acknowledgement.
 //
 // Header and small payload share one allocation; a large payload is in pages, which the network gets by reference.
 #pragma once
@@ -50,7 +50,7 @@ struct PathQueue;   // list tag: the queues of a path
 struct OwnerQueue;  // list tag: all messages of a socket, or all answers of a path
 struct SocketQueue; // list tag: what a socket has received
 
-// What a path says of itself rather than for a socket. It is never retransmitted, and has no number.
+// Messages of a path itself rather than of a socket. It is never retransmitted, and has no number.
 enum Control : u32 { control_probe = 1, control_reply = 2, control_map = 4 };
 
 class Message : public RefCounted<Message>, public ListNode<PathQueue>, public ListNode<OwnerQueue> {
@@ -59,8 +59,8 @@ public:
     static Result<Ref<Message>> from_user(kapi_msg* msg, u32 length);
     // As above, but with the user's own pages. ENOMEM also: memlock, or notices that the program does not take.
     static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices);
-    // From when it is sent on: the cookie goes to the box when the pages are free again. Of a call that failed the user
-    // knows that itself.
+    // From when it is sent on: the cookie goes to the box when the pages are free again. After a failed call
+    // there is no notice.
     void promise_notice() { noticed_ = true; }
     void withdraw_notice() { noticed_ = false; }
     // A message without a user: a handshake, an answer, a congestion map, whose payload the caller fills. In a context that
@@ -81,7 +81,7 @@ public:
     // Copies payload bytes to the user's message (loopback). Sleeps. EFAULT.
     Result<> copy_payload(u32 offset, u32 size, kapi_msg* msg);
 
-    // The sending socket, as long as it waits for the acknowledgement. Whoever takes it does the socket's accounting.
+    // The sending socket, as long as it waits for the acknowledgement. The caller that takes it does the socket's accounting.
     void set_owner(Ref<Socket> socket);
     Ref<Socket> take_owner();
     bool has_owner() const { return owner_.load_acquire() != nullptr; }
@@ -98,7 +98,7 @@ public:
     bool position_known = false;
     u32 control = 0;          // not 0: a Control
     bool was_owned = false;   // a socket sent it (set before it is queued)
-    bool pong = false;        // something that a peer can ask for as often as it likes: their number is bounded
+    bool pong = false;        // an answer, which a peer can cause at any rate: their number is limited
 
 private:
     HW_MADE_BY_CREATE;

@@ -68,7 +68,7 @@ void Module::drop_transport(const rds_transport* transport)
 
 const rds_transport* Module::transport_for(kapi_net* host, const kapi_addr& addr)
 {
-    // Loopback addresses are nobody else's; then RDMA before TCP.
+    // Loopback first, for its addresses belong to no other; then RDMA before TCP.
     for (int type : {RDS_TRANSPORT_LOOP, RDS_TRANSPORT_IB, RDS_TRANSPORT_TCP}) {
         const rds_transport* t = transport(type);
         if (t && t->check_local(host, &addr) == 0)
@@ -124,7 +124,7 @@ Result<Ref<Connection>> ConnectionTable::get(Net& net, const rds_transport& tran
 {
     if (auto found = find(transport, local, remote, tos))
         return found;
-    // Nothing is made for a connection that is one too many.
+    // Nothing is allocated for a connection above the limit.
     if (!shares.take(payer, limit))
         return fail(KAPI_ENOBUFS);
     auto result = Connection::create(net, transport, local, remote, tos, mode);
@@ -166,7 +166,7 @@ bool ConnectionTable::remove(Connection& connection)
     return take_out(connection, [] { return true; });
 }
 
-// Under the table's lock nobody can find it, and with no more references than these no work of it is pending.
+// Under the table's lock it cannot be found, and with no more references than these no work of it is pending.
 bool ConnectionTable::remove_unused(Connection& connection, u32 references)
 {
     return take_out(connection, [&] {
@@ -278,7 +278,8 @@ void Net::remove_watcher(Socket& socket)
     });
 }
 
-// One at a time, so that the lock is held briefly however many there are; who comes again meanwhile waits for the next change.
+// One at a time, so that the lock is held briefly for any number; a socket that is added again meanwhile waits for the next
+// change.
 void Net::notify_watchers()
 {
     u32 left = watchers_.with([](WatcherList& list) { return list.count; });

@@ -74,14 +74,14 @@ public:
     // Finds or makes, in a context that mode allows. A new one counts to payer's share. ENOMEM, ENOBUFS, ENETUNREACH.
     Result<Ref<Connection>> get(Net& net, const rds_transport& transport, const Endpoint& local, const Endpoint& remote,
                                 u8 tos, u32 payer, Alloc mode);
-    // Any context. False when somebody else took it out before.
+    // Any context. False when another caller took it out before.
     bool remove(Connection& connection);
-    // The same if there are no more references than so many: nobody can use it any more then.
+    // The same, but only if it has at most that many references, so that it is unused.
     bool remove_unused(Connection& connection, u32 references);
     u32 size() const { return table_.size(); }
     // None can be made any more.
     void close() { closed_.store_release(1); }
-    // Calls visit(Connection&) for each, under no lock. Those that come or go meanwhile may be missed.
+    // Calls visit(Connection&) for each, under no lock. Those added or removed meanwhile may be missed.
     template <class Visit> void for_each(Visit&& visit) { table_.for_each(visit); }
     // The same one by one.
     using Connections = HashTable<Connection, Table, ConnectionTableLock, 64>;
@@ -146,7 +146,7 @@ public:
     // A map that senders look at was replaced, or has cleared bits that senders met: pollers and monitoring sockets are
     // notified soon, by a work, as there may be many. Any context.
     void congestion_changed();
-    // The address has another host than before: what that host's map said is forgotten. Any context.
+    // The address has another host than before: that host's map is forgotten. Any context.
     void forget_peer(const Endpoint& address)
     {
         if (peer_maps.forget(address))

@@ -99,7 +99,7 @@ Result<> Socket::cancel_sent_to(const kapi_optval* value, int length)
         if (bound_to_.ip.is_any())
             return fail(KAPI_ENOTCONN);
     }
-    // The family is not looked at: the length tells, as in the kernel's own.
+    // The length decides, not the family, as in the kernel's own.
     std::byte name[sizeof(rds_abi_sockaddr_in6)] = {};
     usize size = min<usize>(length < 0 ? 0 : static_cast<usize>(length), sizeof(name));
     if (size < sizeof(rds_abi_sockaddr_in))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who transmits on a path: one at a time, the thread in sendmsg or the path's worker.
+// The transmitter of a path: one at a time, a thread in sendmsg or the path's worker.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -11,7 +11,7 @@ using namespace hw;
 
 class Owner : Pinned {
 public:
-    // Any context. False: somebody else owns the path, and his release() returns true.
+    // Any context. False: another thread owns the path, and its release() returns true.
     [[nodiscard]] bool acquire()
     {
         for (;;) {

@@ -6,7 +6,7 @@ namespace rds {
 namespace {
 
 constexpr u64 ms = 1'000'000;
-// While others wait, a message has to get so much. Over a slow link many share what there is, not always evenly.
+// The least that a message must receive while others wait. Over a slow link many messages share the rate, not always evenly.
 constexpr u64 least_bytes_per_s = 2048;
 
 } // namespace

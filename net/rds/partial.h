@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The message of a path of which only a part has arrived: what it holds, whether it goes on, and whether it waits for memory.
+// The incomplete message of a path: the memory that it uses, whether it progresses, and whether it waits for memory.
 #pragma once
 
 #include "peers_memory.h"
@@ -9,7 +9,7 @@ namespace rds {
 class Partial : Pinned {
 public:
     // The stream's receiver's: one at a time, any context.
-    // A message with size bytes of payload has begun. False: it has to wait, and take_retry_delay() says how long.
+    // A message with size bytes of payload has begun. False: it has to wait, for the time that take_retry_delay() returns.
     [[nodiscard]] bool take(PeersMemory& memory, u32 size);
     void got(u32 bytes) { got_.fetch_add(bytes); }
     void give(PeersMemory& memory, u32 size);

@@ -62,6 +62,21 @@ void Path::answered(u32 peers_id)
     notify(RDS_PATH_SEND);
 }
 
+// To a foreign peer all that we say of ourselves is queued.
+bool Path::has_our_handshake()
+{
+    if (connection_.peer() == Peer::foreign)
+        return !queue_.has_answers();
+    // Of a transport with post() the stream ends soon when the peer's host does not take what is sent to it.
+    return transmitter_.is_named() && (connection_.transport.post || queue_.is_acked(transmitter_.probe_end()));
+}
+
+void Path::note_silence()
+{
+    if (index_ == 0 && !is_answered() && probe_timer_.is_silent() && !silent_.exchange(1))
+        connection_.first_path_is_silent();
+}
+
 void Path::give_up_sent(bool with_present)
 {
     connection_.net.count(Stat::send_drop_restart, queue_.give_up_sent(with_present));
@@ -84,6 +99,18 @@ bool Path::drained()
 bool Path::may_be_recycled()
 {
     return drained() && !stalled() && connection_.may_open_again(*this);
+}
+
+bool Path::recycle(bool accepted)
+{
+    return connection_.decide([&] {
+        if (!may_be_recycled())
+            return false;
+        peer_gone_ = accepted;
+        recycles_ = true;
+        begin_closing();
+        return true;
+    });
 }
 
 Path::Snapshot Path::snapshot()

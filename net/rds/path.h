@@ -85,6 +85,7 @@ public:
     void start_looping(); // loopback: up from the start, for ever
     bool is_up() const { return up_.load_acquire() != 0; }
     bool is_down() { return state() == PathState::down; }
+    bool is_connecting() { return state() == PathState::connecting; }
     bool drained(); // up, and nothing but answers is queued or unacknowledged
     bool may_be_recycled();
     bool has_only_answers() { return queue_.has_only_answers(); }
@@ -98,6 +99,8 @@ public:
     void answered(u32 peers_id);
     void note_unnamed() { receiver_.note_unnamed(); }
     bool is_answered() const { return answered_.load_acquire() != 0; }
+    // A foreign peer had the time to answer over the present stream, and did not: it may have been told to answer nobody.
+    bool is_silent() const { return silent_.load_acquire() != 0; }
     bool is_answered_by_hawser() { return is_up() && is_answered() && receiver_.has_name(); }
     // The last handshake over the present stream had no names: only a foreign peer sends one, because a hawser does not
     // send such a handshake first. Any context.
@@ -129,24 +132,29 @@ private:
     void retried();
     void step();
     bool step_down();
+    void step_left_out();
     bool step_connecting(u32& events);
     bool step_up(u32& events);
     bool step_closing();
-    void start_connecting();
+    bool start_connecting();
+    bool recycle(bool accepted);
     void connect_failed();
     void came_up();
     void begin_closing();
     void note_loss();
     void closed(bool complete);
     bool is_wanted();
+    bool is_left_out();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
     void wait_for_retry();
     // path_peer.cc
-    bool is_replaced(rds_stream_waits accepted) const;
+    bool is_replaced(rds_stream_waits accepted);
     bool peer_is_dead(u64 now);
     bool waits_for_answer() const;
     bool probe_again();
+    bool has_our_handshake();
+    void note_silence();
 
     static constexpr u64 tick_ns = 1'000'000'000, unanswered_tick_ns = 100'000'000;
     void enter(PathEvent event);
@@ -171,6 +179,7 @@ private:
     Atomic<u32> ending_{static_cast<u32>(Ending::none)};
     Atomic<u32> answered_{0}; // the peer answered a probe over the present stream
     Atomic<u32> said_foreign_{0};
+    Atomic<u32> silent_{0};
 
     // The worker's:
     bool wanted_ = false;
@@ -184,8 +193,10 @@ private:
     u64 retry_at_ns_ = 0;
     u64 connect_deadline_ns_ = 0;
     u64 up_since_ns_ = 0;
+    u64 overdraws_at_ns_ = 0; // if a full socket has what the stream holds wait
     u64 next_tick_ns_ = 0;
     u64 next_look_ns_ = 0; // of the transport at its stream
+    u64 kept_until_ns_ = 0; // what was sent, while the peer does without this path. 0: the time has not begun
     u64 look_ns_ = 0; // when the worker looks again though nothing happens: the first time of all reasons
 
     Work<Path, &Path::run> work_{*this};

@@ -13,11 +13,14 @@ constexpr u64 answer_timeout_ns = 1'000'000'000; // for the answer to a probe, o
 
 // Any user of the peer's host can connect to us. A hawser opens a stream only when it has no other, so that one of a stream that
 // waits has left the present one. So a stream that was answered stays until it is reset; one that was not makes room after
-// the time that the reset, or the answer, takes. A foreign peer is believed that a stream is for this path.
-bool Path::is_replaced(rds_stream_waits accepted) const
+// the time that the reset, or the answer, takes. A foreign peer is believed that a stream is for this path, unless a hawser
+// answered over the present one: then it was a stranger, on another path, who spoke as a foreign peer does.
+bool Path::is_replaced(rds_stream_waits accepted)
 {
-    if (accepted == RDS_NO_STREAM_WAITS || accepted == RDS_STREAM_MISPLACED)
-        return accepted == RDS_STREAM_MISPLACED;
+    if (accepted == RDS_NO_STREAM_WAITS || is_answered_by_hawser())
+        return false;
+    if (accepted == RDS_STREAM_MISPLACED)
+        return true;
     if (connection_.peer() == Peer::foreign)
         return accepted == RDS_STREAM_WAITS;
     return !is_answered() && kapi_now_ns() - up_since_ns_ >= answer_timeout_ns;
@@ -43,16 +46,14 @@ bool Path::waits_for_answer() const
 // its map, or messages. What says nothing is no RDS, and gets nothing. False: the stream is to be closed.
 bool Path::probe_again()
 {
-    const rds_transport& transport = connection_.transport;
-    // Of a transport with post() the stream ends soon when the peer's host does not take what is sent to it.
-    switch (probe_timer_.tick(transport.post || queue_.is_acked(transmitter_.probe_end()))) {
+    switch (probe_timer_.tick(has_our_handshake(), connection_.peer() == Peer::foreign)) {
     case ProbeTimer::Step::wait:
         break;
     case ProbeTimer::Step::probe:
         connection_.send_handshake(*this, false);
         break;
     case ProbeTimer::Step::assume_foreign:
-        if (transport.names_peer)
+        if (connection_.transport.names_peer)
             probe_timer_.stream_began();
         else if (receiver_.has_heard())
             connection_.assume_foreign(connection_.peer());

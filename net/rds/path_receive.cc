@@ -74,12 +74,28 @@ bool PathReceiver::in_sequence(const Header& header)
 
 bool PathReceiver::stall_on(Socket& socket)
 {
-    Ref<Socket> old;
+    Ref<Socket> old, before;
     Guard guard(lock_);
+    if (stalled_.load_relaxed() == overdrawn) {
+        if (socket.takes_overdraft())
+            return false;
+        before = std::move(stalled_on_);
+        before->unstall(path_);
+        stalled_.store_release(not_stalled);
+    }
     if (!socket.stall(path_))
         return false;
     old = std::exchange(stalled_on_, Ref<Socket>::share(socket)); // room_made() waits for the lock to take it back
     stalled_.store_release(stalled_now);
+    return true;
+}
+
+bool PathReceiver::overdraw()
+{
+    Guard guard(lock_);
+    if (!stalled_on_ || !stalled_on_->takes_overdraft())
+        return false;
+    stalled_.store_release(overdrawn);
     return true;
 }
 
@@ -107,7 +123,7 @@ bool PathReceiver::may_read(MessageKind kind)
     if (stalled_.load_acquire() == not_stalled || kind != MessageKind::data) [[likely]]
         return true;
     Guard guard(lock_);
-    if (!stalled_on_)
+    if (!stalled_on_ || stalled_.load_relaxed() == overdrawn)
         return true;
     stalled_.store_release(stalled_now);
     return false;
@@ -182,6 +198,8 @@ bool PathReceiver::receive(Ref<Incoming> incoming)
         return true;
     bool handshake = *kind == MessageKind::probe || *kind == MessageKind::probe_reply;
     bool sequenced = *kind != MessageKind::congestion_map && !(handshake && parse_handshake(header).hawser);
+    if (handshake) // first, for a foreign one says whose number its own is
+        connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
     if (sequenced && !in_sequence(header)) {
         connection.net.count(Stat::recv_drop_old_seq);
         return true;
@@ -191,14 +209,12 @@ bool PathReceiver::receive(Ref<Incoming> incoming)
         connection.map_received(*incoming);
         return true;
     case MessageKind::nothing:
+    case MessageKind::probe:
+    case MessageKind::probe_reply:
         return true;
     case MessageKind::ping:
         if (connection.net.sysctl.ping_enable)
             answer_ping(header);
-        return true;
-    case MessageKind::probe:
-    case MessageKind::probe_reply:
-        connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
         return true;
     case MessageKind::data:
         return deliver(std::move(incoming));

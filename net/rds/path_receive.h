@@ -42,12 +42,15 @@ public:
     bool resumed(Socket& socket);
     // Forgets the socket, if there is one.
     void release_stall();
+    // The stream is lost and waits for the socket for long: what it still holds goes there all the same, lest the path wait as
+    // long as a program does not read. False: the socket has too much for that.
+    bool overdraw();
     bool stalled() const { return stalled_.load_acquire() == stalled_now; }
 
 private:
     // A stall outlasts its stream. On the next one all is read that is not for a socket, so that a full socket holds up
     // one direction only; the first message waits.
-    enum : u32 { not_stalled, stalled_now, stalled_before };
+    enum : u32 { not_stalled, stalled_now, stalled_before, overdrawn };
 
     bool in_sequence(const Header& header);
     void answer_ping(const Header& header);

@@ -13,9 +13,12 @@ constexpr u64 answer_timeout_ns = 1000 * ms;  // for the peer to connect to us a
 constexpr u64 closing_tick_ns = 50 * ms;
 constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
+constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
+constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
 constexpr u64 never = ~u64{0};
-constexpr u32 stream_events = RDS_PATH_ESTABLISHED | RDS_PATH_LOST | RDS_PATH_RESUME;
+// Of the present stream. When there is none, they were of the one before.
+constexpr u32 stream_events = RDS_PATH_ESTABLISHED | RDS_PATH_LOST | RDS_PATH_RESUME | RDS_PATH_RECYCLE | RDS_PATH_RETIRE;
 
 } // namespace
 
@@ -104,6 +107,7 @@ void Path::step()
     for (bool again = true; again;) {
         switch (state()) {
         case PathState::down:
+            events &= ~stream_events;
             again = step_down();
             break;
         case PathState::connecting:
@@ -114,7 +118,6 @@ void Path::step()
             break;
         case PathState::closing:
             again = step_closing();
-            events &= ~stream_events; // they were of the stream that is being closed
             break;
         }
     }
@@ -124,10 +127,8 @@ void Path::step()
 
 bool Path::step_down()
 {
-    if (!connection_.uses(*this)) { // the peer turned out to use fewer paths than we thought
-        Path& first = connection_.path(0);
-        queue_.move_to(first.queue_);
-        first.notify(RDS_PATH_SEND);
+    if (!connection_.uses(*this)) {
+        step_left_out();
         return false;
     }
     if (Path* first = connection_.waits_for(*this)) {
@@ -147,8 +148,31 @@ bool Path::step_down()
         look_by(retry_at_ns_);
         return false;
     }
-    start_connecting();
-    return true;
+    return start_connecting();
+}
+
+// The peer turned out to use fewer paths than we thought. What was sent to a memory with a name is sent to it again if the
+// path comes back: it may have been a stranger who left it out.
+void Path::step_left_out()
+{
+    Path& first = connection_.path(0);
+    u64 now = kapi_now_ns();
+    queue_.move_to(first.queue_);
+    bool keeps = queue_.has_unsent() && receiver_.has_name();
+    if (keeps && kept_until_ns_ == 0)
+        kept_until_ns_ = now + kept_after_loss_ns;
+    if (keeps && now < kept_until_ns_)
+        look_by(kept_until_ns_);
+    else
+        give_up_sent(true);
+    first.notify(RDS_PATH_SEND);
+}
+
+// The peer does without this path, and nothing is on its way over it.
+bool Path::is_left_out()
+{
+    bool sends = is_answered() || connection_.peer() == Peer::foreign;
+    return !connection_.uses(*this) && (drained() || !sends);
 }
 
 // Without a message or a socket that may send, only the peer can want the path, and it will knock again.
@@ -160,12 +184,20 @@ bool Path::is_wanted()
     return wanted_ && (connection_.has_users() || kapi_now_ns() < wanted_until_ns_);
 }
 
-void Path::start_connecting()
+bool Path::start_connecting()
 {
-    enter(PathEvent::connect);
+    bool may_connect = connection_.decide([&] {
+        if (connection_.waits_for(*this))
+            return false;
+        enter(PathEvent::connect);
+        return true;
+    });
+    if (!may_connect)
+        return true; // now there is one that it waits for
     connect_deadline_ns_ = kapi_now_ns() + connect_timeout_ns;
     if (connection_.transport.connect(connection_.state(), index_) < 0)
         connect_failed();
+    return true;
 }
 
 void Path::connect_failed()
@@ -178,7 +210,7 @@ void Path::connect_failed()
 bool Path::step_connecting(u32& events)
 {
     u64 now = kapi_now_ns();
-    bool lost = (events & RDS_PATH_LOST) || now >= connect_deadline_ns_;
+    bool lost = (events & RDS_PATH_LOST) || now >= connect_deadline_ns_ || !connection_.uses(*this);
     if (!lost && (events & RDS_PATH_ESTABLISHED)) {
         events &= ~RDS_PATH_ESTABLISHED;
         int step = connection_.transport.established(connection_.state(), index_);
@@ -207,11 +239,11 @@ bool Path::step_up(u32& events)
 {
     rds_stream_waits accepted = connection_.transport.has_accepted(connection_.state(), index_);
     bool lost = (events & RDS_PATH_LOST) || is_replaced(accepted);
-    bool recycles = !lost && (events & RDS_PATH_RECYCLE) && may_be_recycled();
-    if (lost || recycles || ((events & RDS_PATH_RETIRE) && drained())) {
+    if (!lost && (events & RDS_PATH_RECYCLE) && recycle(accepted != 0))
+        return true;
+    if (lost || ((events & RDS_PATH_RETIRE) && drained()) || is_left_out()) {
         peer_gone_ = accepted != 0;
-        recycles_ = recycles;
-        retires_ = !lost && !recycles_;
+        retires_ = !lost;
         begin_closing();
         return true;
     }
@@ -241,6 +273,7 @@ bool Path::step_up(u32& events)
             begin_closing();
             return true;
         }
+        note_silence();
     }
     if (transmitter_.pump())
         notify(RDS_PATH_SEND);
@@ -262,10 +295,17 @@ bool Path::step_closing()
         closed(outcome == RDS_CLOSED_COMPLETE);
         return true;
     }
-    // What is unread may wait for a socket, which notifies us when it has room again.
-    if (outcome == RDS_CLOSING || !receiver_.stalled())
-        look_by(kapi_now_ns() + closing_tick_ns);
-    return false;
+    u64 now = kapi_now_ns();
+    if (outcome == RDS_CLOSING || !receiver_.stalled()) {
+        look_by(now + closing_tick_ns);
+        return false;
+    }
+    // What is unread waits for a socket, which notifies us when it has room again.
+    bool overdraws = now >= overdraws_at_ns_ && receiver_.overdraw();
+    if (now >= overdraws_at_ns_)
+        overdraws_at_ns_ = now + overdraws_after_ns;
+    look_by(overdraws_at_ns_);
+    return overdraws;
 }
 
 // ---- between the states
@@ -277,6 +317,7 @@ void Path::came_up()
     probe_timer_.stream_began();
     u64 now = kapi_now_ns();
     wanted_ = false;
+    kept_until_ns_ = 0;
     peer_gone_ = false;
     retires_ = recycles_ = false;
     was_up_ = true;
@@ -307,6 +348,7 @@ void Path::begin_closing()
             drops_++;
     }
     wanted_ = true;
+    overdraws_at_ns_ = kapi_now_ns() + overdraws_after_ns;
     if (was_up && !retires_) {
         wanted_until_ns_ = kapi_now_ns() + wanted_after_loss_ns;
         if (!recycles_)
@@ -332,7 +374,9 @@ void Path::closed(bool complete)
     enter(PathEvent::closed);
     answered_.store_release(0);
     said_foreign_.store_relaxed(0);
+    silent_.store_release(0);
     events_.fetch_and(~stream_events);
+    connection_.path_is_down(*this);
     wait_for_retry();
 }
 

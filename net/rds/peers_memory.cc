@@ -44,7 +44,7 @@ u64 PeersMemory::retry_delay_ns()
     u64 now = kapi_now_ns();
     u64 turn = next_turn_ns_.fetch_add(turn_ns), last = now + longest_retry_ns;
     if (turn < now || turn > last)
-        next_turn_ns_.store_relaxed(turn < now ? now : last); // another's turn that is lost is no loss
+        next_turn_ns_.store_relaxed(turn < now ? now : last); // a lost turn of another path does no harm
     return min(max(turn, now + shortest_retry_ns), last) - now;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// What peers make a namespace hold although no program is charged for it: connections that no program made, messages of which
-// only a part has arrived, and answers that a peer does not read. Each path has a bound of its own, but a peer can have any
-// number of addresses, so there is one for all paths together (peers_share.h).
+// Memory that peers make a namespace use and that is charged to no program: connections that no program made, messages of which
+// only a part has arrived, and answers that a peer does not read. Each path has a limit, but a peer can have any number of
+// addresses, so there is another one for all paths together (peers_share.h).
 #pragma once
 
 #include "peers_share.h"
@@ -26,9 +26,9 @@ public:
     bool has_many_connections() const { return connections_.share(connection_bytes) != 0; }
 
     // A message of which a part has arrived, be it the header alone; size: of its payload and what each message costs. Any
-    // context. False: there are too many. What has not been taken of it stays with the transport, and it is tried again later.
-    // Meanwhile messages that hardly go on are ended, as many as wait, and of the peer first that holds most of them; but
-    // never the oldest of those that go on.
+    // context. False: there are too many. The rest of the message stays with the transport, and it is tried again later.
+    // Meanwhile messages with little progress are ended, as many as wait, beginning with the peer that holds most; but
+    // never the oldest one that progresses.
     [[nodiscard]] bool take_partial(u32 size);
     void give_partial(u32 size)
     {
@@ -42,14 +42,14 @@ public:
     // Answers that are queued or not acknowledged. Any context.
     void answers_added(u32 count) { answers_.add(u64{count} * answer_bytes); }
     void answers_gone(u32 count) { answers_.give(u64{count} * answer_bytes); }
-    // A path with few may have one more although there are many, but not without end: paths, too, are many.
+    // A path with few may have one more although there are many, up to the limit: the number of paths is large, too.
     bool has_room_for_answer(bool path_has_few) const
     {
         int share = answers_.share(answer_bytes);
         return share == 0 || (share > 0 && path_has_few);
     }
 
-    static constexpr u64 look_ns = 10'000'000'000; // between two looks at those that go on
+    static constexpr u64 look_ns = 10'000'000'000; // between two looks at their progress
 
     // Sleeps. There is no connection any more.
     void stop() { work_.cancel_sync(); }
@@ -73,11 +73,11 @@ private:
     Atomic<u32> partial_count_{0};
     PeersAccount &connections_, &partials_, &answers_;
     Atomic<u64> next_turn_ns_{0};
-    // For messages that hardly go on, a few connections in each run of the work: first all are judged, then some ended.
+    // For messages with little progress, a few connections in each run of the work: first all are judged, then some ended.
     struct Search {
         enum Step : u8 { none, judge, end } step = none;
         u64 now_ns = 0;
-        u64 oldest_ns = ~u64{0}; // of those that go on
+        u64 oldest_ns = ~u64{0}; // of those that progress
         u64 most = 0;            // slow bytes of a connection
         u64 ended = 0;           // bytes
         HashCursor place{};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// How much of the machine's memory peers may make it hold although no program is charged for it, in all namespaces together.
+// The limits of the memory that peers make the machine use and that is charged to no program, for all namespaces together.
 //
-// A peer can have any number of addresses, and a user without privileges any number of namespaces, which have no bound in
-// common but this one. It grows with the machine. Of two equal parts the initial namespace has one for itself. The other is for
-// all other namespaces, by the rule of kapi/share.h: those of one user together may have as much as they leave to others.
+// A peer can have any number of addresses, and a user without privileges any number of namespaces, which have no other common
+// limit. It grows with the machine's memory. Of two equal parts the initial namespace has one for itself. The other is for
+// all other namespaces, by the rule of kapi/share.h: those of one user together may use as much as they leave to others.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -21,7 +21,7 @@ struct PeersPool {
     Atomic<u64> waiting{0}; // bytes that were refused, and are tried again
 };
 
-// What the namespaces of one user hold of one pool. Any context.
+// The part of one pool that the namespaces of one user hold. Any context.
 class PeersAccount : Pinned {
 public:
     // As kapi_share(): 0: there is room for so much; 1: but not for much; -ENOMEM: there is none.
@@ -34,7 +34,7 @@ public:
         give(bytes);
         return false;
     }
-    // Without asking.
+    // Regardless of the limit.
     void add(u64 bytes)
     {
         held_.fetch_add(bytes);
@@ -46,7 +46,7 @@ public:
         held_.fetch_sub(bytes);
     }
 
-    // What it may hold at most, while the others hold what they do.
+    // The most that it may hold, with the present use of the others.
     u64 most() const
     {
         u64 held = held_.load_relaxed(), used = pool_->used.load_relaxed(), others = used - min(used, held);
@@ -81,7 +81,7 @@ public:
     }
 
 private:
-    static constexpr unsigned users = 256; // two that have one in common share it
+    static constexpr unsigned users = 256; // two users with the same number share it
     PeersPool pools_[2][kinds];
     PeersAccount initial_[kinds];
     PeersAccount of_user_[kinds][users];

@@ -8,7 +8,7 @@ namespace rds {
 
 namespace {
 
-// Whatever SO_RCVBUF says, one message of the largest size with its overhead fits.
+// With any SO_RCVBUF, one message of the largest size with its overhead fits.
 constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
 
 } // namespace
@@ -35,9 +35,9 @@ void Socket::account_receive(Incoming& incoming, bool added)
     }
 }
 
-// Congested above the limit, free again below half of it, so that peers are not notified at every message. For want of memory,
-// which others may have used up, from the first message to the last that is taken. What came over loopback at the hard limit
-// makes the port congested, too: all users of two addresses share that path, so it is not the path that is held up. For a
+// Congested above the limit, free again below half of it, so that peers are not notified at every message. Without memory,
+// which others may have used up, from the first message until all are taken. What came over loopback at the hard limit
+// makes the port congested, too: all users of two addresses share that path, so the path is not stopped. For a
 // socket that is bound to loopback itself these are the only limits, as programs expect there.
 Socket::CongestionChange Socket::update_congestion(bool looped)
 {
@@ -69,8 +69,8 @@ void Socket::tell_congestion(CongestionChange change)
         if (auto map = net.own_maps.get(bound_key(), Alloc::atomic))
             fresh = std::move(*map);
     {
-        // A set and a clear may both be on their way here: whoever tells last tells what is true then. The map has the bit
-        // from this socket exactly while full_on_ refers to it, so a late one does not touch what the port's next owner set.
+        // A set and a clear may run at the same time: the last one reports the state at that time. The map has the bit from this
+        // socket exactly while full_on_ refers to it, so a late one does not touch the bit of the port's next owner.
         Guard telling(telling_);
         bool congested;
         {
@@ -96,9 +96,9 @@ void Socket::tell_congestion(CongestionChange change)
         net.congestion_changed();
 }
 
-// What has arrived is taken even when its owner may have no more memory: the peer forgets it. The path is then not read
-// until the message is, so there is one such message for a path and not one for a socket. Over loopback those that were sent
-// before the port was congested are taken, too: they were in the sockets that sent them.
+// A message that has arrived is accepted even if its owner is at the limit of memory, because the peer forgets it. The path is
+// then not read until the program has received that message, so there is at most one such message for each path. Over loopback
+// messages sent before the port was congested are accepted, too: until then they counted for the sockets that sent them.
 bool Socket::deliver(Ref<Incoming> incoming)
 {
     usize limit = hard_limit();
@@ -143,6 +143,15 @@ bool Socket::stall(Path& path)
     if (!static_cast<ListNode<Stalled>&>(path).linked())
         stalled_.push_back(Ref<Path>::share(path));
     return true;
+}
+
+// What a lost stream holds is no more than TCP's buffer. The next one's messages wait for room, but there may be a next one each
+// minute.
+bool Socket::takes_overdraft()
+{
+    usize limit = hard_limit();
+    Guard guard(lock_);
+    return closed_ || (received_true_ < 2 * limit && !uncharged_);
 }
 
 void Socket::unstall(Path& path)
@@ -270,7 +279,7 @@ Result<u32> Socket::hand_over(Incoming& incoming, bool traced, rds_receive& rece
     return result;
 }
 
-// Takes what comes next; false when there is nothing. One lock for all that a receiver needs to know.
+// Takes what comes next; false when there is nothing. One lock for all that a receiver needs.
 bool Socket::take_input(bool peek, Input& input)
 {
     Guard guard(lock_);
@@ -294,7 +303,7 @@ bool Socket::take_input(bool peek, Input& input)
     return true;
 }
 
-// Nothing is lost when a copy fails: the next call gets the message, and who came meanwhile and sleeps is woken for it.
+// Nothing is lost when a copy fails: the next call gets the message, and a reader that began to sleep meanwhile is woken.
 void Socket::put_back(Ref<Incoming> incoming)
 {
     CongestionChange change;
@@ -350,7 +359,7 @@ unsigned Socket::poll(kapi_poll* poll)
                 events |= KAPI_IN | KAPI_RDNORM;
         } else if (seen_congestion_generation_ != generation) {
             seen_congestion_generation_ = generation;
-            events |= KAPI_IN | KAPI_RDNORM | KAPI_WRBAND; // so programs that know no monitors learn of it
+            events |= KAPI_IN | KAPI_RDNORM | KAPI_WRBAND; // for programs that do not use monitors
         }
         if (!received_.empty() || !zerocopy_.empty())
             events |= KAPI_IN | KAPI_RDNORM;

@@ -124,7 +124,7 @@ Result<> Socket::route(Target& target)
     if (target.connection && target.connection->checked_generation == generation && !target.connection->dying())
         return {};
     target.path = nullptr;
-    // Whether the destination is this host is asked anew whenever addresses changed: they may move between hosts.
+    // Whether the destination is this host is checked again whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
     bool here = loop_transport.check_local(net.host, &addr) == 0 || kapi_net_is_local(net.host, &addr);
     if (target.transport == &loop_transport && !here) // nothing leaves the host by a loopback address
@@ -179,7 +179,7 @@ Path& Socket::choose_path(const Target& target, bool may_wait, u64 deadline_ns)
     return path;
 }
 
-// A sender that does not wait learns of room by poll(). From here on, not from its next poll(): a program in epoll may make
+// A sender that does not wait is notified of room by poll(). From here on, not from its next poll(): a program in epoll may make
 // none before it is woken.
 void Socket::notify_of_room(CongestionMap& map, u16 port)
 {
@@ -228,7 +228,7 @@ bool Socket::has_send_room()
     return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
 }
 
-// The check is of what is queued already, so that one message may overshoot: programs rely on it.
+// Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
 bool Socket::try_reserve(Message& message)
 {
     Guard guard(lock_);

@@ -238,9 +238,9 @@ void SendQueue::stream_ended()
         una_known_ = false;
         moves_++;
         again_.splice_front(retransmit_);
-        // Answers nobody waits for any more: who pinged or probed does it again over the next stream. No socket owns one
-        // and could cancel it, so that for a peer that is gone it would keep the connection, and attempts to connect, for
-        // ever.
+        // Answers are not needed any more: the peer repeats its pings and probes over the next stream. No socket owns an
+        // answer and could cancel it, so for a peer that is gone it would keep the connection, and attempts to connect,
+        // without end.
         while (Ref<Message> pong = pongs_.pop_front()) {
             pong->on = Message::On::none;
             done.push_back(send_.remove(*pong));
@@ -274,7 +274,7 @@ void SendQueue::count_pongs(u32 added, u32 gone)
         peers_->answers_gone(gone);
 }
 
-// What was sent on an earlier stream and is on its way to this one, or was: it does not come back if the stream takes nothing.
+// Messages of an earlier stream that are being given to this one, or were: they are not returned if the stream takes nothing.
 void SendQueue::take_resent(Queue& taken)
 {
     Message* next = retransmit_.back();
@@ -310,8 +310,6 @@ void SendQueue::move_to(SendQueue& other)
         Guard guard(lock_);
         moves_++;
         moving.splice_front(send_);
-        done.splice_front(again_); // the peer may have it, under a number that the other path does not know
-        done.splice_front(retransmit_);
     }
     for (;;) {
         Ref<Message> message;
@@ -362,6 +360,12 @@ bool SendQueue::has_only_answers()
 {
     Guard guard(lock_);
     return others_ == 0;
+}
+
+bool SendQueue::has_answers()
+{
+    Guard guard(lock_);
+    return pong_count_ != 0;
 }
 
 u64 SendQueue::next_number()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // The messages that a path has to send.
 //
-// What must not be lost waits on three queues: send (never given to the transport), retransmit (given to its present
+// Messages that must not be lost wait on three queues: send (never given to the transport), retransmit (given to its present
 // stream, not yet acknowledged) and again (given to an earlier stream). When the stream ends, retransmit becomes the
-// beginning of again, which goes before send. Messages are marked when they are sent again, and the receiver drops what it
-// had. A program can queue any number of messages: whole queues move in one step, and no walk under the lock passes all of
-// one.
+// beginning of again, which is sent before send. Messages are marked when they are sent again, and the receiver drops those
+// that it already has. A program can queue any number of messages: whole queues move in one step, and no walk under the lock
+// covers all of one.
 //
-// One lock guards the queues of all paths of a connection. A message can move between paths, and who takes it off a
-// queue must hold the lock of the queue that it is on at that moment.
+// One lock guards the queues of all paths of a connection. A message can move between paths, and must be removed from a
+// queue under the lock of the queue that has it at that moment.
 #pragma once
 
 #include "../lock_order.h"
@@ -27,7 +27,7 @@ public:
     // Any context. Gives message the next number and queues it, unless it was cancelled meanwhile. False: the
     // connection has ended.
     [[nodiscard]] bool enqueue(Ref<Message> message);
-    // Any context. As enqueue(), for what a peer may cause without end; false too when enough of it is queued.
+    // Any context. As enqueue(), for messages that a peer can cause at any rate; false also when the limit of these is reached.
     [[nodiscard]] bool enqueue_bounded(Ref<Message> message);
     // Any context. Takes message off the queue that it is on, if it is on one, whichever of the connection's it is;
     // bytes already on their way are not called back.
@@ -38,13 +38,13 @@ public:
     // Has the peer's transport acknowledged the present stream up to position?
     bool is_acked(u32 position);
 
-    // The rest is the owner's of the path (owner.h).
+    // The following functions are for the owner of the path (owner.h).
     // Adds messages to batch until it is full; they are retransmitted unless account() gives them back.
     void fill(Batch& batch);
     // The stream took so many bytes of batch, and is at end_seq after them; or the bytes of so many whole messages. What it did
     // not take is queued again, or noted in batch.
     void account(Batch& batch, u32 taken, u32 end_seq);
-    // For a path without streams: the next message, off the queue, so that who cancels it leaves it to the caller.
+    // For a path without streams: the next message, removed from the queue, so that a cancellation leaves it to the caller.
     Ref<Message> take();
     void give_back(Ref<Message> message);
 
@@ -53,15 +53,17 @@ public:
     // Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also those
     // that the present stream has. How many.
     u32 give_up_sent(bool with_present);
-    // Messages that were never sent go to other, with other's numbers; the rest is given up.
+    // Messages that were never sent go to other, with other's numbers. The peer may have the rest, under numbers that the
+    // other path does not know.
     void move_to(SendQueue& other);
     // The end: nothing is queued any more.
     void close();
 
     bool has_unsent();
     bool is_empty();
-    // Nothing, or answers that nobody needs when the stream ends: what enqueue_bounded() queued.
+    // Nothing, or answers that are not needed when the stream ends: what enqueue_bounded() queued.
     bool has_only_answers();
+    bool has_answers(); // of those, one is queued or not acknowledged
     u64 next_number();
     // Where a walk in pieces has come to. It holds the message, and by it the connection.
     struct Place {
@@ -130,7 +132,7 @@ private:
     u64 next_ HW_GUARDED_BY(lock_) = 1;
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
-    u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may not be where Message::on says
+    u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs

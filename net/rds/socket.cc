@@ -25,7 +25,7 @@ Socket::Socket(Net& n, kapi_sk* s) : net(n), sk(s) {}
 
 Socket::~Socket()
 {
-    // Only what came while release() ran is left: notices of zerocopy sends.
+    // Only notices of zerocopy sends that came while release() ran are left.
     Guard guard(lock_);
     zerocopy_.clear();
     Module::drop_transport(transport_);
@@ -51,7 +51,7 @@ Result<> Socket::bind(std::span<const std::byte> name)
         if (endpoint.scope && connect_scope_ && endpoint.scope != connect_scope_)
             return fail(KAPI_EINVAL);
         transport = transport_;
-        bound_ = true; // nobody else binds meanwhile
+        bound_ = true; // no other call binds meanwhile
     }
     bool chosen = transport != nullptr;
     auto undo = [&](int error) {
@@ -144,8 +144,9 @@ void Socket::release()
         Guard guard(lock_);
         notices = std::move(notice_box_);
         unread.splice_front(received_);
-        for (Incoming* i = unread.front(); i; i = unread.next(*i))
-            account_receive(*i, false);
+        net.count(Stat::recv_bytes_freed_fromsock, received_bytes_); // of any number, so none is looked at
+        received_bytes_ = received_true_ = 0;
+        uncharged_ = 0;
         connection = std::move(connection_);
         if (connection)
             connection->drop_user();
@@ -161,7 +162,7 @@ void Socket::release()
 
 // ---- accounts of what was sent
 
-// True when somebody waits for room and now has it.
+// True when a sender waits for room and now has it.
 bool Socket::room_came()
 {
     return room_wanted_ && has_send_room() && std::exchange(room_wanted_, false);

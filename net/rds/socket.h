@@ -53,15 +53,16 @@ public:
 
     // The transport's acknowledgement, or a cancellation: message no longer counts.
     void send_done(Message& message);
-    // SO_SNDBUF is another. Any context.
+    // SO_SNDBUF was changed. Any context.
     void send_limit_changed();
     void zerocopy_done(Ref<ZerocopyBatch> batch); // through the notice box
-    // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now, and nothing but its
-    // path can hold up who sends more.
+    // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now, and its path must
+    // not be read.
     bool deliver(Ref<Incoming> incoming);
     // Path p is not read until there is room; false when there is room already.
     bool stall(Path& p);
     void unstall(Path& p);
+    bool takes_overdraft(); // of a lost stream, though the queue is at its limit. Any context
     bool stalls(Path& p);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
@@ -177,18 +178,18 @@ private:
     RefList<Incoming, SocketQueue> received_ HW_GUARDED_BY(lock_);
     u64 received_bytes_ HW_GUARDED_BY(lock_) = 0; // payload
     u64 received_true_ HW_GUARDED_BY(lock_) = 0;  // memory
-    u32 uncharged_ HW_GUARDED_BY(lock_) = 0;      // messages that the owner was not charged for: he may have no more
-    bool poor_ HW_GUARDED_BY(lock_) = false;      // he may not have much more than what is queued
+    u32 uncharged_ HW_GUARDED_BY(lock_) = 0;      // messages that were not charged: the limit was reached
+    bool poor_ HW_GUARDED_BY(lock_) = false;      // little is left below the limit of the charge
     bool congested_ HW_GUARDED_BY(lock_) = false;
     bool looped_full_ HW_GUARDED_BY(lock_) = false; // by a message over loopback; until half of it is taken
-    Spin<TellingLock> telling_; // from reading congested_ until the map says it
-    Ref<CongestionMap> full_on_ HW_GUARDED_BY(telling_); // the map that says so; null: none does
+    Spin<TellingLock> telling_; // from reading congested_ until the map has it
+    Ref<CongestionMap> full_on_ HW_GUARDED_BY(telling_); // the map with this socket's bit set; null: none
     RefList<Path, Stalled> stalled_ HW_GUARDED_BY(lock_);
 
     RefList<Message, OwnerQueue> sending_ HW_GUARDED_BY(lock_);
     u64 sending_bytes_ HW_GUARDED_BY(lock_) = 0;
     u64 sending_true_ HW_GUARDED_BY(lock_) = 0;
-    bool room_wanted_ HW_GUARDED_BY(lock_) = false; // somebody found no room and is to be woken
+    bool room_wanted_ HW_GUARDED_BY(lock_) = false; // a sender found no room and is to be woken
     RefList<ZerocopyBatch, ZerocopyBatch> zerocopy_ HW_GUARDED_BY(lock_);
     Ref<NoticeBox> notice_box_ HW_GUARDED_BY(lock_); // null: nothing was sent with MSG_ZEROCOPY
     ZerocopyBatch* zerocopy_last_ HW_GUARDED_BY(lock_) = nullptr; // the youngest on zerocopy_, or null

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Counters of a namespace, as RDS_INFO_COUNTERS shows them. Names and order are those that users of rds-info know; those
-// that only hawser has stand at the end.
+// Counters of a namespace, as RDS_INFO_COUNTERS shows them. Names and order are those of the kernel's own; those
+// that only hawser has are at the end.
 #pragma once
 
 #include <hawser/base.h>
@@ -15,11 +15,11 @@ enum class Stat : unsigned {
     page_remainder_hit, page_remainder_miss, copy_to_user, copy_from_user, cong_update_queued, cong_update_received,
     cong_send_error, cong_send_blocked, recv_bytes_added_to_sock, recv_bytes_freed_fromsock, send_stuck_rm,
     // only hawser's
-    recv_garbage,       // streams closed because no RDS peer would send that
+    recv_garbage,       // streams closed because of data that no RDS peer sends
     recv_stalled,       // a path was not read because a socket's queue was at its hard limit
     recv_drop_pong,     // pings not answered because too many answers were waiting
-    cong_refresh,       // a silent congested peer was asked again
-    peer_restarted,     // a peer's module was loaded anew
+    cong_refresh,       // requests for the map of a silent congested peer
+    peer_restarted,     // a peer's module was loaded again
     send_drop_restart,  // messages given up because they went to a peer that restarted
     path_dead_peer,     // paths dropped because the peer stopped answering
     count

@@ -49,7 +49,7 @@ Ref<Message> Transmitter::make_control(Control what)
     return std::move(*message);
 }
 
-// False when something is still due, for want of memory: it must come before the messages.
+// False when something is still due, because there was no memory: it must be sent before the messages.
 bool Transmitter::collect_control(Batch& batch)
 {
     if (!control_.load_acquire())
@@ -118,7 +118,7 @@ s64 Transmitter::offer(Batch& batch, u32& end_seq)
     return bytes;
 }
 
-// What was to follow was cancelled.
+// The following messages were cancelled.
 void Transmitter::push()
 {
     if (!std::exchange(held_back_, false))

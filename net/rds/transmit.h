@@ -19,7 +19,7 @@ public:
     // Any context. The stream took less than it was offered: an acknowledgement makes room.
     bool is_blocked() const { return blocked_.load_relaxed() != 0; }
 
-    // The rest is the owner's (owner.h). Sends what is queued. True when there is more to send at once.
+    // The following functions are for the owner (owner.h). Sends the queued messages. True when there is more to send at once.
     bool pump();
     void stream_began()
     {
@@ -28,7 +28,8 @@ public:
         named_ = false;
     }
     void stream_ended();
-    // Of the last probe that a stream took whole: its end in the sequence space of the stream.
+    bool is_named() const { return named_; }
+    // Of the last probe that the stream took whole, if it is named: its end in the sequence space of the stream.
     u32 probe_end() const { return probe_end_; }
 
 private:
@@ -54,7 +55,7 @@ private:
     u32 partial_begin_ = 0;
     u32 probe_end_ = 0;
     bool named_ = false;     // the stream has a probe
-    bool held_back_ = false; // the stream was promised more, and may keep the end of what it has
+    bool held_back_ = false; // the stream expects more, and may delay the end of its data
 };
 
 } // namespace rds

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What programs and RDS say to each other, as the kernel's <linux/rds.h>, <linux/socket.h> and <linux/in6.h>
+ * The interface between programs and RDS, as the kernel's <linux/rds.h>, <linux/socket.h> and <linux/in6.h>
  * define it. Core cannot include those headers; these are its own names for the same numbers and layouts,
  * prefixed so that both can be seen at once. net/rds/glue/abi_check.c compares every one with the kernel's when
  * the modules are built.

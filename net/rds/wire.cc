@@ -17,8 +17,8 @@ enum ExtensionType : u8 {
     ext_paths = 5,
     ext_generation = 6,
     ext_source_port_index = 8, // 7.x
-    // Of hawser: a byte that says the path, and a name for what the receiver remembers (receiver_memory.h). Peers that
-    // do not know the type stop parsing there, so it stands last.
+    // Of hawser: a byte with the index of the path, and the name of the receiver's memory (receiver_memory.h). Other peers
+    // stop parsing at an unknown type, so it is the last one.
     ext_hawser = 15,
 };
 

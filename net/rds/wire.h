@@ -37,7 +37,7 @@ struct Header {
 static_assert(sizeof(Header) == 48 && alignof(Header) == 1);
 static_assert(offsetof(Header, flags) == 24 && offsetof(Header, checksum) == 30 && offsetof(Header, extensions) == 32);
 
-// What a header can be, once checked.
+// The kinds of checked headers.
 enum class MessageKind {
     data,           // to a bound port
     ping,           // dport 0: answered
@@ -47,7 +47,7 @@ enum class MessageKind {
     nothing,        // ports 0, length 0: an acknowledgement on other transports
 };
 
-// Tells what header is. Fails with EPROTO when no RDS peer would send it: a length over the maximum, or a congestion
+// The kind of header. Fails with EPROTO when no RDS peer would send it: a length over the maximum, or a congestion
 // map of a wrong size.
 Result<MessageKind> classify(const Header& header);
 
@@ -56,15 +56,15 @@ struct Handshake {
     std::optional<u16> paths;       // how many the peer can use
     std::optional<u32> generation;  // whose numbers these are: one value for each life of the peer's connection
     bool source_port_index = false; // the peer's source port, modulo paths, is the path
-    bool hawser = false;            // the peer is one of ours; only then:
+    bool hawser = false;            // the peer runs hawser; only then:
     u8 path = 0;                    // which path it takes this stream for
-    u32 memory = 0;                 // names what it remembers of our numbers on this path
+    u32 memory = 0;                 // the name of its memory of this path
 };
 
 Handshake parse_handshake(const Header& header);
 // Writes the extension headers of our own probes and replies.
 void write_handshake(Header& header, u32 generation, u8 path, u32 memory);
-// The same to a peer that has shown that it is foreign: without what it would log as unknown.
+// The same to a peer that has shown that it is foreign: without the extensions that it would log as unknown.
 void write_foreign_handshake(Header& header, u32 generation, bool source_port_index);
 
 } // namespace rds

@@ -29,7 +29,7 @@ class Desk:
         if verb in handlers:
             handlers[verb](machine, frame.id, rest)
         else:
-            self._answer(machine, frame.id, 2, "the lab knows no such request\n")
+            self._answer(machine, frame.id, 2, "no such request\n")
 
     def left(self, host):
         """The scene of `host` has ended: barriers that wait for it fail."""

@@ -28,7 +28,7 @@ class KernelError(Exception):
 
 
 def module_name(path):
-    """The name by which the kernel knows a module file."""
+    """The kernel's name for a module file."""
     return re.sub(r"\.ko(\.(xz|zst|gz))?$", "", os.path.basename(path)).replace("-", "_")
 
 

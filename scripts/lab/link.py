@@ -20,7 +20,7 @@ SOCKET_BUFFER = 1 << 22
 
 
 class LinkError(Exception):
-    """A scene asked for something that a link cannot do."""
+    """A scene requested something that a link cannot do."""
 
 
 def make_pair():

@@ -38,7 +38,8 @@ class Loop:
         self._selector.modify(file, events, key.data)
 
     def forget(self, file):
-        self._selector.unregister(file)
+        # An event that select() has already returned must not be handled any more.
+        self._selector.unregister(file).data[:] = [None, None]
 
     def after(self, seconds, callback):
         timer = Timer(callback)
@@ -50,11 +51,10 @@ class Loop:
         if self._timers:
             longest = max(0.0, min(longest, self._timers[0][0] - self.now()))
         for key, events in self._selector.select(longest):
-            read, write = key.data
-            if events & selectors.EVENT_WRITE and write:
-                write()
-            if events & selectors.EVENT_READ:
-                read()
+            if events & selectors.EVENT_WRITE and key.data[1]:
+                key.data[1]()
+            if events & selectors.EVENT_READ and key.data[0]:
+                key.data[0]()
         now = self.now()
         while self._timers and self._timers[0][0] <= now:
             callback = heapq.heappop(self._timers)[2].callback

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """One boot: starts the machines and their links, runs scenes in them, and judges their reports."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -16,6 +17,11 @@ CONSOLE_TAIL = 100
 HANG_DUMP_SECONDS = 4       # for a hanging kernel's answers to SysRq
 COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic log_buf_len=4M sysrq_always_enabled "
                 "random.trust_cpu=on rdinit=/init")
+
+
+def whole_scale(scale):
+    """The scale of time limits for scenes: shells calculate with integers only."""
+    return math.ceil(max(1, scale))
 
 
 class Boot:
@@ -178,7 +184,7 @@ class Boot:
         """The payload that starts a shell script: environment, then the words of the command."""
         kernel, suite = self.specs[name]
         words = {"HOST": name, "HOSTS": " ".join(self.specs), "KVER": kernel.name, "SUITE": suite,
-                 "TIME_SCALE": f"{max(1, self.options.time_scale):g}", "SEED": f"{self.options.seed}"}
+                 "TIME_SCALE": f"{whole_scale(self.options.time_scale)}", "SEED": f"{self.options.seed}"}
         for index, (other, (other_kernel, other_suite)) in enumerate(self.specs.items(), 1):
             words |= {f"KVER_{other}": other_kernel.name, f"SUITE_{other}": other_suite,
                       f"IP_{other}": f"10.0.0.{index}", f"IP6_{other}": f"fd00::{index}",

@@ -146,6 +146,23 @@ void run(kapi_work* work)
     runs->count = runs->count + 1;
 }
 
+constexpr kapi_u64 hour = 3600'000 * millisecond;
+
+// Whether a work waits for its time. The clock of ticks may be late, and early when it makes up for that after an emulated
+// processor stood still: so once in a few times.
+bool run_in_time(Bench& bench, Runs& runs)
+{
+    bool in_time = false;
+    for (int i = 0; i < 5 && !in_time; i++) {
+        const int before = runs.count;
+        const kapi_u64 start = kapi_now_ns();
+        CHECK(kapi_work_queue(bench.queue, &runs.work, 20 * millisecond) == 1);
+        CHECK(eventually([&] { return runs.count == before + 1; }));
+        in_time = runs.at - start >= 10 * millisecond;
+    }
+    return in_time;
+}
+
 } // namespace
 
 bool works(Bench& bench)
@@ -154,22 +171,19 @@ bool works(Bench& bench)
     CHECK(box);
     Runs& runs = *box;
     kapi_work_init(&runs.work, run);
-    const kapi_u64 start = kapi_now_ns();
-    CHECK(kapi_work_queue(bench.queue, &runs.work, 20 * millisecond) == 1);
+    CHECK(run_in_time(bench, runs));
+
+    const int before = runs.count;
+    CHECK(kapi_work_queue(bench.queue, &runs.work, hour) == 1);
     CHECK(kapi_work_queue(bench.queue, &runs.work, 0) == 0);
-    CHECK(eventually([&] { return runs.count == 1; }));
-    // By the clock of ticks, which may be late by one or more, but not early by now().
-    CHECK(runs.at - start >= 10 * millisecond);
-
-    CHECK(kapi_work_queue(bench.queue, &runs.work, 3600'000 * millisecond) == 1);
     kapi_work_mod(bench.queue, &runs.work, 0);
-    CHECK(eventually([&] { return runs.count == 2; }));
+    CHECK(eventually([&] { return runs.count == before + 1; }));
 
-    CHECK(kapi_work_queue(bench.queue, &runs.work, 50 * millisecond) == 1);
+    CHECK(kapi_work_queue(bench.queue, &runs.work, 300 * millisecond) == 1);
     CHECK(kapi_work_cancel_sync(&runs.work) == 1);
     CHECK(kapi_work_cancel_sync(&runs.work) == 0);
-    pause(80 * millisecond);
-    CHECK(runs.count == 2);
+    pause(400 * millisecond);
+    CHECK(runs.count == before + 1);
     return true;
 }
 

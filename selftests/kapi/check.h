@@ -28,14 +28,14 @@ struct Bench {
     kapi_workqueue* queue;
 };
 
-// Waits until condition() holds, at most three seconds.
+// Waits until condition() holds, at most ten seconds.
 template <class Condition> bool eventually(Condition&& condition);
 // Sleeps.
 void pause(kapi_u64 ns);
 
 template <class Condition> bool eventually(Condition&& condition)
 {
-    const kapi_u64 deadline = kapi_now_ns() + 3000 * millisecond;
+    const kapi_u64 deadline = kapi_now_ns() + 10'000 * millisecond;
     while (!condition()) {
         if (kapi_now_ns() > deadline)
             return false;

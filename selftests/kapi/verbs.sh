@@ -56,7 +56,7 @@ verdict $? "once more: nothing is left behind"
 
 # The device goes when the test says so, and comes again.
 tests removed_under_load >out 2>err &
-for _ in $(seq 100); do
+for _ in $(seq 300); do
 	dmesg | grep -q 'kapi_test: remove rx2' && break
 	sleep 0.3
 done
@@ -71,8 +71,11 @@ verdict $? "a device that came again"
 
 # Only while there is no other namespace the mode can be changed.
 rdma system set netns exclusive 2>err && unshare -n sleep 1000 &
-sleep 1
-tests exclusive other_ns="$(pidof sleep | cut -d" " -f1)" >out 2>>err
+for _ in $(seq 100); do
+	sleep 0.3
+	other=$(pidof sleep) && break
+done
+tests exclusive other_ns="${other%% *}" >out 2>>err
 verdict $? "a namespace that may not use a device"
 killall sleep
 

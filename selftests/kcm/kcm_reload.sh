@@ -1,24 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=240
-# files: build/static/kcm-server build/static/kcm-client
+# files: build/static/kcm-server build/static/kcm-client selftests/lib/unload.sh
 #
 # a's module is loaded and unloaded thirty times: each time a server with connections from b, during their
 # requests, is killed, with requests unread and answers unsent, and the module must unload right after it.
 
 CYCLES=30
 
-# Tries until it unloads or the time is over: a closed socket may still be sending.
-unload() {
-	for module; do
-		for try in $(seq $((20 * TIME_SCALE))); do
-			rmmod "$module" 2>/tmp/why && continue 2
-			sleep 0.2
-		done
-		cat /tmp/why >&2
-		return 1
-	done
-}
+. unload.sh
 
 busy() {
 	awk '/^mux/ { busy = $2 > 20 && $NF > 0 } END { exit !busy }' /proc/net/kcm
@@ -90,7 +80,7 @@ while [ $cycle -lt $CYCLES ] && live; do
 	cycle=$((cycle + 1))
 done
 if [ $cycle = $CYCLES ]; then
-	echo "ok 3 $CYCLES lives of the module under traffic"
+	echo "ok 3 $CYCLES times loaded and unloaded under traffic"
 else
 	echo "not ok 3 life $((cycle + 1)) of the module under traffic"
 	kill -9 $server

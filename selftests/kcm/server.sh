@@ -64,10 +64,15 @@ until_connections() { # expression-of-test...
 	return 1
 }
 
-# A client in the background that runs until this scene stops it.
-long_client() {
-	kcm-client --json -T 20 -c 3 --max-size 60K -W 200 "$IP_a" >long.out 2>long.err </dev/null &
+# A client in the background that runs until this scene stops it, one second after its three connections are there.
+long_client() { # port options...
+	port=$(printf %04X "$1")
+	shift
+	kcm-client --json -c 3 --max-size 60K -W 200 "$@" "$IP_a" >long.out 2>long.err </dev/null &
 	long=$!
+	until [ "$(grep -c "^ *[0-9]*: [0-9A-F:]* [0-9A-F]*:$port 01 " /proc/net/tcp)" = 3 ] || ! kill -0 $long; do
+		sleep 0.1
+	done
 	sleep 1
 }
 
@@ -107,9 +112,7 @@ serve_clients() {
 # has answers for that client, which finally gets all of them.
 patient_server_with_a_client_that_pauses() {
 	echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem
-	kcm-client --json -T 4 -c 3 --max-size 60K -W 200 -p 16403 "$IP_a" >long.out 2>long.err </dev/null &
-	long=$!
-	sleep 1
+	long_client 16403 -p 16403 -T $((4 * TIME_SCALE))
 	kill -STOP $long
 	echo "4096 131072 6291456" >/proc/sys/net/ipv4/tcp_rmem
 	sleep 1
@@ -120,7 +123,7 @@ patient_server_with_a_client_that_pauses() {
 	wait $long
 	cp long.out out
 	cp long.err err
-	json "it gets all its answers when it goes on" "$good"
+	json "it gets all its answers when it continues" "$good"
 }
 
 ask_servers() {
@@ -145,16 +148,16 @@ ask_servers() {
 	cp cable.err err
 	json "the cable is pulled for a second" "$good"
 
-	long_client
+	long_client 16400 -T 20
 	kill -9 $long
-	ask "a client was killed, another one goes on" '.counts.answers == 2000' -n 500 "$IP_a"
+	ask "a client was killed, another one continues" '.counts.answers == 2000' -n 500 "$IP_a"
 
 	# Small buffers, so that unread answers soon fill them.
 	echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem
-	long_client
+	long_client 16400 -T 20
 	echo "4096 131072 6291456" >/proc/sys/net/ipv4/tcp_rmem
 	kill -STOP $long
-	ask "a client stops reading; others go on" '.counts.answers == 2000' -n 500 "$IP_a"
+	ask "a client stops reading; others continue" '.counts.answers == 2000' -n 500 "$IP_a"
 	sleep $((patience + 2)) # until it is cut off
 	kill -CONT $long
 	wait $long

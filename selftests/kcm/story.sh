@@ -122,7 +122,7 @@ clients() {
 	in_background -T 60 "$IP_a"
 	say "$ kill -9 ...                  # in the middle of its requests"
 	kill -9 $client
-	ask "another one goes on" -n 300 "$IP_a"
+	ask "another one continues" -n 300 "$IP_a"
 	barrier asked
 	rmmod kcm 2>err
 	verdict $? "the module goes again"

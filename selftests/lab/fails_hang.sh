@@ -3,6 +3,6 @@
 # lab: share suite=kernel hosts=2 time=5
 # expect: no end after
 
-# One host waits for the other for ever.
+# One host waits for the other without end.
 [ "$HOST" = a ] || sleep 1000
 barrier together

@@ -9,7 +9,7 @@
 
 /** netns_self - a new descriptor of the namespace that the thread is in */
 int netns_self(void);
-/** netns_new - a new namespace with its loopback up; it lives as long as the descriptor or its contents */
+/** netns_new - a new namespace with its loopback up; it exists as long as the descriptor or its contents */
 int netns_new(void);
 void netns_enter(int ns);
 /** socket_in - socket() made in @ns */

@@ -61,10 +61,10 @@ static void protocol(int fd, const struct item *it)
 	int ret = get(fd, it->option, NULL, &len);
 
 	if (len == 0) {
-		EXPECT_EQ(ret, it->each, "info %s: asking for the length of nothing", it->name);
+		EXPECT_EQ(ret, it->each, "info %s: the length for an empty buffer", it->name);
 		return;
 	}
-	check(ret < 0 && errno == ENOSPC && len % it->each == 0, "info %s: asking for the length", it->name);
+	check(ret < 0 && errno == ENOSPC && len % it->each == 0, "info %s: the required length", it->name);
 	need = len;
 	len--;
 	memset(buf, 0x5a, sizeof(buf));
@@ -318,7 +318,7 @@ static void connections(void)
 
 	NEED(rds_send(a, "x", 1, &to, 0) == 1 && rds_recv_soon(b, buf, 1, NULL) == 1);
 	check(connected4(a, from, there, &next_tx) >= 1 && next_tx > 1, "connections: connected, and used");
-	check(connected4(b, there, from, &next_tx) >= 1, "connections: seen from the other end");
+	check(WAIT_UNTIL(SOON_MS, connected4(b, there, from, &next_tx) >= 1), "connections: seen from the other end");
 	differs(WAIT_UNTIL(SOON_MS, connected4(a, from, there, &next_tx) == 8), "info-all-paths",
 		"connections: a row for each path");
 	check(WAIT_UNTIL(SOON_MS, tcp_sockets4(a, from, there) == 8), "tcp sockets: eight of a connection");

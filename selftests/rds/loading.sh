@@ -55,16 +55,16 @@ else
 fi
 occupy occupy-elsewhere
 if modprobe rds_tcp; then
-	echo "ok 2 loads where somebody listens on its port in a namespace of his own"
+	echo "ok 2 loads although a user listens on its port in another namespace"
 else
-	echo "not ok 2 loads where somebody listens on its port in a namespace of his own"
+	echo "not ok 2 loads although a user listens on its port in another namespace"
 fi
 leave
 load_rds
 sleep 1
 kill $spinner
 if wait $spinner; then
-	echo "ok 3 programs lived through it: $(cat /tmp/spun)"
+	echo "ok 3 programs continued: $(cat /tmp/spun)"
 else
-	echo "not ok 3 programs lived through it: $(cat /tmp/spun)"
+	echo "not ok 3 programs continued: $(cat /tmp/spun)"
 fi

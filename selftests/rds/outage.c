@@ -91,7 +91,7 @@ static void outages(void)
 
 		note("a link that was cut for %d ms: the first message %lld ms after its return", lengths[i],
 		     (long long)pause);
-		check(pause <= SOON, "outage of %d ms: traffic goes on within %d ms", lengths[i], SOON);
+		check(pause <= SOON, "outage of %d ms: traffic resumes within %d ms", lengths[i], SOON);
 		nap_us(1500000);
 	}
 	EXPECT_EQ(resets(), before, "outages: no connection was reset");

@@ -3,14 +3,15 @@
 # lab: hosts=2 time=90
 # files: build/selftests/xfer
 #
-# On one side the program is killed and the modules are loaded anew, twice, while the other side keeps
+# On one side the program is killed and the modules are loaded again, twice, while the other side keeps
 # sending. Messages to the killed program may be lost; none is duplicated or reordered.
 
 load_rds
 barrier loaded
 case $HOST in
 a)
-	xfer --own "$IP_a" --peer "$IP_b" --seconds 20 --rate 1000 --size 64-4096 --lossy \
+	# For longer than b needs to come for the third time.
+	xfer --own "$IP_a" --peer "$IP_b" --seconds $((12 + 9 * TIME_SCALE)) --rate 1000 --size 64-4096 --lossy \
 		--once-row restart-once
 	;;
 b)
@@ -19,7 +20,7 @@ b)
 			--lossy >/tmp/life$life || true
 		# The last reference may be dropped shortly after the program was killed.
 		for module in rds_tcp rds; do
-			for try in 1 2 3 4 5 6 7 8; do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
+			for try in $(seq 40); do ! rmmod $module 2>/dev/null || break; sleep 0.5; done
 		done
 		load_rds
 	done

@@ -61,18 +61,18 @@ connections() { # family-option address-of-peer
 }
 
 pings() {
-	run rds-ping -c 5 -i 100ms $IP_b
+	run rds-ping -c 5 -i 100ms -W 10 $IP_b
 	[ $status = 0 ] && grep -qE '^   1: [0-9]+ usec$' out && grep -q '^5 sent, 5 received, 0% lost' out
 	verdict $? "ping over IPv4"
-	run rds-ping -c 20 -i 10ms --json $IP6_b
+	run rds-ping -c 20 -i 10ms -W 10 --json $IP6_b
 	json "ping over IPv6, as JSON" '.received == 20 and .source == env.IP6_a
 		and all(.probes[]; .from == env.IP6_b) and .rtt_us.min > 0
 		and .rtt_us.min <= .rtt_us.avg and .rtt_us.avg <= .rtt_us.max'
 	json "... from several ports" '[.probes[].local_port] | unique | length == 8'
-	run rds-ping -c 2 -i 10ms -I $IP_a -Q 5 --transport tcp -S 1 --json $IP_b
+	run rds-ping -c 2 -i 10ms -W 10 -I $IP_a -Q 5 --transport tcp -S 1 --json $IP_b
 	json "ping with a source, a transport and a type of service" \
 		'.received == 2 and .source == env.IP_a'
-	run rds-ping -c 2 -i 10ms 127.0.0.1
+	run rds-ping -c 2 -i 10ms -W 10 127.0.0.1
 	[ $status = 0 ]
 	verdict $? "ping to ourselves"
 	exits 1 "100% lost" rds-ping -c 2 -i 100ms -W 500ms 10.0.0.99
@@ -99,12 +99,17 @@ queues() {
 		rds-stress -z >stress.out 2>&1 &
 		stress_pid=$!
 		barrier "queues"
-		sleep 2
-		tasks=$(pidof rds-stress | tr ' ' '\n' | grep -vx "$stress_pid")
-		kill -STOP $tasks
-		sleep 2
-		run rds-info -rkv
-		grep -qE "^ +$IP_b +4001 +$IP_a +4001 +0 +[1-9][0-9]* +2048\$" out
+		unread="^ +$IP_b +4001 +$IP_a +4001 +0 +[1-9][0-9]* +2048\$"
+		for try in $(seq 40); do # until the tasks exist, and are stopped while there are messages for them
+			sleep 1
+			tasks=$(pidof rds-stress | tr ' ' '\n' | grep -vx "$stress_pid") || continue
+			kill -STOP $tasks
+			sleep 1
+			run rds-info -rkv
+			grep -qE "$unread" out && break
+			kill -CONT $tasks
+		done
+		grep -qE "$unread" out
 		verdict $? "unread messages"
 		grep -qE "^ +$IP_b +4001 .* rds-stress\$" out
 		verdict $? "the socket and its owner"

@@ -66,7 +66,7 @@ void KcmLedger::received_cut(std::uint64_t place, bool ordered, const unsigned c
 {
     Label label;
     if (shown < smallest)
-        sim::broken("a message of %zu bytes arrived that nobody sent", shown);
+        sim::broken("a message of %zu bytes arrived that was never sent", shown);
     std::memcpy(&label, bytes + 4, sizeof(label));
     auto number = static_cast<unsigned long long>(label.number);
     if (!is_message(bytes, size))

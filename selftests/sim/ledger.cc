@@ -67,7 +67,7 @@ void Ledger::received(std::uint32_t by, std::uint32_t node, std::uint32_t port, 
 {
     Label label;
     if (size < sizeof(label))
-        sim::broken("a message of %zu bytes arrived that nobody sent", size);
+        sim::broken("a message of %zu bytes arrived that was never sent", size);
     std::memcpy(&label, bytes, sizeof(label));
     if (label.magic != kMagic || label.check != check_of(label) || label.size != size)
         sim::broken("a message arrived damaged");

@@ -225,7 +225,7 @@ void Program::send_loop()
             world.sleep(random.below(profile.fault_time_ns / profile.messages * 4));
     }
     // After the last fault, two rounds to all. By the first a sender notices that a machine restarted,
-    // and may have to give messages up: it cannot know whether the machine's former life got them.
+    // and may have to give messages up: it is unknown whether they arrived before the machine crashed.
     for (unsigned round = 1; round <= 2; round++)
         if (!say_one_more_round(round))
             return;

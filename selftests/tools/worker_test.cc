@@ -22,7 +22,7 @@ extern "C" {
 extern const char program_name[];
 const char program_name[] = "worker_test";
 
-// What the worker asks of KCM: each message comes from connection 1, which is always up.
+// What KCM returns to the worker: each message comes from connection 1, which is always up.
 int kcm_set(int, int, int) { return 0; }
 bool kcm_is_up(int, uint64_t) { return true; }
 

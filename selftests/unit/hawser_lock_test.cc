@@ -31,7 +31,7 @@ TEST_F(SimTest, guarded__excludes_and_returns)
     EXPECT_EQ(sum.with([](int &value) { return value; }), 200);
 }
 
-/** The analysis is right that this never unlocks: it dies. */
+/** The analysis is right that this never unlocks: the run fails before. */
 template <class Lock> void lock_unchecked(Lock &lock) HW_NO_TSA
 {
     lock.lock();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// include/hawser/state_machine.h: only what the table says.
+// include/hawser/state_machine.h: only the transitions of the table.
 #include <gtest/gtest.h>
 
 #include <hawser/state_machine.h>

@@ -87,7 +87,7 @@ TEST_P(Wait, wait_until__success_beats_a_late_deadline)
     auto task = world.spawn(a, "program", [&] {
         EXPECT_TRUE(queue.wait_until(kapi_now_ns() + sim::kMillisecond, [&] { return ready; }));
     });
-    world.at(world.now_ns() + sim::kMillisecond / 2, [&] { ready = true; }); // and nobody wakes
+    world.at(world.now_ns() + sim::kMillisecond / 2, [&] { ready = true; }); // without a wake-up
     world.run_until([&] { return task->is_done(); }, sim::kSecond);
     EXPECT_TRUE(task->is_done());
 }

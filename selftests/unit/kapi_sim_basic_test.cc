@@ -353,20 +353,24 @@ TEST_F(Sim, rcu__waits_for_readers)
     EXPECT_TRUE(reader_done || reader->is_done() || gone);
 }
 
+/** Waits on queue until flag is set, in the way of park. Its result, 0 when the flag was set. */
+int wait_for(kapi_waitq &queue, const bool &flag, int (*park)(kapi_waiter *, kapi_u64), kapi_u64 deadline)
+{
+    kapi_waiter waiter;
+    kapi_wait_begin(&queue, &waiter);
+    int err = 0;
+    while (!flag && (err = park(&waiter, deadline)) == 0)
+        ;
+    kapi_wait_end(&queue, &waiter);
+    return err;
+}
+
 TEST_F(Sim, park__wakes_times_out_and_is_interrupted)
 {
     static kapi_waitq queue;
     kapi_waitq_init(&queue);
     bool flag = false;
-    auto wait = [&](kapi_u64 deadline) {
-        kapi_waiter waiter;
-        kapi_wait_begin(&queue, &waiter);
-        int err = 0;
-        while (!flag && (err = kapi_park(&waiter, deadline)) == 0)
-            ;
-        kapi_wait_end(&queue, &waiter);
-        return err;
-    };
+    auto wait = [&](kapi_u64 deadline) { return wait_for(queue, flag, kapi_park, deadline); };
     run(a, [&] {
         kapi_u64 before = kapi_now_ns();
         EXPECT_EQ(wait(before + sim::kSecond), -KAPI_ETIMEDOUT);
@@ -394,15 +398,7 @@ TEST_F(Sim, park_uninterruptible__is_not_ended_by_a_signal)
     static kapi_waitq queue;
     kapi_waitq_init(&queue);
     bool flag = false;
-    auto wait = [&](kapi_u64 deadline) {
-        kapi_waiter waiter;
-        kapi_wait_begin(&queue, &waiter);
-        int err = 0;
-        while (!flag && (err = kapi_park_uninterruptible(&waiter, deadline)) == 0)
-            ;
-        kapi_wait_end(&queue, &waiter);
-        return err;
-    };
+    auto wait = [&](kapi_u64 deadline) { return wait_for(queue, flag, kapi_park_uninterruptible, deadline); };
     auto waiting = world.spawn(a, "waiter", [&] {
         world.signal(*sim::World::current_task()); // one before the wait
         kapi_u64 before = kapi_now_ns();
@@ -458,7 +454,7 @@ TEST_F(Sim, crash__takes_everything_along)
 
 /** A work that notes when it ran. */
 struct LateWork {
-    kapi_work work{}; // first, so that the work tells the object
+    kapi_work work{}; // first, so that the address of the work is that of the object
     std::uint64_t ran_world_ns = 0, ran_local_ns = 0;
 
     static void run(kapi_work *work)

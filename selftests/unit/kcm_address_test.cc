@@ -188,7 +188,7 @@ TEST_F(KcmAddress, all_queues__have_a_limit_together)
 
 TEST_F(KcmAddress, many_clients__are_answered_in_one_batch)
 {
-    // More queues than the transmitter has steps: its work goes on.
+    // More queues than the transmitter has steps: its work continues.
     KcmSocket &socket = new_socket();
     std::vector<Client> clients;
     for (unsigned i = 0; i < 100; i++)

@@ -122,7 +122,7 @@ TEST_P(KcmConnection, reset__sends_the_message_it_cut_over_another_from_its_star
     EXPECT_EQ(totals().tx_aborts, 1u);
 }
 
-// Between the error and what follows from it, whoever sends sees a connection that has failed and that nobody took away.
+// Between the error and its handling, a sender finds a connection that has failed and is still there.
 TEST_P(KcmConnection, reset__gives_the_connection_to_nobody_any_more)
 {
     constexpr unsigned kConnections = 50;

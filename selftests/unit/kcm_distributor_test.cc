@@ -251,7 +251,7 @@ TEST_F(KcmDistributor, fault__on_a_socket_that_closes_leaves_the_message_to_anot
 
 TEST_F(KcmDistributor, two_faults__leave_the_messages_in_order)
 {
-    // Both readers took a message and cannot have it; who took the first one says so first.
+    // Both readers took a message and fail to copy it; the one with the first message fails first.
     Ends ends = open(1);
     write_one_by_one(ends, 0, 3);
     char bytes[2][100];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which sockets learn that a connection ended, and what that costs when there are many.
+// Which sockets are notified that a connection ended, and the cost of that when there are many.
 #include <kapi/sim/lock.h>
 
 #include "kcm_test.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Every allocation, and every kapi call that can fail for want of memory, is failed once over a fixed course of events:
+// Every allocation, and every kapi call that can fail without memory, is failed once over a fixed course of events:
 // the calls may report it, everything still arrives, and nothing leaks.
 #include "kapi_sim_test.h"
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-/** Does what may fail for want of memory until it works; the failure is injected once. */
+/** Repeats a step that may fail without memory until it works; the failure is injected once. */
 long again(const std::function<long()> &attempt)
 {
     long result = -KAPI_ENOMEM;

@@ -65,7 +65,7 @@ TEST_P(KcmKeep, another_socket__gets_it)
 
 TEST_P(KcmKeep, begun_message__lets_others_have_it)
 {
-    // A program that never ends its message holds nobody up.
+    // A program that never ends its message delays no other.
     KcmSocket &socket = new_socket(), &other = new_socket();
     Ends ends = open_and_send(socket);
     run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What /proc/net/kcm and /proc/net/kcm_stats are told: of many, without holding anybody up, while others come and go.
+// The contents of /proc/net/kcm and /proc/net/kcm_stats: for many objects, without delays for others, under changes.
 #include <kapi/sim/lock.h>
 
 #include "kcm_test.h"
@@ -16,10 +16,10 @@ protected:
         std::vector<kcm_socket_row> sockets;
         std::vector<kcm_connection_row> connections;
         std::function<void()> at_socket = [] {}; // what others do meanwhile
-        std::size_t most = SIZE_MAX;             // rows of sockets that are wanted
+        std::size_t most = SIZE_MAX;             // limit of rows of sockets
     };
 
-    /** Whoever shows a row may sleep, which the simulator allows to nobody who holds a lock. */
+    /** The function that shows a row may sleep, which the simulator does not allow under a lock. */
     Shown show() { return show(Shown()); }
     Shown show(Shown shown)
     {
@@ -206,7 +206,7 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
     }
     bool over = false;
     auto closer = world.spawn(a, "closer", [&] {
-        // From the last one on: those that leave are those that whoever counts has not come to.
+        // From the last one on: those that leave are those that have not been counted yet.
         for (std::size_t i = sockets.size(); i-- > 0;) {
             world.sleep(sim::kMicrosecond);
             sockets[i]->close();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Options, what they refuse, and what is told of connections.
+// Options, the values that they refuse, and the information on connections.
 #include "kcm_test.h"
 
 namespace {

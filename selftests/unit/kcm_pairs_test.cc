@@ -207,7 +207,7 @@ void Course::use(const Named &named, File &file, Fault fault)
 sim::TaskRef Course::healthy(KcmSocket &socket)
 {
     return world.spawn(a, "healthy", [this, &socket] {
-        auto again = [&](const std::function<long()> &attempt) { // the allocation that fails may be one of its own
+        auto again = [&](const std::function<long()> &attempt) { // the allocation that fails may be one of the test
             for (unsigned i = 0; i < 3; i++)
                 if (attempt() == static_cast<long>(message.size()))
                     return true;

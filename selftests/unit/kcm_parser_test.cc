@@ -8,10 +8,10 @@ namespace {
 
 class KcmParser : public KcmTest {
 protected:
-    /** What a stream becomes whose filter always says the same. */
+    /** The result for a stream whose filter always returns the same. */
     void expect_error(int said, int error)
     {
-        SCOPED_TRACE("the filter says " + std::to_string(said));
+        SCOPED_TRACE("the filter returns " + std::to_string(said));
         int filter = -1;
         run(a, [&] { filter = sim::program_filter([said](const unsigned char *, std::size_t) { return said; }); });
         KcmSocket &socket = new_socket();
@@ -98,7 +98,7 @@ TEST_F(KcmParser, filter__ends_the_connection_with_the_error_it_gives)
     expect_error(-KAPI_EINVAL, KAPI_EINVAL);
     expect_error(-86, 86);
     expect_error(-133, 133);
-    expect_error(-KAPI_ENOMEM, KAPI_ENOMEM); // the program's word, not a shortage of ours
+    expect_error(-KAPI_ENOMEM, KAPI_ENOMEM); // the program's result, not a failed allocation
     expect_error(-134, KAPI_EPROTO);
     expect_error(-512, KAPI_EPROTO); // ERESTARTSYS is the kernel's own
     expect_error(INT_MIN, KAPI_EPROTO);
@@ -152,7 +152,7 @@ TEST_F(KcmParser, filter__may_not_take_back_bytes_it_has_seen)
 
 TEST_F(KcmParser, filter__that_needs_more_than_a_first_look_gets_it)
 {
-    // The length stands behind 1000 bytes.
+    // The length follows 1000 bytes.
     int filter = -1;
     run(a, [&] {
         filter = sim::program_filter([](const unsigned char *bytes, std::size_t size) -> kapi_s32 {
@@ -288,7 +288,7 @@ TEST_F(KcmParser, assembly__is_not_late_while_there_is_no_memory)
     EXPECT_EQ(receive(socket), message);
 }
 
-// What is pending for an earlier message, with a longer time-out, must not stand in the way.
+// A longer time-out that is pending for an earlier message must not prevent it.
 TEST_F(KcmParser, assembly__with_a_shorter_timeout_than_before_is_noticed_in_time)
 {
     for (bool in_progress : {false, true}) {

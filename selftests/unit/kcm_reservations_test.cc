@@ -93,7 +93,7 @@ TEST_P(KcmReservations, connection__that_is_held_back_is_given_to_nobody)
 
 TEST_P(KcmReservations, connection__that_ends_while_it_is_waited_for)
 {
-    // Its owner was sending on it when it was asked to give it back, so it is still parked there when the connection ends.
+    // Its owner was sending on it when it was to give it back, so it is still parked there when the connection ends.
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
     EXPECT_EQ(send(socket, "."), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who learns of room, and of messages, and how soon: each within a few milliseconds, with nobody reading or looking meanwhile.
+// Notifications of room and of messages: each within a few milliseconds, without other calls meanwhile.
 #include "kcm_test.h"
 
 namespace {
@@ -132,7 +132,7 @@ TEST_F(KcmRoom, message__whose_end_comes_when_nobody_has_room_waits)
 
 TEST_F(KcmRoom, messages__put_back_after_their_socket_was_disabled_are_nobodys)
 {
-    // Two messages of one bundle, of which both readers cannot have theirs. Nobody else is there to take them.
+    // Two messages of one bundle, which both readers fail to copy. There is no other reader.
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
     peer_writes(ends, framed("one") + framed("two"));

@@ -220,7 +220,7 @@ TEST_F(KcmSend, control_data__that_is_damaged_is_refused)
             return kcm_socket_sendmsg(socket.core(), &call);
         };
         EXPECT_EQ(with(24, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), 1);
-        EXPECT_EQ(with(24, 1, 2, 24), 1); // somebody else's
+        EXPECT_EQ(with(24, 1, 2, 24), 1); // of another protocol
         EXPECT_EQ(with(15, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
         EXPECT_EQ(with(25, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
         EXPECT_EQ(with(20, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, 24), -KAPI_EINVAL);
@@ -239,7 +239,7 @@ TEST_F(KcmSend, control_message__is_found_behind_another)
         ASSERT_EQ(socket.attach(second.here, by_length), 0);
         id = socket.connections().at(1).id;
     });
-    // The other one is somebody else's. Its length is no multiple of 8, so there is padding behind it; then it is one.
+    // The other one is of another protocol. Its length is no multiple of 8, so there is padding behind it; then it is one.
     for (kapi_u64 size : {4u, 8u}) {
         struct {
             kcm_abi_cmsghdr other;
@@ -358,14 +358,14 @@ TEST_F(KcmSend, room__is_signalled_to_who_missed_it)
     run(a, [&] { socket.sk().sndbuf = 20'000; });
     std::string message = framed(text(9996));
     EXPECT_EQ(send(socket, message), 10'000);
-    EXPECT_EQ(socket.sk().signals_out, 0u); // nobody missed any
+    EXPECT_EQ(socket.sk().signals_out, 0u); // no program missed one
     unsigned sent = 1 + fill(socket, message);
     EXPECT_EQ(peer_reads_messages(ends, sent).size(), sent);
     EXPECT_EQ(socket.sk().signals_out, 1u);
     EXPECT_EQ(send(socket, message), 10'000);
     EXPECT_EQ(peer_reads_messages(ends, 1).size(), 1u);
     EXPECT_EQ(socket.sk().signals_out, 1u);
-    // Whoever asks poll() misses it, too.
+    // A program that calls poll() misses it, too.
     sent = 0;
     run(a, [&] {
         for (; socket.poll() & KAPI_OUT; sent++)
@@ -393,7 +393,7 @@ TEST_F(KcmSend, signal__ends_the_wait_for_room)
 
 TEST_F(KcmSend, message_of_many_parts__is_not_interrupted)
 {
-    // Whoever waits for the connection gets it between messages only, however many calls to TCP a message takes.
+    // Another queue gets the connection between messages only, however many calls to TCP a message takes.
     KcmSocket &socket = new_socket(), &other = new_socket();
     Ends ends = open_narrow(socket);
     run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });

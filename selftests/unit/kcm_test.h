@@ -24,7 +24,7 @@ inline std::string framed(const std::string &payload)
     return head + payload;
 }
 
-/** Bytes that tell their place. */
+/** Bytes that depend on their position. */
 inline std::string text(std::size_t size, unsigned start = 0)
 {
     std::string bytes(size, '\0');
@@ -86,7 +86,7 @@ protected:
     /** Over which next to nothing fits while the peer does not read. */
     Ends connect_narrow()
     {
-        constexpr std::size_t kFirstWindow = 65535; // nobody had said how large the buffer is
+        constexpr std::size_t kFirstWindow = 65535; // the size of the buffer was not set yet
         Ends ends = connect(4000);
         run(a, [&] { sim::program_set_buffers(ends.here, 4000, 0); });
         auto writer = world.spawn(a, "writer", [=] {

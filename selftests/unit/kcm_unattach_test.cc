@@ -52,7 +52,7 @@ TEST_P(KcmUnattach, end_of_another_connection__meanwhile_is_not_the_end_of_the_l
     settle();
     EXPECT_EQ(receive(socket), kNothing);
     run(a, [&] {
-        // It is still there for everybody to see, and for nobody to unattach once more.
+        // It is still visible, and cannot be unattached a second time.
         EXPECT_EQ(socket.connections().size(), 2u);
         EXPECT_EQ(socket.unattach(ends.here), -KAPI_EALREADY);
     });

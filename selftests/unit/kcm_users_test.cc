@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Works of different users: each user's wait for nobody but himself. The queues for them, of which there are few.
+// Works of different users: those of a user wait for no other user. The queues for them, whose number is limited.
 #include "kcm_test.h"
 
 #include "kapi/sim/stream.h"
@@ -90,6 +90,43 @@ TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works)
     wait_for(holders);
 }
 
+TEST_P(KcmUsers, close_by_a_thread_of_the_kernel__waits_for_no_program)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    sim::TaskRef holder = start_to_hold(ends, 30 * sim::kSecond);
+    settle();
+    auto closer = world.spawn(a, "closes files for all", [&] { socket.close(); }, sim::TaskKind::work);
+    EXPECT_TRUE(world.run_until([&] { return closer->is_done(); }, sim::kSecond));
+    wait_for({holder});
+    settle();
+    EXPECT_EQ(error_of(ends), 0);
+    run(a, [&] { EXPECT_EQ(sim::program_write(ends.here, "own", 3), 3); }); // it was given back
+    EXPECT_TRUE(closer->is_done());
+}
+
+TEST_P(KcmUsers, end_of_the_last_connection__is_not_reported_when_another_was_attached_before_the_report)
+{
+    KcmSocket &socket = new_socket(), &sibling = new_socket();
+    open_as(1, socket);
+    run(a, [&] { ASSERT_EQ(sibling.open_as_clone(socket), 0); });
+    Ends last = connect(), next = connect();
+    attach(socket, last);
+    auto holders = stop_works_of(1);
+    run(b, [&] { close(last.there); });
+    settle();
+    attach(socket, next);
+    wait_for(holders);
+    settle();
+    EXPECT_EQ(error_of(last), 32); // EPIPE
+    for (KcmSocket *each : {&socket, &sibling})
+        EXPECT_EQ(receive(*each), kNothing);
+    run(b, [&] { close(next.there); });
+    settle();
+    for (KcmSocket *each : {&socket, &sibling})
+        EXPECT_EQ(receive(*each), "error 32");
+}
+
 TEST_P(KcmUsers, queue__is_one_for_each_while_there_are_enough)
 {
     constexpr unsigned kOwn = 48, kAll = 64;
@@ -107,7 +144,7 @@ TEST_P(KcmUsers, queue__is_one_for_each_while_there_are_enough)
     EXPECT_EQ(a.live_queues, before + kOwn + 1);
     open_for(2000, 300);
     EXPECT_EQ(a.live_queues, before + kAll); // each is hit, with one chance in a few millions that it is not
-    // Who goes leaves his queue to whom comes.
+    // The queue of a user that leaves is used for the next one.
     run(a, [&] {
         for (KcmSocket *socket : sockets)
             socket->close();

@@ -99,7 +99,7 @@ TEST_F(Charge, what_waits_in_sockets)
             make(b_sockets, host_b, "10.0.0.2");
         });
         EXPECT_EQ(b.charged_to_sockets, 0u);
-        world.run_for(5 * kSecond); // until a knows that no port is full
+        world.run_for(5 * kSecond); // until a has a map without full ports
     }
 }
 
@@ -125,7 +125,7 @@ TEST_F(Charge, what_is_being_copied)
     EXPECT_EQ(b.charged_to_sockets, 0u);
 }
 
-// A program whose cgroup has no more memory still gets all: what is guaranteed and one message that nobody pays for.
+// A program whose cgroup has no more memory still gets all: the guaranteed memory and one uncharged message.
 TEST_F(Charge, receiver_without_memory__loses_nothing_and_holds_no_more_than_is_guaranteed)
 {
     constexpr unsigned kMessages = 50;
@@ -158,7 +158,7 @@ TEST_F(Charge, receiver_without_memory__loses_nothing_and_holds_no_more_than_is_
     EXPECT_EQ(poor.sk().charged, 0u);
 }
 
-// Its senders are told to wait with the first message, and what is on its way then does not stop the path.
+// The first message makes its port congested, and messages on their way at that time do not stop the path.
 TEST_F(Charge, receiver_without_memory__holds_up_its_own_senders_and_nobody_else)
 {
     RdsSocket &from = *a_sockets[0], &poor = *b_sockets[0], &rich = *b_sockets[1];
@@ -169,7 +169,7 @@ TEST_F(Charge, receiver_without_memory__holds_up_its_own_senders_and_nobody_else
     for (unsigned i = 0; i < 3; i++) {
         run(b, [&] { EXPECT_EQ(receive(poor), "first"); });
         world.run_for(kSecond);
-        run(a, [&] { // as much as is on its way before the first is known to have met a poor one
+        run(a, [&] { // as much as is on its way before the first congestion is reported
             for (unsigned n = 0; n < 10; n++)
                 EXPECT_EQ(send(from, std::string(9000, 'x'), "10.0.0.2", 100), 9000);
             EXPECT_EQ(send(from, "others", "10.0.0.2", 101), 6);
@@ -188,7 +188,7 @@ TEST_F(Charge, receiver_without_memory__holds_up_its_own_senders_and_nobody_else
     }
 }
 
-// However many sockets a user fills, another one's receive as if he were not there.
+// However many sockets a user fills, those of another user receive without restriction.
 TEST_F(Charge, user_with_many_full_sockets__leaves_others_their_share)
 {
     constexpr unsigned kHungry = 200, kMessages = 20;
@@ -214,9 +214,9 @@ TEST_F(Charge, user_with_many_full_sockets__leaves_others_their_share)
             }
     });
     world.run_for(kSecond);
-    EXPECT_GT(b.charged_to_users[1000], kMemory / 4) << "or nobody was hungry";
+    EXPECT_GT(b.charged_to_users[1000], kMemory / 4) << "or memory was never short";
     EXPECT_LE(b.charged_to_users[1000], kMemory / 2);
-    // All of them are on the paths that the hungry ones' messages came by.
+    // All of them are on the paths of the messages to the full sockets.
     run(a, [&] {
         for (unsigned i = 0; i < kSockets; i++)
             for (unsigned n = 0; n < kMessages; n++)
@@ -262,7 +262,7 @@ TEST(Share, of_users_and_sockets)
             EXPECT_GE(user, before / 3) << sockets;
             EXPECT_LE(least, before / 3);
             EXPECT_GE(held.back(), before / 3 / sockets);
-            EXPECT_GE(kapi_share(0, user, left, held.back() / 2), 0) << "another socket of his, and what is on its way to it";
+            EXPECT_GE(kapi_share(0, user, left, held.back() / 2), 0) << "another socket of that user, and messages to it";
         }
     }
     EXPECT_EQ(kapi_share(0, 0, 100, 50), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Connections that nobody uses end, and take their memory, maps and streams along; those that are used stay.
+// Unused connections end, with their memory, maps and streams; those in use stay.
 #include "rds_test.h"
 
 #include <kapi/errno.h>
@@ -121,7 +121,7 @@ TEST_F(Collector, used_connection__stays)
     run(b, [&] { at_b.close(); });
 }
 
-// For the share of those that peers made it counts as long as it lives; but it is used.
+// It counts to the share of the peers as long as it exists; but it is used.
 TEST_F(Collector, peers_connection_that_a_program_uses__stays_although_peers_have_many)
 {
     set_idle(0);
@@ -202,7 +202,7 @@ TEST_F(Collector, connection_that_became_used_since_the_look__stays)
             with_streams += c.is_empty();
             with_messages += !c.is_empty();
             EXPECT_FALSE(table.remove_unused(c, kAnyReferences));
-            EXPECT_FALSE(table.remove_unused(c, 1)); // somebody holds it
+            EXPECT_FALSE(table.remove_unused(c, 1)); // there is another reference
         });
         EXPECT_EQ(with_streams, 1u);
         EXPECT_EQ(with_messages, 1u);
@@ -238,7 +238,7 @@ TEST_F(Collector, outage__loses_nothing)
     run(a, [&] { open(at_a, "10.0.0.1"); });
     run(b, [&] { open(at_b, "10.0.0.2"); });
     talk(at_a, at_b, "before");
-    run(b, [&] { at_b.close(), open(at_b, "10.0.0.2"); }); // so that nobody uses b's side
+    run(b, [&] { at_b.close(), open(at_b, "10.0.0.2"); }); // so that b's side is unused
     world.network().cut(a, b, true);
     run(a, [&] { EXPECT_EQ(send(at_a, "cut off", "10.0.0.2", kPort), 7); });
     world.run_for(20 * kMinute);
@@ -254,7 +254,7 @@ TEST_F(Collector, full_table__makes_nothing_and_lets_the_used_ones_in)
     run(a, [&] {
         open(socket, "10.0.0.1");
         net_of(host_a).connections.limit = 40;
-        for (int i = 0; i < 20; i++) // his half
+        for (int i = 0; i < 20; i++) // one half for one user
             EXPECT_NE(post_to_nobody(socket, i), -KAPI_ENOBUFS);
         std::size_t full = a.memory().bytes();
         for (int i = 20; i < 200; i++)

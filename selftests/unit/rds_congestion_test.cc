@@ -64,7 +64,7 @@ protected:
         from.initial_net().remove(sim::address(kService));
         to.initial_net().add(sim::address(kService));
     }
-    /** What the host's own map, that its peers receive, says of the service's port. */
+    /** The bit of the service's port in the host's own map, which its peers receive. */
     static bool tells_full(RdsHost &host)
     {
         sim::NodeScope scope(host.node());
@@ -174,7 +174,7 @@ TEST_F(Congestion, full_port__is_told_when_memory_is_back)
     run(b, [&] { client(other, "10.0.0.2"); });
     for (std::uint64_t call = 1; call < 12; call++) {
         run(b, [&] {
-            EXPECT_TRUE(gets_through(other)); // as soon as it knows that the port is free
+            EXPECT_TRUE(gets_through(other)); // as soon as it has a map in which the port is free
             world.sleep(sim::kSecond);
         });
         a.faults().fail_at = a.faults().count + call;
@@ -197,7 +197,7 @@ TEST_F(Congestion, full_port__is_told_when_memory_is_back)
     run(a, [&] { full.close(); });
 }
 
-// A map comes in a bottom half, and any number of sockets may have met what it said before.
+// A map arrives in a bottom half, and any number of sockets may have met a bit of the former one.
 TEST_F(Congestion, map__many_who_were_refused_are_notified_in_short_steps)
 {
     constexpr unsigned kSockets = 300;
@@ -232,7 +232,7 @@ TEST_F(Congestion, map__many_who_were_refused_are_notified_in_short_steps)
     });
 }
 
-// A port becomes full and free in a bottom half, as often as its program likes, and any number of peers receive the map.
+// A port becomes full and free in a bottom half, at the rate that its program chooses, and any number of peers receive the map.
 TEST_F(Congestion, own_map__is_sent_now_and_then_and_in_short_steps)
 {
     RdsSocket at_a(host_a), at_b(host_b);
@@ -310,7 +310,7 @@ TEST_F(Congestion, own_map__that_changes_while_it_is_sent__is_sent_the_next_time
     run(a, [&] { at_a.close(); });
 }
 
-// A program asks between a change and the work that notifies of it, sees nothing for itself, and waits. The work takes the
+// A program calls poll() between a change and the work that notifies of it, finds no event, and waits. The work takes the
 // socket off the list, so what it reports must be seen, or the next change is of no use to it.
 TEST_F(Congestion, poll__before_the_work_that_notifies__does_not_hide_it)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The kernel's own RDS as a peer: it knows no names of memories, its older versions number their paths in the order in which
+// The kernel's own RDS as a peer: it has no names of memories, its older versions number their paths in the order in which
 // streams arrive, and its congestion maps can overtake each other.
 #include "rds_peer_test.h"
 
@@ -13,19 +13,6 @@
 namespace {
 
 using Foreign = PeerTest;
-
-std::string bits_of(std::initializer_list<unsigned> ports)
-{
-    std::string map(rds::map_bytes, '\0');
-    for (unsigned port : ports)
-        map[port / 8] = static_cast<char>(map[port / 8] | 1 << (port % 8));
-    return map;
-}
-
-bool send_map(WireStream &stream, std::initializer_list<unsigned> ports)
-{
-    return stream.message(0, 0, 0, bits_of(ports), rds::flag_congestion_map);
-}
 
 TEST_F(Foreign, a_ping_is_answered)
 {
@@ -79,7 +66,7 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
             sim::NodeScope scope(b);
             rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_sndbuf = small;
         }
-        // Its buffer is small and acknowledgements are late: little is sent again before the peer says who it is.
+        // Its buffer is small and acknowledgements are late: little is sent again before the peer names itself.
         world.network().link(a, b).delay_ns = world.network().link(b, a).delay_ns = 50 * sim::kMillisecond;
         ASSERT_TRUE(connect(next, 0));
         foreign_handshake(next, false, 1, kNextGeneration);
@@ -96,12 +83,12 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
                 again.push_back(last);
         }
         EXPECT_EQ(last, kMessages - 1);
-        EXPECT_LE(again.size(), 30u); // what the small buffer took before the news, of some hundred
+        EXPECT_LE(again.size(), 30u); // what the small buffer took before the map, of some hundred
         next.close(true);
     }, 200 * sim::kSecond);
 }
 
-// Linux logs a line for each extension header that it does not know.
+// Linux logs a line for each unknown extension header.
 TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
 {
     open_socket(port_of_path(0));
@@ -126,7 +113,7 @@ TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
             world.sleep(10 * sim::kMillisecond);
         });
     }
-    // The next life of that host may be one of ours.
+    // After its next restart that host may run hawser.
     WireStream stream(a);
     run(a, [&] {
         ASSERT_TRUE(connect(stream, 0));
@@ -212,7 +199,7 @@ protected:
         });
         return task;
     }
-    /** One of ours says that its port is full, and a program of the victim waits for that; body; then the port is free. */
+    /** A hawser peer reports that its port is full, and a program of the victim waits for that; body; then the port is free. */
     void with_full_port(const std::function<void(WireStream &)> &body)
     {
         open_socket(port_of_path(0));
@@ -283,7 +270,7 @@ TEST_F(ForeignMap, requests_to_a_peer_that_answers_become_rare)
     });
 }
 
-// The peer's news of the second port came, that of the first one was overtaken: who waits for that one has it asked again.
+// The peer's map with the second port arrived, that with the first one was overtaken: a waiting sender causes another request.
 TEST_F(ForeignMap, each_full_port_is_asked_about)
 {
     constexpr kapi_u16 kSecondPort = kPeersPort + 1;
@@ -348,58 +335,6 @@ TEST_F(ForeignMap, each_full_port_that_poll_waits_for_is_asked_about)
 }
 
 // ---- the victim opens the streams
-
-/** RDS runs on the smaller address; the peer listens. */
-class Connecting : public SimTest {
-protected:
-    Connecting() : host(a), socket(host)
-    {
-        run(a, [&] {
-            ASSERT_EQ(host.load(), 0);
-            ASSERT_EQ(socket.open(), 0);
-            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", port_of_path(0))), 0);
-        });
-        run(b, [&] {
-            kapi_addr any{};
-            any.port = 16385;
-            ASSERT_EQ(kapi_listen(&b.initial_net(), &any, 16, [](void *) {}, nullptr, &listener), 0);
-        });
-        world.spawn(a, "sender", [&] {
-            socket.send("x", 1, sim::address("10.0.0.2", kPeersPort), RDS_ABI_MSG_DONTWAIT);
-        });
-    }
-    ~Connecting() override
-    {
-        run(b, [&] {
-            streams.clear();
-            kapi_listener_stop(listener);
-            kapi_listener_close(listener);
-        });
-        run(a, [&] {
-            socket.close();
-            EXPECT_TRUE(host.unload_soon());
-        });
-    }
-    /** The next stream that the victim opens, and its path; -1 when none comes for a while. From a task of b. */
-    int accept(std::uint64_t wait_ns = 500 * sim::kMillisecond)
-    {
-        kapi_stream *stream = nullptr;
-        for (std::uint64_t end = world.now_ns() + wait_ns; kapi_accept(listener, &stream);) {
-            if (world.now_ns() >= end)
-                return -1;
-            world.sleep(100 * sim::kMicrosecond);
-        }
-        kapi_addr local, remote;
-        kapi_stream_addrs(stream, &local, &remote);
-        streams.push_back(std::make_unique<WireStream>(b));
-        streams.back()->adopt(stream);
-        return remote.port % 8;
-    }
-    RdsHost host;
-    RdsSocket socket;
-    kapi_listener *listener = nullptr;
-    std::vector<std::unique_ptr<WireStream>> streams;
-};
 
 TEST_F(Connecting, no_second_path_before_the_first_is_answered)
 {
@@ -484,7 +419,7 @@ TEST_F(Connecting, path_is_missing_that_waits_for_an_answer__the_first_is_opened
     }, 20 * sim::kSecond);
 }
 
-// Its ports show which path a stream is for, so that one that cannot come up is no reason not to ask.
+// Its ports show which path a stream is for, so that one that cannot come up is no reason not to request the map.
 TEST_F(ForeignMap, path_of_a_peer_that_shows_it_is_missing__another_is_opened_again)
 {
     open_socket(port_of_path(0));
@@ -525,7 +460,7 @@ TEST_F(Connecting, a_listener_that_says_nothing_gets_nothing)
     }, 400 * sim::kSecond);
 }
 
-// Nobody wants the path any more: there is no next attempt for the sake of a peer that never said a word.
+// The path is not needed any more: there is no next attempt for a peer that never sent anything.
 TEST_F(Connecting, a_listener_that_says_nothing_is_left_alone)
 {
     run(b, [&] {
@@ -539,7 +474,7 @@ TEST_F(Connecting, a_listener_that_says_nothing_is_left_alone)
 
 // ---- silence
 
-// Each new stream of a silent peer is asked for a minute anew before the peer is taken for another's.
+// Each new stream of a silent peer is probed for a minute again before the peer is taken for foreign.
 TEST_F(Foreign, silence_is_counted_for_each_stream)
 {
     open_socket(port_of_path(0));

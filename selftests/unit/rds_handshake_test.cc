@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Exactly once, when hosts and streams come and go: the situations that the argument at the head of
-// net/rds/receiver_memory.h is about, each built by hand with a peer that says what the test wants.
+// net/rds/receiver_memory.h is about, each built by hand with a peer that sends what the test needs.
 #include "rds_peer_test.h"
 
 #include <algorithm>
@@ -14,7 +14,22 @@
 
 namespace {
 
-using Handshake = PeerTest;
+class Handshake : public PeerTest {
+protected:
+    /** A silent hawser peer gets probes only; the message arrives when it has answered. */
+    void answer_after(WireStream &stream, std::uint64_t silence_ns)
+    {
+        world.spawn(b, "sender", [&] {
+            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+        world.sleep(silence_ns);
+        for (const auto &heard : stream.heard())
+            EXPECT_TRUE(is_probe(heard));
+        stream.handshake(false, kGeneration, 0, kMemory);
+        stream.handshake(true, kGeneration, 0, kMemory);
+        EXPECT_TRUE(stream.wait([&] { return stream.heard().back().payload == "hello"; }));
+    }
+};
 
 TEST_F(Handshake, nothing_with_a_number_goes_before_the_answer)
 {
@@ -33,23 +48,15 @@ TEST_F(Handshake, nothing_with_a_number_goes_before_the_answer)
     });
 }
 
-// Simulator seed 206408: a peer of ours that stood still for some seconds was taken for another's, and got messages with a
-// number before it had said by which memory it would meet them.
+// Simulator seed 206408: a hawser peer that stopped for some seconds was taken for foreign, and got messages with a
+// number before it had named its memory.
 TEST_F(Handshake, one_of_ours_may_stand_still_before_it_answers)
 {
     open_socket(port_of_path(0));
     run(a, [&] {
         WireStream stream(a);
         ASSERT_TRUE(connect(stream, 0));
-        world.spawn(b, "sender", [&] {
-            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
-        });
-        world.sleep(20 * sim::kSecond);
-        for (const auto &heard : stream.heard())
-            EXPECT_TRUE(is_probe(heard));
-        stream.handshake(false, kGeneration, 0, kMemory);
-        stream.handshake(true, kGeneration, 0, kMemory);
-        EXPECT_TRUE(stream.wait([&] { return stream.heard().back().payload == "hello"; }));
+        answer_after(stream, 20 * sim::kSecond);
     });
 }
 
@@ -69,14 +76,14 @@ TEST_F(Handshake, another_is_known_by_its_map)
     });
 }
 
-// Found by the fuzzer of sequences: the paths that stood when the peer turned out to be one of ours were never asked.
+// Found by the fuzzer of sequences: the paths that were up when the peer proved to run hawser were never probed.
 TEST_F(Handshake, a_peer_taken_for_another_is_asked_on_all_its_paths)
 {
     open_socket(port_of_path(1));
     run(a, [&] {
         WireStream first(a), second(a);
         ASSERT_TRUE(connect(first, 0));
-        // As Linux 7.x says it: eight paths, told by the port, and no name of a memory.
+        // As Linux 7.x does: eight paths, identified by the port, and no name of a memory.
         rds::Header header{};
         header.sport = rds::probe_port;
         rds::write_handshake(header, kGeneration, 0, 0);
@@ -215,7 +222,7 @@ TEST_F(Handshake, memory_is_renamed_when_another_sender_comes_and_then_only)
     EXPECT_EQ(victim_receives(), "one");
 }
 
-// Simulator seed 1153: a handshake on path 0 reset the numbers of path 1, whose old stream still had something to say. Here
+// Simulator seed 1153: a handshake on path 0 reset the numbers of path 1, whose old stream still had unread messages. Here
 // it waits behind a full socket.
 TEST_F(Handshake, a_new_sender_on_one_path_does_not_touch_the_numbers_of_another)
 {
@@ -268,7 +275,7 @@ TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
     open_socket(port_of_path(0));
     WireStream third(a), first(a);
     run(a, [&] {
-        ASSERT_TRUE(connect(third, 3)); // the victim knows nobody yet, and takes it for its first path
+        ASSERT_TRUE(connect(third, 3)); // the victim has no peer yet, and assigns it to its first path
         third.handshake(false, kGeneration, 3, kMemory);
         EXPECT_TRUE(third.wait([&] { return third.is_gone(); }));
         for (const auto &heard : third.heard())
@@ -383,7 +390,7 @@ TEST_F(Handshake, full_socket__the_next_stream_is_answered_and_its_messages_wait
         first.close(true);
         shake_hands(second, 0);
         world.spawn(b, "sender", [&] { socket.send("out", 3, sim::address("10.0.0.1", kPeersPort)); });
-        EXPECT_EQ(second.next().payload, "out"); // the other direction goes on
+        EXPECT_EQ(second.next().payload, "out"); // the other direction continues
         ASSERT_TRUE(second.message(count + 1, kPeersPort, port, "next"));
         world.sleep(sim::kSecond);
         EXPECT_EQ(queued(), count);
@@ -394,7 +401,7 @@ TEST_F(Handshake, full_socket__the_next_stream_is_answered_and_its_messages_wait
     run(a, [&] { second.close(true); });
 }
 
-// A peer that reads an old stream to its end first, and has a full socket, is silent for as long as it likes.
+// A peer that reads an old stream to its end first, and has a full socket, is silent for an unlimited time.
 TEST_F(Handshake, known_hawser__silence_does_not_make_it_foreign)
 {
     open_socket(port_of_path(0));
@@ -402,15 +409,7 @@ TEST_F(Handshake, known_hawser__silence_does_not_make_it_foreign)
         WireStream stream(a);
         shake_hands(stream, 0);
         ASSERT_TRUE(connect(stream, 0));
-        world.spawn(b, "sender", [&] {
-            socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
-        });
-        world.sleep(200 * sim::kSecond);
-        for (const auto &heard : stream.heard())
-            EXPECT_TRUE(is_probe(heard));
-        stream.handshake(false, kGeneration, 0, kMemory);
-        stream.handshake(true, kGeneration, 0, kMemory);
-        EXPECT_TRUE(stream.wait([&] { return stream.heard().back().payload == "hello"; }));
+        answer_after(stream, 200 * sim::kSecond);
     }, 300 * sim::kSecond);
 }
 

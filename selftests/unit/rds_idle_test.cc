@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A machine whose connections have nothing to do does nothing: TCP asks now and then whether the peer is there, and that is
+// A machine whose connections have nothing to do does nothing: TCP probes the peer now and then, and that is
 // all that happens.
 #include "rds_test.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the rows of RDS_INFO_* say: names, addresses, ports, flags, in both families.
+// The contents of the rows of RDS_INFO_*: names, addresses, ports, flags, in both families.
 #include "rds_test.h"
 
 #include <kapi/errno.h>
@@ -140,7 +140,7 @@ TEST_F(Info, connection_that_nobody_answers)
     EXPECT_GE(counter("conn_reset"), 1u);
 }
 
-// The host with the larger address knocks: a knock that is heard is no failed attempt.
+// The host with the larger address knocks: a knock that is accepted is no failed attempt.
 TEST_F(Info, knock_that_is_heard)
 {
     run(a, [&] { open(from, "10.0.0.1", 100); });

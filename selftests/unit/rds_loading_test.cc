@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // rds_tcp is loaded, and fails to load at each of its steps, and unloaded, while programs use whatever they can reach. The
-// kernel frees the text of a module that fails to load without a look at its references, so nobody may have one then.
+// kernel frees the text of a module that fails to load without regard to its references, so there must be none then.
 #include "kapi_sim_test.h"
 
 #include <kapi/errno.h>
@@ -99,7 +99,7 @@ TEST_P(Loading, fails__where_somebody_listens_on_the_port)
     EXPECT_GT(refused, kRounds);
 }
 
-// Any user can, in a namespace of his own. It has RDS all the same, and peers can connect when the port is free.
+// Any user can do this, in a namespace of its own. It has RDS all the same, and peers can connect when the port is free.
 TEST_P(Loading, succeeds__where_somebody_listens_on_the_port_in_another_namespace)
 {
     run(a, [&] {

@@ -72,7 +72,7 @@ TEST_F(Loop, zerocopy__counts_pages)
     });
 }
 
-// The limit of a socket on loopback counts memory and not payload. Whoever sends more has to wait.
+// The limit of a socket on loopback counts memory and not payload. A sender of more has to wait.
 TEST_F(Loop, a_full_queue_refuses_more)
 {
     run(a, [&] {

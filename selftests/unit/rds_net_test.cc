@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The end of a namespace: it waits for whoever still holds a connection of it, and for nothing else.
+// The end of a namespace: it waits for the last reference to a connection of it, and for nothing else.
 #include "rds_test.h"
 
 #include <kapi/errno.h>
@@ -18,7 +18,7 @@ class NetEnd : public RdsTest, public ::testing::WithParamInterface<int> {
 protected:
     NetEnd() : RdsTest(static_cast<std::uint64_t>(GetParam())) {}
 
-    /** A namespace in which somebody holds a connection; made by the calling task. */
+    /** A namespace with a connection that is referenced; made by the calling task. */
     rds::Net &make_held()
     {
         auto net = rds::Net::create(&a.add_net());
@@ -70,7 +70,7 @@ rds::Endpoint far_end(kapi_u32 number)
     return {rds::Ip::from(addr.ip), 0, 0};
 }
 
-// A walk goes on behind the hash of the last one: when that was taken out, another one with the same hash is passed over.
+// A walk continues after the hash of the last one: when that was taken out, another one with the same hash is passed over.
 TEST_F(NetTable, connections_with_the_same_hash__all_end)
 {
     run(a, [&] {

@@ -50,7 +50,7 @@ TEST_F(Namespace, deletion__frees_what_it_held_and_disturbs_nobody)
         RdsSocket socket(host_a);
         open(socket, net);
         world.spawn(b, "sender", [&] {
-            for (int i = 0; i < 5; i++) // the last of them have nobody to go to
+            for (int i = 0; i < 5; i++) // the last of them have no receiver
                 EXPECT_EQ(send(sender, "hello", kAddress, kPort), 5);
         });
         EXPECT_EQ(receive(socket), "hello");
@@ -103,11 +103,11 @@ TEST_F(Namespace, address__comes_again)
             socket.close();
             ASSERT_TRUE(host_a.delete_nets({&net}));
         });
-        world.run_for(sim::kSecond); // what the peer sends before it knows of the end is given up
+        world.run_for(sim::kSecond); // what the peer sends before it detects the end is given up
     }
 }
 
-// Its administrator may be any user, and nobody is charged for TCP's buffers.
+// Its administrator may be any user, and TCP's buffers are not charged.
 TEST_F(Namespace, buffers__are_not_larger_than_programs_may_have_them)
 {
     run(a, [&] {

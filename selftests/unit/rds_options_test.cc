@@ -25,24 +25,6 @@ protected:
         });
     }
 
-    /** recvmsg with room for control data. */
-    static std::vector<kapi_msg::Control> controls(RdsSocket &socket, long *result = nullptr, std::size_t room = 256)
-    {
-        unsigned char buffer[64];
-        kapi_msg msg{};
-        msg.memory = buffer;
-        msg.size = sizeof(buffer);
-        msg.control_room = room;
-        rds_receive call{};
-        call.msg = &msg;
-        call.size = sizeof(buffer);
-        call.flags = RDS_ABI_MSG_DONTWAIT;
-        long got = static_cast<long>(rds_socket_recvmsg(socket.core(), &call));
-        if (result)
-            *result = got;
-        return msg.control;
-    }
-
     static int ioctl(RdsSocket &socket, unsigned command, unsigned char &tos)
     {
         kapi_optval argument{&tos, 1};
@@ -172,7 +154,7 @@ TEST_F(Options, transport__of_a_namespace_is_tcp)
     });
 }
 
-// Whoever is second is refused, and gives back its reference to the module: it unloads at the end of the test.
+// The second caller is refused, and gives back its reference to the module: it unloads at the end of the test.
 TEST_F(Options, transport__of_two_threads)
 {
     int tcp = RDS_ABI_TRANS_TCP;
@@ -270,7 +252,7 @@ TEST_F(Options, timestamps_and_traces__come_with_the_message)
         EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, 1), -KAPI_EFAULT);
         EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
         EXPECT_EQ(send(socket, "hello", "127.0.0.1", 5), 5);
-        auto told = controls(socket);
+        auto told = receive_control(socket).control;
         ASSERT_EQ(told.size(), 2u);
         EXPECT_EQ(told[0].level, RDS_ABI_SOL_SOCKET);
         EXPECT_EQ(told[1].type, RDS_ABI_CMSG_RXPATH_LATENCY);
@@ -353,8 +335,7 @@ TEST_F(Congested, monitor__tells_which_ports_have_room_again)
     drain();
     run(a, [&] {
         EXPECT_NE(sender.poll() & KAPI_IN, 0u);
-        long result = -1;
-        auto told = controls(sender, &result);
+        auto [result, told] = receive_control(sender);
         EXPECT_EQ(result, 0);
         ASSERT_EQ(told.size(), 1u);
         EXPECT_EQ(told[0].type, RDS_ABI_CMSG_CONG_UPDATE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Links that are cut and hosts that stop without a word: who is taken for dead, who is not, and how soon traffic goes on.
+// Links that are cut and hosts that stop without notice: which peers are taken for dead, and how soon traffic resumes.
 #include "rds_test.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace {
 
 constexpr std::uint64_t kDeadPeer = 10 * sim::kSecond; // rds_tcp_dead_peer_ms
-constexpr std::uint64_t kSlack = 2 * sim::kSecond;     // until it is noticed that nobody answers, and until the next look
+constexpr std::uint64_t kSlack = 2 * sim::kSecond;     // until the missing answers are noticed, and until the next look
 
 class Outage : public RdsTest {
 protected:
@@ -76,7 +76,7 @@ TEST_F(Outage, peer_that_answers_nothing_is_found_dead)
     EXPECT_EQ(counted(host_a, rds::Stat::path_dead_peer), 1u);
 }
 
-// TCP's keepalive, which asks after 5 s and five times: that is not ours to judge earlier, for nothing is waiting.
+// TCP's keepalive, which probes five times after 5 s: nothing is waiting, so there is no reason to detect it earlier.
 TEST_F(Outage, idle_peer_that_answers_nothing_is_found_dead)
 {
     world.run_for(60 * sim::kSecond);

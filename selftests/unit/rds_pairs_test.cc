@@ -235,7 +235,7 @@ sim::TaskRef Course::healthy(RdsHost &own, const kapi_addr &from, const kapi_add
 {
     return program(own.node(), "healthy", [this, &own, from, to] {
         RdsSocket socket(own);
-        auto again = [&](const std::function<long()> &attempt) { // the allocation that fails may be one of ours
+        auto again = [&](const std::function<long()> &attempt) { // the allocation that fails may be one of the test
             for (long result;;) {
                 if ((result = attempt()) >= 0)
                     return;
@@ -245,7 +245,7 @@ sim::TaskRef Course::healthy(RdsHost &own, const kapi_addr &from, const kapi_add
         again([&] { return socket.open(); });
         socket.sk().sndtimeo_ns = socket.sk().rcvtimeo_ns = kHealthyWithin;
         again([&] { return socket.bind(from); });
-        for (bound_++; bound_ < 2;) // what comes for a port that nobody has is dropped
+        for (bound_++; bound_ < 2;) // messages to an unbound port are dropped
             world.sleep(sim::kMillisecond);
         for (unsigned i = 0; i < kHealthyMessages; i++) {
             std::string in(kBytes, '\0');

@@ -63,9 +63,9 @@ TEST(ReceiverMemory, forgets_when_another_sender_comes_and_then_only)
         {6, false, 107, false, 77},
         {5, true, 109, true, 109}, // an address that moved back
         {0, false, 111, true, 109},
-        {5, false, 113, false, 109}, // nobody's numbers became somebody's
+        {5, false, 113, false, 109}, // numbers without a sender became a sender's
         {0, false, 115, true, 109},
-        {6, true, 117, true, 117}, // a hawser counts from one: nobody's numbers were another's
+        {6, true, 117, true, 117}, // a hawser peer counts from one: the earlier numbers were another's
     };
     rds::ReceiverMemory memory(77);
     for (const Row &row : table) {
@@ -176,6 +176,38 @@ TEST(ProbeTimer, waits_while_a_probe_is_not_acknowledged)
     EXPECT_EQ(timer.tick(false), Step::wait);
     EXPECT_EQ(timer.tick(true), Step::probe);
     EXPECT_FALSE(timer.is_over());
+}
+
+// It may read nothing, and have the end of its window closed for as long as it likes.
+TEST(ProbeTimer, foreign__ends_though_nothing_is_acknowledged)
+{
+    using Step = rds::ProbeTimer::Step;
+    rds::ProbeTimer timer;
+    timer.stream_began();
+    EXPECT_EQ(timer.tick(false, true), Step::probe);
+    for (unsigned i = 2; i < rds::ProbeTimer::max_probes; i++) {
+        ASSERT_EQ(timer.tick(false, true), Step::wait) << i;
+        EXPECT_FALSE(timer.is_silent());
+    }
+    EXPECT_EQ(timer.tick(false, true), Step::assume_foreign);
+    EXPECT_TRUE(timer.is_over() && timer.is_silent());
+}
+
+TEST(ProbeTimer, foreign__is_silent_when_it_had_the_time_to_answer)
+{
+    rds::ProbeTimer timer;
+    timer.stream_began();
+    for (unsigned begun = 0; begun < 2; begun++) {
+        for (unsigned i = 1; i < rds::ProbeTimer::silent_ticks; i++)
+            timer.tick(true, true);
+        EXPECT_FALSE(timer.is_silent());
+        timer.tick(begun != 0, true); // the first time what we said of ourselves is on its way again
+    }
+    EXPECT_TRUE(timer.is_silent());
+    timer.stream_began();
+    for (unsigned i = 0; i < rds::ProbeTimer::silent_ticks; i++)
+        timer.tick(true, false);
+    EXPECT_FALSE(timer.is_silent());
 }
 
 TEST(ProbeTimer, silence_for_all_probes_means_foreign)
@@ -360,8 +392,10 @@ TEST_F(PathParts, queue__only_what_was_not_sent_moves_to_another_path)
         transmit(from, kSize, kSize);
         from.stream_ended();
         from.move_to(to);
-        EXPECT_TRUE(from.is_empty());
+        EXPECT_EQ(queued(from, false), "a1r");
         EXPECT_EQ(queued(to, false), "x1b2c3");
+        EXPECT_EQ(from.give_up_sent(true), 1u);
+        EXPECT_TRUE(from.is_empty());
         to.close();
         from.close();
     });
@@ -468,7 +502,7 @@ TEST_F(PathParts, queue__answers_that_a_peer_causes_are_bounded)
     });
 }
 
-// One that was never acknowledged kept the connection to a dead peer, and attempts to connect, for ever.
+// One that was never acknowledged kept the connection to a dead peer, and attempts to connect, without end.
 TEST_F(PathParts, queue__answers_end_with_their_stream)
 {
     in_node([&] {
@@ -532,7 +566,7 @@ TEST_F(PathParts, queue__no_walk_under_the_lock_passes_all_that_is_queued)
 
 class PathSegments : public RdsTest {};
 
-// A message that does not fit into one batch once stood still until the next tick, at each batch.
+// A message that does not fit into one batch once waited for the next tick, at each batch.
 TEST_F(PathSegments, message_of_any_number_of_segments_goes_at_once)
 {
     RdsSocket from(host_a), to(host_b);

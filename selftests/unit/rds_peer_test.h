@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-// One machine with RDS, and a peer that says by hand what the test wants.
+// One machine with RDS, and a peer that is driven by the test.
 #pragma once
 
 #include "kapi_sim_test.h"
 
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "net/rds/net.h"
 #include "net/rds/uapi.h"
@@ -36,12 +38,13 @@ inline bool is_probe(const WireStream::Heard &heard)
     return kind && *kind == rds::MessageKind::probe;
 }
 
-/** What the kernel's own RDS says of itself: how many paths it has, since 6.x which life this is, since 7.x by_port. */
+/** What the kernel's own RDS sends about itself: the number of its paths, since 6.x its generation, since 7.x by_port. */
 inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths, kapi_u32 generation = 0,
-                              bool by_port = false, kapi_u64 sequence = 0)
+                              bool by_port = false, kapi_u64 sequence = 0, unsigned flags = 0)
 {
     rds::Header header{};
     header.sequence = sequence;
+    header.flags = static_cast<kapi_u8>(flags);
     header.sport = is_reply ? 0 : rds::probe_port;
     header.dport = is_reply ? rds::probe_port : 0;
     kapi_u8 *at = header.extensions;
@@ -56,6 +59,34 @@ inline bool foreign_handshake(WireStream &stream, bool is_reply, unsigned paths,
     if (by_port)
         *at++ = kSourcePort;
     return stream.send(&header, sizeof(header));
+}
+
+/** A hawser's probe over its first path that says another number of paths than ours has. */
+inline bool handshake_of(WireStream &stream, unsigned paths)
+{
+    rds::Header header{};
+    header.sport = rds::probe_port;
+    rds::write_handshake(header, kGeneration, 0, kMemory);
+    constexpr kapi_u8 kPaths = 5;
+    kapi_u8 *at = header.extensions;
+    while (*at != kPaths)
+        at++;
+    at[1] = static_cast<kapi_u8>(paths >> 8), at[2] = static_cast<kapi_u8>(paths);
+    return stream.send(&header, sizeof(header));
+}
+
+/** A congestion map with these ports. */
+inline std::string bits_of(std::initializer_list<unsigned> ports)
+{
+    std::string map(rds::map_bytes, '\0');
+    for (unsigned port : ports)
+        map[port / 8] = static_cast<char>(map[port / 8] | 1 << (port % 8));
+    return map;
+}
+
+inline bool send_map(WireStream &stream, std::initializer_list<unsigned> ports)
+{
+    return stream.message(0, 0, 0, bits_of(ports), rds::flag_congestion_map);
 }
 
 /** The peer has the smaller address, so it opens the streams; the victim runs RDS. */
@@ -105,7 +136,7 @@ protected:
         return stream.connect(sim::address("10.0.0.1", static_cast<kapi_u16>(next_port + path)),
                               sim::address("10.0.0.2", 16385));
     }
-    /** Connects and does what one of ours does, up to where messages may go in both directions. The victim's answer. */
+    /** Connects as a hawser peer does, until messages may be sent in both directions. Returns the victim's answer. */
     rds::Handshake shake_hands(WireStream &stream, unsigned path, kapi_u32 generation = kGeneration,
                                kapi_u32 memory = kMemory)
     {
@@ -148,4 +179,57 @@ protected:
     RdsHost host;
     RdsSocket socket;
     kapi_u16 next_port = 30000;
+};
+
+/** RDS runs on the smaller address; the peer listens. */
+class Connecting : public SimTest {
+protected:
+    Connecting() : host(a), socket(host)
+    {
+        run(a, [&] {
+            ASSERT_EQ(host.load(), 0);
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", port_of_path(0))), 0);
+        });
+        run(b, [&] {
+            kapi_addr any{};
+            any.port = 16385;
+            ASSERT_EQ(kapi_listen(&b.initial_net(), &any, 16, [](void *) {}, nullptr, &listener), 0);
+        });
+        world.spawn(a, "sender", [&] {
+            socket.send("x", 1, sim::address("10.0.0.2", kPeersPort), RDS_ABI_MSG_DONTWAIT);
+        });
+    }
+    ~Connecting() override
+    {
+        run(b, [&] {
+            streams.clear();
+            kapi_listener_stop(listener);
+            kapi_listener_close(listener);
+        });
+        run(a, [&] {
+            socket.close();
+            EXPECT_TRUE(host.unload_soon());
+            world.sleep(10 * sim::kMillisecond); // packets on their way to b
+        });
+    }
+    /** The next stream that the victim opens, and its path; -1 when none comes for a while. From a task of b. */
+    int accept(std::uint64_t wait_ns = 500 * sim::kMillisecond)
+    {
+        kapi_stream *stream = nullptr;
+        for (std::uint64_t end = world.now_ns() + wait_ns; kapi_accept(listener, &stream);) {
+            if (world.now_ns() >= end)
+                return -1;
+            world.sleep(100 * sim::kMicrosecond);
+        }
+        kapi_addr local, remote;
+        kapi_stream_addrs(stream, &local, &remote);
+        streams.push_back(std::make_unique<WireStream>(b));
+        streams.back()->adopt(stream);
+        return remote.port % 8;
+    }
+    RdsHost host;
+    RdsSocket socket;
+    kapi_listener *listener = nullptr;
+    std::vector<std::unique_ptr<WireStream>> streams;
 };

@@ -243,7 +243,7 @@ TEST_F(PeersMemory, parts_of_messages__of_a_peer_that_holds_most_end_for_another
             flush_for(sim::kSecond);
         }
         EXPECT_TRUE(reader->is_done());
-        EXPECT_FALSE(streams_[0]->is_gone()) << "its oldest goes on";
+        EXPECT_FALSE(streams_[0]->is_gone()) << "its oldest continues";
         {
             sim::NodeScope scope(b);
             for (unsigned i = 0; i < pieces; i++)

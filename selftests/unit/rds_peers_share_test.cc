@@ -66,14 +66,14 @@ TEST_F(PeersShare, connections__of_a_users_namespaces_have_one_bound)
             made += fill(*nets.emplace_back(&add_net(kUser)), 60);
         EXPECT_EQ(made, kMost);
         EXPECT_EQ(fill(*nets.back(), 300, hw::Alloc::charged), 300u) << "a program that makes one is charged for it";
-        EXPECT_EQ(fill(add_net(kOther), 100), kMost / 2) << "as much as the first one left to him";
+        EXPECT_EQ(fill(add_net(kOther), 100), kMost / 2) << "as much as the first one left";
         EXPECT_EQ(fill(a.initial_net(), 300), kMost) << "it has a part for itself";
         ASSERT_TRUE(host.delete_nets({nets[0], nets[1], nets[2], nets[3]}));
         EXPECT_GE(fill(add_net(kUser), 200), kMost / 2) << "what was given back is there again";
     });
 }
 
-// Its administrator may say that unused connections stay for ever, but not at the cost of others.
+// Its administrator may keep unused connections without limit, but not at the cost of others.
 TEST_F(PeersShare, connections__that_nobody_uses_go_where_there_are_many)
 {
     run(a, [&] {

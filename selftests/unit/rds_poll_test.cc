@@ -39,11 +39,11 @@ protected:
         auto waiter = world.spawn(node, "poll", [&] {
             sim::PollWatch watch;
             kapi_poll poll{&watch, events};
-            socket.poll(); // takes the news of congestion that there are
+            socket.poll(); // takes the pending notifications of congestion
             EXPECT_EQ(rds_socket_poll(socket.core(), &poll) & events, 0u);
             run_on(where, happens);
             world.sleep(kMoment);
-            EXPECT_TRUE(poll.woken) << "nobody woke it";
+            EXPECT_TRUE(poll.woken) << "it was not woken";
             watch.end();
             EXPECT_NE(socket.poll() & events, 0u);
         });
@@ -111,7 +111,7 @@ TEST_F(Polled, a_larger_send_buffer)
     });
 }
 
-// A program that knows no monitors: every map that comes is told to whoever met a full port.
+// A program without monitors: every map that arrives wakes each socket that met a full port.
 TEST_F(Polled, a_full_port_that_has_room_again)
 {
     fill();

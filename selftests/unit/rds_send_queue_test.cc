@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The queues of a path while several use them at the same time, and what they know without a walk.
+// The queues of a path while several use them at the same time, and their counts, which need no walk.
 #include "rds_test.h"
 
 #include <algorithm>
@@ -104,7 +104,7 @@ TEST_P(GivingUp, owner_sends_meanwhile)
 
 INSTANTIATE_TEST_SUITE_P(Streams, GivingUp, ::testing::Values(Case{true, true}, Case{false, false}, Case{false, true}));
 
-// The collector asks each path, and a worker at each look; a peer that does not read has a thousand answers.
+// The collector calls it for each path, and a worker at each look; a peer that does not read has a thousand answers.
 TEST(SendQueue, only_answers__is_known_without_a_walk)
 {
     in_world(1, [](sim::World &, sim::Node &) {

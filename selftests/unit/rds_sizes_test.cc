@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Messages of sizes around each constant of the code, both ways and to the own host, copied and from the user's pages: each
-// arrives whole, and soon. What stands still beyond a constant is found here.
+// arrives whole, and soon. Messages that stop above a constant are found here.
 #include "rds_test.h"
 
 #include <kapi/errno.h>

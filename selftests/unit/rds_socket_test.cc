@@ -133,7 +133,7 @@ TEST_F(Rds, send__a_fault_leaves_nothing)
     });
 }
 
-// Nobody is at 10.0.0.77, so everything stays queued.
+// No host has 10.0.0.77, so everything stays queued.
 TEST_F(Rds, send__a_larger_buffer_wakes_the_sender)
 {
     run(a, [&] {
@@ -326,7 +326,7 @@ TEST_F(Rds, close__of_a_full_socket_frees_its_peer)
     EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, 10 * sim::kSecond));
 }
 
-// A stream that has the beginning of a message must get the rest, however long the peer takes; whoever sent it is gone.
+// A stream that has the beginning of a message must get the rest, however long the peer takes; its sender is gone.
 TEST_F(Rds, close__a_pinned_message_in_a_stream_does_not_hold_the_socket)
 {
     static std::string memory(1 << 20, 'x'); // more than a stream takes at once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // How soon, not only whether: a wake-up that is lost is found a second later by a tick, or by a look that repeats, and then all
-// arrives after all. Time is simulated, so what should take a moment can be asked to.
+// arrives after all. Time is simulated, so short times can be required.
 #include "rds_peer_test.h"
 #include "rds_test.h"
 
@@ -199,7 +199,7 @@ TEST_F(SoonFull, the_end_of_a_connection_wakes_whom_the_full_peer_blocks)
     });
 }
 
-// Nobody is at 10.0.0.77. What is sent to a path that has ended would never be given back.
+// No host has 10.0.0.77. What is sent to a path that has ended would never be given back.
 TEST_F(Soon, the_end_of_a_connection_wakes_whom_the_handshake_keeps)
 {
     from.sk().zerocopy = true;
@@ -245,7 +245,7 @@ TEST_F(Soon, the_end_of_a_connection_waits_for_who_transmits)
     }
 }
 
-// A knock says that the peer misses the path: a probe shows the smaller address that its stream is dead.
+// A knock means that the peer needs the path: a probe shows the smaller address that its stream is dead.
 TEST_F(Soon, a_stream_that_only_the_larger_address_lost)
 {
     exchange();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// One party stands still: a program that does not read, a host that is silent, a peer whose window is closed. The others'
+// One party is stalled: a program that does not read, a host that is silent, a peer whose window is closed. The others'
 // messages must arrive as if it were not there, in simulated time.
 #include "rds_test.h"
 
@@ -59,7 +59,7 @@ protected:
                     world.sleep(sim::kMillisecond / 10);
             }
         });
-        EXPECT_GT(sent, 10u) << "or nothing stands still";
+        EXPECT_GT(sent, 10u) << "or nothing is stalled";
     }
     /** Every healthy socket sends its messages, and gets an answer to each. */
     void exchange(std::uint64_t within)
@@ -86,7 +86,7 @@ protected:
             return std::all_of(tasks.begin(), tasks.end(), [](const auto &task) { return task->is_done(); });
         };
         if (!world.run_until(all_done, within))
-            world.fail("those who have nothing to do with the one that stands still wait for it");
+            world.fail("parties that are independent of the stalled one wait for it");
     }
 
     RdsSocket stalled_{host_a}, deaf_{host_b};
@@ -136,7 +136,7 @@ TEST_F(RdsStalled, a_peer_that_does_not_read)
     kapi_listener *listener = nullptr;
     run(deaf, [&] { listener = sim::program_listen(deaf.initial_net(), sim::address("::", 16385)); });
     ASSERT_TRUE(listener);
-    stall("10.0.0.7", 7); // it accepts and never says a word
+    stall("10.0.0.7", 7); // it accepts and never sends anything
     exchange(kWithin);
     run(deaf, [&] { sim::program_unlisten(listener); });
 }

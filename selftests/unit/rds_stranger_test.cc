@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Any user of the peer's host can connect to us, before the peer does or after it. To whom messages are given then.
+// Any user of the peer's host (a stranger) can connect to this host, before the peer or after it: which stream gets messages.
 #include "rds_peer_test.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ protected:
                 return false;
         return true;
     }
-    /** Shakes hands, also with a victim that took the peer for a foreign one and asks twice. What its memory is called. */
+    /** Completes the handshake, also with a victim that took the peer for foreign and probes twice. The name of its memory. */
     kapi_u32 connect_and_shake_hands(WireStream &stream)
     {
         EXPECT_TRUE(connect(stream, 0));
@@ -35,7 +35,7 @@ protected:
         world.sleep(5 * sim::kMillisecond);
         return heard.empty() ? 0 : rds::parse_handshake(heard.back().header).memory;
     }
-    /** Answers as one of ours does, and hears text before long. */
+    /** Answers as a hawser peer does, and receives text soon. */
     bool answers_and_hears(WireStream &stream, const std::string &text)
     {
         EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
@@ -112,7 +112,7 @@ TEST_F(Stranger, comes_during_the_handshake__the_peer_is_given_the_time_to_answe
     });
 }
 
-// A peer of the kernel's own that was restarted comes back while its former streams stand here. Its ports mean nothing.
+// A peer of the kernel's own that was restarted reconnects while its former streams still exist here. Its ports mean nothing.
 TEST_F(Stranger, foreign_peer_restarted__its_new_stream_has_the_old_one_probed)
 {
     open_socket(port_of_path(0));
@@ -167,7 +167,7 @@ TEST_F(Stranger, numbers_messages__the_peers_numbers_are_not_touched)
     });
 }
 
-// What a host of the kernel's own says over its first path is for all. Over the others a hawser may have answered.
+// What a foreign peer sends over its first path applies to all. On the others a hawser peer may have answered.
 TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_not_given_up)
 {
     open_socket(port_of_path(1));
@@ -204,7 +204,120 @@ TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_no
     EXPECT_EQ(counted(rds::Stat::send_drop_restart), 0u);
 }
 
-// It made us take the peer for a foreign one. The peer could not know whose messages came without a name.
+// A foreign peer that opens a stream has left the one before it. What is said over one path does not make a hawser's stream
+// on another one such a stream.
+TEST_F(Stranger, foreign_over_one_path__gets_no_other_that_a_hawser_answered)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a), waiting(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        ASSERT_TRUE(connect(waiting, 1));
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 8, kNextGeneration, true));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(stranger.is_usable()); // the peer did not answer, so far: it has the first path
+        send_later("hello");
+        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(second.is_usable());
+        EXPECT_TRUE(waiting.heard().empty());
+        for (const auto &heard : stranger.heard())
+            EXPECT_NE(heard.payload, "hello");
+    });
+}
+
+// Nor does what is sent to the peer go to the path that the stranger has.
+TEST_F(Stranger, foreign_with_one_path__what_goes_to_the_peer_stays_on_the_paths_that_it_answered)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign_handshake(stranger, false, 1, 0, true));
+        EXPECT_TRUE(is_probe(second.next(100 * sim::kMillisecond))); // it would be reset if the peer were gone
+        send_later("hello");
+        EXPECT_EQ(second.next().payload, "hello");
+        for (const auto &heard : stranger.heard())
+            EXPECT_NE(heard.payload, "hello");
+        // Once the peer has left that path, the stranger is all there is.
+        second.close(true);
+        world.sleep(100 * sim::kMillisecond);
+        send_later("again");
+        EXPECT_TRUE(stranger.wait([&] { return !stranger.heard().empty() && stranger.heard().back().payload == "again"; }));
+    });
+}
+
+/** Each answers the probes that it hears, for a while. How many there were. */
+class Generations : public Stranger {
+protected:
+    unsigned answer_all(WireStream &peer, WireStream &stranger)
+    {
+        unsigned probes = 0;
+        for (int i = 0; i < 1000; i++) {
+            for (const auto &heard : peer.take())
+                if (is_probe(heard))
+                    probes++, peer.handshake(true, kGeneration, 1, kMemory);
+            for (const auto &heard : stranger.take())
+                if (is_probe(heard))
+                    probes++, stranger.handshake(true, kNextGeneration, 0, kNextMemory);
+            world.sleep(sim::kMillisecond);
+        }
+        return probes;
+    }
+};
+
+// To claim another generation is no proof that the peer has restarted.
+TEST_F(Generations, claimed_by_a_stranger__the_paths_that_the_peer_answers_stay)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), stranger(a), waiting(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        second.take();
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(stranger.handshake(false, kNextGeneration, 0, kNextMemory));
+        ASSERT_TRUE(stranger.handshake(true, kNextGeneration, 0, kNextMemory));
+        EXPECT_TRUE(is_probe(second.next(100 * sim::kMillisecond))); // it would be reset if the peer were gone
+        ASSERT_TRUE(second.handshake(true, kGeneration, 1, kMemory));
+        EXPECT_LE(answer_all(second, stranger), 2u); // none because of an answer, or they would not end
+        ASSERT_TRUE(connect(waiting, 1));
+        world.sleep(5 * sim::kSecond);
+        EXPECT_TRUE(second.is_usable());
+        send_later("hello");
+        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(waiting.heard().empty());
+    });
+}
+
+TEST_F(Generations, of_a_peer_that_did_restart__its_former_streams_end_at_once)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a), anew(a);
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        EXPECT_EQ(world.network().reset(a, b, sim::Sees::first), 2u);
+        std::uint64_t began = world.now_ns();
+        ASSERT_TRUE(connect(anew, 0));
+        ASSERT_TRUE(anew.handshake(false, kNextGeneration, 0, kNextMemory));
+        EXPECT_TRUE(anew.wait([&] { return b.live_streams == 1; }));
+        EXPECT_LT(world.now_ns() - began, 10 * sim::kMillisecond);
+    });
+}
+
+// The peer was taken for foreign because of it. The peer could not assign the messages without a name to a sender.
 TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
 {
     open_socket(port_of_path(0));

@@ -5,6 +5,8 @@
 #include "kapi_sim_test.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "net/rds/uapi.h"
 #include "selftests/sim/rds_host.h"
@@ -38,6 +40,25 @@ protected:
             return "error " + std::to_string(size);
         buffer.resize(static_cast<std::size_t>(size));
         return buffer;
+    }
+    struct Received {
+        long result;
+        std::vector<kapi_msg::Control> control;
+    };
+    /** recvmsg with room for control data. */
+    static Received receive_control(RdsSocket &socket, std::size_t room = 256)
+    {
+        unsigned char buffer[64];
+        kapi_msg msg{};
+        msg.memory = buffer;
+        msg.size = sizeof(buffer);
+        msg.control_room = room;
+        rds_receive call{};
+        call.msg = &msg;
+        call.size = sizeof(buffer);
+        call.flags = RDS_ABI_MSG_DONTWAIT;
+        long result = static_cast<long>(rds_socket_recvmsg(socket.core(), &call));
+        return {result, std::move(msg.control)};
     }
 
     RdsHost host_a, host_b;

@@ -14,7 +14,7 @@ using sim::Poller;
 
 constexpr unsigned kDontWait = RDS_ABI_MSG_DONTWAIT;
 
-/** One socket on each machine, whose connection is up, and the first map of the peer is no news any more. */
+/** One socket on each machine, whose connection is up, and the first map of the peer has been handled. */
 class Wake : public RdsTest {
 protected:
     Wake() : here(host_a), there(host_b)
@@ -37,7 +37,7 @@ protected:
         run(a, [&] { here.close(); });
         run(b, [&] { there.close(); });
     }
-    /** Until its map tells: nothing goes to the receiver of b. */
+    /** Until its map shows it: nothing is sent to the receiver of b. */
     void fill()
     {
         run(b, [&] { there.sk().rcvbuf = 4096; });
@@ -132,7 +132,7 @@ TEST_P(WakePoll, room_to_send)
     world.network().cut(a, b);
     run(a, [&] {
         here.sk().sndbuf = 8192;
-        while (here.poll() & KAPI_OUT) // so no call has failed: to have been told by poll() is enough
+        while (here.poll() & KAPI_OUT) // so no call has failed: the result of poll() is enough
             EXPECT_EQ(send(here, std::string(1000, 'x'), "10.0.0.2", 70, kDontWait), 1000);
     });
     EXPECT_TRUE(woken(KAPI_OUT, [&] { world.network().cut(a, b, false); }, 3 * kSecond));
@@ -142,7 +142,7 @@ TEST_P(WakePoll, room_to_send)
 TEST_P(WakePoll, room_on_a_port_that_was_full)
 {
     fill();
-    run(a, [&] { here.poll(); }); // that the map says so is no news any more
+    run(a, [&] { here.poll(); }); // the change of the map has been handled
     EXPECT_TRUE(woken(KAPI_WRBAND, [&] { drain(); }));
     run(a, [&] { EXPECT_EQ(send(here, "again", "10.0.0.2", 70, kDontWait), 5); });
 }
@@ -193,8 +193,8 @@ TEST_P(WakePoll, a_zerocopy_notice)
 INSTANTIATE_TEST_SUITE_P(Kinds, WakePoll,
                          ::testing::Values(Poller::Kind::poll, Poller::Kind::epoll, Poller::Kind::epoll_edge));
 
-// Edge-triggered epoll asks the socket when it is added, and then only after a wake-up: between ENOBUFS and the port's
-// freedom the socket is asked nothing.
+// Edge-triggered epoll calls poll() when the socket is added, and then only after a wake-up: between ENOBUFS and the port's
+// freedom there is no call.
 TEST_F(Wake, edge_triggered__full_port_met_after_the_socket_was_added)
 {
     unsigned events = 0;

@@ -51,6 +51,24 @@ TEST_F(Walks, collector)
     });
 }
 
+// Messages without payload fill a socket by the thousand.
+TEST_F(Walks, socket_that_is_closed)
+{
+    RdsSocket from(host_a), to(host_a);
+    run(a, [&] {
+        for (RdsSocket *socket : {&from, &to})
+            ASSERT_EQ(socket->open(), 0);
+        ASSERT_EQ(from.bind(sim::address("10.0.0.1", 2)), 0);
+        ASSERT_EQ(to.bind(sim::address("10.0.0.1", 3)), 0);
+        for (unsigned i = 0; i < kMany; i++)
+            EXPECT_EQ(send(from, "", "10.0.0.1", 3), 0);
+        sim::forget_steps();
+        to.close();
+        EXPECT_LE(sim::most_steps_under("rds socket"), kAtOnce);
+        from.close();
+    });
+}
+
 TEST_F(Walks, messages_that_do_not_go_on)
 {
     run(a, [&] {

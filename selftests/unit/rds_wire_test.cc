@@ -68,6 +68,15 @@ TEST(Wire, handshake__survives_its_own_parser)
     EXPECT_EQ(parsed.memory, 0xfedcba98u);
 }
 
+// As in Documentation/networking/rds.rst: other hosts, too, read it.
+TEST(Wire, handshake__bytes)
+{
+    rds::Header h{};
+    rds::write_handshake(h, 0xdeadbeef, 7, 0xfedcba98);
+    const unsigned char wanted[16] = {5, 0, 8, 6, 0xde, 0xad, 0xbe, 0xef, 8, 0, 15, 7, 0xfe, 0xdc, 0xba, 0x98};
+    EXPECT_EQ(std::memcmp(h.extensions, wanted, sizeof(wanted)), 0);
+}
+
 TEST(Wire, handshake__of_the_kernels_own)
 {
     rds::Header h{};

@@ -168,7 +168,7 @@ TEST_F(PathWorker, ticks__begin_with_the_stream)
     });
 }
 
-// Whoever sends first on an idle stream relies on the timer if it is set.
+// The first sender on an idle stream relies on the timer if it is set.
 TEST_F(PathWorker, ticks__begin_with_the_first_message)
 {
     in_node([&] {
@@ -187,7 +187,7 @@ TEST_F(PathWorker, ticks__begin_with_the_first_message)
     });
 }
 
-// What the transport asks for later, in its turn, once came with whatever woke the worker before.
+// What the transport requests for later, in its turn, was once done at the next wake-up of the worker.
 TEST_F(PathWorker, retry__comes_in_its_time)
 {
     in_node([&] {

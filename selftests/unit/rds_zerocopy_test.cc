@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// MSG_ZEROCOPY: notices, whatever else the program asked for, and how many there may be.
+// MSG_ZEROCOPY: notices, with any other options, and the limit of their number.
 #include "rds_test.h"
 
 #include <kapi/errno.h>
@@ -36,29 +36,11 @@ protected:
     {
         return here.send_pinned("hello", 5, sim::address("10.0.0.2", 70), cookie, RDS_ABI_MSG_DONTWAIT);
     }
-    struct Got {
-        long result;
-        std::vector<kapi_msg::Control> control;
-        unsigned notices() const
-        {
-            return static_cast<unsigned>(std::count_if(control.begin(), control.end(), [](const auto &c) {
-                return c.type == RDS_ABI_CMSG_ZCOPY_COMPLETION && c.data.size() == sizeof(rds_abi_zcopy_cookies);
-            }));
-        }
-    };
-    static Got receive_with_room(RdsSocket &socket, std::size_t room)
+    static unsigned notices(const Received &received)
     {
-        unsigned char buffer[64];
-        kapi_msg msg{};
-        msg.memory = buffer;
-        msg.size = sizeof(buffer);
-        msg.control_room = room;
-        rds_receive call{};
-        call.msg = &msg;
-        call.size = sizeof(buffer);
-        call.flags = RDS_ABI_MSG_DONTWAIT;
-        long result = static_cast<long>(rds_socket_recvmsg(socket.core(), &call));
-        return {result, std::move(msg.control)};
+        return static_cast<unsigned>(std::count_if(received.control.begin(), received.control.end(), [](const auto &c) {
+            return c.type == RDS_ABI_CMSG_ZCOPY_COMPLETION && c.data.size() == sizeof(rds_abi_zcopy_cookies);
+        }));
     }
 
     RdsSocket here, there;
@@ -76,13 +58,13 @@ TEST_F(Zerocopy, notice__waits_when_a_timestamp_took_its_room)
     });
     world.run_for(sim::kSecond);
     run(a, [&] {
-        Got answer = receive_with_room(here, kRoomForNotice);
+        Received answer = receive_control(here, kRoomForNotice);
         EXPECT_EQ(answer.result, 6);
-        EXPECT_EQ(answer.notices(), 0u);
+        EXPECT_EQ(notices(answer), 0u);
         EXPECT_EQ(answer.control.size(), 1u); // the time, and nothing that is cut off
-        Got notice = receive_with_room(here, kRoomForNotice);
+        Received notice = receive_control(here, kRoomForNotice);
         EXPECT_EQ(notice.result, 0);
-        EXPECT_EQ(notice.notices(), 1u);
+        EXPECT_EQ(notices(notice), 1u);
     });
 }
 
@@ -92,8 +74,8 @@ TEST_F(Zerocopy, notice__needs_no_more_room_than_it_has_bytes)
     world.run_for(sim::kSecond);
     run(a, [&] {
         constexpr std::size_t bytes = sizeof(rds_abi_cmsghdr) + sizeof(rds_abi_zcopy_cookies);
-        EXPECT_EQ(receive_with_room(here, bytes - 1).result, -KAPI_EAGAIN);
-        EXPECT_EQ(receive_with_room(here, bytes).notices(), 1u);
+        EXPECT_EQ(receive_control(here, bytes - 1).result, -KAPI_EAGAIN);
+        EXPECT_EQ(notices(receive_control(here, bytes)), 1u);
     });
 }
 
@@ -126,7 +108,7 @@ TEST_F(Zerocopy, notices__that_nobody_takes_are_bounded)
     world.run_for(sim::kSecond);
     memory = a.memory().bytes();
     EXPECT_LT(memory, 512u << 10);
-    run(a, [&] { EXPECT_EQ(receive_with_room(here, 256).notices(), 1u); }); // eight cookies
+    run(a, [&] { EXPECT_EQ(notices(receive_control(here)), 1u); }); // eight cookies
     EXPECT_EQ(send_until_refused(), -KAPI_ENOMEM);
     EXPECT_EQ(sent, kMost + 8);
     EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 20 * sim::kSecond));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Stands in for glibc's header, by which libstdc++ asks which C library it sits on: on none. */
+/* Replaces glibc's header, in which libstdc++ looks for the C library that it uses: none. */
 #ifndef HAWSER_FREESTANDING_FEATURES_H
 #define HAWSER_FREESTANDING_FEATURES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Core's names for what programs and KCM say to each other are what the headers that programs include say. */
+/* Core's definitions of the interface to programs agree with the headers that programs include. */
 #include <linux/kcm.h>
 #include <linux/net.h>
 #include <linux/socket.h>

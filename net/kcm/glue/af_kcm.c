@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The socket family. Each function unpacks what the kernel passes, asks the core and packs the answer.
+ * The socket family. Each function unpacks what the kernel passes, calls core and packs the result.
  *
  * struct sock owns the core object and frees it in its destructor. Until that has run the module is pinned, by the proto
  * that the sock was allocated from: also while a closed socket sends what is left.
@@ -230,7 +230,7 @@ static ssize_t kcm_sendpage(struct socket *sock, struct page *page, int offset, 
 	return kcm_socket_sendmsg(kcm_core_of(sock), &send);
 }
 #else
-/* The file that was spliced ended before what the program had asked for: so does the message. */
+/* The file that was spliced ended before the requested length: so does the message. */
 static void kcm_splice_eof(struct socket *sock)
 {
 	struct msghdr msg = {};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the C files of kcm.ko share among themselves; core does not see it. */
+/* Declarations shared by the C files of kcm.ko, not by core. */
 #ifndef KCM_GLUE_H
 #define KCM_GLUE_H
 

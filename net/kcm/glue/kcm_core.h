@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The border between the C glue of kcm.ko and its core: what the kernel's calls on a KCM socket are translated into.
- * Core decides everything; a glue function fills a struct and returns what it got. Context tags as in kapi/types.h.
+ * The border between the C glue of kcm.ko and its core: the functions and structs for the kernel's calls on a KCM socket.
+ * Core decides everything; a glue function fills a struct and returns core's result. Context tags as in kapi/types.h.
  */
 #ifndef KCM_CORE_H
 #define KCM_CORE_H
@@ -16,7 +16,7 @@ struct kcm_net;    /* KCM in one network namespace */
 struct kcm_socket; /* the core of one socket */
 
 int kcm_core_init(void);  /* [init] */
-void kcm_core_exit(void); /* [init] no socket is left; returns when no code of ours will run */
+void kcm_core_exit(void); /* [init] no socket is left; returns when no code of the module will run */
 
 int kcm_net_create(struct kcm_net **net);      /* [init] */
 void kcm_net_destroy(struct kcm_net *net);     /* [init] no socket of it is left */
@@ -29,7 +29,7 @@ int kcm_socket_check(int type, int protocol);
  */
 int kcm_socket_create(struct kcm_net *net, struct kapi_sk *sk, int type, struct kcm_socket *sibling,
 		      struct kcm_socket **socket);
-/* [sleep] close(): unread messages go to the siblings; what is unsent is still sent, without the caller. */
+/* [sleep] close(): unread messages go to the other sockets; unsent messages are still sent, without the caller. */
 void kcm_socket_release(struct kcm_socket *socket);
 void kcm_socket_destroy(struct kcm_socket *socket); /* [any] from the destructor of sk */
 
@@ -39,7 +39,7 @@ struct kcm_send {
 	const void *control; /* the kernel's copy of the control data */
 	kapi_size control_length;
 	unsigned int flags;  /* MSG_* */
-	int spliced;         /* pages of a pipe or file: MSG_MORE alone tells whether the message goes on */
+	int spliced;         /* pages of a pipe or file: only MSG_MORE decides whether the message continues */
 };
 kapi_s64 kcm_socket_sendmsg(struct kcm_socket *socket, const struct kcm_send *send); /* [task] bytes or errno */
 void kcm_socket_send_limit_changed(struct kcm_socket *socket); /* [any] SO_SNDBUF was set: a blocked sender looks again */
@@ -47,7 +47,7 @@ void kcm_socket_send_limit_changed(struct kcm_socket *socket); /* [any] SO_SNDBU
 struct kcm_receive {
 	struct kapi_msg *msg;
 	kapi_size size;
-	unsigned int flags;     /* MSG_* asked for */
+	unsigned int flags;     /* MSG_* of the call */
 	unsigned int out_flags; /* MSG_* to report */
 	int spliced;            /* into a pipe: what did not fit is kept, whatever the socket's type */
 };
@@ -62,7 +62,7 @@ int kcm_socket_getsockopt(struct kcm_socket *socket, int name, const struct kapi
 int kcm_socket_ioctl(struct kcm_socket *socket, unsigned int command, const struct kapi_optval *argument,
 		     int nonblocking);
 
-/* What /proc/net/kcm tells. A row's texts are the glue's. */
+/* The contents of /proc/net/kcm. A row's texts are the glue's. */
 struct kcm_traffic {
 	kapi_u64 rx_msgs, rx_bytes, tx_msgs, tx_bytes;
 };
@@ -99,7 +99,7 @@ unsigned int kcm_net_muxes(struct kcm_net *net); /* [sleep] how many there are *
  */
 void kcm_net_show(struct kcm_net *net, const struct kcm_rows *rows, void *context);
 
-/* What /proc/net/kcm_stats tells: of all that are there and all that were. */
+/* The contents of /proc/net/kcm_stats: the sums for all present and former objects. */
 struct kcm_totals {
 	struct kcm_traffic mux;
 	kapi_u64 tx_retries, attach, unattach, unattach_reserved, rx_ready_drops;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /proc/net/kcm and /proc/net/kcm_stats, in the columns that programs know. */
+/* /proc/net/kcm and /proc/net/kcm_stats, in the columns of the kernel's own. */
 #include <linux/proc_fs.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>

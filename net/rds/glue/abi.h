@@ -2,8 +2,8 @@
 /*
  * The symbol that only modules of one build share: the build names it after a hash of the headers between
  * rds.ko and its transports (RDS_TRANSPORT_ABI, see Kbuild). MODVERSIONS sees prototypes but not the layout
- * behind opaque pointers, so a transport of another build would load and corrupt memory; like this, insmod
- * says "Unknown symbol".
+ * behind opaque pointers, so a transport of another build would load and corrupt memory; with this symbol, insmod
+ * reports "Unknown symbol".
  */
 #ifndef RDS_GLUE_ABI_H
 #define RDS_GLUE_ABI_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The socket family. Each function unpacks what the kernel passes, asks the core and packs the answer.
+ * The socket family. Each function unpacks what the kernel passes, calls core and packs the result.
  *
  * struct sock owns the core object and frees it in its destructor: what still holds a reference to the sock
  * after close() (a message on its way, a delivery in progress) finds a closed core object, never a freed one.
@@ -118,7 +118,7 @@ static int rds_getsockopt(struct socket *sock, int level, int name, char __user 
 }
 
 /*
- * Flags that the kernel adds for itself and that say nothing to a protocol which copies. Control data of a
+ * Flags that the kernel adds for itself and that have no meaning for a protocol that copies. Control data of a
  * 32-bit program arrives translated; MSG_CMSG_COMPAT stays in msg_flags, where put_cmsg() looks for it.
  */
 #ifdef MSG_SPLICE_PAGES

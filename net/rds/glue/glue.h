@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the C files of rds.ko share among themselves; core does not see it. */
+/* Declarations shared by the C files of rds.ko, not by core. */
 #ifndef RDS_GLUE_H
 #define RDS_GLUE_H
 

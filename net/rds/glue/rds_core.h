@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The border between the C glue of rds.ko and its core: what the kernel's calls on an RDS socket are translated into.
- * Core decides everything; a glue function fills a struct and returns what it got. Context tags as in kapi/types.h.
+ * The border between the C glue of rds.ko and its core: the functions and structs for the kernel's calls on an RDS socket.
+ * Core decides everything; a glue function fills a struct and returns core's result. Context tags as in kapi/types.h.
  */
 #ifndef RDS_CORE_H
 #define RDS_CORE_H
@@ -22,9 +22,9 @@ struct rds_sysctl {
 	unsigned int max_unacked_packets;
 	unsigned int max_unacked_bytes;
 	unsigned int ping_enable;
-	unsigned int congestion_refresh_ms; /* a congested peer that is silent for so long is asked again */
+	unsigned int congestion_refresh_ms; /* the map of a congested peer that is silent for so long is requested */
 	unsigned int receive_limit_factor;  /* hard limit of a receive queue: this times SO_RCVBUF, in true size */
-	unsigned int idle_connection_ms;    /* a connection that nobody used for so long ends; 0: none does */
+	unsigned int idle_connection_ms;    /* a connection that was unused for so long ends; 0: none does */
 };
 
 /* One row of /proc/sys/net/rds: glue registers them, the bounds are policy. */
@@ -41,7 +41,7 @@ extern const unsigned int rds_sysctl_rows;
 #define RDS_SOL 276 /* /proc/sys/net/rds/sol_rds */
 
 int rds_core_init(void);  /* [init] */
-void rds_core_exit(void); /* [init] no socket, namespace or transport is left; returns when no code of ours will run */
+void rds_core_exit(void); /* [init] no socket, namespace or transport is left; returns when no code of the module will run */
 
 /* [init] A namespace begins or ends. At its end every connection is torn down at once. */
 int rds_net_create(struct kapi_net *host, struct rds_net **net);
@@ -52,7 +52,7 @@ struct rds_sysctl *rds_net_sysctl(struct rds_net *net);
 int rds_socket_check(int type, int protocol); /* 0 or the errno that socket() returns */
 int rds_socket_create(struct rds_net *net, struct kapi_sk *sk, struct rds_socket **socket);
 void rds_socket_release(
-    struct rds_socket *socket); /* [sleep] close(): unbinds, cancels what is unacknowledged, drops what is unread */
+    struct rds_socket *socket); /* [sleep] close(): unbinds, cancels unacknowledged messages, drops unread ones */
 void rds_socket_destroy(struct rds_socket *socket); /* [any] from the destructor of sk */
 
 /* [task] name is in kernel memory, length bytes of it. */
@@ -76,7 +76,7 @@ kapi_s64 rds_socket_sendmsg(struct rds_socket *socket, const struct rds_send *se
 struct rds_receive {
 	struct kapi_msg *msg;
 	kapi_size size;
-	unsigned int flags;       /* MSG_* asked for */
+	unsigned int flags;       /* MSG_* of the call */
 	unsigned int out_flags;   /* MSG_* to report */
 	int name_length;          /* filled: 0 when the call has no sender */
 	kapi_u8 name[28];

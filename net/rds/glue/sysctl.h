@@ -30,7 +30,7 @@ struct rds_sysctl_dir {
 	unsigned int room, used;
 };
 
-/* Room for that many rows, and the empty one that kernels before 6.6 want at the end. */
+/* Room for that many rows, and the empty one that kernels before 6.6 need at the end. */
 static inline int rds_sysctl_dir_init(struct rds_sysctl_dir *dir, unsigned int room)
 {
 	*dir = (struct rds_sysctl_dir){ .room = room };
@@ -48,7 +48,7 @@ static inline struct ctl_table *rds_sysctl_dir_next(struct rds_sysctl_dir *dir)
 	return WARN_ON(dir->used == dir->room) ? NULL : &dir->table[dir->used++];
 }
 
-/* Adds an int or long (told by size) at data. handler: NULL for the kernel's own. */
+/* Adds an int or long, depending on size, at data. handler: NULL for the kernel's own. */
 static inline void rds_sysctl_dir_add(struct rds_sysctl_dir *dir, const char *name, void *data,
 				      unsigned int size, unsigned long min, unsigned long max,
 				      proc_handler *handler, void *owner)

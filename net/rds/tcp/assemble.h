@@ -22,9 +22,9 @@ public:
         garbage, // this is no RDS peer
     };
     struct Outcome { usize used; Verdict verdict; };
-    // Uses what is on offer. Under the stream's lock.
+    // Uses the offered bytes. Under the stream's lock.
     Outcome feed(kapi_rx* rx, usize length);
-    // Forgets a half-received message: its stream is gone and the peer sends it again.
+    // Forgets a half-received message: its stream has ended and the peer sends it again.
     void reset();
 
     u32 header_left() const { return RDS_HEADER_SIZE - header_have_; }

@@ -48,6 +48,14 @@ int TcpConnection::index_of(u16 peer_port) const
     return indexes && paths ? static_cast<int>(peer_port % paths) : -1;
 }
 
+// Also for a path that the peer does without by now.
+bool TcpConnection::may_be_for(u16 peer_port, unsigned index) const
+{
+    int indexes = 0;
+    unsigned paths = rds_conn_paths(conn, &indexes);
+    return !indexes || !paths || peer_port % paths == index % paths;
+}
+
 int TcpConnection::find_unplaced(unsigned index)
 {
     int indexes = 0;
@@ -82,7 +90,7 @@ void TcpConnection::accepted(kapi_stream* stream, u16 peer_port)
 {
     int meant = index_of(peer_port);
     if (connects()) {
-        // A knock: the peer misses the path. If we think it stands, a probe shows whether the peer still has it.
+        // A knock: the peer needs the path. If it is up on this side, a probe shows whether the peer still has it.
         kapi_stream_close(stream, 1);
         rds_path_notify(conn, meant < 0 ? 0 : static_cast<unsigned>(meant), RDS_PATH_WANTED | RDS_PATH_PROBE);
         return;

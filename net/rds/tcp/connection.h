@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The TCP streams of one RDS connection: one for each path.
 //
-// The lasting stream of a path is opened by the host with the smaller address. The other one, when it needs it, opens a
-// short one ("knock") that is closed as soon as it stands, and makes the smaller host connect.
+// The lasting stream of a path is opened by the host with the smaller address. The other host, when it needs the path, opens a
+// short one (a "knock"), which is closed as soon as it is established. It requests the first host to connect.
 #pragma once
 
 #include "../../lock_order.h"
@@ -29,6 +29,8 @@ public:
     void accepted(kapi_stream* stream, u16 peer_port);
     // The path that a peer's source port means; -1: the peer's ports mean nothing.
     int index_of(u16 peer_port) const;
+    // Whether a stream from a peer's source port may be for the path.
+    bool may_be_for(u16 peer_port, unsigned index) const;
     // A waiting stream whose path is not known, or is index.
     kapi_stream* take_unplaced(unsigned index);
     rds_stream_waits has_unplaced(unsigned index);

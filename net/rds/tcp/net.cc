@@ -122,7 +122,7 @@ void TcpNet::destroy(TcpNet* net)
 kapi_stream_options TcpNet::stream_options() const
 {
     u32 sndbuf = static_cast<u32>(max(0, sysctl.rds_tcp_sndbuf)), rcvbuf = static_cast<u32>(max(0, sysctl.rds_tcp_rcvbuf));
-    if (!kapi_net_is_initial(host)) { // any user can be the administrator of another one, and nobody is charged for these
+    if (!kapi_net_is_initial(host)) { // any user can be the administrator of another one, and these are charged to no program
         u32 most_sndbuf, most_rcvbuf;
         kapi_stream_buffer_limits(&most_sndbuf, &most_rcvbuf);
         sndbuf = min(sndbuf, most_sndbuf);
@@ -223,7 +223,7 @@ void TcpNet::listener_ready(void* context)
 
 void TcpNet::accept()
 {
-    // Bounded, so that a flood of connections does not keep one worker for ever; the rest follows at once.
+    // Bounded, so that a flood of connections does not occupy one worker without end; the rest follows at once.
     for (unsigned i = 0; i < listen_backlog; i++) {
         kapi_stream* stream = nullptr;
         int err = kapi_accept(listener_, &stream);

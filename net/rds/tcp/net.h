@@ -67,9 +67,9 @@ public:
 
     void add(TcpConnection& connection);
     void remove(TcpConnection& connection);
-    // Any context. Each connection learns it soon, by a work, as there may be many.
+    // Any context. Each connection is notified soon, by a work, because there may be many.
     void sysctl_changed();
-    // Resets a stream that nobody will adopt, and counts it; null is nobody. Sleeps.
+    // Resets a stream that no path adopts, and counts it; null: does nothing. Sleeps.
     void refuse(kapi_stream* stream);
 
 private:
@@ -87,7 +87,7 @@ private:
         TcpConnection* first = nullptr;
         TcpConnection** end = &first;
         u32 count = 0;
-        u32 uninformed = 0; // at the beginning: they do not know the present sysctls
+        u32 uninformed = 0; // the first ones of the list: they do not have the present sysctls yet
         void push_back(TcpConnection& connection);
         void remove(TcpConnection& connection);
     };

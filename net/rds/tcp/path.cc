@@ -133,6 +133,7 @@ int TcpPath::adopt()
         return 0;
     up_ = true;
     accepted_ = true;
+    lost_ = {}; // the peer has left that one for this one
     set_row(true);
     kapi_stream_options options = connection_.net.stream_options();
     kapi_stream_attach(stream_, &options, &stream_ops, this);
@@ -145,8 +146,7 @@ bool TcpPath::misplaced()
     if (!up_ || !accepted_)
         return false;
     Guard guard(lock_);
-    int meant = connection_.index_of(remote_.port);
-    return meant >= 0 && static_cast<unsigned>(meant) != index_;
+    return !connection_.may_be_for(remote_.port, index_);
 }
 
 rds_stream_waits TcpPath::has_accepted()

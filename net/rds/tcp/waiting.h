@@ -9,7 +9,7 @@ namespace rds_tcp {
 
 using namespace hw;
 
-// Oldest first. They have no callbacks yet; what they hold is not lost. Pure container: the owner has the lock, and closes
+// Oldest first. They have no callbacks yet; their data is not lost. Pure container: the owner has the lock, and closes
 // those that it takes.
 class Waiting {
 public:

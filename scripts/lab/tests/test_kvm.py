@@ -9,7 +9,7 @@ from lab.machine import QEMU
 
 class ProgramTest(unittest.TestCase):
     def test_it_ends_an_emulated_machine(self):
-        self.assertTrue(kvm.program_ends(QEMU, "tcg"))
+        self.assertTrue(kvm.program_ends(QEMU, "tcg", seconds=60))
 
 
 if __name__ == "__main__":

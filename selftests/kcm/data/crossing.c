@@ -34,7 +34,7 @@ static void crossing(int type, const char *name, bool mixed)
 	workers_start(writes, SOCKETS, kcm_writes);
 	WAIT_UNTIL(4 * SOON_MS, ledger_over(in) && ledger_over(out));
 	in->stop = out->stop = true;
-	/* A stuck connection would block its writers for ever. */
+	/* A stuck connection would block its writers without end. */
 	for (int i = 0; i < LINKS; i++)
 		shutdown(link[i].far, SHUT_RDWR);
 	workers_join(reads, SOCKETS);

@@ -163,7 +163,7 @@ void data_far(bool mixed, bool listens, const char *ip4, const char *ip6)
 	join(&f, listens, ip4, ip6);
 	open_sockets(&f, mixed);
 	exchange(&f);
-	/* A stuck sender would block the program for ever. */
+	/* A stuck sender would block the program without end. */
 	for (int i = 0; i < LINKS; i++)
 		shutdown(f.tcp[i], SHUT_RDWR);
 	workers_join(f.writes, SOCKETS);

@@ -115,7 +115,7 @@ static void sending(bool same_socket)
 	}
 	trap_release(&trap);
 	NEED(task_finished(&t, SOON_MS) && task_finished(&u, SOON_MS));
-	EXPECT_EQ(task_join(&t), TRAP_SIZE, "memory: it goes on");
+	EXPECT_EQ(task_join(&t), TRAP_SIZE, "memory: it continues");
 	check(task_join(&u) && peer_reads(r.peer, buf, TRAP_SIZE) == TRAP_SIZE && trap_content(buf),
 	      "memory: and its message is whole");
 	close(other);
@@ -143,7 +143,7 @@ static void receiving(void)
 	check(frame_is(buf, n, 200, 2), "memory: and another receiver gets it");
 	trap_release(&trap);
 	NEED(task_finished(&t, SOON_MS));
-	check(frame_is(trap.memory, task_join(&t), TRAP_SIZE, 1), "memory: the first one goes on, and gets its own");
+	check(frame_is(trap.memory, task_join(&t), TRAP_SIZE, 1), "memory: the first one continues, and gets its own");
 	check(stays_quiet(r.kcm), "memory: each message is received once");
 	trap_delete(&trap);
 	rig_close(&r);

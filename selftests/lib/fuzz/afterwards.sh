@@ -2,6 +2,7 @@
 #
 # For scenes with a fuzzer: at its end the modules unload, and the memory is free again.
 #
+#       . unload.sh
 #       . afterwards.sh
 #       before=$(held)
 #       ...
@@ -9,25 +10,16 @@
 
 LIMIT_KIB=8192
 
-# KiB that the kernel holds, without temporary caches such as each processor's lists of free pages. A
+# KiB that the kernel holds, without temporary caches such as each processor's lists of free pages and empty slabs. A
 # debug kernel delays frees, and finds leaks by itself.
 held() {
 	[ ! -e /sys/kernel/debug/kmemleak ] || { echo 0; return; }
 	echo 3 >/proc/sys/vm/drop_caches
+	find /sys/kernel/slab -maxdepth 1 -type d | while read -r cache; do
+		[ ! -w "$cache/shrink" ] || echo 1 >"$cache/shrink" || :
+	done
 	awk '/^MemTotal:/ { sum += $2 } /^(MemFree|Buffers|Cached|SReclaimable|AnonPages|PageTables):/ { sum -= $2 }
 		$1 == "count:" { sum -= 4 * $2 } END { print sum }' /proc/meminfo /proc/zoneinfo
-}
-
-unload() {
-	for module; do
-		# The last reference may be dropped shortly after the program's end.
-		for try in 1 2 3 4 5 6 7 8 9 10; do
-			rmmod "$module" 2>/tmp/why && continue 2
-			sleep 0.5
-		done
-		cat /tmp/why >&2
-		return 1
-	done
 }
 
 who_holds() {

@@ -13,13 +13,28 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-static void alarm_in_ms(int ms, int flags)
+/* Again and again, because the first signal may come before the call that it shall end; 0 ends them. */
+static void alarms_each_ms(int ms)
 {
-	struct sigaction act = { .sa_handler = on_alarm, .sa_flags = flags };
-	struct itimerval it = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
+	struct sigaction act = { .sa_handler = on_alarm };
+	struct timeval each = { ms / 1000, ms % 1000 * 1000 };
+	struct itimerval it = { .it_interval = each, .it_value = each };
 
 	NEED(sigaction(SIGALRM, &act, NULL) == 0);
 	NEED(setitimer(ITIMER_REAL, &it, NULL) == 0);
+}
+
+static ssize_t receive_with_alarms(int fd, int ms)
+{
+	ssize_t n;
+	int error;
+
+	alarms_each_ms(ms);
+	n = rds_recv(fd, text, 1, NULL, 0);
+	error = errno;
+	alarms_each_ms(0);
+	errno = error;
+	return n;
 }
 
 static void receiving(void)
@@ -36,12 +51,10 @@ static void receiving(void)
 	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, MSG_DONTWAIT), EAGAIN,
 		     "SO_RCVTIMEO: MSG_DONTWAIT does not wait");
 	set_timeout_ms(fd, SO_RCVTIMEO, 0);
-	alarm_in_ms(100, 0);
-	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "recv: a signal ends it");
+	EXPECT_ERRNO(receive_with_alarms(fd, 100), EINTR, "recv: a signal ends it");
 	/* In nanoseconds this is 2^64 and a little. */
 	NEED(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &centuries, sizeof(centuries)) == 0);
-	alarm_in_ms(1000, 0);
-	EXPECT_ERRNO(rds_recv(fd, text, 1, NULL, 0), EINTR, "SO_RCVTIMEO: centuries are no moment");
+	EXPECT_ERRNO(receive_with_alarms(fd, 1000), EINTR, "SO_RCVTIMEO: centuries are no moment");
 	close(fd);
 }
 
@@ -71,29 +84,35 @@ static void send_buffer_full(void)
 
 /*
  * A message for a path other than the first has to wait for the handshake, which never comes here. The choice of
- * paths is random: all eight sockets are on the first path in one of 16 million cases.
+ * paths is random: all eight sockets are on the first path in one of 16 million cases. A machine that stands still for a
+ * while makes one call long, but not all; none may last for the five seconds after which a sender gives up the handshake.
  */
 static void never_answered(void)
 {
 	struct addr to = unreachable();
+	int64_t shortest = 0;
 	bool all_in_time = true;
 
 	for (int i = 0; i < 8; i++) {
 		int fd = rds_bound(HERE, HERE4, 0);
-		int64_t start = now_ms();
+		int64_t start = now_ms(), took;
 		ssize_t n;
+		int error;
 
 		set_timeout_ms(fd, SO_SNDTIMEO, 100);
-		alarm_in_ms(1500, 0);
+		alarms_each_ms(4500);
 		n = rds_send(fd, text, 100, &to, 0);
-		alarm_in_ms(0, 0);
-		if (now_ms() - start > 1000 || (n < 0 && errno != ETIMEDOUT))
-			all_in_time = false;
+		error = errno;
+		alarms_each_ms(0);
+		took = now_ms() - start;
+		if (n < 0 && (!shortest || took < shortest))
+			shortest = took;
+		all_in_time = took < 4000 && (n >= 0 || error == ETIMEDOUT);
 		close(fd);
 		if (!all_in_time)
 			break;
 	}
-	differs(all_in_time, "handshake-timeout", "SO_SNDTIMEO: ends a send to a host that never answers");
+	differs(all_in_time && shortest <= 1000, "handshake-timeout", "SO_SNDTIMEO: ends a send to a host that never answers");
 }
 
 void api_timeouts(void)

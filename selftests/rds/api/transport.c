@@ -53,7 +53,7 @@ static void with_bind(void)
 	NEED(set_transport(fd, RDS_TRANS_TCP) == 0);
 	EXPECT_ERRNO(rds_bind(fd, &nobody4), ENOPROTOOPT, "SO_RDS_TRANSPORT: TCP has no such IPv4 address");
 	EXPECT_ERRNO(rds_bind(fd, &nobody6), ENOPROTOOPT, "SO_RDS_TRANSPORT: TCP has no such IPv6 address");
-	EXPECT_OK(rds_bind(fd, &loop), "SO_RDS_TRANSPORT: TCP takes loopback when asked to");
+	EXPECT_OK(rds_bind(fd, &loop), "SO_RDS_TRANSPORT: TCP serves loopback when it is selected");
 	EXPECT_EQ(transport_of(fd), RDS_TRANS_TCP, "SO_RDS_TRANSPORT: and stays TCP");
 	close(fd);
 	for (size_t i = 0; i < PLACES; i++) {

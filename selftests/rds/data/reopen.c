@@ -6,6 +6,8 @@ void data_reopen(const struct lane *lane)
 {
 	struct ends e = ends_open(lane);
 	uint16_t port = addr_port(&e.rx_addr);
+	int marker = rds_bound(lane->to_ns, lane->to, 0);
+	struct addr mark = addr_of(marker);
 	uint64_t before;
 
 	for (int i = 0; i < 10; i++)
@@ -14,6 +16,9 @@ void data_reopen(const struct lane *lane)
 	close(e.rx);
 	before = rds_counter(lane->to_ns, "recv_drop_no_sock");
 	NEED(rds_send(e.tx, "lost", 4, &e.rx_addr, 0) == 4);
+	/* When this one has arrived, none of those before is on its way any more. */
+	NEED(rds_send(e.tx, "mark", 4, &mark, 0) == 4 && rds_recv_soon(marker, in_buf, 4, NULL) == 4);
+	close(marker);
 	check(WAIT_UNTIL(SOON_MS, rds_counter(lane->to_ns, "recv_drop_no_sock") > before),
 	      "reopen: a message to a closed port is counted as dropped, %s", lane->name);
 	e.rx = rds_bound(lane->to_ns, lane->to, port);

@@ -35,7 +35,7 @@ static void times(struct ends *e, const char *lane)
 	struct stamp_old *old;
 	struct stamp_new *new;
 
-	check(take(e, &c) && !c.len, "stamps: none unless asked for, %s", lane);
+	check(take(e, &c) && !c.len, "stamps: none unless enabled, %s", lane);
 	NEED(set_int(e->rx, SOL_RDS, STAMP_OLD, 1) == 0);
 	check(take(e, &c) && (old = control_find(&c, SOL_SOCKET, STAMP_OLD, sizeof(*old))) &&
 		      recent(old->sec, old->usec),
@@ -49,7 +49,7 @@ static void times(struct ends *e, const char *lane)
 	NEED(set_int(e->rx, SOL_SOCKET, SO_TIMESTAMP, 1) == 0);
 	check(take(e, &c) && (control_find(&c, SOL_SOCKET, STAMP_OLD, 16) ||
 			      control_find(&c, SOL_SOCKET, STAMP_NEW, 16)),
-	      "stamps: asked for at the socket level, %s", lane);
+	      "stamps: enabled at the socket level, %s", lane);
 	NEED(set_int(e->rx, SOL_SOCKET, SO_TIMESTAMP, 0) == 0);
 }
 
@@ -65,7 +65,7 @@ static void latency(struct ends *e, const struct lane *lane)
 	check(take(e, &c) && (got = control_find(&c, SOL_RDS, RDS_CMSG_RXPATH_LATENCY, sizeof(*got))) &&
 		      got->rx_traces == 2 && got->rx_trace_pos[0] == want.rx_trace_pos[0] &&
 		      got->rx_trace_pos[1] == want.rx_trace_pos[1],
-	      "latency: the points asked for, %s", lane->name);
+	      "latency: the selected points, %s", lane->name);
 	check(c.len && (got = control_find(&c, SOL_RDS, RDS_CMSG_RXPATH_LATENCY, sizeof(*got))) &&
 		      got->rx_trace[0] < 60000000000ULL && got->rx_trace[1] < 60000000000ULL &&
 		      !got->rx_trace[2],

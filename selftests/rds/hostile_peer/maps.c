@@ -45,7 +45,7 @@ static void all_full(void)
 	memset(map, 0, sizeof(map));
 	NEED(wire_message(fd, &h, map));
 	check(WAIT_UNTIL(SOON_MS, rds_send(tx, "x", 1, &to, MSG_DONTWAIT) == 1),
-	      "map: until it says otherwise");
+	      "map: until its next map");
 	close(fd);
 	close(tx);
 }

@@ -212,7 +212,7 @@ static void exchange(void)
 			rest();
 	}
 	/* Closing cancels unacknowledged messages, and the other side still waits for the last one. */
-	nap_us(1000000);
+	nap_us(stretched(1000) * 1000);
 	if (opt.end_row)
 		may_differ(done_sent && peer_done, opt.end_row, "both sides came to an end");
 	else

@@ -30,7 +30,7 @@ struct options {
 	int receive_buffer; /* of each socket, 0 for the default */
 	int depth; /* messages of a flow that may be unanswered, 0 for no answers */
 	bool sends, receives;
-	bool lossy; /* the other host may be started anew: what was on its way to it may be lost */
+	bool lossy; /* the other host may be restarted: messages on their way to it may be lost */
 	int starve; /* per cent of this machine's allocations that fail while data is sent */
 	int max_gap_ms; /* limit of the time without a delivery, 0 for none */
 	int max_resets; /* limit of connection resets, -1 for none */

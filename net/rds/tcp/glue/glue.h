@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the C files of rds_tcp.ko share among themselves; core does not see it. */
+/* Declarations shared by the C files of rds_tcp.ko, not by core. */
 #ifndef RDS_TCP_GLUE_H
 #define RDS_TCP_GLUE_H
 

@@ -11,7 +11,7 @@
 #include "glue.h"
 #include "rds_tcp_core.h"
 
-/* Refers to the symbol, so that the module loader asks for it. */
+/* Refers to the symbol, so that the module loader requires it. */
 static const int *const rds_transport_abi __used = &RDS_TRANSPORT_ABI;
 
 static int __init rds_tcp_module_init(void)

@@ -45,7 +45,7 @@ static int rds_tcp_sysctl_create(struct rds_tcp_glue_ns *ns, struct net *net)
 	for (i = 0; i < rds_tcp_sysctl_rows; i++) {
 		const struct rds_tcp_sysctl_row *row = &rds_tcp_sysctl_table[i];
 
-		/* All values are ints, and all changes are told to the core. */
+		/* All values are ints, and core is notified of all changes. */
 		if (WARN_ON(row->size != sizeof(int)))
 			continue;
 		rds_sysctl_dir_add(&ns->dir, row->name, values + row->offset, row->size, row->min, row->max,

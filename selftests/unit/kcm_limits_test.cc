@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+// The limits of a multiplexor, as in Documentation/networking/kcm.rst.
+#include "kcm_test.h"
+
+namespace {
+
+constexpr std::size_t kMostSockets = 65536;
+
+constexpr std::size_t kHeadroom = 32 * 1024; // for objects that are not charged
+
+class KcmLimits : public KcmTest {
+protected:
+    /** Bytes that were charged, and not charged, since the last call. */
+    struct Growth {
+        long charged, uncharged;
+    };
+    Growth growth()
+    {
+        auto charged = static_cast<long>(a.memory().charged_bytes() + a.charged_to_sockets + a.kept_by_core);
+        auto uncharged = static_cast<long>(a.uncharged_bytes());
+        Growth grown{charged - charged_, uncharged - uncharged_};
+        charged_ = charged, uncharged_ = uncharged;
+        return grown;
+    }
+
+private:
+    long charged_ = 0, uncharged_ = 0;
+};
+
+// Their bytes are in pages, which the simulator does not count.
+TEST_F(KcmLimits, objects_of_messages_to_be_sent__are_charged)
+{
+    KcmSocket &socket = new_socket();
+    open_narrow(socket);
+    settle();
+    growth();
+    long count = 0;
+    while (send(socket, framed("x"), KCM_ABI_MSG_DONTWAIT) > 0)
+        count++;
+    EXPECT_GT(count, 100);
+    Growth grown = growth();
+    EXPECT_GT(grown.charged, static_cast<long>(kHeadroom));
+    EXPECT_LT(grown.uncharged, static_cast<long>(kHeadroom));
+}
+
+TEST_F(KcmLimits, incomplete_message__is_charged)
+{
+    constexpr std::size_t size = 100'000;
+    KcmSocket &socket = new_socket();
+    Ends ends = connect();
+    attach(socket, ends);
+    settle();
+    growth();
+    peer_writes(ends, framed(text(2 * size)).substr(0, size));
+    settle();
+    Growth grown = growth();
+    EXPECT_GT(grown.charged, static_cast<long>(size / 2));
+    EXPECT_LT(grown.uncharged, static_cast<long>(kHeadroom));
+}
+
+TEST_F(KcmLimits, socket__one_above_the_limit_is_refused_until_another_one_ends)
+{
+    run(a, [&] {
+        std::vector<std::unique_ptr<KcmSocket>> sockets;
+        for (std::size_t i = 0; i < kMostSockets; i++) {
+            sockets.push_back(std::make_unique<KcmSocket>(host));
+            ASSERT_EQ(i ? sockets.back()->open_as_clone(*sockets[0]) : sockets.back()->open(), 0) << i;
+        }
+        KcmSocket other(host);
+        EXPECT_EQ(other.open_as_clone(*sockets[0]), -KAPI_ENFILE);
+        sockets.pop_back();
+        EXPECT_EQ(other.open_as_clone(*sockets[0]), 0);
+        other.close();
+    }, 600 * sim::kSecond);
+}
+
+} // namespace
