@@ -24,7 +24,7 @@
 KAPI_BEGIN
 
 struct kapi_rdma_dev;   /* a device; the host's */
-struct kapi_rdma_watcher; /* who is told of devices */
+struct kapi_rdma_watcher; /* of devices that come and go */
 struct kapi_pd;         /* a protection domain: keys work only with queue pairs of the same one */
 struct kapi_cq;         /* a completion queue */
 struct kapi_qp;         /* a queue pair, always reliable connected */
@@ -65,8 +65,9 @@ struct kapi_rdma_watch_ops {
 	void (*added)(void *context, struct kapi_rdma_dev *dev, const struct kapi_rdma_attrs *attrs);
 	/*
 	 * [init] dev goes, or the watch ends. When this returns nothing may exist that was made of dev but a connection that
-	 * ended(KAPI_CM_DEVICE_REMOVED) is going to report, which is then to be destroyed soon: the removal waits for that.
-	 * Not called for a device that added() was not called for.
+	 * ended(KAPI_CM_DEVICE_REMOVED) is going to report, which is then to be destroyed soon: the removal waits for that,
+	 * and before it for the last protection domain and completion queue. When dev goes, no new ones are made from before
+	 * this call on. Not called for a device that added() was not called for.
 	 */
 	void (*removed)(void *context, struct kapi_rdma_dev *dev);
 };
@@ -86,13 +87,13 @@ int kapi_rdma_usable(const struct kapi_rdma_dev *dev, const struct kapi_net *net
 int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct kapi_rdma_dev **dev) KAPI_NOEXCEPT;
 
 /* [sleep] A protection domain. dev must be kept from going meanwhile: from added(), or while a connection of it exists.
- * -ENOMEM, -ENODEV. */
+ * -ENOMEM; -ENODEV: it is going. */
 int kapi_pd_create(struct kapi_rdma_dev *dev, struct kapi_pd **pd) KAPI_NOEXCEPT;
 void kapi_pd_free(struct kapi_pd *pd) KAPI_NOEXCEPT; /* [sleep] its regions and queue pairs are gone. NULL allowed */
 
 /* ---- Connections ---- */
 
-/* Private data: what a peer sends is padded with zeroes to these sizes, and its true size is not known (iWARP: it is). */
+/* Private data: what a peer sends is padded with zeroes to these sizes, and its true size is lost (iWARP: kept). */
 #define KAPI_CM_REQUEST_BYTES 56
 #define KAPI_CM_ACCEPT_BYTES 196
 #define KAPI_CM_REJECT_BYTES 148
@@ -116,7 +117,7 @@ enum kapi_cm_why {
 
 struct kapi_cm_end {
 	enum kapi_cm_why why;
-	int error;               /* negative errno: what a program may be told */
+	int error;               /* negative errno, fit to be a system call's */
 	kapi_u32 reason;         /* of a rejection, as the host numbers it (28: the peer's core), else 0 */
 	const void *data;        /* of a rejection by the peer's core, else NULL; valid during the callback */
 	kapi_size size;
@@ -127,11 +128,14 @@ struct kapi_cm_end {
  * wait for none without a limit. What comes after ended() is not reported.
  */
 struct kapi_cm_ops {
-	/* Of kapi_cm_connect(): address and route are known, a queue pair can be made. */
+	/*
+	 * Of kapi_cm_connect(): address and route are known, a queue pair can be made. dev may be one that added() is about to
+	 * be called for, or that removed() was just called for: then ended(KAPI_CM_DEVICE_REMOVED) follows.
+	 */
 	void (*resolved)(void *context, struct kapi_rdma_dev *dev);
 	/*
-	 * The peer accepted, with data (size bytes, valid during the callback); or, without data, the peer whom we accepted knows
-	 * it. Then messages of it may have been received before.
+	 * The peer accepted, with data (size bytes, valid during the callback); or, without data, our acceptance has reached the
+	 * peer. Then messages of it may have been received before.
 	 */
 	void (*established)(void *context, const void *data, kapi_size size);
 	/*
@@ -157,7 +161,7 @@ struct kapi_cm_offer {
 	const void *data;
 	kapi_size size;
 	kapi_u8 reads_in, reads_out; /* as the peer would have them of us */
-	kapi_u8 tos;                 /* 0 where the host does not know */
+	kapi_u8 tos;                 /* 0 where the host has none */
 };
 
 struct kapi_cm_listener_ops {
@@ -172,12 +176,12 @@ struct kapi_cm_listener_ops {
 /*
  * [sleep] Listens on addr->port of every device that net may use, those that come later too. addr->ip is :: (both families) or
  * the v4-mapped any address (IPv4 only); of KAPI_CM_GID it is ::. request() may be called before this returns. -EADDRINUSE;
- * -EINVAL: another address; -EAFNOSUPPORT: no device knows GIDs, or the host no IPv6; -ENOMEM. A listener may hold net, as a
- * connection may: another namespace than the initial one is not going to end before they do, and nobody is told that it should.
+ * -EINVAL: another address; -EAFNOSUPPORT: no device has GIDs, or the host no IPv6; -ENOMEM. A listener may hold net, as a
+ * connection may: another namespace than the initial one does not end before they do, and nothing reports that it should.
  */
 int kapi_cm_listen(struct kapi_net *net, enum kapi_cm_space space, const struct kapi_addr *addr, unsigned int backlog,
 		   const struct kapi_cm_listener_ops *ops, void *context, struct kapi_cm_listener **listener) KAPI_NOEXCEPT;
-/* [sleep] request() has returned for good. What was taken lives on. */
+/* [sleep] request() has returned for good. What was taken lives on. NULL allowed. */
 void kapi_cm_listener_close(struct kapi_cm_listener *listener) KAPI_NOEXCEPT;
 
 struct kapi_cm_route {
@@ -195,7 +199,7 @@ struct kapi_cm_route {
  */
 int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, const struct kapi_cm_ops *ops, void *context,
 		    struct kapi_cm **cm) KAPI_NOEXCEPT;
-/* [event] From request() that is going to return 1, once: who hears of cm. */
+/* [event] From request() that is going to return 1, once: what is called for cm. */
 void kapi_cm_attach(struct kapi_cm *cm, const struct kapi_cm_ops *ops, void *context) KAPI_NOEXCEPT;
 /*
  * [sleep] After resolved(), the queue pair made and receives posted: asks the peer. Does not wait; established() or ended()
@@ -206,11 +210,11 @@ int kapi_cm_request(struct kapi_cm *cm, const struct kapi_cm_options *options) K
 int kapi_cm_accept(struct kapi_cm *cm, const struct kapi_cm_options *options) KAPI_NOEXCEPT;
 /* [sleep] Turns down what request() took; size at most KAPI_CM_REJECT_BYTES. Nothing follows but kapi_cm_destroy(). */
 void kapi_cm_reject(struct kapi_cm *cm, const void *data, kapi_size size) KAPI_NOEXCEPT;
-/* [sleep] Fails the queue pair, so that all that is posted is flushed, and lets the peer know. Does not wait. In any state. */
+/* [sleep] Fails the queue pair, so that all that is posted is flushed, and notifies the peer. Does not wait. In any state. */
 void kapi_cm_disconnect(struct kapi_cm *cm) KAPI_NOEXCEPT;
 /*
- * [sleep] No callback runs during or after. Its queue pair was freed before. A peer that was not told is told once, which may get
- * lost. Not from its own callbacks, nor holding anything that they wait for. NULL allowed.
+ * [sleep] No callback runs during or after. Its queue pair was freed before. A peer that was not notified is notified once,
+ * which may get lost. Not from its own callbacks, nor holding anything that they wait for. NULL allowed.
  */
 void kapi_cm_destroy(struct kapi_cm *cm) KAPI_NOEXCEPT;
 
@@ -220,7 +224,7 @@ struct kapi_cm_info {
 	struct kapi_rdma_dev *dev;  /* NULL: not resolved */
 	kapi_u32 port;              /* of the device, counted from 1 */
 };
-/* [any] After resolved(), or from request() on. Before, the addresses that were given and zeroes. */
+/* [any] After resolved(), or from request() on: with the scope of link-local addresses. Before, what was given and zeroes. */
 void kapi_cm_describe(const struct kapi_cm *cm, struct kapi_cm_info *info) KAPI_NOEXCEPT;
 
 KAPI_END

@@ -119,7 +119,8 @@ void kapi_mr_free(struct kapi_mr *mr) KAPI_NOEXCEPT;
  * [any] Gives a free region the bytes of map, all of them and no others, which become valid under a new key when KAPI_WR_REGISTER
  * has been executed; that one is to be posted before any that uses the key. The first byte has the address iova, which equals
  * its place within a page; or, with KAPI_IOVA_DMA, the address that the device uses. -EINVAL: a gap (a piece that is not the
- * first does not begin a page, or one that is not the last does not end one), or iova; -EMSGSIZE: too many pages.
+ * first does not begin a page, or one that is not the last does not end one), or iova; -EMSGSIZE: too many pages. After an
+ * error a region without gaps is as it was before.
  */
 int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) KAPI_NOEXCEPT;
 /* [any] A free region with the same bytes again, under a new key: REGISTER follows. Returns the key. */
@@ -131,7 +132,7 @@ kapi_u64 kapi_mr_address(const struct kapi_mr *mr) KAPI_NOEXCEPT;   /* [any] of 
 /*
  * [task] A region of the calling program's memory that is valid at once and pinned by nothing: the device fetches pages when
  * they are used. Its address is that of the program; access is enum kapi_access. kapi_mr_free() ends it, in any task.
- * -EOPNOTSUPP: the device has no KAPI_RDMA_ON_DEMAND; -EFAULT, -EINVAL, -ENOMEM.
+ * -EOPNOTSUPP: the device has no KAPI_RDMA_ON_DEMAND; -EINVAL: no bytes, they wrap around, or access; -EFAULT, -ENOMEM.
  */
 int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u32 access, struct kapi_mr **mr) KAPI_NOEXCEPT;
 

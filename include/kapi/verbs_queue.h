@@ -40,7 +40,10 @@ enum kapi_wc_flags {
 	KAPI_WC_INVALIDATED = 2,     /* the peer's request invalidated key, which was of our region */
 };
 
-/* When status is not KAPI_WC_OK, cookie, status, vendor and qp_context hold, and nothing else: op is garbage. */
+/*
+ * When status is not KAPI_WC_OK, cookie, status, vendor and qp_context hold, and nothing else: op is garbage. What follows op is
+ * of receives.
+ */
 struct kapi_wc {
 	kapi_u64 cookie;             /* of the request */
 	void *qp_context;            /* of the queue pair */
@@ -66,7 +69,7 @@ enum kapi_cq_mode {
  * [sleep] A queue for entries completions: as many as may be outstanding of all its queue pairs, and two of each for
  * kapi_qp_drain(). One too many, and its queue pairs fail. vector is taken modulo those of the device. done() [done] is called
  * for completions in order, n from 1 to KAPI_CQ_BATCH; no completion is missed, signalled as solicited or not. -EINVAL,
- * -ENOMEM.
+ * -ENOMEM; -ENODEV: dev is going.
  */
 int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32 vector, enum kapi_cq_mode mode,
 		   void (*done)(void *context, const struct kapi_wc *wcs, unsigned int n), void *context,
@@ -94,13 +97,17 @@ struct kapi_qp_caps {
  */
 int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *caps, struct kapi_cq *send_cq,
 		   struct kapi_cq *recv_cq, void *context, struct kapi_qp **qp) KAPI_NOEXCEPT;
-/* [sleep] Nothing is posted any more (kapi_qp_drain). Not from done(). Before its kapi_cm_destroy(). NULL allowed. */
+/*
+ * [sleep] Nothing is posted any more (kapi_qp_drain). Not from done(). Before its kapi_cm_destroy(). NULL allowed. Of one that
+ * could not be drained: done() of its completion queues is called no more, and does not run when this returns.
+ */
 void kapi_qp_free(struct kapi_qp *qp) KAPI_NOEXCEPT;
 /*
  * [sleep] Fails the queue pair and waits until done() has returned for everything that was posted, unsignalled requests
  * included; of a direct queue it calls done() itself. Nobody else posts meanwhile. Not from done(), nor holding anything that
  * done() waits for. Afterwards memory of what was posted is ours and regions of it are not accessed by the peer through this
- * connection. -ETIMEDOUT: the device did not answer within 10 s; it is broken, and what was posted must never be freed.
+ * connection. -ETIMEDOUT: the device did not answer within 10 s; it is broken, and the memory, mappings and regions of what
+ * was posted must never be freed. The queue pair is.
  */
 int kapi_qp_drain(struct kapi_qp *qp) KAPI_NOEXCEPT;
 
@@ -132,7 +139,7 @@ enum kapi_wr_flags {
 	KAPI_WR_SIGNALED = 1,        /* completes in success too. Without it: done when a later one of the queue completed */
 	KAPI_WR_SOLICITED = 2,       /* wakes a peer that waits for that only, as the kernel's own RDS does */
 	KAPI_WR_FENCE = 4,           /* begins after the reads and atomics before it have ended */
-	KAPI_WR_INLINE = 8,          /* the bytes are copied when it is posted; address is then a kernel address */
+	KAPI_WR_INLINE = 8,          /* of sends and writes: the bytes are copied when posted; address is a kernel address */
 };
 
 enum kapi_access {

@@ -84,11 +84,11 @@ struct kapi_counters *kapi_counters_create(unsigned int count)
 	struct kapi_counters *counters;
 
 	might_sleep();
-	counters = kmalloc(sizeof(*counters), GFP_KERNEL | __GFP_NOWARN);
+	counters = kmalloc(sizeof(*counters), KAPI_GFP_CHARGED);
 	if (!counters)
 		return NULL;
 	counters->count = count;
-	counters->values = __alloc_percpu_gfp(array_size(count, sizeof(u64)), sizeof(u64), GFP_KERNEL | __GFP_NOWARN);
+	counters->values = __alloc_percpu_gfp(array_size(count, sizeof(u64)), sizeof(u64), KAPI_GFP_CHARGED);
 	if (!counters->values) {
 		kfree(counters);
 		return NULL;

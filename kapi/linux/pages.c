@@ -2,17 +2,11 @@
 /*
  * Bytes in pages: copied from a user into fresh pages, or the user's own pages, pinned. Each piece holds one
  * reference to its page.
- *
- * Every CPU has a ring of pages of 32 KiB (where such are to be had), of which it hands out parts in turn, so
- * that a message is few pieces and small ones share a page. When the ring returns to a page that is not
- * used any more it is used again: a new one would have to be cleared first, which costs as much as the
- * copying. Each page is charged to the memory cgroup whose program it was allocated for, and used for no other's.
  */
 
 #include <linux/bvec.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -26,8 +20,6 @@
 /* Bounds what one message may pin; 1 MiB of contiguous memory is 257 pieces. */
 #define PIECES_MAX 1024
 #define PIN_BATCH 16
-/* Bounds what a CPU keeps: 256 KiB. */
-#define FRESH_PAGES 8
 
 struct kapi_pages {
 	size_t length;
@@ -62,101 +54,6 @@ static void add_piece(struct kapi_pages *pages, struct page *page, unsigned int 
 	pages->length += length;
 }
 
-struct fresh_page {
-	struct page *page;
-	const void *payer; /* kapi_paying_cgroup() */
-};
-struct fresh_pages {
-	unsigned int current_page, offset; /* where the next part starts */
-	struct fresh_page ring[FRESH_PAGES];
-};
-static DEFINE_PER_CPU(struct fresh_pages, fresh_pages);
-static const char fresh_mark; /* its address is in each such page, until that is freed */
-
-/*
- * Takes up to left bytes of the CPU's current page or of the next one. False: there has to be a new page
- * first. What is less than a page may be cut once only, or the pieces would not suffice: copying sleeps in
- * between, and meanwhile others take parts of the same page.
- */
-static bool take_part(struct kapi_pages *pages, size_t left)
-{
-	const void *payer = kapi_paying_cgroup();
-	struct fresh_pages *fresh = get_cpu_ptr(&fresh_pages);
-	struct fresh_page *slot = &fresh->ring[fresh->current_page];
-	struct page *page = slot->payer == payer ? slot->page : NULL;
-	unsigned int offset = fresh->offset, length;
-	bool found = true;
-
-	/* TCP may cut at page borders: no more pieces than necessary then. */
-	if (left >= PAGE_SIZE)
-		offset = PAGE_ALIGN(offset);
-	if (!page || offset >= page_size(page) ||
-	    (offset + left > page_size(page) && pages->count + 1 == pages->capacity)) {
-		unsigned int next = (fresh->current_page + 1) % FRESH_PAGES;
-
-		page = fresh->ring[next].page;
-		found = page && fresh->ring[next].payer == payer && page_ref_count(page) == 1;
-		if (found) {
-			fresh->current_page = next;
-			offset = 0;
-		}
-	}
-	if (found) {
-		length = min_t(size_t, left, page_size(page) - offset);
-		fresh->offset = offset + length;
-		get_page(page);
-		add_piece(pages, page, offset, length);
-	}
-	put_cpu_ptr(&fresh_pages);
-	return found;
-}
-
-/* Puts a new page into the ring, next in turn, in place of one that is still in use elsewhere. */
-static bool add_fresh_page(void)
-{
-	const void *payer = kapi_paying_cgroup();
-	struct fresh_pages *fresh;
-	struct page *page, *old;
-
-	page = alloc_pages((GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
-			   PAGE_ALLOC_COSTLY_ORDER);
-	if (!page)
-		page = alloc_page(KAPI_GFP_CHARGED);
-	if (!page)
-		return false;
-	set_page_private(page, (unsigned long)&fresh_mark);
-	fresh = get_cpu_ptr(&fresh_pages);
-	fresh->current_page = (fresh->current_page + 1) % FRESH_PAGES;
-	old = fresh->ring[fresh->current_page].page;
-	fresh->ring[fresh->current_page] = (struct fresh_page){ .page = page, .payer = payer };
-	fresh->offset = 0;
-	put_cpu_ptr(&fresh_pages);
-	if (old)
-		put_page(old);
-	return true;
-}
-
-/* A driver's page that a program has mapped has no mapping either, so that only a mark is certain. */
-bool kapi_page_is_fresh(const struct page *page)
-{
-	return page_private(compound_head((struct page *)page)) == (unsigned long)&fresh_mark;
-}
-
-void kapi_fresh_pages_free(void)
-{
-	unsigned int i;
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		struct fresh_pages *fresh = per_cpu_ptr(&fresh_pages, cpu);
-
-		for (i = 0; i < FRESH_PAGES; i++) {
-			if (fresh->ring[i].page)
-				put_page(fresh->ring[i].page);
-		}
-	}
-}
-
 /* Within one page only the page is checked; else this would be done for each, and the memory is checked as a whole. */
 static bool copy_in(const struct bio_vec *piece, struct iov_iter *from)
 {
@@ -172,18 +69,21 @@ static bool copy_in(const struct bio_vec *piece, struct iov_iter *from)
 /* Fills one piece; returns its length. It is reserved first, for the copy may fault and sleep. */
 static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t left)
 {
-	const struct bio_vec *piece;
+	bool whole = pages->count + 1 == pages->capacity;
+	struct bio_vec part;
+	int error;
 
 	if (WARN_ON_ONCE(pages->count == pages->capacity))
 		return -EMSGSIZE;
-	while (!take_part(pages, left)) {
-		if (!add_fresh_page())
-			return -ENOMEM;
-	}
-	piece = &pages->pieces[pages->count - 1];
-	if (!copy_in(piece, from))
+	error = kapi_fresh_take(&part, left, whole);
+	if (error)
+		return error;
+	if (!copy_in(&part, from)) {
+		kapi_fresh_return(&part, left);
 		return -EFAULT;
-	return piece->bv_len;
+	}
+	add_piece(pages, part.bv_page, part.bv_offset, part.bv_len);
+	return part.bv_len;
 }
 
 int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size length)

@@ -16,6 +16,7 @@
 #include <kapi/linux.h>
 #include <kapi/stream.h>
 
+#include "charge.h"
 #include "opaque.h"
 #include "stream.h"
 
@@ -161,7 +162,7 @@ static void on_later(struct work_struct *work)
 
 struct kapi_stream *kapi_stream_create(struct socket *sock)
 {
-	struct kapi_stream *stream = kzalloc(sizeof(*stream), GFP_KERNEL | __GFP_NOWARN);
+	struct kapi_stream *stream = kzalloc(sizeof(*stream), KAPI_GFP_CHARGED); /* a work's is not */
 
 	if (!stream)
 		return NULL;

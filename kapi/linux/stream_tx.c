@@ -150,6 +150,22 @@ static bool is_busy(int error)
 	return error == -EAGAIN || error == -ENOMEM || error == -EINTR;
 }
 
+/*
+ * Sends what was held back for more. Only the end of a cork does so from here, and it takes the lock itself. A program that
+ * has corked its socket has said what is to wait for more. If it does so between the two locks, its cork ends.
+ */
+static void push(struct kapi_stream *stream)
+{
+	struct sock *sk = stream->sk;
+	bool pushes;
+
+	lock_sock(sk);
+	pushes = !kapi_stream_is_replaced(stream) && !(tcp_sk(sk)->nonagle & TCP_NAGLE_CORK);
+	release_sock(sk);
+	if (pushes)
+		tcp_sock_set_cork(sk, false);
+}
+
 kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
 			  kapi_u32 *end_seq)
 {
@@ -159,7 +175,7 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 
 	might_sleep();
 	if (!count && !more && !stream->tls)
-		tcp_sock_set_cork(sk, false); /* which it is not: this pushes */
+		push(stream);
 	if (unlikely(stream->tls)) {
 		taken = kapi_tls_send(stream, segments, &count, &sent);
 		lock_sock(sk);

@@ -21,12 +21,19 @@
 
 /* ---- Devices ---- */
 
-/* Lives as long as anything that was made of it; ib does, too, but between its removal and the end of the last connection. */
+/*
+ * Lives as long as anything that was made of it; ib lives until its removal has seen the end of all that was made of it. The
+ * connection manager waits for the connections, and here it is waited for the rest.
+ */
 struct kapi_rdma_dev {
 	struct ib_device *ib;
 	struct kapi_rdma_attrs attrs;
 	struct list_head entry; /* in the list of those that are not going */
 	refcount_t refs;
+	spinlock_t lock;        /* guards the following */
+	bool going;
+	unsigned int users;     /* protection domains with their regions, completion queues */
+	wait_queue_head_t unused;
 };
 
 int kapi_verbs_devs_init(void);
@@ -34,6 +41,11 @@ void kapi_verbs_devs_exit(void);
 /* Any context. A reference to what stands for ib; NULL: it is going. */
 struct kapi_rdma_dev *kapi_rdma_dev_get(const struct ib_device *ib);
 void kapi_rdma_dev_put(struct kapi_rdma_dev *dev); /* NULL allowed */
+/* For something that is made of dev, which does not go before the other is called. False: it is going. */
+bool kapi_rdma_dev_use(struct kapi_rdma_dev *dev);
+void kapi_rdma_dev_unuse(struct kapi_rdma_dev *dev);
+/* For something that the device does not give up: it goes all the same, and what stands for it stays. */
+void kapi_rdma_dev_lose(struct kapi_rdma_dev *dev);
 
 struct kapi_pd {
 	struct ib_pd *ib;
@@ -75,8 +87,6 @@ int kapi_cm_on_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
 extern struct workqueue_struct *kapi_verbs_works;
 /* For completion queues whose callbacks may sleep. */
 extern struct workqueue_struct *kapi_verbs_completions;
-int kapi_verbs_works_init(void);
-void kapi_verbs_works_exit(void);
 
 /* ---- Queues ---- */
 
@@ -89,13 +99,20 @@ struct kapi_qp {
 	struct kapi_cm *cm;
 	struct kapi_cq *send_cq, *recv_cq;
 	void *context;
-	u32 max_send_sge, max_recv_sge;
+	u32 max_send_sge, max_recv_sge, max_read_sge, max_inline;
 	u32 flags; /* of the device, enum kapi_rdma_flags */
+	bool undrained;  /* kapi_qp_drain() failed */
 	spinlock_t lock; /* keeps the requests of a chain together, which not all drivers do */
 	struct completion drained_send, drained_recv;
 };
 
+/* Stands for those that were freed, should the device not give them up. */
+extern struct kapi_qp kapi_lost_qp;
+
 struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq);
+const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);
+/* Sleeps. done() is called no more and does not run when this returns: completions are left whose queue pairs are freed. */
+void kapi_cq_stop(struct kapi_cq *cq);
 bool kapi_cq_is_direct(const struct kapi_cq *cq);
 
 /* ---- Memory ---- */
@@ -104,7 +121,7 @@ struct kapi_mr {
 	struct ib_mr *ib;
 	struct kapi_rdma_dev *dev;
 	unsigned int pages; /* 0: made of a program's memory on demand */
-	bool gaps;
+	bool gaps, mapped;
 };
 
 struct kapi_pin {

@@ -58,10 +58,11 @@ static void end_by(struct kapi_cm *cm, struct rdma_cm_event *event)
 	say_end(cm, &end);
 }
 
-/* Where a peer asks, the connection manager knows the interface, and does not put it into the addresses. */
-static void add_scope(struct kapi_addr *addr, const struct rdma_cm_id *id)
+/* Of addresses of IPv6: a request does not contain it. */
+static void add_scope(const struct rdma_cm_id *id, struct kapi_addr *addr)
 {
-	if (!addr->scope && ipv6_addr_type((const struct in6_addr *)addr->ip) & IPV6_ADDR_LINKLOCAL)
+	if (id->route.addr.src_addr.ss_family == AF_INET6 && !addr->scope &&
+	    ipv6_addr_type((const struct in6_addr *)addr->ip) & IPV6_ADDR_LINKLOCAL)
 		addr->scope = id->route.addr.dev_addr.bound_dev_if;
 }
 
@@ -76,8 +77,8 @@ bool kapi_cm_learn(struct kapi_cm *cm)
 	info.dev = cm->dev;
 	kapi_rdma_addr_of((struct sockaddr_storage *)&id->route.addr.src_addr, &info.local);
 	kapi_rdma_addr_of((struct sockaddr_storage *)&id->route.addr.dst_addr, &info.remote);
-	add_scope(&info.local, id);
-	add_scope(&info.remote, id);
+	add_scope(id, &info.local);
+	add_scope(id, &info.remote);
 	rdma_read_gids(id, (union ib_gid *)info.local_gid, (union ib_gid *)info.remote_gid);
 	spin_lock_bh(&cm->lock);
 	cm->info = info;
@@ -108,7 +109,7 @@ static void say_established(struct kapi_cm *cm, const struct rdma_conn_param *pa
 	cm->ops->established(cm->context, data, data ? min_t(size_t, param->private_data_len, KAPI_CM_ACCEPT_BYTES) : 0);
 }
 
-/* Newer kernels have events that this one does not know: they say nothing of a connection. */
+/* Newer kernels have further events, which are of no connection. */
 int kapi_cm_on_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct kapi_cm *cm = id->context;
@@ -178,6 +179,18 @@ static int begin(struct kapi_cm *cm, const struct kapi_cm_route *route)
 	return rdma_resolve_addr(cm->id, any ? NULL : (struct sockaddr *)&local, (struct sockaddr *)&remote, route->timeout_ms);
 }
 
+/* False: its end was reported meanwhile, by a device that went, and its owner destroys it. */
+static bool may_give_up(struct kapi_cm *cm)
+{
+	bool reported;
+
+	rdma_lock_handler(cm->id);
+	reported = cm->ended;
+	cm->ended = true;
+	rdma_unlock_handler(cm->id);
+	return !reported;
+}
+
 int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, const struct kapi_cm_ops *ops, void *context,
 		    struct kapi_cm **result)
 {
@@ -201,10 +214,10 @@ int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, con
 	}
 	*result = cm;
 	error = begin(cm, route);
-	if (error) {
-		rdma_destroy_id(cm->id);
-		kapi_cm_forget(cm);
-	}
+	if (!error || !may_give_up(cm))
+		return 0;
+	rdma_destroy_id(cm->id);
+	kapi_cm_forget(cm);
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_cm_connect);
@@ -216,15 +229,28 @@ void kapi_cm_attach(struct kapi_cm *cm, const struct kapi_cm_ops *ops, void *con
 }
 EXPORT_SYMBOL_GPL(kapi_cm_attach);
 
-/* The handler's lock is held. */
-static int set_options(struct kapi_cm *cm, const struct kapi_cm_options *options, size_t most, struct rdma_conn_param *param)
+static bool are_possible(const struct kapi_cm *cm, const struct kapi_cm_options *options, size_t most)
 {
-	int error;
+	const struct kapi_rdma_attrs *attrs = &cm->dev->attrs;
 
-	if (cm->ended || !cm->dev || options->size > most || options->reads_in > cm->dev->attrs.max_reads_in ||
-	    options->reads_out > cm->dev->attrs.max_reads_out || options->retry > 7 || options->rnr_retry > 7)
-		return -EINVAL;
-	*param = (struct rdma_conn_param){
+	return options->size <= most && options->reads_in <= attrs->max_reads_in && options->reads_out <= attrs->max_reads_out &&
+	       options->retry <= 7 && options->rnr_retry <= 7 && options->rnr_timer <= 31 && options->ack_timeout <= 31;
+}
+
+static int set_timers(struct kapi_cm *cm, const struct kapi_cm_options *options)
+{
+	int error = rdma_set_min_rnr_timer(cm->id, options->rnr_timer);
+
+	if (!error && options->ack_timeout)
+		error = rdma_set_ack_timeout(cm->id, options->ack_timeout);
+	return error;
+}
+
+/* Asks a peer, or answers one: call is the connection manager's function for that. */
+static int go_on(struct kapi_cm *cm, const struct kapi_cm_options *options, size_t most,
+		 int (*call)(struct rdma_cm_id *id, struct rdma_conn_param *param))
+{
+	struct rdma_conn_param param = {
 		.private_data = options->data,
 		.private_data_len = options->size,
 		.responder_resources = options->reads_in,
@@ -233,39 +259,25 @@ static int set_options(struct kapi_cm *cm, const struct kapi_cm_options *options
 		.retry_count = options->retry,
 		.rnr_retry_count = options->rnr_retry,
 	};
-	error = rdma_set_min_rnr_timer(cm->id, options->rnr_timer);
-	if (!error && options->ack_timeout)
-		error = rdma_set_ack_timeout(cm->id, options->ack_timeout);
+	int error = -EINVAL;
+
+	might_sleep();
+	rdma_lock_handler(cm->id);
+	if (!cm->ended && cm->dev && cm->qp && are_possible(cm, options, most))
+		error = set_timers(cm, options) ?: call(cm->id, &param);
+	rdma_unlock_handler(cm->id);
 	return error;
 }
 
 int kapi_cm_request(struct kapi_cm *cm, const struct kapi_cm_options *options)
 {
-	struct rdma_conn_param param;
-	int error;
-
-	might_sleep();
-	rdma_lock_handler(cm->id);
-	error = set_options(cm, options, KAPI_CM_REQUEST_BYTES, &param);
-	if (!error)
-		error = rdma_connect_locked(cm->id, &param);
-	rdma_unlock_handler(cm->id);
-	return error;
+	return go_on(cm, options, KAPI_CM_REQUEST_BYTES, rdma_connect_locked);
 }
 EXPORT_SYMBOL_GPL(kapi_cm_request);
 
 int kapi_cm_accept(struct kapi_cm *cm, const struct kapi_cm_options *options)
 {
-	struct rdma_conn_param param;
-	int error;
-
-	might_sleep();
-	rdma_lock_handler(cm->id);
-	error = set_options(cm, options, KAPI_CM_ACCEPT_BYTES, &param);
-	if (!error)
-		error = rdma_accept(cm->id, &param);
-	rdma_unlock_handler(cm->id);
-	return error;
+	return go_on(cm, options, KAPI_CM_ACCEPT_BYTES, rdma_accept);
 }
 EXPORT_SYMBOL_GPL(kapi_cm_accept);
 

@@ -7,6 +7,7 @@
 #include <linux/list.h>
 #include <linux/irq_poll.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 
 #include <kapi/linux.h>
@@ -26,6 +27,8 @@ struct kapi_cq {
 	struct irq_poll softirq;
 	struct work_struct work;
 	unsigned long polled; /* bit 0: somebody is in kapi_cq_poll() */
+	bool stopped;
+	struct mutex stopping;
 	/* Of the one who polls. */
 	struct ib_wc raw[KAPI_CQ_BATCH];
 	struct kapi_wc wcs[KAPI_CQ_BATCH];
@@ -34,6 +37,11 @@ struct kapi_cq {
 struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq)
 {
 	return cq->ib;
+}
+
+const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq)
+{
+	return cq->dev;
 }
 
 bool kapi_cq_is_direct(const struct kapi_cq *cq)
@@ -86,10 +94,8 @@ static enum kapi_wc_op op_of(enum ib_wc_opcode op)
 	}
 }
 
-static void convert(const struct ib_wc *from, struct kapi_wc *to)
+static void convert(const struct kapi_qp *qp, const struct ib_wc *from, struct kapi_wc *to)
 {
-	const struct kapi_qp *qp = from->qp->qp_context;
-
 	*to = (struct kapi_wc){
 		.cookie = from->wr_id,
 		.qp_context = qp->context,
@@ -100,6 +106,9 @@ static void convert(const struct ib_wc *from, struct kapi_wc *to)
 		return;
 	to->op = op_of(from->opcode);
 	to->length = from->byte_len;
+	/* Soft-RoCE has flags for what was sent, too. */
+	if (to->op != KAPI_WC_RECV && to->op != KAPI_WC_RECV_WRITE_IMM)
+		return;
 	if (from->wc_flags & IB_WC_WITH_IMM) {
 		to->flags |= KAPI_WC_IMM;
 		to->imm = be32_to_cpu(from->ex.imm_data);
@@ -125,8 +134,10 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 		const struct ib_wc *wc = &cq->raw[i];
 		struct kapi_qp *qp = wc->qp->qp_context;
 
+		if (unlikely(qp == &kapi_lost_qp))
+			continue;
 		if (likely(wc->wr_id < KAPI_DRAIN_RECV)) {
-			convert(wc, &cq->wcs[count++]);
+			convert(qp, wc, &cq->wcs[count++]);
 			continue;
 		}
 		give(cq, &count);
@@ -140,7 +151,7 @@ static unsigned int poll(struct kapi_cq *cq, unsigned int most)
 {
 	unsigned int total = 0;
 
-	while (total < most) {
+	while (total < most && !READ_ONCE(cq->stopped)) {
 		unsigned int wanted = min_t(unsigned int, most - total, KAPI_CQ_BATCH);
 		int got = ib_poll_cq(cq->ib, wanted, cq->raw);
 
@@ -178,6 +189,8 @@ static void poll_in_work(struct work_struct *work)
 {
 	struct kapi_cq *cq = container_of(work, struct kapi_cq, work);
 
+	if (READ_ONCE(cq->stopped))
+		return;
 	if (poll(cq, WORK_AT_ONCE) == WORK_AT_ONCE || arm(cq))
 		queue_work(kapi_verbs_completions, work);
 }
@@ -199,11 +212,24 @@ static void on_cq_event(struct ib_event *event, void *context)
 			   ib_event_msg(event->event));
 }
 
+static int make(struct kapi_cq *cq, struct ib_cq_init_attr *attr)
+{
+	if (!kapi_rdma_dev_use(cq->dev))
+		return -ENODEV;
+	cq->ib = ib_create_cq(cq->dev->ib, on_completion, on_cq_event, cq, attr);
+	if (IS_ERR(cq->ib)) {
+		kapi_rdma_dev_unuse(cq->dev);
+		return PTR_ERR(cq->ib);
+	}
+	return 0;
+}
+
 int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32 vector, enum kapi_cq_mode mode,
 		   void (*done)(void *context, const struct kapi_wc *wcs, unsigned int n), void *context, struct kapi_cq **result)
 {
 	struct ib_cq_init_attr attr = { .cqe = entries, .comp_vector = vector % max(dev->attrs.vectors, 1u) };
 	struct kapi_cq *cq;
+	int error;
 
 	might_sleep();
 	if (!entries || entries > dev->attrs.max_cqe)
@@ -216,15 +242,13 @@ int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32 vector,
 	cq->mode = mode;
 	irq_poll_init(&cq->softirq, SOFTIRQ_AT_ONCE, poll_in_softirq);
 	INIT_WORK(&cq->work, poll_in_work);
-	cq->ib = ib_create_cq(dev->ib, on_completion, on_cq_event, cq, &attr);
-	if (IS_ERR(cq->ib)) {
-		int error = PTR_ERR(cq->ib);
-
+	mutex_init(&cq->stopping);
+	cq->dev = dev;
+	error = make(cq, &attr);
+	if (error) {
 		kfree(cq);
 		return error;
 	}
-	cq->dev = dev;
-	refcount_inc(&dev->refs);
 	if (mode != KAPI_CQ_DIRECT)
 		arm(cq);
 	*result = cq;
@@ -232,18 +256,43 @@ int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32 vector,
 }
 EXPORT_SYMBOL_GPL(kapi_cq_create);
 
+void kapi_cq_stop(struct kapi_cq *cq)
+{
+	might_sleep();
+	mutex_lock(&cq->stopping);
+	if (!cq->stopped) {
+		WRITE_ONCE(cq->stopped, true);
+		if (cq->mode == KAPI_CQ_SOFTIRQ)
+			irq_poll_disable(&cq->softirq);
+		else if (cq->mode == KAPI_CQ_WORK)
+			cancel_work_sync(&cq->work);
+		else
+			while (test_and_set_bit_lock(0, &cq->polled)) /* and it is never cleared */
+				schedule_timeout_uninterruptible(1);
+	}
+	mutex_unlock(&cq->stopping);
+}
+
 void kapi_cq_free(struct kapi_cq *cq)
 {
+	struct kapi_rdma_dev *dev;
+
 	might_sleep();
 	if (!cq)
 		return;
-	if (cq->mode == KAPI_CQ_SOFTIRQ)
-		irq_poll_disable(&cq->softirq);
-	else if (cq->mode == KAPI_CQ_WORK)
-		cancel_work_sync(&cq->work);
-	ib_destroy_cq(cq->ib);
-	kapi_rdma_dev_put(cq->dev);
+	dev = cq->dev;
+	kapi_cq_stop(cq);
+	if (ib_destroy_cq_user(cq->ib, NULL)) {
+		/* It can still signal completions, which stop at on_completion(). */
+		pr_err("hawser: %s does not give up a completion queue: it is lost\n", dev->attrs.name);
+		kapi_rdma_dev_lose(dev);
+		return;
+	}
+	/* One that was signalled beside kapi_cq_stop(). */
+	cancel_work_sync(&cq->work);
+	mutex_destroy(&cq->stopping);
 	kfree(cq);
+	kapi_rdma_dev_unuse(dev);
 }
 EXPORT_SYMBOL_GPL(kapi_cq_free);
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* RDMA devices: who is told of them, what they can do, protection domains. */
+/* RDMA devices: those who watch them, what they can do, protection domains. */
 
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
 
 #include <kapi/linux.h>
 
 #include "verbs.h"
+
+/* A removal that waits is reported so often. */
+#define REMOVAL_REPORT (10 * HZ)
 
 struct kapi_rdma_watcher {
 	const struct kapi_rdma_watch_ops *ops;
@@ -50,7 +54,7 @@ static void learn_attrs(struct ib_device *ib, struct kapi_rdma_attrs *to)
 	strscpy_pad(to->name, dev_name(&ib->dev), sizeof(to->name));
 	to->guid = be64_to_cpu(ib->node_guid);
 	to->flags = flags_of(ib);
-	to->max_wr = from->max_qp_wr - 1;
+	to->max_wr = max(from->max_qp_wr, 1) - 1;
 	to->max_sge = min(from->max_send_sge, from->max_recv_sge);
 	to->max_read_sge = from->max_sge_rd;
 	to->max_cqe = from->max_cqe;
@@ -59,7 +63,7 @@ static void learn_attrs(struct ib_device *ib, struct kapi_rdma_attrs *to)
 		to->max_mr_pages = from->max_fast_reg_page_list_len;
 	to->max_reads_in = from->max_qp_rd_atom;
 	to->max_reads_out = from->max_qp_init_rd_atom;
-	/* A device does not say how much it can take; queue pairs are asked when they are made. */
+	/* A device does not report how much it can take; it is seen when a queue pair is made. */
 	to->max_inline = 0;
 	to->vectors = ib->num_comp_vectors;
 	to->node = ibdev_to_node(ib);
@@ -74,6 +78,8 @@ static int add_device(struct ib_device *ib)
 		return -ENOMEM;
 	dev->ib = ib;
 	refcount_set(&dev->refs, 1);
+	spin_lock_init(&dev->lock);
+	init_waitqueue_head(&dev->unused);
 	learn_attrs(ib, &dev->attrs);
 	mutex_lock(&watch_mutex);
 	spin_lock_bh(&devs_lock);
@@ -95,23 +101,50 @@ static struct kapi_rdma_dev *find(const struct ib_device *ib)
 	return NULL;
 }
 
+/* What is made from now on fails. */
+static void begin_going(struct kapi_rdma_dev *dev)
+{
+	spin_lock_bh(&devs_lock);
+	list_del(&dev->entry);
+	spin_unlock_bh(&devs_lock);
+	spin_lock_bh(&dev->lock);
+	dev->going = true;
+	spin_unlock_bh(&dev->lock);
+}
+
+static bool is_unused(struct kapi_rdma_dev *dev)
+{
+	bool unused;
+
+	spin_lock_bh(&dev->lock);
+	unused = !dev->users;
+	spin_unlock_bh(&dev->lock);
+	return unused;
+}
+
+static void wait_until_unused(struct kapi_rdma_dev *dev)
+{
+	while (!wait_event_timeout(dev->unused, is_unused(dev), REMOVAL_REPORT))
+		pr_err("hawser: the removal of %s waits for what was made of it\n", dev->attrs.name);
+}
+
 static void remove_device(struct ib_device *ib, void *data)
 {
 	struct kapi_rdma_watcher *watch;
 	struct kapi_rdma_dev *dev;
 
 	mutex_lock(&watch_mutex);
-	spin_lock_bh(&devs_lock);
-	dev = find(ib);
-	if (dev)
-		list_del(&dev->entry);
-	spin_unlock_bh(&devs_lock);
+	dev = find(ib); /* the list changes with this mutex held only */
 	if (dev) {
+		begin_going(dev);
 		list_for_each_entry(watch, &watches, entry)
 			watch->ops->removed(watch->context, dev);
-		kapi_rdma_dev_put(dev);
 	}
 	mutex_unlock(&watch_mutex);
+	if (dev) {
+		wait_until_unused(dev);
+		kapi_rdma_dev_put(dev);
+	}
 }
 
 struct kapi_rdma_dev *kapi_rdma_dev_get(const struct ib_device *ib)
@@ -130,6 +163,33 @@ void kapi_rdma_dev_put(struct kapi_rdma_dev *dev)
 {
 	if (dev && refcount_dec_and_test(&dev->refs))
 		kfree(dev);
+}
+
+bool kapi_rdma_dev_use(struct kapi_rdma_dev *dev)
+{
+	bool here;
+
+	spin_lock_bh(&dev->lock);
+	here = !dev->going;
+	dev->users += here;
+	spin_unlock_bh(&dev->lock);
+	if (here)
+		refcount_inc(&dev->refs);
+	return here;
+}
+
+void kapi_rdma_dev_lose(struct kapi_rdma_dev *dev)
+{
+	spin_lock_bh(&dev->lock);
+	if (!--dev->users)
+		wake_up(&dev->unused);
+	spin_unlock_bh(&dev->lock);
+}
+
+void kapi_rdma_dev_unuse(struct kapi_rdma_dev *dev)
+{
+	kapi_rdma_dev_lose(dev);
+	kapi_rdma_dev_put(dev);
 }
 
 /* It is registered after the connection manager's, so that devices leave it first. */
@@ -202,15 +262,19 @@ int kapi_pd_create(struct kapi_rdma_dev *dev, struct kapi_pd **result)
 	might_sleep();
 	if (!pd)
 		return -ENOMEM;
+	if (!kapi_rdma_dev_use(dev)) {
+		kfree(pd);
+		return -ENODEV;
+	}
 	pd->ib = ib_alloc_pd(dev->ib, 0);
 	if (IS_ERR(pd->ib)) {
 		int error = PTR_ERR(pd->ib);
 
 		kfree(pd);
+		kapi_rdma_dev_unuse(dev);
 		return error;
 	}
 	pd->dev = dev;
-	refcount_inc(&dev->refs);
 	*result = pd;
 	return 0;
 }
@@ -222,7 +286,7 @@ void kapi_pd_free(struct kapi_pd *pd)
 	if (!pd)
 		return;
 	ib_dealloc_pd(pd->ib);
-	kapi_rdma_dev_put(pd->dev);
+	kapi_rdma_dev_unuse(pd->dev);
 	kfree(pd);
 }
 EXPORT_SYMBOL_GPL(kapi_pd_free);

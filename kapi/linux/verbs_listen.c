@@ -24,7 +24,7 @@ static u8 tos_of(const struct rdma_cm_id *id)
 	return id->route.path_rec ? id->route.path_rec->traffic_class : 0;
 }
 
-/* What a request says becomes ours. Returns whether core took it. */
+/* Passes a request on. Returns whether core took it. */
 static bool offer(struct kapi_cm_listener *listener, struct kapi_cm *cm, const struct rdma_conn_param *param)
 {
 	const struct kapi_cm_offer request = {
@@ -41,8 +41,10 @@ static bool offer(struct kapi_cm_listener *listener, struct kapi_cm *cm, const s
 	mutex_lock(&listener->mutex);
 	taken = listener->ops->request(listener->context, cm, &request, answer, &size);
 	mutex_unlock(&listener->mutex);
-	if (taken)
+	if (taken && cm->ops)
 		return true;
+	if (taken)
+		pr_err_once("hawser: a request for a connection was taken and not attached\n");
 	if (WARN_ON_ONCE(size > sizeof(answer)))
 		size = 0;
 	rdma_reject(cm->id, size ? answer : NULL, size, IB_CM_REJ_CONSUMER_DEFINED);
@@ -123,6 +125,8 @@ EXPORT_SYMBOL_GPL(kapi_cm_listen);
 void kapi_cm_listener_close(struct kapi_cm_listener *listener)
 {
 	might_sleep();
+	if (!listener)
+		return;
 	rdma_destroy_id(listener->id);
 	mutex_destroy(&listener->mutex);
 	kfree(listener);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Mappings: memory as a device sees it. Each is a scatter list; one of a single entry lies in the mapping itself. */
 
+#include <linux/dma-mapping.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -51,6 +52,16 @@ static int map_list(struct kapi_map_inside *map)
 	return 0;
 }
 
+/* Of bytes. Where memory is copied to where the device reaches it, what is copied in one piece has a limit, too. */
+static unsigned int largest_entry(struct ib_device *ib)
+{
+	size_t largest = ib_dma_max_seg_size(ib);
+
+	if (!ib_uses_virt_dma(ib))
+		largest = min(largest, dma_max_mapping_size(ib->dma_device));
+	return max_t(size_t, largest & PAGE_MASK, PAGE_SIZE);
+}
+
 static void begin(struct kapi_map_inside *map, struct kapi_rdma_dev *dev, enum kapi_map_direction direction)
 {
 	memset(map, 0, sizeof(*map));
@@ -81,14 +92,12 @@ static struct page *page_of(const struct kapi_segment *segment, unsigned int don
 	return is_vmalloc_addr(at) ? vmalloc_to_page(at) : virt_to_page(at);
 }
 
-/* Calls for each part that is contiguous in memory: of vmalloc's every page, else the whole segment. */
-static unsigned int part_of(const struct kapi_segment *segment, unsigned int done)
+/* What is contiguous in memory, of vmalloc's a page; and as much of it, to the end of a page, as the device takes in an entry. */
+static unsigned int part_of(const struct kapi_segment *segment, unsigned int done, unsigned int offset, unsigned int largest)
 {
-	unsigned int left = segment->length - done;
+	unsigned int most = segment->page || !is_vmalloc_addr(segment->addr) ? largest : PAGE_SIZE;
 
-	if (segment->page || !is_vmalloc_addr(segment->addr))
-		return left;
-	return min_t(unsigned int, left, PAGE_SIZE - offset_in_page((const char *)segment->addr + done));
+	return min(segment->length - done, most - (unsigned int)offset_in_page(offset));
 }
 
 /* Parts that are neighbours in memory become one. With list NULL they are only counted. */
@@ -102,7 +111,7 @@ static unsigned int fill(struct scatterlist *list, const struct kapi_segment *se
 			struct page *page = page_of(&segments[i], done, &offset);
 			phys_addr_t at = page_to_phys(page) + offset;
 
-			part = part_of(&segments[i], done);
+			part = part_of(&segments[i], done, offset, largest);
 			if (entries && at == end && (u64)length + part <= largest) {
 				length += part;
 				if (list)
@@ -125,7 +134,7 @@ int kapi_map_segments(struct kapi_map *kapi_map, struct kapi_rdma_dev *dev, cons
 		      unsigned int count, enum kapi_map_direction direction, enum kapi_alloc_mode mode)
 {
 	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, kapi_map);
-	unsigned int largest = ib_dma_max_seg_size(dev->ib), i;
+	unsigned int largest = largest_entry(dev->ib), i;
 	struct sg_table table;
 
 	begin(map, dev, direction);
@@ -179,7 +188,7 @@ int kapi_map_pin(struct kapi_map *kapi_map, struct kapi_rdma_dev *dev, struct ka
 		return map_list(map);
 	}
 	if (sg_alloc_table_from_pages_segment(&table, pin->pages, pin->count, pin->offset, pin->length,
-					      ib_dma_max_seg_size(dev->ib), kapi_gfp_of(mode)))
+					      largest_entry(dev->ib), kapi_gfp_of(mode)))
 		return -ENOMEM;
 	map->list = table.sgl;
 	map->entries = table.orig_nents;
@@ -197,7 +206,8 @@ int kapi_map_rxbuf(struct kapi_map *kapi_map, struct kapi_rdma_dev *dev, struct 
 	if (skb_headlen(skb))
 		set_one(map, virt_to_page(skb->data), skb_headlen(skb), offset_in_page(skb->data));
 	else
-		set_one(map, skb_frag_page(&skb_shinfo(skb)->frags[0]), skb_frag_size(&skb_shinfo(skb)->frags[0]), 0);
+		set_one(map, skb_frag_page(&skb_shinfo(skb)->frags[0]), skb_frag_size(&skb_shinfo(skb)->frags[0]),
+			skb_frag_off(&skb_shinfo(skb)->frags[0]));
 	return map_list(map);
 }
 EXPORT_SYMBOL_GPL(kapi_map_rxbuf);

@@ -10,41 +10,31 @@
 
 struct workqueue_struct *kapi_verbs_works, *kapi_verbs_completions;
 
-int kapi_verbs_works_init(void)
+static void free_queues(void)
 {
-	kapi_verbs_works = alloc_workqueue("hawser_verbs", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!kapi_verbs_works)
-		return -ENOMEM;
-	kapi_verbs_completions = alloc_workqueue("hawser_verbs_cq", KAPI_WQ_PER_CPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
-	if (!kapi_verbs_completions) {
+	if (kapi_verbs_completions)
+		destroy_workqueue(kapi_verbs_completions);
+	if (kapi_verbs_works)
 		destroy_workqueue(kapi_verbs_works);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-void kapi_verbs_works_exit(void)
-{
-	destroy_workqueue(kapi_verbs_completions);
-	destroy_workqueue(kapi_verbs_works);
 }
 
 static int __init hawser_verbs_init(void)
 {
-	int error = kapi_verbs_works_init();
+	int error = -ENOMEM;
 
+	kapi_verbs_works = alloc_workqueue("hawser_verbs", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	kapi_verbs_completions = alloc_workqueue("hawser_verbs_cq", KAPI_WQ_PER_CPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (kapi_verbs_works && kapi_verbs_completions)
+		error = kapi_verbs_devs_init();
 	if (error)
-		return error;
-	error = kapi_verbs_devs_init();
-	if (error)
-		kapi_verbs_works_exit();
+		free_queues();
 	return error;
 }
 
 static void __exit hawser_verbs_exit(void)
 {
 	kapi_verbs_devs_exit();
-	kapi_verbs_works_exit();
+	free_queues();
 }
 
 module_init(hawser_verbs_init);

@@ -4,6 +4,7 @@
 #include <linux/module.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include <kapi/linux.h>
 
@@ -25,6 +26,7 @@ static int wrap(struct kapi_pd *pd, struct ib_mr *ib, unsigned int pages, bool g
 	mr->ib = ib;
 	mr->pages = pages;
 	mr->gaps = gaps;
+	mr->mapped = false;
 	mr->dev = pd->dev;
 	refcount_inc(&mr->dev->refs);
 	*result = mr;
@@ -47,28 +49,60 @@ void kapi_mr_free(struct kapi_mr *mr)
 	might_sleep();
 	if (!mr)
 		return;
-	WARN_ON_ONCE(ib_dereg_mr(mr->ib));
+	if (ib_dereg_mr(mr->ib))
+		pr_err("hawser: %s does not give up a region\n", mr->dev->attrs.name);
+	/* One on a processor copies with preemption off, and is not waited for by its driver. */
+	if (mr->dev->attrs.flags & KAPI_RDMA_IWARP && ib_uses_virt_dma(mr->dev->ib))
+		synchronize_rcu();
 	kapi_rdma_dev_put(mr->dev);
 	kfree(mr);
 }
 EXPORT_SYMBOL_GPL(kapi_mr_free);
 
+/* A device that finds out itself has changed the region by then. */
+static bool has_gap(struct scatterlist *list, unsigned int pieces)
+{
+	struct scatterlist *piece;
+	dma_addr_t end = 0;
+	unsigned int i;
+
+	for_each_sg(list, piece, pieces, i) {
+		dma_addr_t begin = sg_dma_address(piece);
+
+		if (i && begin != end && (begin | end) & (SZ_4K - 1))
+			return true;
+		end = begin + sg_dma_len(piece);
+	}
+	return false;
+}
+
+static int check_fit(const struct kapi_mr *mr, const struct kapi_map_inside *map, struct scatterlist *list, u64 iova)
+{
+	u64 begin = sg_dma_address(list) & (SZ_4K - 1);
+
+	if (WARN_ON_ONCE(!mr->pages))
+		return -EINVAL;
+	if (iova != KAPI_IOVA_DMA && ((iova & (SZ_4K - 1)) != begin || iova + map->length < iova))
+		return -EINVAL;
+	if (mr->gaps)
+		return map->pieces > mr->pages ? -EMSGSIZE : 0;
+	if (has_gap(list, map->pieces))
+		return -EINVAL;
+	return DIV_ROUND_UP(begin + map->length, SZ_4K) > mr->pages ? -EMSGSIZE : 0;
+}
+
 int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *kapi_map, kapi_u64 iova)
 {
 	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, (struct kapi_map *)kapi_map);
 	struct scatterlist *list = map->list ? map->list : &map->one;
-	u64 begin = sg_dma_address(list) & (SZ_4K - 1);
-	int mapped;
+	int error = check_fit(mr, map, list, iova);
 
-	if (WARN_ON_ONCE(!mr->pages))
-		return -EINVAL;
-	if (!mr->gaps && DIV_ROUND_UP(begin + map->length, SZ_4K) > mr->pages)
-		return -EMSGSIZE;
-	if (iova != KAPI_IOVA_DMA && (iova & (SZ_4K - 1)) != begin)
-		return -EINVAL;
-	mapped = ib_map_mr_sg(mr->ib, list, map->pieces, NULL, SZ_4K);
-	if (mapped != map->pieces || mr->ib->length != map->length)
+	if (error)
+		return error;
+	mr->mapped = false;
+	if (ib_map_mr_sg(mr->ib, list, map->pieces, NULL, SZ_4K) != map->pieces || mr->ib->length != map->length)
 		return mr->gaps ? -EMSGSIZE : -EINVAL;
+	mr->mapped = true;
 	if (iova != KAPI_IOVA_DMA)
 		mr->ib->iova = iova;
 	kapi_mr_next_key(mr);
@@ -78,6 +112,8 @@ EXPORT_SYMBOL_GPL(kapi_mr_map);
 
 kapi_u32 kapi_mr_next_key(struct kapi_mr *mr)
 {
+	if (WARN_ON_ONCE(!mr->pages))
+		return mr->ib->rkey;
 	ib_update_fast_reg_key(mr->ib, ib_inc_rkey(mr->ib->rkey));
 	return mr->ib->rkey;
 }
@@ -101,21 +137,26 @@ kapi_u64 kapi_mr_address(const struct kapi_mr *mr)
 }
 EXPORT_SYMBOL_GPL(kapi_mr_address);
 
+static int flags_of(u32 access)
+{
+	return IB_ACCESS_ON_DEMAND | (access & KAPI_ACCESS_LOCAL_WRITE ? IB_ACCESS_LOCAL_WRITE : 0) |
+	       (access & KAPI_ACCESS_REMOTE_WRITE ? IB_ACCESS_REMOTE_WRITE : 0) |
+	       (access & KAPI_ACCESS_REMOTE_READ ? IB_ACCESS_REMOTE_READ : 0) |
+	       (access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+/* A device takes a region that begins at 0 and has the largest length for the whole address space: the length is checked here. */
 int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u32 access, struct kapi_mr **mr)
 {
-	int flags = IB_ACCESS_ON_DEMAND;
+	const u32 changes = KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_ATOMIC;
 
 	might_sleep();
 	if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
 		return -EOPNOTSUPP;
-	if (access & KAPI_ACCESS_LOCAL_WRITE)
-		flags |= IB_ACCESS_LOCAL_WRITE;
-	if (access & KAPI_ACCESS_REMOTE_WRITE)
-		flags |= IB_ACCESS_REMOTE_WRITE;
-	if (access & KAPI_ACCESS_REMOTE_READ)
-		flags |= IB_ACCESS_REMOTE_READ;
-	if (access & KAPI_ACCESS_REMOTE_ATOMIC)
-		flags |= IB_ACCESS_REMOTE_ATOMIC;
-	return wrap(pd, ib_reg_user_mr(pd->ib, address, length, address, flags), 0, false, mr);
+	if (!length || address + length < address || (access & changes && !(access & KAPI_ACCESS_LOCAL_WRITE)))
+		return -EINVAL;
+	if (!current->mm || !access_ok((void __user *)(unsigned long)address, length))
+		return -EFAULT;
+	return wrap(pd, ib_reg_user_mr(pd->ib, address, length, address, flags_of(access)), 0, false, mr);
 }
 EXPORT_SYMBOL_GPL(kapi_mr_on_demand);

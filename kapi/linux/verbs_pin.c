@@ -7,21 +7,49 @@
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/version.h>
+#include <linux/wait.h>
 
 #include <kapi/linux.h>
 
 #include "charge.h"
 #include "verbs.h"
 
-/* By pages of the address space, as InfiniBand's own calls do, so that both share one limit. */
-static bool charge(struct mm_struct *mm, unsigned int count)
-{
-	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+#define UNPIN_TIMEOUT HZ
 
-	if (atomic64_add_return(count, &mm->pinned_vm) <= limit || capable(CAP_IPC_LOCK))
+/* Pins that were given back and are still charged, whoever's. */
+static atomic_t unpinning;
+static DECLARE_WAIT_QUEUE_HEAD(unpinned);
+
+/* By pages of the address space, as InfiniBand's own calls do, so that both share one limit. */
+static bool charge(struct mm_struct *mm, unsigned int count, u64 limit)
+{
+	if (atomic64_add_return(count, &mm->pinned_vm) <= limit)
 		return true;
 	atomic64_sub(count, &mm->pinned_vm);
 	return false;
+}
+
+/* Or nothing is on its way back: looked at first, for it would be charged no more by the time that the charge is tried. */
+static bool charge_or_idle(struct mm_struct *mm, unsigned int count, u64 limit, bool *charged)
+{
+	bool idle = !atomic_read_acquire(&unpinning);
+
+	*charged = charge(mm, count, limit);
+	return *charged || idle;
+}
+
+/* What the program has given back is soon had again; that of others, whose pages may be busy, is not waited for for long. */
+static bool charge_program(struct mm_struct *mm, unsigned int count)
+{
+	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	bool charged = false;
+
+	if (charge(mm, count, limit))
+		return true;
+	if (capable(CAP_IPC_LOCK))
+		return charge(mm, count, U64_MAX);
+	wait_event_killable_timeout(unpinned, charge_or_idle(mm, count, limit, &charged), UNPIN_TIMEOUT);
+	return charged;
 }
 
 static int pin_pages(struct kapi_pin *pin, u64 first, unsigned int flags)
@@ -67,6 +95,9 @@ static void unpin_in_work(struct work_struct *work)
 
 	unpin_user_pages_dirty_lock(pin->pages, pin->count, pin->dirty);
 	release_charge(pin);
+	smp_mb__before_atomic();
+	atomic_dec(&unpinning);
+	wake_up_all(&unpinned);
 }
 
 int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin **result)
@@ -89,13 +120,9 @@ int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin
 		.mm = current->mm, .length = length, .count = count, .offset = address - first, .write = write,
 	};
 	INIT_WORK(&pin->work, unpin_in_work);
-	if (!charge(pin->mm, count)) {
-		/* What was given back may still be on its way. */
-		flush_workqueue(kapi_verbs_works);
-		if (!charge(pin->mm, count)) {
-			kvfree(pin);
-			return -ENOMEM;
-		}
+	if (!charge_program(pin->mm, count)) {
+		kvfree(pin);
+		return -ENOMEM;
 	}
 	mmgrab(pin->mm);
 	error = write ? pin_pages(pin, first, FOLL_WRITE) : pin_to_read(pin, first);
@@ -111,7 +138,9 @@ void kapi_unpin(struct kapi_pin *pin, int dirty)
 {
 	if (!pin)
 		return;
-	pin->dirty = dirty;
+	/* Pages that were pinned to be read may be those of a file that the program may not change. */
+	pin->dirty = dirty && !WARN_ON_ONCE(!pin->write);
+	atomic_inc(&unpinning);
 	queue_work(kapi_verbs_works, &pin->work);
 }
 EXPORT_SYMBOL_GPL(kapi_unpin);

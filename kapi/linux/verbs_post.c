@@ -37,20 +37,41 @@ static int access_of(const struct kapi_wr *wr)
 	       (wr->access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
 }
 
+static bool is_inline_possible(const struct kapi_qp *qp, const struct kapi_wr *wr)
+{
+	u64 length = 0;
+	u32 i;
+
+	for (i = 0; i < wr->n_sges; i++)
+		length += wr->sges[i].length;
+	return wr->op <= KAPI_WR_WRITE_IMM && length <= qp->max_inline;
+}
+
+static bool is_atomic_possible(const struct kapi_qp *qp, const struct kapi_wr *wr, u32 flag)
+{
+	return qp->flags & flag && wr->n_sges == 1 && wr->sges[0].length == sizeof(u64);
+}
+
 /* Drivers do not agree on what they check. */
 static bool can_do(const struct kapi_qp *qp, const struct kapi_wr *wr)
 {
 	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_DRAIN_RECV)
 		return false;
+	if (wr->flags & KAPI_WR_INLINE && !is_inline_possible(qp, wr))
+		return false;
 	switch (wr->op) {
 	case KAPI_WR_WRITE_IMM:
 		return !(qp->flags & KAPI_RDMA_IWARP);
+	case KAPI_WR_READ:
+		return wr->n_sges <= qp->max_read_sge;
 	case KAPI_WR_ATOMIC_ADD:
 	case KAPI_WR_ATOMIC_SWAP:
-		return qp->flags & KAPI_RDMA_ATOMICS;
+		return is_atomic_possible(qp, wr, KAPI_RDMA_ATOMICS);
 	case KAPI_WR_MASKED_ADD:
 	case KAPI_WR_MASKED_SWAP:
-		return qp->flags & KAPI_RDMA_MASKED_ATOMICS;
+		return is_atomic_possible(qp, wr, KAPI_RDMA_MASKED_ATOMICS);
+	case KAPI_WR_REGISTER:
+		return wr->mr->mapped;
 	default:
 		return true;
 	}
@@ -133,6 +154,11 @@ static bool set_op(union kapi_wr_inside *to, const struct kapi_wr *wr)
 	}
 }
 
+static bool is_local(const struct kapi_wr *wr)
+{
+	return wr->op == KAPI_WR_REGISTER || wr->op == KAPI_WR_INVALIDATE;
+}
+
 static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 {
 	union kapi_wr_inside *to = KAPI_INSIDE(union kapi_wr_inside, wr);
@@ -140,21 +166,22 @@ static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 	memset(to, 0, sizeof(*to));
 	to->plain.wr_id = wr->cookie;
 	to->plain.sg_list = sges_of(wr->sges);
-	to->plain.num_sge = wr->n_sges;
+	to->plain.num_sge = is_local(wr) ? 0 : wr->n_sges;
 	to->plain.send_flags = flags_of(wr);
 	return can_do(qp, wr) && set_op(to, wr);
 }
 
-static struct kapi_wr *wr_of(const struct ib_send_wr *plain)
+/* Of a chain: the one whose inside a driver has returned as failed, or the first that it was not given. NULL: all are posted. */
+static void *not_posted(int error, const void *failed, size_t inside, void *left)
 {
-	return (struct kapi_wr *)((char *)plain - offsetof(struct kapi_wr, opaque));
+	return error ? (char *)failed - inside : left;
 }
 
 /* Those before one that cannot be posted are. */
 int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad)
 {
 	struct ib_send_wr *begin = NULL, **link = &begin;
-	const struct ib_send_wr *failed = NULL;
+	const struct ib_send_wr *failed;
 	struct kapi_wr *wr;
 	int error = 0;
 
@@ -163,48 +190,43 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 		*link = &KAPI_INSIDE(union kapi_wr_inside, wr)->plain;
 		link = &(*link)->next;
 	}
+	failed = begin; /* not all drivers return which */
 	if (begin) {
 		spin_lock_bh(&qp->lock);
 		error = ib_post_send(qp->ib, begin, &failed);
 		spin_unlock_bh(&qp->lock);
 	}
-	if (error)
-		*bad = wr_of(failed);
-	else if (wr)
-		*bad = wr;
-	if (!error && wr)
-		return -EINVAL;
-	return error;
+	*bad = not_posted(error, failed, offsetof(struct kapi_wr, opaque), wr);
+	return error ?: wr ? -EINVAL : 0;
 }
 EXPORT_SYMBOL_GPL(kapi_qp_send);
 
-static struct kapi_recv_wr *recv_wr_of(const struct ib_recv_wr *plain)
+static bool can_receive(const struct kapi_qp *qp, const struct kapi_recv_wr *wr)
 {
-	return (struct kapi_recv_wr *)((char *)plain - offsetof(struct kapi_recv_wr, opaque));
+	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_DRAIN_RECV;
 }
 
 int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad)
 {
 	struct ib_recv_wr *begin = NULL, **link = &begin;
-	const struct ib_recv_wr *failed = NULL;
+	const struct ib_recv_wr *failed;
 	struct kapi_recv_wr *wr;
 	int error = 0;
 
-	for (wr = first; wr && wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_DRAIN_RECV; wr = wr->next) {
+	for (wr = first; wr && can_receive(qp, wr); wr = wr->next) {
 		struct ib_recv_wr *to = KAPI_INSIDE(struct ib_recv_wr, wr);
 
 		*to = (struct ib_recv_wr){ .wr_id = wr->cookie, .sg_list = sges_of(wr->sges), .num_sge = wr->n_sges };
 		*link = to;
 		link = &to->next;
 	}
-	if (begin)
+	failed = begin;
+	if (begin) {
+		spin_lock_bh(&qp->lock);
 		error = ib_post_recv(qp->ib, begin, &failed);
-	if (error)
-		*bad = recv_wr_of(failed);
-	else if (wr)
-		*bad = wr;
-	if (!error && wr)
-		return -EINVAL;
-	return error;
+		spin_unlock_bh(&qp->lock);
+	}
+	*bad = not_posted(error, failed, offsetof(struct kapi_recv_wr, opaque), wr);
+	return error ?: wr ? -EINVAL : 0;
 }
 EXPORT_SYMBOL_GPL(kapi_qp_recv);

@@ -11,11 +11,16 @@
 
 #define DRAIN_TIMEOUT (10 * HZ)
 
-/* In any context, a hard interrupt too. That the peer knows of the connection may be heard here first. */
+/* It has no connection, so that its events are ignored. */
+struct kapi_qp kapi_lost_qp;
+
+/* In any context, a hard interrupt too. That our acceptance has reached the peer may be reported here first. */
 static void on_qp_event(struct ib_event *event, void *context)
 {
 	struct kapi_qp *qp = context;
 
+	if (!qp->cm)
+		return;
 	switch (event->event) {
 	case IB_EVENT_COMM_EST:
 		rdma_notify(qp->cm->id, IB_EVENT_COMM_EST);
@@ -78,7 +83,8 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	int error;
 
 	might_sleep();
-	if (!cm->dev || WARN_ON_ONCE(cm->qp) || !fits(caps, &cm->dev->attrs))
+	if (!cm->dev || WARN_ON_ONCE(cm->qp) || !fits(caps, &cm->dev->attrs) ||
+	    WARN_ON_ONCE(pd->dev != cm->dev || kapi_cq_dev(send_cq) != cm->dev || kapi_cq_dev(recv_cq) != cm->dev))
 		return -EINVAL;
 	qp = kzalloc(sizeof(*qp), GFP_KERNEL | __GFP_NOWARN);
 	if (!qp)
@@ -98,6 +104,8 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	}
 	qp->max_send_sge = caps->max_send_sge;
 	qp->max_recv_sge = caps->max_recv_sge;
+	qp->max_read_sge = cm->dev->attrs.max_read_sge;
+	qp->max_inline = caps->max_inline;
 	*result = qp;
 	return 0;
 }
@@ -108,6 +116,13 @@ void kapi_qp_free(struct kapi_qp *qp)
 	might_sleep();
 	if (!qp)
 		return;
+	/* Completions of it that are left lead to memory that is freed here. */
+	if (qp->undrained) {
+		kapi_cq_stop(qp->send_cq);
+		kapi_cq_stop(qp->recv_cq);
+	}
+	/* A broken device may not give it up, which is not reported. */
+	WRITE_ONCE(qp->ib->qp_context, &kapi_lost_qp);
 	rdma_destroy_qp(qp->cm->id);
 	qp->cm->qp = NULL;
 	kfree(qp);
@@ -123,12 +138,15 @@ static void poll_direct(struct kapi_cq *cq)
 
 static bool wait_drained(struct completion *drained, struct kapi_cq *cq, unsigned long deadline)
 {
-	while (!wait_for_completion_timeout(drained, kapi_cq_is_direct(cq) ? 1 : HZ)) {
+	for (;;) {
+		long left = max((long)(deadline - jiffies), 0L);
+
 		poll_direct(cq);
-		if (time_after(jiffies, deadline))
-			return try_wait_for_completion(drained);
+		if (wait_for_completion_timeout(drained, kapi_cq_is_direct(cq) ? min(left, 1L) : left))
+			return true;
+		if (!left)
+			return false;
 	}
-	return true;
 }
 
 /* Who has posted until the queue was full has used the room for these: there is some when what is flushed has completed. */
@@ -161,6 +179,7 @@ int kapi_qp_drain(struct kapi_qp *qp)
 	unsigned long deadline = jiffies + DRAIN_TIMEOUT;
 
 	might_sleep();
+	qp->undrained = true;
 	reinit_completion(&qp->drained_send);
 	reinit_completion(&qp->drained_recv);
 	if (ib_modify_qp(qp->ib, &failed, IB_QP_STATE) || post_markers(qp, deadline) ||
@@ -168,6 +187,7 @@ int kapi_qp_drain(struct kapi_qp *qp)
 		pr_err("hawser: %s does not end what was posted: its memory is lost\n", dev_name(&qp->ib->device->dev));
 		return -ETIMEDOUT;
 	}
+	qp->undrained = false;
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kapi_qp_drain);

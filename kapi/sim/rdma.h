@@ -153,7 +153,7 @@ struct kapi_rdma_watcher {
     sim::Node *node;
     kapi_rdma_watch_ops ops;
     void *context;
-    std::vector<kapi_rdma_dev *> told{}; // of these
+    std::vector<kapi_rdma_dev *> added{}; // it was called for these
 };
 
 struct kapi_pd {
@@ -189,6 +189,7 @@ struct kapi_cq {
     void *context;
     std::deque<sim::Completion> queue{};
     bool busy = false;           // somebody is going to call done(), or does
+    bool stopped = false;        // a queue pair was freed that had not drained
     bool solicited_only = false; // a foreign peer's: it sleeps on unless it is asked to wake up
     unsigned qps = 0;
     sim::WaitList idle{};
@@ -204,7 +205,7 @@ struct kapi_qp {
     void *context;
     kapi_qp_caps caps;
     sim::QpState state = sim::QpState::initial;
-    bool draining = false, marked = false;
+    bool draining = false, marked = false, undrained = false;
     unsigned marks = 0;          // markers of the drain that were polled
     sim::WaitList drained{};
 
@@ -243,7 +244,7 @@ namespace sim {
 struct Fabric {
     std::vector<std::unique_ptr<kapi_rdma_dev>> devices;
     std::vector<kapi_rdma_watcher *> watches; // in the order of registration
-    std::map<unsigned, HostMutex> telling;     // by machine: one device at a time is told of
+    std::map<unsigned, HostMutex> watching;    // by machine: watches are called for one device at a time
     std::map<kapi_u32, kapi_qp *> qps;
     std::map<kapi_u64, kapi_cq *> cqs;
     std::map<kapi_u64, kapi_cm *> cms;
@@ -294,6 +295,8 @@ void complete(kapi_qp &qp, Completion completion);
 void borrow(kapi_qp &qp, Borrowed &borrowed, const std::vector<kapi_sge> &sges);
 void give_back(kapi_rdma_dev &dev, const Borrowed &borrowed);
 void expect_not_in_done(const char *call);
+/** done() is called no more, and does not run when this returns. */
+void stop(kapi_cq &cq);
 
 // Queue pairs (rdma_qp.cc, rdma_send.cc, rdma_receive.cc).
 void connect_qp(kapi_qp &qp, kapi_u32 peer, unsigned peer_node);
@@ -306,7 +309,7 @@ void send_packet(const kapi_qp &qp, RdmaPacket packet);
 
 // Connections (rdma_cm.cc, rdma_cm_wire.cc).
 void cm_queue_failed(kapi_cm &cm);
-void cm_heard_data(kapi_cm &cm);
+void cm_data_received(kapi_cm &cm);
 void cm_remove_device(kapi_rdma_dev &dev);
 void drop_rdma(const Node &node);
 void drop_rdma(const kapi_net &net);

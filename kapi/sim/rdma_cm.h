@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Connections: what core holds of one, and what the two machines tell each other.
+// Connections: what core holds of one, and what the two machines send each other.
 #pragma once
 
 #include "rdma.h"
@@ -21,7 +21,7 @@ struct CmMessage {
     kapi_cm_space space = KAPI_CM_IP;
     std::vector<unsigned char> data{};
     kapi_u32 qpn = 0, reason = 0;
-    std::size_t mtu = 0; // of the way there and back, as who asks knows it
+    std::size_t mtu = 0; // of the way there and back, as the asking side has it
     kapi_u8 reads_in = 0, reads_out = 0, retry = 0, rnr_retry = 0, tos = 0;
 };
 
@@ -67,7 +67,7 @@ struct kapi_cm_listener {
     unsigned backlog;
     kapi_cm_listener_ops ops;
     void *context;
-    std::deque<kapi_u64> waiting{}; // connections that core has not heard of
+    std::deque<kapi_u64> waiting{}; // connections that were not reported to core
     bool delivering = false, closed = false;
     sim::WaitList idle{};
 
@@ -76,14 +76,14 @@ struct kapi_cm_listener {
 
 namespace sim {
 
-// What core hears (rdma_cm.cc).
+// What is reported to core (rdma_cm_events.cc).
 void cm_report(kapi_cm &cm, CmEvent event);
 void cm_end(kapi_cm &cm, kapi_cm_why why, int error, kapi_u32 reason = 0, std::vector<unsigned char> data = {});
 void cm_offer(kapi_cm_listener &listener, kapi_cm &cm);
 kapi_cm *make_cm(kapi_net &net, kapi_rdma_dev &dev, kapi_cm_space space, CmState state);
 void free_cm(kapi_cm &cm);
 
-// What the peer hears (rdma_cm_wire.cc).
+// What is sent to the peer (rdma_cm_wire.cc).
 void cm_send(kapi_cm &cm, CmMessage::Kind kind, const void *data, std::size_t size, std::size_t padded, kapi_u32 reason = 0);
 /** Sends it again until the state changes or nobody answers. */
 void cm_send_until_answered(kapi_cm &cm, CmMessage::Kind kind, const void *data, std::size_t size, std::size_t padded);

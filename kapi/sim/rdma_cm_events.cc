@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What core hears of connections: in a context that other users share, so it may be late.
+// What is reported to core of connections: in a context that other users share, so it may be late.
 #include <kapi/errno.h>
 
 #include <algorithm>
@@ -172,7 +172,7 @@ void cm_queue_failed(kapi_cm &cm)
     cm_end(cm, KAPI_CM_QUEUE_ERROR, -KAPI_EIO);
 }
 
-void cm_heard_data(kapi_cm &cm)
+void cm_data_received(kapi_cm &cm)
 {
     if (cm.state != CmState::answered)
         return;

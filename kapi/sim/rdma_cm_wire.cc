@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What two machines tell each other to connect and disconnect: datagrams that may be lost, doubled and late.
+// What two machines send each other to connect and disconnect: datagrams that may be lost, doubled and late.
 #include <kapi/errno.h>
 
 #include <algorithm>
@@ -145,7 +145,7 @@ void receive(const CmMessage &message)
     case CmMessage::reply:
         return take_reply(*cm, message);
     case CmMessage::ready:
-        return cm_heard_data(*cm);
+        return cm_data_received(*cm);
     case CmMessage::reject:
         return take_reject(*cm, message);
     case CmMessage::disconnect:
@@ -214,7 +214,7 @@ void cm_use_options(kapi_cm &cm, const kapi_cm_options &options, const CmMessage
 void drop_rdma(const Node &node)
 {
     Fabric &all = fabric();
-    all.telling.erase(node.index());
+    all.watching.erase(node.index());
     std::erase_if(all.watches, [&](const kapi_rdma_watcher *watch) { return watch->node == &node; });
     std::erase_if(all.qps, [&](const auto &entry) { return entry.second->node == &node; });
     std::erase_if(all.cqs, [&](const auto &entry) { return entry.second->node == &node; });

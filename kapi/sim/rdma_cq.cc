@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Completion queues: when the machine hears that a request has ended. Until then the request's memory is the device's.
+// Completion queues: when the end of a request is reported to the machine. Until then the request's memory is the device's.
 #include <kapi/errno.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void spoil(kapi_wc &wc)
 unsigned take(kapi_cq &cq, kapi_wc *wcs, unsigned most, std::vector<kapi_qp *> &drained)
 {
     unsigned taken = 0;
-    while (!cq.queue.empty() && taken < most) {
+    while (!cq.queue.empty() && taken < most && !cq.stopped) {
         Completion completion = std::move(cq.queue.front());
         cq.queue.pop_front();
         kapi_qp *qp = fabric().qp(completion.qpn);
@@ -108,7 +108,7 @@ unsigned process(kapi_cq &cq, unsigned most)
 
 void serve(kapi_cq &cq)
 {
-    while (!cq.queue.empty()) {
+    while (!cq.queue.empty() && !cq.stopped) {
         process(cq, 1 + static_cast<unsigned>(world().host_random().below(KAPI_CQ_BATCH)));
         enter_any("completions");
     }
@@ -118,7 +118,7 @@ void serve(kapi_cq &cq)
 
 void wake_up(kapi_cq &cq)
 {
-    if (cq.busy || cq.queue.empty() || cq.mode == KAPI_CQ_DIRECT)
+    if (cq.busy || cq.stopped || cq.queue.empty() || cq.mode == KAPI_CQ_DIRECT)
         return;
     cq.busy = true;
     TaskKind kind = cq.mode == KAPI_CQ_WORK ? TaskKind::work : TaskKind::softirq;
@@ -158,6 +158,13 @@ void complete(kapi_qp &qp, Completion completion)
     });
 }
 
+void stop(kapi_cq &cq)
+{
+    cq.stopped = true;
+    while (cq.busy)
+        world().wait(cq.idle, "a completion queue's done()");
+}
+
 void arm_solicited(kapi_cq &cq, bool solicited)
 {
     cq.solicited_only = solicited;
@@ -176,6 +183,8 @@ int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32, enum k
     enter_sleep("kapi_cq_create");
     if (!entries || entries > dev->attrs.max_cqe)
         return -KAPI_EINVAL;
+    if (dev->going)
+        return -KAPI_ENODEV;
     if (fault("kapi_cq_create"))
         return -KAPI_ENOMEM;
     dev->made("completion queue");
@@ -209,11 +218,11 @@ unsigned int kapi_cq_poll(struct kapi_cq *cq, unsigned int budget) noexcept
         broken("a completion queue is polled that is not a direct one");
     if (World::current_task()->in_done)
         broken("kapi_cq_poll is called from done()");
-    if (cq->busy)
+    if (cq->busy || cq->stopped)
         return 0;
     cq->busy = true;
     unsigned total = 0;
-    while (total < budget && !cq->queue.empty())
+    while (total < budget && !cq->queue.empty() && !cq->stopped)
         total += process(*cq, budget - total);
     cq->busy = false;
     world().wake(cq->idle);

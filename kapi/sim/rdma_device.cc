@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// RDMA devices: their coming and going, who is told of it, protection domains.
+// RDMA devices: their coming and going, those who watch it, protection domains.
 #include <kapi/errno.h>
 
 #include <algorithm>
@@ -98,28 +98,31 @@ std::uint64_t some_time(std::uint64_t usual_ns, std::uint64_t seldom_ns)
 namespace {
 
 /** Devices come and go one after the other. */
-class Telling {
+class Watching {
 public:
-    explicit Telling(const Node &node) : lock_(fabric().telling[node.index()]) { lock_.lock("another device's coming or going"); }
-    ~Telling() { lock_.unlock(); }
-    Telling(const Telling &) = delete;
-    Telling &operator=(const Telling &) = delete;
+    explicit Watching(const Node &node) : lock_(fabric().watching[node.index()])
+    {
+        lock_.lock("another device's coming or going");
+    }
+    ~Watching() { lock_.unlock(); }
+    Watching(const Watching &) = delete;
+    Watching &operator=(const Watching &) = delete;
 
 private:
     HostMutex &lock_;
 };
 
-void tell_added(kapi_rdma_watcher &watch, kapi_rdma_dev &dev)
+void call_added(kapi_rdma_watcher &watch, kapi_rdma_dev &dev)
 {
-    if (std::find(watch.told.begin(), watch.told.end(), &dev) != watch.told.end())
+    if (std::find(watch.added.begin(), watch.added.end(), &dev) != watch.added.end())
         return;
-    watch.told.push_back(&dev);
+    watch.added.push_back(&dev);
     watch.ops.added(watch.context, &dev, &dev.attrs);
 }
 
-void tell_removed(kapi_rdma_watcher &watch, kapi_rdma_dev &dev)
+void call_removed(kapi_rdma_watcher &watch, kapi_rdma_dev &dev)
 {
-    if (std::erase(watch.told, &dev))
+    if (std::erase(watch.added, &dev))
         watch.ops.removed(watch.context, &dev);
 }
 
@@ -153,11 +156,11 @@ kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifinde
     result.coming = watched;
     if (watched)
         world().spawn(*net.node, "device added", [&result] {
-            Telling telling(*result.node);
+            Watching watching(*result.node);
             Fabric &now = fabric();
             for (std::size_t i = 0; i < now.watches.size() && !result.going; i++)
                 if (now.watches[i]->node == result.node)
-                    tell_added(*now.watches[i], result);
+                    call_added(*now.watches[i], result);
             result.coming = false;
             world().wake(result.released);
         }, TaskKind::work);
@@ -178,10 +181,10 @@ void unplug_rdma(kapi_rdma_dev &dev)
     while (dev.coming)
         world().wait(dev.released, "a device that has just come");
     {
-        Telling telling(*dev.node);
+        Watching watching(*dev.node);
         for (std::size_t i = all.watches.size(); i-- > 0;)
             if (all.watches[i]->node == dev.node)
-                tell_removed(*all.watches[i], dev);
+                call_removed(*all.watches[i], dev);
     }
     cm_remove_device(dev);
     while (!dev.objects.empty()) {
@@ -222,11 +225,11 @@ int kapi_rdma_watch(const struct kapi_rdma_watch_ops *ops, void *context, struct
     auto *watch = new kapi_rdma_watcher{Node::current(), *ops, context};
     account(*watch->node, "watch", watch, [](void *object) { delete static_cast<kapi_rdma_watcher *>(object); });
     *result = watch;
-    Telling telling(*watch->node);
+    Watching watching(*watch->node);
     all.watches.push_back(watch);
     for (std::size_t i = 0; i < all.devices.size(); i++)
         if (all.devices[i]->node == watch->node && !all.devices[i]->going)
-            tell_added(*watch, *all.devices[i]);
+            call_added(*watch, *all.devices[i]);
     return 0;
 }
 
@@ -234,9 +237,9 @@ void kapi_rdma_unwatch(struct kapi_rdma_watcher *watch) noexcept
 {
     enter_init("kapi_rdma_unwatch");
     {
-        Telling telling(*watch->node);
-        while (!watch->told.empty())
-            tell_removed(*watch, *watch->told.back());
+        Watching watching(*watch->node);
+        while (!watch->added.empty())
+            call_removed(*watch, *watch->added.back());
         std::erase(fabric().watches, watch);
     }
     settle(*watch->node, "watch", watch);
@@ -274,6 +277,8 @@ int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct 
 int kapi_pd_create(struct kapi_rdma_dev *dev, struct kapi_pd **result) noexcept
 {
     enter_sleep("kapi_pd_create");
+    if (dev->going)
+        return -KAPI_ENODEV;
     if (fault("kapi_pd_create"))
         return -KAPI_ENOMEM;
     dev->made("protection domain");

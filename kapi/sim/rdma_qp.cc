@@ -93,7 +93,7 @@ bool possible(const kapi_qp &qp, const kapi_wr &wr)
     if (atomic && (wr.n_sges != 1 || wr.sges[0].length != 8))
         return false;
     kapi_u32 most = wr.op == KAPI_WR_READ ? std::min(qp.caps.max_send_sge, qp.dev->attrs.max_read_sge) : qp.caps.max_send_sge;
-    if (wr.flags & KAPI_WR_INLINE && pieces_length(wr.sges, wr.n_sges) > qp.caps.max_inline)
+    if (wr.flags & KAPI_WR_INLINE && (wr.op > KAPI_WR_WRITE_IMM || pieces_length(wr.sges, wr.n_sges) > qp.caps.max_inline))
         return false;
     return wr.n_sges <= most;
 }
@@ -214,7 +214,10 @@ void kapi_qp_free(struct kapi_qp *qp) noexcept
         return;
     enter_sleep("kapi_qp_free");
     expect_not_in_done("kapi_qp_free");
-    if (qp->send_outstanding || qp->recv_outstanding)
+    if (qp->undrained) {
+        stop(*qp->send_cq);
+        stop(*qp->recv_cq);
+    } else if (qp->send_outstanding || qp->recv_outstanding)
         broken("a queue pair ends with %u sends and %u receives that have not completed", qp->send_outstanding,
                qp->recv_outstanding);
     qp->cm->qp = nullptr;
@@ -238,8 +241,10 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
     flush_soon(*qp);
     std::uint64_t deadline = world().now_ns() + kDrainLimitNs;
     while (qp->marks < 2) {
-        if (world().now_ns() >= deadline)
+        if (world().now_ns() >= deadline) {
+            qp->undrained = true;
             return -KAPI_ETIMEDOUT;
+        }
         for (kapi_cq *cq : {qp->send_cq, qp->recv_cq})
             if (cq->mode == KAPI_CQ_DIRECT)
                 kapi_cq_poll(cq, ~0u);

@@ -270,7 +270,7 @@ void handle_request(kapi_qp &qp, const RdmaPacket &packet)
 {
     if (qp.state != QpState::ready)
         return;
-    cm_heard_data(*qp.cm);
+    cm_data_received(*qp.cm);
     if (packet.psn > qp.expected) {
         if (!qp.nak_sent)
             answer(qp, PacketKind::nak_sequence, qp.expected);

@@ -159,7 +159,7 @@ int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) n
         pages += mr->gaps ? 1 : (place + piece.length + kPageSize - 1) / kPageSize;
     }
     kapi_u64 first = mapping.pieces.front().address;
-    if (iova != KAPI_IOVA_DMA && iova % kPageSize != first % kPageSize)
+    if (iova != KAPI_IOVA_DMA && (iova % kPageSize != first % kPageSize || iova + mapping.length < iova))
         return -KAPI_EINVAL;
     if (pages > mr->pages)
         return -KAPI_EMSGSIZE;
@@ -203,10 +203,11 @@ int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, ka
     enter_task("kapi_mr_on_demand");
     if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
         return -KAPI_EOPNOTSUPP;
+    constexpr kapi_u32 kChanges = KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_ATOMIC;
+    if (!length || address + length < address || (access & kChanges && !(access & KAPI_ACCESS_LOCAL_WRITE)))
+        return -KAPI_EINVAL;
     if (!address)
         return -KAPI_EFAULT;
-    if (!length || address + length < address)
-        return -KAPI_EINVAL;
     if (fault("kapi_mr_on_demand"))
         return -KAPI_ENOMEM;
     kapi_mr *mr = make_region(pd, 0);

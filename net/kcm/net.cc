@@ -28,7 +28,7 @@ void Module::stop()
 
 Result<Net*> Net::create()
 {
-    Net* net = make<Net>(Alloc::sleep);
+    Net* net = make<Net>(Alloc::charged);
     if (!net)
         return fail(KAPI_ENOMEM);
     return net;

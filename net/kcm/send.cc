@@ -270,7 +270,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
         if (!wanted || wanted->failed())
             return fail(KAPI_ENOTCONN);
     }
-    TRY(check(kapi_sk_take_error(sk)));
+    if (send.size || !send.spliced) // the end of a spliced file returns no result
+        TRY(check(kapi_sk_take_error(sk)));
     if (send.size > max_outgoing)
         return fail(KAPI_EMSGSIZE);
     if (send.size) {

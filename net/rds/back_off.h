@@ -11,7 +11,7 @@ using namespace hw;
 class BackOff {
 public:
     // The delay before the next attempt: none before the first, later a random time below a bound that doubles from
-    // shortest to longest. random is uniform over 32 bits.
+    // shortest to longest, which may be others at each call. random is uniform over 32 bits.
     u64 next(u64 shortest_ns, u64 longest_ns, u32 random)
     {
         longest_ns = max(longest_ns, shortest_ns);
@@ -19,9 +19,9 @@ public:
             bound_ns_ = shortest_ns;
             return 0;
         }
-        u64 delay_ns = share_of(bound_ns_, random);
-        bound_ns_ = min(bound_ns_ * 2, longest_ns);
-        return delay_ns;
+        u64 bound_ns = min(max(bound_ns_, shortest_ns), longest_ns);
+        bound_ns_ = min(bound_ns * 2, longest_ns);
+        return share_of(bound_ns, random);
     }
     void reset() { bound_ns_ = 0; }
 

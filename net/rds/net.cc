@@ -187,7 +187,7 @@ template <class Condition> bool ConnectionTable::take_out(Connection& connection
 
 Result<Net*> Net::create(kapi_net* host)
 {
-    Own<Net> net(make<Net>(Alloc::sleep, host));
+    Own<Net> net(make<Net>(Alloc::charged, host));
     if (!net)
         return fail(KAPI_ENOMEM);
     net->counters_ = kapi_counters_create(static_cast<unsigned>(Stat::count));

@@ -35,6 +35,13 @@ public:
     kapi_workqueue* workqueue = nullptr;
     PeersShare peers_share;
 
+    // How many connections there are in all namespaces of the user who made this one. Null: that is the administrator.
+    Atomic<u32>* connections_of_owner(kapi_net* host)
+    {
+        u32 owner = kapi_net_owner(host);
+        return owner ? &of_owners_[owner % KAPI_USERS] : nullptr;
+    }
+
     Result<> add_transport(const rds_transport& transport);
     void remove_transport(const rds_transport& transport);
     // The transport of a type with a reference to its module, or null. Release with drop_transport.
@@ -62,10 +69,12 @@ private:
         Net* nets = nullptr;
     };
     Guarded<State, ModuleLock> state_;
+    Atomic<u32> of_owners_[KAPI_USERS];
 };
 
 class ConnectionTable : Pinned {
 public:
+    explicit ConnectionTable(Atomic<u32>* of_owner) : shares(of_owner) {}
     u32 limit = 65536; // in one namespace
     ConnectionShares shares;
 
@@ -129,7 +138,7 @@ public:
     Net* next = nullptr; // in the module's list, under its lock
     rds_sysctl sysctl{};
     BindTable binds;
-    ConnectionTable connections;
+    ConnectionTable connections{module.connections_of_owner(host)};
     CongestionMaps own_maps{*this};  // of our addresses
     CongestionMaps peer_maps{*this}; // of remote addresses
     Collector collector{*this};

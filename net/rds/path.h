@@ -147,6 +147,7 @@ private:
     bool is_left_out();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
+    u64 shortest_delay_ns() const;
     void wait_for_retry();
     // path_peer.cc
     bool is_replaced(rds_stream_waits accepted);

@@ -16,6 +16,8 @@ constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
 constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
+constexpr u64 attempts_apart_ns = 200'000;    // for all connections of a user together: half of it on average
+constexpr u64 least_longest_ns = 1000 * ms;   // for the back-off in a namespace of a user
 constexpr u64 never = ~u64{0};
 // Of the present stream. When there is none, they were of the one before.
 constexpr u32 stream_events = RDS_PATH_ESTABLISHED | RDS_PATH_LOST | RDS_PATH_RESUME | RDS_PATH_RECYCLE | RDS_PATH_RETIRE;
@@ -353,7 +355,7 @@ void Path::begin_closing()
         wanted_until_ns_ = kapi_now_ns() + wanted_after_loss_ns;
         if (!recycles_)
             note_loss();
-        if (kapi_now_ns() - up_since_ns_ >= stable_ns)
+        if (kapi_now_ns() - up_since_ns_ >= max(stable_ns, shortest_delay_ns()))
             back_off_.reset();
     }
 }
@@ -380,12 +382,20 @@ void Path::closed(bool complete)
     wait_for_retry();
 }
 
+// The works of all users and namespaces wait in one queue. So a user's attempts are not more frequent the more destinations
+// refuse, and the settings of the user's own namespace do not change that.
+u64 Path::shortest_delay_ns() const
+{
+    Net& net = connection_.net;
+    u64 at_least_ns = net.connections.shares.dividing(connection_.payer) * attempts_apart_ns;
+    return max(max<u64>(net.sysctl.reconnect_min_delay_ms, 1) * ms, at_least_ns);
+}
+
 void Path::wait_for_retry()
 {
-    const rds_sysctl& sysctl = connection_.net.sysctl;
-    u64 shortest_ns = max<u64>(sysctl.reconnect_min_delay_ms, 1) * ms;
-    u64 longest_ns = sysctl.reconnect_max_delay_ms * ms;
-    retry_at_ns_ = kapi_now_ns() + back_off_.next(shortest_ns, longest_ns, kapi_random_u32());
+    Net& net = connection_.net;
+    u64 longest_ns = max(net.sysctl.reconnect_max_delay_ms * ms, net.connections.shares.is_users() ? least_longest_ns : 0);
+    retry_at_ns_ = kapi_now_ns() + back_off_.next(shortest_delay_ns(), longest_ns, kapi_random_u32());
 }
 
 void Path::kill()

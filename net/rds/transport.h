@@ -173,7 +173,7 @@ int rds_conn_is_foreign(struct rds_conn *conn);
 /* [worker] What the peer runs, before established() or adopt() returns 1. Of a transport that names its peers. */
 void rds_conn_peer_is(struct rds_conn *conn, int hawser);
 
-/* [any] Tells path's worker. events: enum rds_path_event or-ed. */
+/* [any] Notifies path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
 /* [any] Must the path not be read now, because a socket is full? RDS_PATH_RESUME follows. */
 int rds_path_stalled(struct rds_conn *conn, unsigned int path);

@@ -5,6 +5,7 @@
 #include <kapi/host.h>
 #include <kapi/memory.h>
 #include <kapi/types.h>
+#include <kapi/wait.h>
 #include <kapi/work.h>
 
 #include <new>
@@ -30,8 +31,18 @@ struct Bench {
 
 // Waits until condition() holds, at most ten seconds.
 template <class Condition> bool eventually(Condition&& condition);
-// Sleeps.
-void pause(kapi_u64 ns);
+// Sleeps. Each object has its own: of an inline function's copies the link drops all but one, which kernels' tables still name.
+static inline void pause(kapi_u64 ns)
+{
+    kapi_waitq queue;
+    kapi_waiter waiter;
+    const kapi_u64 deadline = kapi_now_ns() + ns;
+    kapi_waitq_init(&queue);
+    kapi_wait_begin(&queue, &waiter);
+    while (kapi_park_uninterruptible(&waiter, deadline) == 0) {
+    }
+    kapi_wait_end(&queue, &waiter);
+}
 
 template <class Condition> bool eventually(Condition&& condition)
 {

@@ -9,18 +9,6 @@
 
 namespace test {
 
-void pause(kapi_u64 ns)
-{
-    kapi_waitq queue;
-    kapi_waiter waiter;
-    const kapi_u64 deadline = kapi_now_ns() + ns;
-    kapi_waitq_init(&queue);
-    kapi_wait_begin(&queue, &waiter);
-    while (kapi_park(&waiter, deadline) == 0) {
-    }
-    kapi_wait_end(&queue, &waiter);
-}
-
 namespace {
 
 struct Test {

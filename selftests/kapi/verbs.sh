@@ -3,7 +3,7 @@
 #
 # kapi's verbs between two Soft-RoCE devices of one machine: a pair of virtual Ethernet devices whose packets are kept off lo.
 #
-# lab: hosts=1 time=150
+# lab: hosts=1 time=200
 
 . verdicts
 
@@ -18,6 +18,7 @@ one_way() { # from to: its device and that of the other end, by number
 	ip -6 rule add pref 10 from "fd77:$1::1" to "fd77:$2::1" lookup "10$1"
 	ip -6 route add "fd77:$2::1" dev "v$1" src "fd77:$1::1" table "10$1"
 	ip -6 neigh add "fd77:$2::1" lladdr "$mac" dev "v$1"
+	ip -6 neigh add "fe80::77:$2" lladdr "$mac" dev "v$1"
 }
 
 link_up() {
@@ -26,6 +27,7 @@ link_up() {
 	for end in 1 2; do
 		ip addr add "10.77.$end.1/24" dev "v$end"
 		ip addr add "fd77:$end::1/64" dev "v$end" nodad
+		ip addr add "fe80::77:$end/64" dev "v$end" nodad
 		ip link set "v$end" mtu 4500 up
 	done
 	one_way 1 2

@@ -7,7 +7,7 @@
 
 namespace {
 
-/** What a watch was told, and a protection domain a device, as core has them. */
+/** The calls of a watch, and a protection domain a device, as core has them. */
 struct Watcher {
     kapi_rdma_watcher *watch = nullptr;
     std::map<kapi_rdma_dev *, kapi_pd *> domains;
@@ -64,7 +64,7 @@ TEST_P(VerbsDevice, watch__hears_of_devices_that_are_there_and_that_come_and_go)
     static_cast<void>(second);
 }
 
-TEST_P(VerbsDevice, last_watch__is_told_first)
+TEST_P(VerbsDevice, last_watch__is_called_first)
 {
     Watcher one, two;
     std::vector<int> order;
@@ -128,6 +128,25 @@ TEST_P(VerbsDevice, removal__waits_for_every_object)
     EXPECT_TRUE(wait([&] { return client.sent.size() == 1 && client.sent[0].status != KAPI_WC_OK; }, 100 * sim::kSecond));
     run(a, [&] { client.drop(); });
     close_listener();
+}
+
+TEST_P(VerbsDevice, nothing_more__is_made_of_a_device_that_goes)
+{
+    Watcher watcher;
+    dev_a = &sim::plug_rdma(a.initial_net(), "rxe");
+    run(a, [&] { watcher.start(); });
+    int pd_error = 0, cq_error = 0;
+    watcher.before_removed = [&](kapi_rdma_dev *dev) {
+        kapi_pd *pd = nullptr;
+        kapi_cq *cq = nullptr;
+        pd_error = kapi_pd_create(dev, &pd);
+        cq_error = kapi_cq_create(dev, 8, 0, KAPI_CQ_DIRECT, Peer::sent_some, nullptr, &cq);
+    };
+    auto removal = unplug(dev_a);
+    ASSERT_TRUE(wait([&] { return removal->is_done(); }));
+    EXPECT_EQ(pd_error, -KAPI_ENODEV);
+    EXPECT_EQ(cq_error, -KAPI_ENODEV);
+    run(a, [&] { watcher.stop(); });
 }
 
 TEST_P(VerbsDevice, removal__at_any_moment_of_a_connection)

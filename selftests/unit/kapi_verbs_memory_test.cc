@@ -289,9 +289,14 @@ TEST_P(VerbsMemory, region__of_pieces_needs_whole_pages_between)
         ASSERT_EQ(kapi_map_sg(&map, client.dev, good, 2, KAPI_MAP_BOTH), 0);
         EXPECT_EQ(kapi_mr_map(mr, &map, KAPI_IOVA_DMA), 0);
         EXPECT_EQ(kapi_mr_address(mr) % 4096, 512u);
+        EXPECT_EQ(kapi_mr_map(mr, &map, ~0xfffULL + 512), -KAPI_EINVAL); // would wrap around
+        kapi_u64 address = kapi_mr_address(mr);
+        kapi_u32 key = kapi_mr_key(mr);
         kapi_unmap(&map);
         ASSERT_EQ(kapi_map_sg(&map, client.dev, gap, 2, KAPI_MAP_BOTH), 0);
         EXPECT_EQ(kapi_mr_map(mr, &map, KAPI_IOVA_DMA), -KAPI_EINVAL);
+        EXPECT_EQ(kapi_mr_address(mr), address); // what does not fit changes nothing
+        EXPECT_EQ(kapi_mr_key(mr), key);
         kapi_unmap(&map);
         kapi_mr_free(mr);
     });

@@ -320,6 +320,33 @@ TEST_P(VerbsMessages, drain__of_a_broken_device_ends)
     run(a, [&] { client.drop(); });
 }
 
+TEST_P(VerbsMessages, queue_pair__that_was_not_drained_is_freed_and_is_silent)
+{
+    connect();
+    run(a, [&] { EXPECT_EQ(client.send("x"), 0); });
+    EXPECT_TRUE(wait([&] { return client.sent.size() == 1 && server.messages.size() == 1; }));
+    sim::make_stuck(*dev_b);
+    run(b, [&] {
+        EXPECT_EQ(kapi_qp_drain(server.qp), -KAPI_ETIMEDOUT);
+        kapi_qp_free(std::exchange(server.qp, nullptr));
+    });
+    world.run_for(10 * sim::kSecond);
+    EXPECT_EQ(server.received.size(), 1u);
+    EXPECT_DEATH(run(b, [&] { server.in.drop(); }), "a mapping ends that 15 posted requests use");
+    b.crash(); // what was posted can never be freed
+    server = Peer();
+    run(a, [&] { client.drop(); });
+}
+
+TEST_P(VerbsMessages, inline_bytes__are_of_sends_and_writes)
+{
+    client.caps.max_inline = 8;
+    connect();
+    for (kapi_wr_op op : {KAPI_WR_READ, KAPI_WR_ATOMIC_ADD})
+        run(a, [&] { EXPECT_EQ(client.post(client.make_wr(op, 1, KAPI_WR_INLINE), 0, 8), -KAPI_EINVAL); });
+    close_all();
+}
+
 TEST_P(VerbsMessages, posting__to_what_is_drained_is_reported)
 {
     connect();

@@ -327,6 +327,9 @@ TEST_P(VerbsRemote, on_demand_region__where_the_device_has_it)
     auto address = static_cast<kapi_u64>(reinterpret_cast<std::uintptr_t>(program.data()));
     run(b, [&] {
         EXPECT_EQ(kapi_mr_on_demand(server.pd, 0, 3000, kAll, &mr), -KAPI_EFAULT);
+        EXPECT_EQ(kapi_mr_on_demand(server.pd, address, 0, kAll, &mr), -KAPI_EINVAL);
+        EXPECT_EQ(kapi_mr_on_demand(server.pd, address, ~0ULL, kAll, &mr), -KAPI_EINVAL);
+        EXPECT_EQ(kapi_mr_on_demand(server.pd, address, 3000, KAPI_ACCESS_REMOTE_WRITE, &mr), -KAPI_EINVAL);
         ASSERT_EQ(kapi_mr_on_demand(server.pd, address, 3000, kAll, &mr), 0);
     });
     ASSERT_EQ(operate(KAPI_WR_READ, kapi_mr_key(mr), address + 2999, 1), KAPI_WC_OK);

@@ -143,6 +143,19 @@ TEST_F(KcmSend, seqpacket__goes_on_until_end_of_record)
     EXPECT_EQ(peer_reads(ends, 2), "yz");
 }
 
+// sendfile() has returned what was sent before: there is no result for this.
+TEST_F(KcmSend, end_of_a_spliced_file__takes_no_error)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    socket.spliced = true;
+    EXPECT_EQ(send(socket, "y", kMore), 1);
+    run(a, [&] { kapi_sk_set_error(&socket.sk(), KAPI_ECONNRESET); });
+    EXPECT_EQ(send(socket, ""), 0);
+    EXPECT_EQ(peer_reads(ends, 1), "y");
+    EXPECT_EQ(send(socket, "z"), -KAPI_ECONNRESET);
+}
+
 TEST_F(KcmSend, batch__waits_for_its_last_message)
 {
     KcmSocket &socket = new_socket();

@@ -272,4 +272,17 @@ TEST(Share, of_users_and_sockets)
     EXPECT_EQ(kapi_share(20, 78, 100, 3), -KAPI_ENOMEM);
 }
 
+// Any user can make some, in a user namespace of his own.
+TEST_F(Charge, namespace__is_charged_to_the_program_that_makes_it)
+{
+    run(a, [&] {
+        std::size_t before = a.memory().charged_bytes();
+        kapi_net &net = a.add_net();
+        ASSERT_EQ(host_a.add_net(net), 0);
+        EXPECT_GE(a.memory().charged_bytes() - before, sizeof(rds::Net));
+        ASSERT_TRUE(host_a.delete_nets({&net}));
+        EXPECT_EQ(a.memory().charged_bytes(), before);
+    });
+}
+
 } // namespace

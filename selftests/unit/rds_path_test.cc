@@ -150,6 +150,15 @@ TEST(BackOff, shortest_wins_over_a_smaller_longest)
         EXPECT_EQ(back_off.next(9 * kMs, 1 * kMs, 0xffffffffu), 9 * kMs);
 }
 
+TEST(BackOff, bounds_that_change_take_effect_at_once)
+{
+    rds::BackOff back_off;
+    EXPECT_EQ(back_off.next(4 * kMs, 20 * kMs, 0xffffffffu), 0u);
+    EXPECT_EQ(back_off.next(90 * kMs, 100 * kMs, 0xffffffffu), 90 * kMs);
+    EXPECT_EQ(back_off.next(90 * kMs, 100 * kMs, 0xffffffffu), 100 * kMs);
+    EXPECT_EQ(back_off.next(4 * kMs, 20 * kMs, 0xffffffffu), 20 * kMs);
+}
+
 TEST(BackOff, bounds_beyond_32_bits)
 {
     // The last is the largest that a sysctl can hold.

@@ -61,7 +61,7 @@ TcpNet* Module::find(kapi_net* host)
 
 Result<TcpNet*> TcpNet::create(kapi_net* host)
 {
-    Own<TcpNet> net(make<TcpNet>(Alloc::sleep, host));
+    Own<TcpNet> net(make<TcpNet>(Alloc::charged, host));
     if (!net)
         return fail(KAPI_ENOMEM);
     net->counters_ = kapi_counters_create(static_cast<unsigned>(Stat::count));

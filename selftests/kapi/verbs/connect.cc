@@ -2,6 +2,8 @@
 // Connections: what travels with them, how they are refused, how they end.
 #include "link.h"
 
+#include "verbs_test.h"
+
 namespace test {
 
 bool connect_private_data(VerbsBench& bench)
@@ -33,7 +35,23 @@ bool connect_ipv6(VerbsBench& bench)
     return true;
 }
 
-// A listener for both families hears IPv4, too.
+// A request does not contain the link that it has come over; its device is known.
+bool connect_link_local(VerbsBench& bench)
+{
+    OpenLink link;
+    Shape shape;
+    shape.ipv6 = shape.link_local = true;
+    CHECK(link && link->open(bench, shape));
+    struct kapi_cm_info here, there;
+    kapi_cm_describe(link->a.cm, &here);
+    kapi_cm_describe(link->b.cm, &there);
+    const kapi_u32 first = verbs_test_ifindex("v1"), second = verbs_test_ifindex("v2");
+    CHECK(here.local.scope == first && here.remote.scope == first);
+    CHECK(there.local.scope == second && there.remote.scope == second);
+    return true;
+}
+
+// A listener for both families gets requests of IPv4, too.
 bool connect_v4_to_both(VerbsBench& bench)
 {
     OpenLink link;
@@ -79,7 +97,19 @@ bool connect_rejected_later(VerbsBench& bench)
     return true;
 }
 
-// Nobody listens: the peer's connection manager says so, and has no data.
+// Taken, and nothing is to be called for it: refused all the same.
+bool connect_forgotten(VerbsBench& bench)
+{
+    OpenLink link;
+    Shape shape;
+    shape.attach = false;
+    CHECK(link && link->ask(bench, shape));
+    CHECK(eventually([&] { return link->a.ended; }));
+    CHECK(link->a.end.why == KAPI_CM_REJECTED);
+    return true;
+}
+
+// Nobody listens: the peer's connection manager reports that, and has no data.
 bool connect_to_nobody(VerbsBench& bench)
 {
     OpenLink link;
@@ -108,9 +138,9 @@ bool connect_errors(VerbsBench& bench)
     route.remote = v4(77, test_port);
     const int error = kapi_cm_connect(bench.net, &route, &side_ops, &*side, &side->cm);
     if (error == 0) {
-        const bool told = eventually([&] { return side->ended; });
+        const bool ended = eventually([&] { return side->ended; });
         kapi_cm_destroy(side->cm);
-        CHECK(told && side->end.why == KAPI_CM_UNRESOLVED && side->end.error < 0 && !side->resolved);
+        CHECK(ended && side->end.why == KAPI_CM_UNRESOLVED && side->end.error < 0 && !side->resolved);
     } else {
         CHECK(error == -KAPI_ENETUNREACH);
     }
@@ -134,7 +164,7 @@ bool listen_errors(VerbsBench& bench)
     return true;
 }
 
-// Each end hears of the other's, and what was posted is flushed.
+// Each end's is reported to the other, and what was posted is flushed.
 bool disconnect(VerbsBench& bench)
 {
     for (bool politely : {true, false}) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "link.h"
 
+#include "verbs_test.h"
+
 namespace test {
 
 namespace {
@@ -41,6 +43,8 @@ void on_done(void* context, const kapi_wc* wcs, unsigned n)
         side->wcs[side->completed % (sizeof(side->wcs) / sizeof(side->wcs[0]))] = wcs[i];
         __atomic_store_n(&side->completed, side->completed + 1, __ATOMIC_RELEASE);
     }
+    while (side->busy_until > kapi_now_ns())
+        pause(millisecond);
 }
 
 int on_request(void*, kapi_cm*, const struct kapi_cm_offer*, void*, kapi_size*);
@@ -58,10 +62,10 @@ int on_request(void* context, kapi_cm* cm, const struct kapi_cm_offer* request, 
     link->request = *request;
     if (request->size <= sizeof(link->request_data))
         kapi_copy(link->request_data, request->data, request->size);
-    if (link->shape.take) {
+    if (link->shape.take && link->shape.attach) {
         kapi_cm_attach(cm, &side_ops, &link->b);
         link->b.cm = cm;
-    } else {
+    } else if (!link->shape.take) {
         kapi_fill(answer, 'n', link->shape.answer);
         *size = link->shape.answer;
     }
@@ -79,6 +83,11 @@ kapi_addr v4(unsigned char subnet, kapi_u16 port)
 kapi_addr v6(unsigned char subnet, kapi_u16 port)
 {
     return {{0xfd, 0x77, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 0, port, 0};
+}
+
+kapi_addr link_local(unsigned char end, kapi_u16 port)
+{
+    return {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x77, 0, end}, verbs_test_ifindex("v1"), port, 0};
 }
 
 bool Side::add_queues(const VerbsBench&, kapi_cq_mode wanted, kapi_rdma_dev* of)
@@ -165,8 +174,8 @@ bool Link::listen(const VerbsBench& bench, const Shape& wanted)
 int Link::begin(const VerbsBench& bench)
 {
     kapi_cm_route route{};
-    route.local = shape.ipv6 ? v6(1) : v4(1);
-    route.remote = shape.ipv6 ? v6(2, shape.port) : v4(2, shape.port);
+    route.local = shape.link_local ? link_local(1) : shape.ipv6 ? v6(1) : v4(1);
+    route.remote = shape.link_local ? link_local(2, shape.port) : shape.ipv6 ? v6(2, shape.port) : v4(2, shape.port);
     route.timeout_ms = 3000;
     route.tos = 32;
     return kapi_cm_connect(bench.net, &route, &side_ops, &a, &a.cm);

@@ -28,6 +28,7 @@ struct VerbsBench {
 
 kapi_addr v4(unsigned char subnet, kapi_u16 port = 0);  // 10.77.subnet.1
 kapi_addr v6(unsigned char subnet, kapi_u16 port = 0);  // fd77:subnet::1
+kapi_addr link_local(unsigned char end, kapi_u16 port = 0); // fe80::77:end, on the first device
 inline constexpr kapi_u16 test_port = 18700;
 inline constexpr kapi_size memory_size = 65536;
 
@@ -46,6 +47,7 @@ struct Side {
     unsigned char data[256]; // that came with the acceptance or the rejection
     kapi_size size;
     kapi_wc wcs[256];
+    kapi_u64 busy_until; // so long done() does not return
 
     bool add_queues(const VerbsBench& bench, kapi_cq_mode mode, kapi_rdma_dev* of);
     void poll();
@@ -62,8 +64,10 @@ struct Side {
 struct Shape {
     kapi_cq_mode mode = KAPI_CQ_SOFTIRQ;
     bool ipv6 = false;
+    bool link_local = false;  // its addresses of that kind
     bool both = false;        // IPv4, to a listener for both families
     bool take = true;         // or reject in request()
+    bool attach = true;       // or forget that
     kapi_size answer = 0;     // bytes of the rejection
     kapi_u8 rnr_retry = 6;
     kapi_u16 port = test_port; // that a connects to
@@ -107,24 +111,24 @@ private:
 };
 
 bool devices(VerbsBench&);
-bool messages_softirq(VerbsBench&);
-bool messages_work(VerbsBench&);
-bool messages_direct(VerbsBench&);
+bool messages(VerbsBench&, kapi_cq_mode);
 bool connect_private_data(VerbsBench&);
 bool connect_ipv6(VerbsBench&);
+bool connect_link_local(VerbsBench&);
 bool connect_v4_to_both(VerbsBench&);
 bool connect_rejected(VerbsBench&);
 bool connect_rejected_later(VerbsBench&);
+bool connect_forgotten(VerbsBench&);
 bool connect_to_nobody(VerbsBench&);
 bool connect_errors(VerbsBench&);
 bool listen_errors(VerbsBench&);
 bool disconnect(VerbsBench&);
 bool destroy_early(VerbsBench&);
-bool drain_softirq(VerbsBench&);
-bool drain_work(VerbsBench&);
-bool drain_direct(VerbsBench&);
+bool drain(VerbsBench&, kapi_cq_mode);
+bool drain_in_vain(VerbsBench&);
 bool unsignalled(VerbsBench&);
 bool chains(VerbsBench&);
+bool impossible_requests(VerbsBench&);
 bool full_queue(VerbsBench&);
 bool no_receive(VerbsBench&);
 bool too_long(VerbsBench&);

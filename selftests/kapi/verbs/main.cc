@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "link.h"
 
-#include <kapi/wait.h>
-
 #include "verbs_test.h"
 
 namespace test {
-
-void pause(kapi_u64 ns)
-{
-    kapi_waitq queue;
-    kapi_waiter waiter;
-    const kapi_u64 deadline = kapi_now_ns() + ns;
-    kapi_waitq_init(&queue);
-    kapi_wait_begin(&queue, &waiter);
-    while (kapi_park_uninterruptible(&waiter, deadline) == 0) {
-    }
-    kapi_wait_end(&queue, &waiter);
-}
 
 namespace {
 
@@ -46,16 +32,28 @@ struct Test {
     bool (*run)(VerbsBench&);
 };
 
+// Of one that is to be run for queues of each mode.
+template <bool (*run)(VerbsBench&, kapi_cq_mode), kapi_cq_mode mode> bool in_mode(VerbsBench& bench)
+{
+    return run(bench, mode);
+}
+
 #define TEST(function) {#function, function}
+#define TESTS(function)                                                                              \
+    {#function "_softirq", in_mode<function, KAPI_CQ_SOFTIRQ>},                                      \
+    {#function "_work", in_mode<function, KAPI_CQ_WORK>},                                            \
+    {#function "_direct", in_mode<function, KAPI_CQ_DIRECT>}
 constexpr Test tests[] = {
-    TEST(devices), TEST(messages_softirq), TEST(messages_work), TEST(messages_direct),
-    TEST(connect_private_data), TEST(connect_ipv6), TEST(connect_v4_to_both), TEST(connect_rejected),
-    TEST(connect_rejected_later), TEST(connect_to_nobody), TEST(connect_errors), TEST(listen_errors), TEST(disconnect),
-    TEST(destroy_early), TEST(drain_softirq), TEST(drain_work), TEST(drain_direct), TEST(unsignalled), TEST(chains),
+    TEST(devices), TESTS(messages),
+    TEST(connect_private_data), TEST(connect_ipv6), TEST(connect_link_local), TEST(connect_v4_to_both),
+    TEST(connect_rejected), TEST(connect_rejected_later), TEST(connect_forgotten), TEST(connect_to_nobody), TEST(connect_errors),
+    TEST(listen_errors), TEST(disconnect), TEST(destroy_early), TESTS(drain), TEST(drain_in_vain), TEST(unsignalled),
+    TEST(chains), TEST(impossible_requests),
     TEST(full_queue), TEST(no_receive), TEST(too_long), TEST(limits), TEST(read_and_write), TEST(bounds), TEST(dead_keys),
     TEST(atomics), TEST(region_errors), TEST(mappings), TEST(block_list), TEST(pin), TEST(pin_errors), TEST(pin_limit),
     TEST(receive_buffers), TEST(removed_under_load), TEST(exclusive),
 };
+#undef TESTS
 #undef TEST
 
 bool run_all(VerbsBench& bench)

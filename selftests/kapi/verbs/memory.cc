@@ -223,10 +223,18 @@ bool region_errors(VerbsBench& bench)
     const int gapped = kapi_mr_map(mr, &map, 0);
     kapi_unmap(&map);
     CHECK(kapi_map_segments(&map, dev, &four, 1, KAPI_MAP_BOTH, KAPI_SLEEP) == 0);
-    const int moved = kapi_mr_map(mr, &map, 4096), right = kapi_mr_map(mr, &map, 8192 + 5);
+    const int moved = kapi_mr_map(mr, &map, 4096), wrapped = kapi_mr_map(mr, &map, ~0xfffull + 5);
+    const int right = kapi_mr_map(mr, &map, 8192 + 5);
+    // What does not fit changes nothing.
+    kapi_map other;
+    CHECK(kapi_map_segments(&other, dev, gap, 2, KAPI_MAP_BOTH, KAPI_SLEEP) == 0);
+    const kapi_u32 key = kapi_mr_key(mr);
+    const int gapped_again = kapi_mr_map(mr, &other, 0);
+    kapi_unmap(&other);
     kapi_unmap(&map);
     CHECK(too_many == -KAPI_EMSGSIZE && gapped == -KAPI_EINVAL && moved == -KAPI_EINVAL && right == 0);
-    CHECK(kapi_mr_address(mr) == 8192 + 5);
+    CHECK(wrapped == -KAPI_EINVAL && gapped_again == -KAPI_EINVAL);
+    CHECK(kapi_mr_address(mr) == 8192 + 5 && kapi_mr_key(mr) == key);
     kapi_mr_free(mr);
     kapi_pd_free(pd);
     kapi_free(memory);

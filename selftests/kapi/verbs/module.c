@@ -4,6 +4,7 @@
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/module.h>
+#include <linux/netdevice.h>
 #include <linux/sched.h>
 #include <linux/cred.h>
 #include <linux/scatterlist.h>
@@ -31,6 +32,15 @@ struct kapi_net *verbs_test_other_net(void)
 void verbs_test_net_put(struct kapi_net *net)
 {
 	put_net(kapi_net_to_net(net));
+}
+
+kapi_u32 verbs_test_ifindex(const char *name)
+{
+	struct net_device *dev = dev_get_by_name(&init_net, name);
+	kapi_u32 ifindex = dev ? dev->ifindex : 0;
+
+	dev_put(dev);
+	return ifindex;
 }
 
 void verbs_test_plan(unsigned long tests)

@@ -6,15 +6,24 @@ namespace test {
 
 namespace {
 
-bool drained(VerbsBench& bench, kapi_cq_mode mode)
+// One end has posted receives that nobody is going to fill.
+bool open_with_receives(Link& link, VerbsBench& bench, kapi_cq_mode mode)
 {
-    OpenLink link;
     Shape shape;
     shape.mode = mode;
-    CHECK(link && link->open(bench, shape));
-    Side& a = link->a;
+    CHECK(link.open(bench, shape));
     for (kapi_u64 cookie = 0; cookie < 20; cookie++)
-        CHECK(a.receive(cookie, cookie * 10, 10) == 0);
+        CHECK(link.a.receive(cookie, cookie * 10, 10) == 0);
+    return true;
+}
+
+} // namespace
+
+bool drain(VerbsBench& bench, kapi_cq_mode mode)
+{
+    OpenLink link;
+    CHECK(link && open_with_receives(*link, bench, mode));
+    Side& a = link->a;
     kapi_wr wr{};
     wr.op = KAPI_WR_SEND; // unsignalled, and nobody receives them
     for (wr.cookie = 100; wr.cookie < 110; wr.cookie++)
@@ -35,19 +44,23 @@ bool drained(VerbsBench& bench, kapi_cq_mode mode)
     return true;
 }
 
-} // namespace
-
-bool drain_softirq(VerbsBench& bench)
+// done() does not return for as long as the drain waits: the rest of what was posted is not given to it any more.
+bool drain_in_vain(VerbsBench& bench)
 {
-    return drained(bench, KAPI_CQ_SOFTIRQ);
-}
-bool drain_work(VerbsBench& bench)
-{
-    return drained(bench, KAPI_CQ_WORK);
-}
-bool drain_direct(VerbsBench& bench)
-{
-    return drained(bench, KAPI_CQ_DIRECT);
+    OpenLink link;
+    CHECK(link && open_with_receives(*link, bench, KAPI_CQ_WORK));
+    Side& a = link->a;
+    const kapi_u64 since = kapi_now_ns();
+    a.busy_until = since + 13'000 * millisecond;
+    const int error = kapi_qp_drain(a.qp);
+    const kapi_u64 took = kapi_now_ns() - since;
+    kapi_qp_free(a.qp);
+    a.qp = nullptr;
+    const unsigned completed = a.completed;
+    pause(300 * millisecond);
+    CHECK(error == -KAPI_ETIMEDOUT && took >= 9900 * millisecond && took < 12'000 * millisecond);
+    CHECK(completed && completed <= KAPI_CQ_BATCH && a.completed == completed);
+    return true;
 }
 
 bool unsignalled(VerbsBench& bench)
@@ -72,7 +85,7 @@ bool unsignalled(VerbsBench& bench)
     return true;
 }
 
-// What cannot be posted is said, those before it are on their way, those behind it are not.
+// What cannot be posted is returned, those before it are on their way, those behind it are not.
 bool chains(VerbsBench& bench)
 {
     OpenLink link;
@@ -102,6 +115,41 @@ bool chains(VerbsBench& bench)
     recvs[0].next = &recvs[1];
     recvs[1].n_sges = 1000;
     CHECK(kapi_qp_recv(link->b.qp, recvs, &bad_recv) == -KAPI_EINVAL && bad_recv == &recvs[1]);
+    return true;
+}
+
+// What drivers do not refuse alike. The connection is none the worse for it.
+bool impossible_requests(VerbsBench& bench)
+{
+    OpenLink link;
+    CHECK(link && link->open(bench));
+    Side &a = link->a, &b = link->b;
+    kapi_mr* never_mapped = nullptr;
+    CHECK(kapi_mr_alloc(a.pd, 1, 0, &never_mapped) == 0);
+    const struct {
+        kapi_u8 op, flags;
+        kapi_size length;
+    } cases[] = {
+        {KAPI_WR_ATOMIC_ADD, 0, 4}, {KAPI_WR_ATOMIC_ADD, 0, 16}, {KAPI_WR_ATOMIC_SWAP, 0, 0}, {KAPI_WR_READ, KAPI_WR_INLINE, 8},
+        {KAPI_WR_SEND, KAPI_WR_INLINE, 32768}, {KAPI_WR_REGISTER, 0, 0}, {0, 0, 0}, {KAPI_WR_INVALIDATE + 1, 0, 0},
+    };
+    unsigned refused = 0;
+    for (const auto& one : cases) {
+        kapi_wr wr{};
+        wr.op = one.op;
+        wr.flags = one.flags | KAPI_WR_SIGNALED;
+        wr.mr = never_mapped;
+        refused += a.send(wr, 0, one.length) == -KAPI_EINVAL;
+    }
+    kapi_mr_free(never_mapped);
+    CHECK(refused == sizeof(cases) / sizeof(cases[0]) && !a.completed);
+    CHECK(b.receive(1, 0, 100) == 0);
+    kapi_wr wr{};
+    wr.op = KAPI_WR_SEND;
+    wr.flags = KAPI_WR_SIGNALED;
+    CHECK(a.send(wr, 0, 100) == 0);
+    const kapi_wc* wc = a.next();
+    CHECK(wc && wc->status == KAPI_WC_OK);
     return true;
 }
 
@@ -178,6 +226,17 @@ bool limits(VerbsBench& bench)
     options.reads_in = 0;
     options.size = KAPI_CM_ACCEPT_BYTES + 1;
     CHECK(kapi_cm_accept(link->b.cm, &options) == -KAPI_EINVAL);
+    options.size = 0;
+    caps = {1, 1, 1, 1, 0};
+    CHECK(kapi_cq_create(info.dev, 8, 0, KAPI_CQ_DIRECT, nullptr, nullptr, &link->b.cq) == 0);
+    CHECK(kapi_qp_create(link->b.cm, pd, &caps, link->b.cq, link->b.cq, nullptr, &link->b.qp) == 0);
+    options.ack_timeout = 32;
+    CHECK(kapi_cm_accept(link->b.cm, &options) == -KAPI_EINVAL);
+    options.ack_timeout = 0;
+    options.rnr_timer = 32;
+    CHECK(kapi_cm_accept(link->b.cm, &options) == -KAPI_EINVAL);
+    options.rnr_timer = 0;
+    CHECK(kapi_cm_accept(link->b.cm, &options) == 0);
     return true;
 }
 

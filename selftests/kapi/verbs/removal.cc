@@ -8,12 +8,20 @@ namespace {
 
 struct Removal {
     volatile bool going, closed;
+    kapi_rdma_dev* dev;
+    int made[2]; // how it ended to make something of the device meanwhile
 };
 
 // The removal waits for the test's task to give everything back.
 void wait_until_closed(void* context)
 {
     auto* removal = static_cast<Removal*>(context);
+    kapi_pd* pd = nullptr;
+    kapi_cq* cq = nullptr;
+    removal->made[0] = kapi_pd_create(removal->dev, &pd);
+    removal->made[1] = kapi_cq_create(removal->dev, 8, 0, KAPI_CQ_DIRECT, nullptr, nullptr, &cq);
+    kapi_cq_free(cq);
+    kapi_pd_free(pd);
     removal->going = true;
     while (!removal->closed)
         pause(millisecond);
@@ -31,20 +39,20 @@ template <class Condition> bool within_a_minute(Condition&& condition)
 }
 
 // Messages back and forth until the device goes: how many.
-unsigned talk(Link& link, const Removal& removal)
+unsigned exchange(Link& link, const Removal& removal)
 {
-    unsigned said = 0;
+    unsigned sent = 0;
     while (!removal.going && !link.a.ended && !link.b.ended) {
         kapi_wr wr{};
         wr.op = KAPI_WR_SEND;
         wr.flags = KAPI_WR_SIGNALED;
-        if (link.b.receive(said, 32768, 8192) != 0 || link.a.send(wr, 0, 8192) != 0)
+        if (link.b.receive(sent, 32768, 8192) != 0 || link.a.send(wr, 0, 8192) != 0)
             break;
         if (!link.a.next() || !link.b.next())
             break;
-        said++;
+        sent++;
     }
-    return said;
+    return sent;
 }
 
 } // namespace
@@ -61,10 +69,13 @@ bool removed_under_load(VerbsBench& bench)
     route.timeout_ms = 3000;
     CHECK(kapi_cm_connect(bench.net, &route, &side_ops, &*half, &half->cm) == 0);
     CHECK(eventually([&] { return half->resolved; }));
+    kapi_pd* left = nullptr;
+    removal->dev = link->b.dev;
+    CHECK(kapi_pd_create(removal->dev, &left) == 0);
     bench.devices->context = &*removal;
     bench.devices->on_removed = wait_until_closed;
     kapi_log(KAPI_LOG_INFO, "kapi_test: remove rx2");
-    const unsigned said = talk(*link, *removal);
+    const unsigned sent = exchange(*link, *removal);
     const bool going = within_a_minute([&] { return removal->going; });
     // What is posted now is flushed, and all of it ends.
     for (unsigned i = 0; i < 8; i++)
@@ -73,13 +84,18 @@ bool removed_under_load(VerbsBench& bench)
     kapi_fill(static_cast<void*>(&link->b), 0, sizeof(link->b)); // a temporary would be too much for the stack
     removal->closed = true;
     const bool removed = within_a_minute([&] { return bench.devices->removed == 1; });
+    // The device does not go on before this one is given back, too.
+    pause(500 * millisecond);
+    const bool waits = !half->ended;
+    kapi_pd_free(left);
     // It was not known to removed(), and the device waits for it.
-    const bool told = within_a_minute([&] { return half->ended; });
+    const bool ended = within_a_minute([&] { return half->ended; });
     const bool why = half->end.why == KAPI_CM_DEVICE_REMOVED && half->end.error == -KAPI_ENODEV;
     pause(200 * millisecond);
     kapi_cm_destroy(half->cm);
     bench.devices->on_removed = nullptr;
-    CHECK(said > 0 && going && removed && told && why);
+    CHECK(sent > 0 && going && removed && waits && ended && why);
+    CHECK(removal->made[0] == -KAPI_ENODEV && removal->made[1] == -KAPI_ENODEV);
     return true;
 }
 

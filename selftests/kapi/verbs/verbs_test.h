@@ -22,6 +22,9 @@ int verbs_test_wanted(const char *name) KAPI_NOEXCEPT;
 struct kapi_net *verbs_test_other_net(void) KAPI_NOEXCEPT;
 void verbs_test_net_put(struct kapi_net *net) KAPI_NOEXCEPT;
 
+/* [any] The number of the network device of that name, 0: none. */
+kapi_u32 verbs_test_ifindex(const char *name) KAPI_NOEXCEPT;
+
 /* [task] Memory of the program that loads the module: 0 or an address; what is in it. */
 kapi_u64 verbs_test_mmap(kapi_size size, int writable) KAPI_NOEXCEPT;
 void verbs_test_munmap(kapi_u64 at, kapi_size size) KAPI_NOEXCEPT;

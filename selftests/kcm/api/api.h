@@ -59,6 +59,7 @@ void api_poll(void);
 void api_signals(void);
 void api_direct(void);
 void api_limits(void);
+void api_pinned(void);
 void api_peers(void);
 void api_parser(void);
 void api_disable(void);

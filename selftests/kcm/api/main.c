@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 	api_signals();
 	api_direct();
 	api_limits();
+	api_pinned();
 	api_peers();
 	api_parser();
 	api_disable();
