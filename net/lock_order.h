@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The locks of all modules, in the order in which they are taken: a lock of a smaller rank first. Locks of equal rank are
-// never held together. The simulator checks this at each lock, lockdep in the kernel. RDS and RDS over TCP have one order;
+// never held together. The simulator checks this at each lock, lockdep in the kernel. RDS and its transports have one order;
 // KCM has its own, because neither calls the other.
 #pragma once
 
@@ -25,6 +25,22 @@ struct NetLock { static constexpr const char* name = "rds_tcp net"; static const
 struct StreamsLock { static constexpr const char* name = "rds_tcp streams"; static constexpr unsigned rank = 50; };
 
 } // namespace rds_tcp
+
+namespace rds_rdma {
+
+struct ModuleLock { static constexpr const char* name = "rds_rdma module"; static constexpr unsigned rank = 45; };
+// The devices, and which connections use them.
+struct DevicesLock { static constexpr const char* name = "rds_rdma devices"; static constexpr unsigned rank = 46; };
+// What peers of a namespace ask for.
+struct NetLock { static constexpr const char* name = "rds_rdma net"; static constexpr unsigned rank = 48; };
+// What the peer of a connection asks for.
+struct WaitingLock { static constexpr const char* name = "rds_rdma waiting"; static constexpr unsigned rank = 49; };
+// What a connection has received and not handled.
+struct ReceivedLock { static constexpr const char* name = "rds_rdma received"; static constexpr unsigned rank = 50; };
+// Who may post to a queue pair.
+struct PostLock { static constexpr const char* name = "rds_rdma post"; static constexpr unsigned rank = 52; };
+
+} // namespace rds_rdma
 
 namespace rds {
 

@@ -23,7 +23,7 @@ JOBS ?= $(shell nproc)
 SUITE ?= rds
 FUZZ_SECONDS ?= 15
 
-core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc kcm/*.cc)))
+core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc rds/rdma/*.cc kcm/*.cc)))
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.

@@ -29,15 +29,15 @@ public:
         if (size < keep_min)
             return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rx_copy(rx, offset + from, to, part); });
         RxBuffer kept(kapi_rx_keep(rx, offset, size));
-        Chunk* chunk = kept ? unused_chunk() : nullptr;
-        if (!chunk)
-            return fail(KAPI_ENOMEM);
-        chunk->piece.buffer = kept.get();
-        chunk->piece.size = size;
-        usize own = chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)), cost = kapi_rxbuf_true_size(kept.get());
-        chunk->network = std::move(kept);
-        add(chunk, own, cost);
-        return {};
+        return kept ? keep(kept, size) : Result<>(fail(KAPI_ENOMEM));
+    }
+    // Takes buffer with its first size bytes, or a copy of them; then it stays the caller's. Any context. ENOMEM: nothing was
+    // taken.
+    Result<> append(RxBuffer& buffer, u32 size)
+    {
+        if (size >= keep_min)
+            return keep(buffer, size);
+        return append_copy(size, [&](u32 from, void* to, u32 part) { kapi_rxbuf_copy(buffer.get(), from, to, part); });
     }
     // What append() is about to allocate for itself: of an offer; of a copy. Those with network buffers come on top.
     usize cost_of(u32 size) const
@@ -97,6 +97,18 @@ private:
         }
     };
 
+    Result<> keep(RxBuffer& buffer, u32 size)
+    {
+        Chunk* chunk = unused_chunk();
+        if (!chunk)
+            return fail(KAPI_ENOMEM);
+        chunk->piece.buffer = buffer.get();
+        chunk->piece.size = size;
+        usize own = chunk == &own_ ? 0 : kapi_alloc_true_size(sizeof(Chunk)), cost = kapi_rxbuf_true_size(buffer.get());
+        chunk->network = std::move(buffer);
+        add(chunk, own, cost);
+        return {};
+    }
     // The first piece needs no memory of its own. Null: there is none.
     Chunk* unused_chunk() { return first_ ? make<Chunk>(alloc_) : &own_; }
     void add(Chunk* chunk, usize own, usize network)

@@ -50,8 +50,10 @@ void refuse(kapi_qp &qp, PacketKind kind, kapi_u64 psn)
     cm_queue_failed(*qp.cm);
 }
 
+/** What follows is dropped without an answer, until this one comes again. */
 void not_ready(kapi_qp &qp, kapi_u64 psn)
 {
+    qp.nak_sent = true;
     answer(qp, PacketKind::nak_not_ready, psn, {}, qp.rnr_timer_ns);
 }
 

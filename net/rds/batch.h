@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The data of one call of the transport's send(): some messages, the first and the last of them possibly in part.
+// The data of one call of the transport's send(): some messages, the first and the last of them possibly in part. Or of its
+// post(): whole messages, without segments.
 #pragma once
 
 #include "message.h"
@@ -19,7 +20,7 @@ struct Batch : Pinned {
         u32 bytes; // on offer now
     };
 
-    Batch() = default;
+    explicit Batch(bool messages = false) : whole(messages) {}
     ~Batch()
     {
         for (unsigned i = 0; i < count; i++)
@@ -29,13 +30,15 @@ struct Batch : Pinned {
     bool full() const { return count == max_messages || segments == max_segments || bytes >= max_bytes; }
     void add(Ref<Message> message, u32 offset)
     {
-        auto gathered = message->gather(offset, std::span(segment + segments, max_segments - segments));
+        auto gathered = whole ? Message::Gathered{0, message->wire_length()}
+                              : message->gather(offset, std::span(segment + segments, max_segments - segments));
         segments += gathered.count;
         bytes += gathered.bytes;
         cut |= offset + gathered.bytes < message->wire_length();
         ::new (&item(count++)) Item{std::move(message), offset, gathered.bytes};
     }
 
+    const bool whole; // for post()
     alignas(Item) std::byte storage[max_messages * sizeof(Item)]; // most batches are one message
     unsigned count = 0;
     unsigned segments = 0;

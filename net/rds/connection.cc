@@ -33,14 +33,17 @@ Result<> Connection::build(Alloc mode)
         if (!paths_[i])
             return fail(KAPI_ENOMEM);
     }
-    if (loops()) {
+    if (transport.max_paths == 1) {
+        paths_said_.store_release(1);
         paths_agreed_.store_release(1);
+    }
+    if (loops()) {
         path(0).start_looping();
         return {};
     }
     kapi_addr local_addr = local.ip.with(0, local.scope);
     kapi_addr remote_addr = remote.ip.with(0, remote.scope);
-    void* state = transport.create(reinterpret_cast<rds_conn*>(this), net.host, &local_addr, &remote_addr,
+    void* state = transport.create(reinterpret_cast<rds_conn*>(this), net.host, &local_addr, &remote_addr, tos,
                                    static_cast<kapi_alloc_mode>(mode));
     if (!state)
         return fail(KAPI_ENOMEM);

@@ -71,6 +71,10 @@ public:
     void write_handshake_to(Path& path, Header& header, bool is_reply);
     // Marks the peer as foreign, if its present kind is the expected one. Any context.
     void assume_foreign(Peer expected);
+    // The transport has learnt what the peer is, for whose stream the path is not up yet.
+    void peer_is(Peer kind);
+    // It has no handshakes: the transport said what it is, and the kernel's own does not expect any from there.
+    bool is_mute() const { return transport.names_peer && peer() == Peer::foreign; }
     // Whether the peer has as many paths, as far as is known.
     bool uses(const Path& path) const { return path.index() == 0 || paths() == 0 || path.index() < paths(); }
     // The first path that has to be up, or to be answered, before path may have a stream. Null: it may have one now. When

@@ -13,6 +13,7 @@ namespace {
 Net& net_of(rds_net* net) { return *reinterpret_cast<Net*>(net); }
 Socket& socket_of(rds_socket* socket) { return *reinterpret_cast<Socket*>(socket); }
 Connection& conn_of(rds_conn* conn) { return *reinterpret_cast<Connection*>(conn); }
+Message& out_of(const rds_out* out) { return *reinterpret_cast<Message*>(const_cast<rds_out*>(out)); }
 Incoming& inc_of(const rds_inc* inc) { return *reinterpret_cast<Incoming*>(const_cast<rds_inc*>(inc)); }
 
 int to_c(const Result<>& result) { return result ? 0 : result.error().to_c(); }
@@ -112,13 +113,13 @@ void rds_transport_leave_net(const rds_transport* transport, kapi_net* host)
 }
 
 int rds_conn_get(kapi_net* host, const rds_transport* transport, const kapi_addr* local, const kapi_addr* remote,
-                 rds_conn** conn, void** state)
+                 u8 tos, rds_conn** conn, void** state)
 {
     Net* net = Module::get().find_net(host);
     if (!net)
         return -KAPI_ENETUNREACH;
     auto got = net->connections.get(*net, *transport, {Ip::from(local->ip), 0, local->scope},
-                                    {Ip::from(remote->ip), 0, remote->scope}, 0, ConnectionShares::peers,
+                                    {Ip::from(remote->ip), 0, remote->scope}, tos, ConnectionShares::peers,
                                     Alloc::sleep);
     if (!got)
         return got.error().to_c();
@@ -133,6 +134,7 @@ unsigned rds_conn_paths(rds_conn* conn, int* peer_indexes)
     return conn_of(conn).paths();
 }
 int rds_conn_is_foreign(rds_conn* conn) { return conn_of(conn).peer() == Peer::foreign; }
+void rds_conn_peer_is(rds_conn* conn, int hawser) { conn_of(conn).peer_is(hawser ? Peer::hawser : Peer::foreign); }
 void rds_path_notify(rds_conn* conn, unsigned path, unsigned events) { conn_of(conn).path(path).notify(events); }
 void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
     conn_of(conn).path(path).receive_later(events);
@@ -166,6 +168,14 @@ u32 rds_inc_left(const rds_inc* inc) { return inc_of(inc).left(); }
 int rds_inc_append(rds_inc* inc, kapi_rx* rx, usize offset, u32 size) {
     return to_c(inc_of(inc).append(rx, offset, size));
 }
+int rds_inc_attach(rds_inc* inc, kapi_rxbuf* buffer, u32 size)
+{
+    RxBuffer owned(buffer);
+    auto attached = inc_of(inc).attach(owned, size);
+    int result = attached ? !owned : attached.error().to_c();
+    static_cast<void>(owned.release());
+    return result;
+}
 void rds_inc_free(rds_inc* inc) { inc_of(inc).unref(); }
 int rds_inc_deliver(rds_inc* inc)
 {
@@ -173,5 +183,14 @@ int rds_inc_deliver(rds_inc* inc)
     Path& path = incoming->connection->path(incoming->path);
     return path.receive(std::move(incoming)) ? 0 : 1;
 }
+
+const void* rds_out_header(const rds_out* out) { return &out_of(out).header(); }
+u32 rds_out_length(const rds_out* out) { return out_of(out).length(); }
+unsigned rds_out_segments(rds_out* out, u32 offset, kapi_segment* segments, unsigned count)
+{
+    return out_of(out).gather(sizeof(Header) + offset, {segments, count}).count;
+}
+void rds_out_hold(rds_out* out) { out_of(out).ref(); }
+void rds_out_put(rds_out* out) { out_of(out).unref(); }
 
 } // extern "C"

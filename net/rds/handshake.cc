@@ -61,6 +61,8 @@ void Connection::write_handshake_to(Path& path, Header& header, bool is_reply)
 
 void Connection::send_handshake(Path& path, bool is_reply)
 {
+    if (is_mute())
+        return;
     if (peer() != Peer::foreign) {
         path.queue_control(is_reply ? control_reply : control_probe);
         path.notify(RDS_PATH_SEND);
@@ -74,6 +76,12 @@ void Connection::send_handshake(Path& path, bool is_reply)
     write_handshake_to(path, (*message)->header(), is_reply);
     if (path.enqueue_bounded(std::move(*message)))
         path.notify(RDS_PATH_SEND);
+}
+
+void Connection::peer_is(Peer kind)
+{
+    peer_.store_release(static_cast<u32>(kind));
+    path(0).note_foreign(kind == Peer::foreign);
 }
 
 void Connection::assume_foreign(Peer expected)
@@ -251,6 +259,8 @@ void Connection::probe_all()
 void Connection::handshake_received(Path& path, const Header& header, bool is_reply)
 {
     Handshake handshake = parse_handshake(header);
+    if (is_mute() || (transport.names_peer && !handshake.hawser))
+        return;
     u32 before = peer_.exchange(static_cast<u32>(handshake.hawser ? Peer::hawser : Peer::foreign));
     path.note_foreign(!handshake.hawser);
     if (handshake.hawser && before == static_cast<u32>(Peer::foreign))

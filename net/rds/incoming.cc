@@ -86,12 +86,32 @@ Result<> Incoming::append(kapi_rx* rx, usize offset, u32 size)
     } else {
         TRY(large_.append(rx, offset, size));
     }
+    filled(size);
+    return {};
+}
+
+Result<> Incoming::attach(RxBuffer& buffer, u32 size)
+{
+    if (!HW_ASSERT(size <= left()))
+        return fail(KAPI_EINVAL);
+    TRY(expect(size));
+    if (map_)
+        kapi_rxbuf_copy(buffer.get(), 0, map_ + filled_, size);
+    else if (inlined_)
+        kapi_rxbuf_copy(buffer.get(), 0, inline_payload() + filled_, size);
+    else
+        TRY(large_.append(buffer, size));
+    filled(size);
+    return {};
+}
+
+void Incoming::filled(u32 size)
+{
     filled_ += size;
     if (partial_)
         connection->path(path).partial().got(size);
     if (left() == 0 && std::exchange(partial_, false))
         connection->path(path).partial().give(connection->net.peers_memory, partial_size());
-    return {};
 }
 
 const std::byte* Incoming::map_payload() const

@@ -44,6 +44,8 @@ public:
     Result<> expect(usize size);
     // Takes size bytes at offset of the offer; size at most left(). ENOMEM: nothing was taken; or as expect().
     Result<> append(kapi_rx* rx, usize offset, u32 size);
+    // The same with the first size bytes of buffer, which is empty afterwards if the message keeps it.
+    Result<> attach(RxBuffer& buffer, u32 size);
     // The payload of a congestion map, which is in one piece; null when this is none.
     const std::byte* map_payload() const;
     // Copies the first size bytes of the payload to the user. Sleeps. EFAULT.
@@ -54,6 +56,7 @@ private:
     Incoming() = default;
     ~Incoming();
 
+    void filled(u32 size);
     u32 partial_size() const { return static_cast<u32>(sizeof(Incoming)) + length(); }
     u8* inline_payload() const { return reinterpret_cast<u8*>(const_cast<Incoming*>(this) + 1); }
 

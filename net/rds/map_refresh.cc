@@ -18,7 +18,8 @@ void MapRefresh::met(u16 port)
     Net& net = connection_.net;
     met_.fetch_or(u64{1} << port % 64);
     met_ns_.store_relaxed(kapi_now_ns());
-    if (connection_.loops() || running_.exchange(1))
+    // One connection keeps maps in order.
+    if (connection_.loops() || connection_.is_mute() || running_.exchange(1))
         return;
     connection_.ref(); // the work's
     if (!work_.queue(net.module.workqueue, net.sysctl.congestion_refresh_ms * ms))

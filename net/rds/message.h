@@ -94,7 +94,7 @@ public:
     enum class On : u8 { none, send, again, retransmit };
     On on = On::none;         // which queue of its path (send_queue.h)
     u32* counter = nullptr;   // of the queue that counts it
-    u32 ack_position = 0;     // acknowledged when the peer's transport has everything before this
+    u32 ack_position = 0;     // acknowledged when the peer's transport has everything before this, or its RDS has
     bool position_known = false;
     u32 control = 0;          // not 0: a Control
     bool was_owned = false;   // a socket sent it (set before it is queued)

@@ -39,7 +39,7 @@ bool Path::peer_is_dead(u64 now)
 // The first path probes for all: an idle one of the others needs no tick.
 bool Path::waits_for_answer() const
 {
-    return index_ == 0 && !is_answered() && !probe_timer_.is_over();
+    return index_ == 0 && !is_answered() && !probe_timer_.is_over() && !connection_.is_mute();
 }
 
 // A hawser answers for certain. Another may lack the memory to, or be configured to answer no pings at all; but it sends
@@ -53,7 +53,9 @@ bool Path::probe_again()
         connection_.send_handshake(*this, false);
         break;
     case ProbeTimer::Step::assume_foreign:
-        if (receiver_.has_heard())
+        if (connection_.transport.names_peer)
+            probe_timer_.stream_began();
+        else if (receiver_.has_heard())
             connection_.assume_foreign(connection_.peer());
         else if (connection_.peer() == Peer::unknown)
             return false;

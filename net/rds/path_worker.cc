@@ -160,12 +160,14 @@ bool Path::step_connecting(u32& events)
     bool lost = (events & RDS_PATH_LOST) || now >= connect_deadline_ns_ || !connection_.uses(*this);
     if (!lost && (events & RDS_PATH_ESTABLISHED)) {
         events &= ~RDS_PATH_ESTABLISHED;
-        if (connection_.transport.established(connection_.state(), index_) == 1) {
+        int step = connection_.transport.established(connection_.state(), index_);
+        if (step == 1) {
             enter(PathEvent::establish);
             came_up();
             return true;
         }
-        connect_deadline_ns_ = now + answer_timeout_ns;
+        if (step == 0)
+            connect_deadline_ns_ = now + answer_timeout_ns;
     }
     if (connection_.transport.has_accepted(connection_.state(), index_) || (lost && (events & RDS_PATH_ESTABLISHED))) {
         peer_gone_ = true; // nothing was received on it: a knock that was heard

@@ -176,7 +176,8 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             item.begin += part;
             if (item.begin < item.message->wire_length())
                 break;
-            item.message->ack_position = end_seq - left;
+            item.message->ack_position =
+                batch.whole ? static_cast<u32>(item.message->header().sequence) + 1 : end_seq - left;
             item.message->position_known = true;
             if (item.message->control == control_probe) {
                 batch.probe_sent = true;

@@ -41,8 +41,8 @@ public:
     // The following functions are for the owner of the path (owner.h).
     // Adds messages to batch until it is full; they are retransmitted unless account() gives them back.
     void fill(Batch& batch);
-    // The stream took so many bytes of batch, and is at end_seq after them. What it did not take is queued again, or
-    // noted in batch.
+    // The stream took so many bytes of batch, and is at end_seq after them; or the bytes of so many whole messages. What it did
+    // not take is queued again, or noted in batch.
     void account(Batch& batch, u32 taken, u32 end_seq);
     // For a path without streams: the next message, removed from the queue, so that a cancellation leaves it to the caller.
     Ref<Message> take();

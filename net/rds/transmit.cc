@@ -99,6 +99,25 @@ bool Transmitter::account(Batch& batch, u32 taken, u32 end_seq)
     return taken == batch.bytes;
 }
 
+// Returns the bytes that were taken, or an error that ended the stream.
+s64 Transmitter::offer(Batch& batch, u32& end_seq)
+{
+    Connection& connection = path_.connection();
+    const rds_transport& transport = connection.transport;
+    if (!batch.whole) {
+        held_back_ = batch.more;
+        return transport.send(connection.state(), path_.index(), batch.segment, batch.segments, batch.more, &end_seq);
+    }
+    rds_out* messages[Batch::max_messages];
+    for (unsigned i = 0; i < batch.count; i++)
+        messages[i] = reinterpret_cast<rds_out*>(batch.item(i).message.get());
+    int taken = transport.post(connection.state(), path_.index(), messages, batch.count, batch.more);
+    s64 bytes = min(taken, 0);
+    for (int i = 0; i < taken; i++)
+        bytes += batch.item(static_cast<unsigned>(i)).bytes;
+    return bytes;
+}
+
 // The following messages were cancelled.
 void Transmitter::push()
 {
@@ -116,7 +135,7 @@ bool Transmitter::pump_stream()
     for (unsigned rounds = 0; rounds < max_rounds; rounds++) {
         if (!path_.is_up())
             return false;
-        HW_UNINITIALIZED Batch batch;
+        HW_UNINITIALIZED Batch batch(connection.transport.post != nullptr);
         collect(batch);
         if (batch.count == 0) {
             push();
@@ -124,9 +143,7 @@ bool Transmitter::pump_stream()
         }
         path_.arm_tick();
         u32 end_seq = 0;
-        s64 taken = connection.transport.send(connection.state(), path_.index(), batch.segment, batch.segments,
-                                              batch.more, &end_seq);
-        held_back_ = batch.more;
+        s64 taken = offer(batch, end_seq);
         bool all = account(batch, taken < 0 ? 0 : static_cast<u32>(taken), end_seq);
         if (taken < 0) {
             path_.notify(RDS_PATH_LOST);

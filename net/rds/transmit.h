@@ -42,6 +42,7 @@ private:
     void collect(Batch& batch);
     bool collect_control(Batch& batch);
     Ref<Message> make_control(Control what);
+    s64 offer(Batch& batch, u32& end_seq);
     bool account(Batch& batch, u32 taken, u32 end_seq);
     void push();
 

@@ -6,6 +6,9 @@
  *
  * A connection has up to RDS_MAX_PATHS paths. All operations on one path marked [worker] are called by that path's
  * worker, one at a time, in a sleeping context.
+ *
+ * There are two kinds of transport. One has send(): a stream of bytes, which the peer's host acknowledges by position. The
+ * other has post(): whole messages, which the peer's RDS acknowledges by their number.
  */
 #ifndef RDS_TRANSPORT_H
 #define RDS_TRANSPORT_H
@@ -43,7 +46,9 @@ enum rds_closing {
 struct rds_net;
 struct rds_conn;
 struct rds_inc; /* a message being received */
+struct rds_out; /* a message being sent */
 struct kapi_rx;
+struct kapi_rxbuf;
 
 enum rds_stream_waits {
 	RDS_NO_STREAM_WAITS = 0,
@@ -85,21 +90,25 @@ struct rds_transport {
 	struct kapi_module *owner;
 	unsigned int max_paths;
 	int zerocopy; /* MSG_ZEROCOPY is allowed */
+	int names_peer; /* it calls rds_conn_peer_is(), and foreign peers get no probes and answer none */
 
-	/* [any] 0 when addr is an address this transport can use in net. */
+	/* [sleep] 0 when addr is an address this transport can use in net. */
 	int (*check_local)(struct kapi_net *net, const struct kapi_addr *addr);
 	/* [any] The type of service that the wire carries for the user's tos. */
 	kapi_u8 (*map_tos)(kapi_u8 tos);
 
 	/* [sleep], with KAPI_ATOMIC [any]. State for a new connection, or NULL. Its addresses are fixed. */
 	void *(*create)(struct rds_conn *conn, struct kapi_net *net, const struct kapi_addr *local,
-			const struct kapi_addr *remote, enum kapi_alloc_mode mode);
+			const struct kapi_addr *remote, kapi_u8 tos, enum kapi_alloc_mode mode);
 	/* [any] No path has a stream any more. */
 	void (*destroy)(void *state);
 
 	/* [worker] Starts a connection attempt; an event follows. An error starts the back-off. */
 	int (*connect)(void *state, unsigned int path);
-	/* [worker] After RDS_PATH_ESTABLISHED: 1 the path is up; 0 the peer will connect to us, keep waiting. */
+	/*
+	 * [worker] After RDS_PATH_ESTABLISHED: 1 the path is up; 0 the peer will connect to us, keep waiting; 2 a step of
+	 * connecting is done, and RDS_PATH_ESTABLISHED or RDS_PATH_LOST follows.
+	 */
 	int (*established)(void *state, unsigned int path);
 	/* [worker] Takes a stream that the peer opened for this path: 1 the path is up, 0 there is none. Only when
 	 * down. */
@@ -108,9 +117,15 @@ struct rds_transport {
 	enum rds_stream_waits (*has_accepted)(void *state, unsigned int path);
 	/* [worker] One step of closing: what the peer sent and TCP acknowledged is received first. */
 	enum rds_closing (*close)(void *state, unsigned int path, enum rds_close_mode mode);
-	/* [worker or sender, one at a time a path] As kapi_stream_send. */
+	/* [worker or sender, one at a time a path] As kapi_stream_send. NULL of a transport with post(). */
 	kapi_s64 (*send)(void *state, unsigned int path, const struct kapi_segment *segments, unsigned int count,
 			 int more, kapi_u32 *end_seq);
+	/*
+	 * [worker or sender, one at a time a path] Takes whole messages in order: returns how many, or a negative error that
+	 * ended the stream. Fewer than count: RDS_PATH_SEND follows when there is room. It holds (rds_out_hold) what it needs
+	 * longer. more: others follow at once. NULL of a transport with send().
+	 */
+	int (*post)(void *state, unsigned int path, struct rds_out *const *messages, unsigned int count, int more);
 	/* [worker] Reads on after a stall. */
 	void (*resume)(void *state, unsigned int path);
 	/*
@@ -123,7 +138,7 @@ struct rds_transport {
 	unsigned int counters;
 	const char *const *counter_names;
 	kapi_u64 (*counter)(struct kapi_net *net, unsigned int index);
-	/* [any] Fills row for the path's socket: 0 when it has none. */
+	/* [any] Fills row for the path's socket: 0 when it has none. NULL of a transport without TCP's sockets. */
 	int (*socket_row)(void *state, unsigned int path, struct rds_tcp_socket_row *row);
 };
 
@@ -148,13 +163,15 @@ void rds_transport_leave_net(const struct rds_transport *transport, struct kapi_
  * namespace or transport is going; -ENOBUFS: too many connections; -ENOMEM.
  */
 int rds_conn_get(struct kapi_net *net, const struct rds_transport *transport, const struct kapi_addr *local,
-		 const struct kapi_addr *remote, struct rds_conn **conn, void **state);
+		 const struct kapi_addr *remote, kapi_u8 tos, struct rds_conn **conn, void **state);
 void rds_conn_put(struct rds_conn *conn); /* [any] */
 /* [any] How many paths the peer has agreed to (0: not known yet), and whether its source ports tell the path. */
 unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
 
 /* [any] The peer runs the kernel's own module, as far as is known: it does not answer probes. */
 int rds_conn_is_foreign(struct rds_conn *conn);
+/* [worker] What the peer runs, before established() or adopt() returns 1. Of a transport that names its peers. */
+void rds_conn_peer_is(struct rds_conn *conn, int hawser);
 
 /* [any] Notifies path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
@@ -162,7 +179,10 @@ void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int even
 int rds_path_stalled(struct rds_conn *conn, unsigned int path);
 /* [any] The same a little later, for want of memory. */
 void rds_path_retry_later(struct rds_conn *conn, unsigned int path, unsigned int events);
-/* [any] The peer's transport has everything before una (sequence space of end_seq), and may be sent more. */
+/*
+ * [any] The peer's transport has everything before una (sequence space of end_seq), and may be sent more. With post(): the
+ * peer's RDS has all messages before the number of which una is the low half.
+ */
 void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
 
 /*
@@ -175,12 +195,25 @@ int rds_inc_create(struct rds_conn *conn, unsigned int path, const void *header,
 kapi_u32 rds_inc_left(const struct rds_inc *inc); /* payload bytes still missing */
 /* From rx(): takes size bytes at offset of the offer. -ENOMEM: nothing was taken. */
 int rds_inc_append(struct rds_inc *inc, struct kapi_rx *rx, kapi_size offset, kapi_u32 size);
+/*
+ * [any] Takes the first size bytes of buffer, no more than rds_inc_left(). 1: the buffer is the message's now; 0: they were
+ * copied; -ENOMEM: nothing was taken.
+ */
+int rds_inc_attach(struct rds_inc *inc, struct kapi_rxbuf *buffer, kapi_u32 size);
 void rds_inc_free(struct rds_inc *inc); /* [any] an incomplete message */
 /*
  * [any] Delivers a complete message and takes it over. Returns 1 when the path must not be read further until
  * RDS_PATH_RESUME; the message itself was taken.
  */
 int rds_inc_deliver(struct rds_inc *inc);
+
+/* [any] From post(). The header (RDS_HEADER_SIZE bytes), and so many bytes of payload. */
+const void *rds_out_header(const struct rds_out *out);
+kapi_u32 rds_out_length(const struct rds_out *out);
+/* [any] The payload from offset on, as kapi_pages_segments(). The bytes stay where they are while out is held. */
+unsigned int rds_out_segments(struct rds_out *out, kapi_u32 offset, struct kapi_segment *segments, unsigned int count);
+void rds_out_hold(struct rds_out *out); /* [any] */
+void rds_out_put(struct rds_out *out);  /* [any] */
 
 KAPI_END
 #endif

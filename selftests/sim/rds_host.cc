@@ -17,7 +17,7 @@ int RdsHost::start_rds()
     if (int err = rds_core_init())
         return err;
     for (const auto &host : node_.nets()) {
-        nets_.push_back({host.get(), nullptr, nullptr});
+        nets_.push_back({host.get(), nullptr, nullptr, nullptr});
         if (int err = rds_net_create(host.get(), &nets_.back().rds)) {
             nets_.pop_back();
             unload_rds_nets();
@@ -45,6 +45,51 @@ int RdsHost::start_tcp()
         return err;
     }
     return 0;
+}
+
+int RdsHost::start_rdma()
+{
+    rdma_ = &node_.load_module("rds_rdma");
+    if (int err = rds_rdma_core_init(rdma_))
+        return err;
+    for (Net &net : nets_) {
+        if (int err = rds_rdma_net_create(net.host, &net.rdma)) {
+            net.rdma = nullptr;
+            end_rdma();
+            return err;
+        }
+    }
+    if (int err = rds_rdma_core_publish()) {
+        end_rdma();
+        return err;
+    }
+    return 0;
+}
+
+int RdsHost::load_rdma()
+{
+    int err = start_rdma();
+    if (err)
+        node_.unload_done(*std::exchange(rdma_, nullptr));
+    return err;
+}
+
+void RdsHost::end_rdma()
+{
+    for (Net &net : nets_)
+        if (net.rdma)
+            rds_rdma_net_destroy(std::exchange(net.rdma, nullptr));
+    rds_rdma_core_exit();
+}
+
+bool RdsHost::unload_rdma()
+{
+    if (!node_.start_unload(*rdma_))
+        return false;
+    rds_rdma_core_withdraw();
+    end_rdma();
+    node_.unload_done(*std::exchange(rdma_, nullptr));
+    return true;
 }
 
 int RdsHost::load_rds()
@@ -104,6 +149,8 @@ bool RdsHost::unload_tcp()
 
 bool RdsHost::unload()
 {
+    if (rdma_ && !unload_rdma())
+        return false;
     if (tcp_ && !unload_tcp())
         return false;
     if (!node_.start_unload(*rds_))
@@ -134,10 +181,15 @@ RdsHost::Net &RdsHost::net(const kapi_net &host)
 
 int RdsHost::add_net(kapi_net &host)
 {
-    Net made{&host, nullptr, nullptr};
+    Net made{&host, nullptr, nullptr, nullptr};
     if (int err = rds_net_create(&host, &made.rds))
         return err;
     if (int err = rds_tcp_net_create(&host, &made.tcp)) {
+        rds_net_destroy(made.rds);
+        return err;
+    }
+    if (int err = rdma_ ? rds_rdma_net_create(&host, &made.rdma) : 0) {
+        rds_tcp_net_destroy(made.tcp);
         rds_net_destroy(made.rds);
         return err;
     }
@@ -158,8 +210,11 @@ bool RdsHost::delete_nets(const std::vector<kapi_net *> &hosts)
 {
     if (!wait_for_sockets(node_.world(), hosts))
         return false;
-    for (kapi_net *host : hosts)
+    for (kapi_net *host : hosts) {
+        if (net(*host).rdma)
+            rds_rdma_net_destroy(std::exchange(net(*host).rdma, nullptr));
         rds_tcp_net_destroy(std::exchange(net(*host).tcp, nullptr));
+    }
     for (kapi_net *host : hosts) {
         rds_net_destroy(net(*host).rds);
         std::erase_if(nets_, [&](const Net &net) { return net.host == host; });
@@ -171,7 +226,7 @@ bool RdsHost::delete_nets(const std::vector<kapi_net *> &hosts)
 
 void RdsHost::forget()
 {
-    rds_ = tcp_ = nullptr;
+    rds_ = tcp_ = rdma_ = nullptr;
     nets_.clear();
 }
 

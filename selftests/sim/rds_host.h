@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "net/rds/glue/rds_core.h"
+#include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "net/rds/tcp/glue/rds_tcp_core.h"
 
 /** The modules of one machine, and its namespaces. All calls come from a task of the node. */
@@ -23,7 +24,10 @@ public:
     int load_rds();
     int load_tcp();
     bool unload_tcp();
-    /** Unloads both, or returns false when a socket still holds them. */
+    /** RDS over RDMA, which needs rds, too; load() does not load it. */
+    int load_rdma();
+    bool unload_rdma();
+    /** Unloads all, or returns false when a socket still holds them. */
     bool unload();
     /** After the last socket was closed: a thread that just looked it up may hold it a little longer. */
     bool unload_soon();
@@ -36,6 +40,7 @@ public:
         kapi_net *host;
         rds_net *rds;
         rds_tcp_net *tcp;
+        rds_rdma_net *rdma = nullptr;
     };
     Net &net(const kapi_net &host);
     const std::vector<Net> &nets() const { return nets_; }
@@ -54,10 +59,12 @@ private:
     int start_rds();
     int start_tcp();
     void end_tcp();
+    int start_rdma();
+    void end_rdma();
     void unload_rds_nets();
 
     sim::Node &node_;
-    kapi_module *rds_ = nullptr, *tcp_ = nullptr;
+    kapi_module *rds_ = nullptr, *tcp_ = nullptr, *rdma_ = nullptr;
     std::vector<Net> nets_;
 };
 

@@ -139,6 +139,21 @@ TEST_P(VerbsMessages, receiver_not_ready__is_waited_for)
     close_all();
 }
 
+TEST_P(VerbsMessages, receiver_not_ready__is_waited_for_by_many_requests)
+{
+    connect(0);
+    run(a, [&] {
+        for (unsigned i = 0; i < 20; i++)
+            EXPECT_EQ(client.send("early bird", i), 0);
+    });
+    world.run_for(20 * sim::kSecond);
+    EXPECT_TRUE(client.sent.empty());
+    run(b, [&] { EXPECT_EQ(server.post_recv(0), 0); });
+    EXPECT_TRUE(wait([&] { return server.messages.size() == 1 && client.sent.size() == 1; }));
+    EXPECT_EQ(client.sent[0].status, KAPI_WC_OK);
+    close_all();
+}
+
 TEST_P(VerbsMessages, receiver_not_ready__for_too_long)
 {
     rnr_retry = 3;

@@ -632,7 +632,7 @@ void while_connections_are_made(std::uint64_t seeds, kapi_u8 last, const std::fu
                 for (remote.ip[15] = 2; remote.ip[15] <= last; remote.ip[15]++) {
                     rds_conn *connection = nullptr;
                     void *state = nullptr;
-                    if (rds_conn_get(&node.initial_net(), transport, &local, &remote, &connection, &state) == 0)
+                    if (rds_conn_get(&node.initial_net(), transport, &local, &remote, 0, &connection, &state) == 0)
                         rds_conn_put(connection);
                 }
             });

@@ -48,7 +48,7 @@ rds_transport noting_transport()
     transport.name = "noting";
     transport.type = RDS_TRANSPORT_TCP;
     transport.max_paths = 2;
-    transport.create = [](rds_conn *, kapi_net *, const kapi_addr *, const kapi_addr *,
+    transport.create = [](rds_conn *, kapi_net *, const kapi_addr *, const kapi_addr *, kapi_u8,
                           kapi_alloc_mode) -> void * { return Noted::present; };
     transport.destroy = [](void *) {};
     transport.connect = [](void *, unsigned int) { return 0; };

@@ -27,6 +27,7 @@ EXPORT_SYMBOL_GPL(rds_conn_get);
 EXPORT_SYMBOL_GPL(rds_conn_put);
 EXPORT_SYMBOL_GPL(rds_conn_paths);
 EXPORT_SYMBOL_GPL(rds_conn_is_foreign);
+EXPORT_SYMBOL_GPL(rds_conn_peer_is);
 EXPORT_SYMBOL_GPL(rds_path_notify);
 EXPORT_SYMBOL_GPL(rds_path_stalled);
 EXPORT_SYMBOL_GPL(rds_path_retry_later);
@@ -34,8 +35,14 @@ EXPORT_SYMBOL_GPL(rds_path_acked);
 EXPORT_SYMBOL_GPL(rds_inc_create);
 EXPORT_SYMBOL_GPL(rds_inc_left);
 EXPORT_SYMBOL_GPL(rds_inc_append);
+EXPORT_SYMBOL_GPL(rds_inc_attach);
 EXPORT_SYMBOL_GPL(rds_inc_free);
 EXPORT_SYMBOL_GPL(rds_inc_deliver);
+EXPORT_SYMBOL_GPL(rds_out_header);
+EXPORT_SYMBOL_GPL(rds_out_length);
+EXPORT_SYMBOL_GPL(rds_out_segments);
+EXPORT_SYMBOL_GPL(rds_out_hold);
+EXPORT_SYMBOL_GPL(rds_out_put);
 
 static int __init rds_module_init(void)
 {

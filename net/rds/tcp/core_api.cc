@@ -18,10 +18,11 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .owner = owner,
         .max_paths = RDS_MAX_PATHS,
         .zerocopy = 1,
+        .names_peer = 0,
         .check_local = [](kapi_net* net,
                           const kapi_addr* addr) { return kapi_net_is_local(net, addr) ? 0 : -KAPI_EADDRNOTAVAIL; },
         .map_tos = [](u8) -> u8 { return 0; }, // one class of service, as the kernel's own over TCP
-        .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote,
+        .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote, u8,
                      kapi_alloc_mode mode) -> void* {
             TcpNet* net = Module::get().find(host);
             return net ? TcpConnection::create(conn, *net, *local, *remote, static_cast<Alloc>(mode)) : nullptr;
@@ -34,6 +35,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .close = [](void* state, unsigned path, rds_close_mode mode) { return path_of(state, path).close(mode); },
         .send = [](void* state, unsigned path, const kapi_segment* segments, unsigned count, int more,
                    u32* end_seq) -> s64 { return path_of(state, path).send(segments, count, more != 0, end_seq); },
+        .post = nullptr,
         .resume = [](void* state, unsigned path) { path_of(state, path).resume(); },
         .tick = [](void* state, unsigned path) { return path_of(state, path).tick(); },
         .counters = static_cast<unsigned>(Stat::count),

@@ -248,7 +248,7 @@ void TcpNet::accept_one(kapi_stream* stream)
     void* state = nullptr;
     // Our own addresses talk over loopback.
     if (kapi_net_is_local(host, &remote) ||
-        rds_conn_get(host, &Module::get().transport, &local, &remote, &conn, &state) != 0) {
+        rds_conn_get(host, &Module::get().transport, &local, &remote, 0, &conn, &state) != 0) {
         kapi_stream_close(stream, 1);
         return;
     }

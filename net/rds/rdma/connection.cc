@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "connection.h"
+
+#include "net.h"
+
+namespace rds_rdma {
+
+namespace {
+
+constexpr u64 longest_wait_ns = 10'000'000'000; // for a path: the peer has given up by then
+
+} // namespace
+
+RdmaConnection* RdmaConnection::create(rds_conn* conn, RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos,
+                                       Alloc mode)
+{
+    return make<RdmaConnection>(mode, conn, net, local, remote, tos);
+}
+
+int RdmaConnection::connect()
+{
+    if (!HW_ASSERT(!link_))
+        return -KAPI_EALREADY;
+    connecting_ = true;
+    auto link = Link::connect(net_, conn_, local_, remote_, tos_);
+    if (!link)
+        return link.error().to_c();
+    link_ = std::move(*link);
+    return 0;
+}
+
+int RdmaConnection::came_up()
+{
+    connecting_ = false;
+    rds_conn_peer_is(conn_, link_->is_hawser());
+    link_->began();
+    return 1;
+}
+
+int RdmaConnection::established()
+{
+    Link::Step step = link_ ? link_->step() : Link::Step::waits;
+    if (step == Link::Step::up)
+        return came_up();
+    if (step == Link::Step::failed)
+        rds_path_notify(conn_, 0, RDS_PATH_LOST);
+    return 2;
+}
+
+int RdmaConnection::adopt()
+{
+    if (!HW_ASSERT(!link_))
+        return 0;
+    Own<Link> link = waiting_.with([](Own<Link>& waiting) { return std::move(waiting); });
+    if (!link || !link->accept())
+        return 0;
+    link_ = std::move(link);
+    return came_up();
+}
+
+rds_stream_waits RdmaConnection::has_accepted()
+{
+    bool waits = false;
+    Own<Link> useless = waiting_.with([&](Own<Link>& waiting) {
+        if (!waiting)
+            return Own<Link>();
+        if (waiting->has_ended() || waiting->age_ns() >= longest_wait_ns)
+            return std::move(waiting);
+        waits = !(connecting_ && waiting->is_hawser() && is_smaller());
+        return Own<Link>();
+    });
+    return waits ? RDS_STREAM_WAITS : RDS_NO_STREAM_WAITS;
+}
+
+// What was sent and not acknowledged is sent again, and so does the peer: there is nothing to wait for.
+rds_closing RdmaConnection::close()
+{
+    connecting_ = false;
+    link_.reset();
+    return RDS_CLOSED;
+}
+
+int RdmaConnection::post(rds_out* const* messages, unsigned count, bool more)
+{
+    Sender* sender = link_ ? link_->sender() : nullptr;
+    return sender ? sender->post(messages, count, more) : -KAPI_ENOTCONN;
+}
+
+void RdmaConnection::resume()
+{
+    if (link_)
+        link_->resume();
+}
+
+void RdmaConnection::offer(Own<Link> link)
+{
+    link->wait_for(conn_);
+    Own<Link> replaced = waiting_.with([&](Own<Link>& waiting) { return std::exchange(waiting, std::move(link)); });
+    if (replaced)
+        net_.count(Stat::listen_closed_stale);
+    rds_path_notify(conn_, 0, RDS_PATH_ACCEPTED);
+}
+
+} // namespace rds_rdma

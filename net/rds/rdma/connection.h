@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+// The one path of an RDS connection over RDMA: the operations of rds_transport, whose contract says from where and when they are
+// called (net/rds/transport.h).
+//
+// Either side connects. When both do at the same time, the connection of the host with the smaller address is the one that stays,
+// between two hawsers; of a foreign peer it is always its own, for that rejects ours meanwhile.
+#pragma once
+
+#include "link.h"
+
+namespace rds_rdma {
+
+class RdmaConnection : Pinned {
+public:
+    static RdmaConnection* create(rds_conn* conn, RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos,
+                                  Alloc mode);
+    static void destroy(RdmaConnection* connection) { dispose(connection); }
+
+    int connect();
+    int established();
+    int adopt();
+    rds_stream_waits has_accepted();
+    rds_closing close();
+    int post(rds_out* const* messages, unsigned count, bool more);
+    void resume();
+
+    // The peer asks for a connection. Sleeps.
+    void offer(Own<Link> link);
+
+private:
+    HW_MADE_BY_CREATE;
+    RdmaConnection(rds_conn* conn, RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos)
+        : conn_(conn), net_(net), local_(local), remote_(remote), tos_(tos)
+    {
+    }
+    bool is_smaller() const { return kapi_compare(local_.ip, remote_.ip, sizeof(local_.ip)) < 0; }
+    int came_up();
+
+    rds_conn* const conn_;
+    RdmaNet& net_;
+    const kapi_addr local_, remote_; // port 0
+    const u8 tos_;
+    // The path's owner's:
+    Own<Link> link_;
+    bool connecting_ = false;
+    Guarded<Own<Link>, WaitingLock> waiting_; // what the peer asked for last
+};
+
+} // namespace rds_rdma

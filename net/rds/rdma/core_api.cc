@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+// The table of operations of RDS over RDMA, and the C functions that the glue calls.
+#include "connection.h"
+#include "glue/rds_rdma_core.h"
+#include "net.h"
+
+using namespace rds_rdma;
+
+namespace {
+
+RdmaConnection& connection_of(void* state) { return *static_cast<RdmaConnection*>(state); }
+
+constexpr rds_transport make_transport(kapi_module* owner)
+{
+    return {
+        .name = "infiniband", // as the kernel's own shows it
+        .type = RDS_TRANSPORT_IB,
+        .owner = owner,
+        .max_paths = 1,
+        .zerocopy = 0,
+        .names_peer = 1,
+        .check_local = [](kapi_net* host, const kapi_addr* addr) -> int {
+            RdmaNet* net = Module::get().find(host);
+            return net ? net->check_local(*addr) : -KAPI_EADDRNOTAVAIL;
+        },
+        .map_tos = [](u8 tos) -> u8 { return tos; },
+        .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote, u8 tos,
+                     kapi_alloc_mode mode) -> void* {
+            RdmaNet* net = Module::get().find(host);
+            return net ? RdmaConnection::create(conn, *net, *local, *remote, tos, static_cast<Alloc>(mode)) : nullptr;
+        },
+        .destroy = [](void* state) { RdmaConnection::destroy(static_cast<RdmaConnection*>(state)); },
+        .connect = [](void* state, unsigned) { return connection_of(state).connect(); },
+        .established = [](void* state, unsigned) { return connection_of(state).established(); },
+        .adopt = [](void* state, unsigned) { return connection_of(state).adopt(); },
+        .has_accepted = [](void* state, unsigned) { return connection_of(state).has_accepted(); },
+        .close = [](void* state, unsigned, rds_close_mode) { return connection_of(state).close(); },
+        .send = nullptr,
+        .post = [](void* state, unsigned, rds_out* const* messages, unsigned count,
+                   int more) { return connection_of(state).post(messages, count, more != 0); },
+        .resume = [](void* state, unsigned) { connection_of(state).resume(); },
+        // The device itself finds out that the peer is gone.
+        .tick = [](void*, unsigned) { return RDS_TICK_ANSWERED; },
+        .counters = static_cast<unsigned>(Stat::count),
+        .counter_names = stat_names,
+        .counter = [](kapi_net* host, unsigned index) -> u64 {
+            RdmaNet* net = Module::get().find(host);
+            return net ? net->counted(index) : 0;
+        },
+        .socket_row = nullptr,
+    };
+}
+
+} // namespace
+
+extern "C" {
+
+int rds_rdma_core_init(kapi_module* self)
+{
+    Own<Module> module(make<Module>(Alloc::sleep));
+    if (!module)
+        return -KAPI_ENOMEM;
+    module->workqueue = kapi_workqueue_create("rds_rdma", 0);
+    if (!module->workqueue)
+        return -KAPI_ENOMEM;
+    module->transport = make_transport(self);
+    if (auto watched = module->devices.watch(); !watched) {
+        kapi_workqueue_destroy(module->workqueue);
+        return watched.error().to_c();
+    }
+    *kapi_module_slot(KAPI_SLOT_RDS_RDMA) = module.release();
+    return 0;
+}
+
+int rds_rdma_core_publish(void) { return rds_transport_register(&Module::get().transport); }
+void rds_rdma_core_withdraw(void) { rds_transport_unregister(&Module::get().transport); }
+
+void rds_rdma_core_exit(void)
+{
+    Module* module = &Module::get();
+    module->devices.unwatch();
+    kapi_workqueue_destroy(module->workqueue);
+    kapi_rcu_barrier();
+    *kapi_module_slot(KAPI_SLOT_RDS_RDMA) = nullptr;
+    dispose(module);
+}
+
+int rds_rdma_net_create(kapi_net* host, rds_rdma_net** net)
+{
+    auto made = RdmaNet::create(host);
+    if (!made)
+        return made.error().to_c();
+    *net = reinterpret_cast<rds_rdma_net*>(*made);
+    return 0;
+}
+void rds_rdma_net_destroy(rds_rdma_net* net) { RdmaNet::destroy(reinterpret_cast<RdmaNet*>(net)); }
+
+} // extern "C"

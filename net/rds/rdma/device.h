@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+// The RDMA devices of the host, and who uses each: a device that goes waits until its connections have ended.
+#pragma once
+
+#include "../../lock_order.h"
+#include "../transport.h"
+
+#include <hawser/lock.h>
+#include <hawser/verbs.h>
+#include <hawser/wait.h>
+
+namespace rds_rdma {
+
+using namespace hw;
+
+// What a connection needs of its device: requests to send, two of the largest messages; and pieces of a request, its header
+// among them. A fragment lies in few pages of ours.
+inline constexpr u32 send_requests = 512;
+inline constexpr u32 least_pieces = 6;
+
+class Device;
+
+// A connection that uses a device. Embedded; under the lock of the devices.
+struct DeviceUser {
+    rds_conn* conn = nullptr; // is notified (RDS_PATH_LOST) when the device goes
+    Device* device = nullptr;
+    DeviceUser *next = nullptr, **link = nullptr;
+};
+
+class Device : Pinned {
+public:
+    Device(kapi_rdma_dev* d, const kapi_rdma_attrs& a) : dev(d), attrs(a) {}
+    kapi_rdma_dev* const dev;
+    const kapi_rdma_attrs attrs;
+    ProtectionDomain pd;
+
+private:
+    friend class Devices;
+    Device* next_ = nullptr;
+    DeviceUser* users_ = nullptr;
+    bool going_ = false;
+    WaitQueue idle_;
+};
+
+class Devices : Pinned {
+public:
+    // Init. As kapi_rdma_watch() and kapi_rdma_unwatch().
+    Result<> watch();
+    void unwatch();
+    // Any context. Is dev one that connections can be made of?
+    bool has(const kapi_rdma_dev* dev);
+    // Any context. From here to leave() the device stays; null: it is not known, or goes.
+    Device* enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user);
+    void leave(DeviceUser& user);
+
+private:
+    static void on_added(void* context, kapi_rdma_dev* dev, const kapi_rdma_attrs* attrs);
+    static void on_removed(void* context, kapi_rdma_dev* dev);
+    static constexpr kapi_rdma_watch_ops watch_ops{.added = on_added, .removed = on_removed};
+
+    struct List {
+        Device* first = nullptr;
+        Device* find(const kapi_rdma_dev* dev) const;
+    };
+    Guarded<List, DevicesLock> list_;
+    kapi_rdma_watcher* watcher_ = nullptr;
+};
+
+} // namespace rds_rdma

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "link.h"
+
+#include "net.h"
+
+namespace rds_rdma {
+
+namespace {
+
+constexpr u32 resolve_ms = 2000;
+// A peer that does not answer for some two seconds is gone. Soft-RoCE takes 7 for ever.
+constexpr u8 retries = 6, ack_timeout = 16;
+constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives
+constexpr u8 rnr_timer = 10; // 0.32 ms, as the kernel's own
+
+} // namespace
+
+constinit const kapi_cm_ops Link::cm_ops = {.resolved = on_resolved, .established = on_established, .ended = on_ended};
+
+// ---- events
+
+void Link::heard(u32 what, u32 events)
+{
+    seen_.fetch_or(what);
+    u32 role = role_.load();
+    if (role == owned)
+        rds_path_notify(conn_, 0, events);
+    else if (role == waits && what == ended)
+        rds_path_notify(conn_, 0, RDS_PATH_ACCEPTED);
+}
+
+void Link::on_resolved(void* context, kapi_rdma_dev* dev)
+{
+    Link& link = *static_cast<Link*>(context);
+    link.dev_ = dev;
+    link.heard(resolved, RDS_PATH_ESTABLISHED);
+}
+
+// Of a connection that the peer asked for, it says nothing that we need.
+void Link::on_established(void* context, const void* data, kapi_size size)
+{
+    Link& link = *static_cast<Link*>(context);
+    if (!data)
+        return;
+    if (auto answer = read_answer(data, size, link.local_))
+        link.peer_ = *answer;
+    link.heard(established, RDS_PATH_ESTABLISHED);
+}
+
+void Link::on_ended(void* context, const kapi_cm_end*)
+{
+    static_cast<Link*>(context)->heard(ended, RDS_PATH_LOST);
+}
+
+void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        static_cast<Link*>(context)->queues_->sender.completed(wcs[i]);
+}
+
+void Link::on_received(void* context, const kapi_wc* wcs, unsigned n)
+{
+    static_cast<Link*>(context)->queues_->receiver.received(wcs, n);
+}
+
+// ---- beginning
+
+Result<Own<Link>> Link::connect(RdmaNet& net, rds_conn* conn, const kapi_addr& local, const kapi_addr& remote, u8 tos)
+{
+    Own<Link> link(make<Link>(Alloc::sleep, net, local, remote, tos));
+    if (!link)
+        return fail(KAPI_ENOMEM);
+    link->conn_ = conn;
+    link->role_.store_release(owned);
+    kapi_cm_route route{.space = KAPI_CM_IP, .local = local, .remote = remote, .timeout_ms = resolve_ms, .tos = tos};
+    route.remote.port = is_v4(remote) ? port_v4 : port_v6;
+    kapi_cm* cm = nullptr;
+    TRY(check(kapi_cm_connect(net.host, &route, &cm_ops, link.get(), &cm)));
+    link->cm_.reset(cm);
+    return link;
+}
+
+Own<Link> Link::asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Version version, const kapi_cm_info& info)
+{
+    kapi_addr local = info.local, remote = info.remote;
+    local.port = remote.port = 0;
+    Own<Link> link(make<Link>(Alloc::atomic, net, local, remote, data.tos));
+    if (!link)
+        return link;
+    link->peer_ = data;
+    link->version_ = version;
+    link->dev_ = info.dev;
+    kapi_cm_attach(cm, &cm_ops, link.get());
+    link->cm_.reset(cm);
+    return link;
+}
+
+void Link::wait_for(rds_conn* conn)
+{
+    conn_ = conn;
+    role_.exchange(waits);
+}
+
+Result<> Link::make_parts(Queues& queues)
+{
+    Device& device = queues.ends.device;
+    TRY(queues.sender.build());
+    ring_ = net_.take_ring();
+    if (!ring_)
+        return fail(KAPI_ENOMEM);
+    TRY(queues.receiver.build(ring_));
+    kapi_cq *send = nullptr, *receive = nullptr;
+    u32 vector = kapi_cpu();
+    TRY(check(kapi_cq_create(device.dev, Sender::capacity + 3, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    queues.ends.send_cq.reset(send);
+    TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
+    queues.ends.recv_cq.reset(receive);
+    kapi_qp_caps caps{Sender::capacity + 1, ring_, min(Sender::max_pieces, device.attrs.max_sge), 2, 0};
+    kapi_qp* qp = nullptr;
+    TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
+    queues.ends.qp.reset(qp);
+    return {};
+}
+
+Result<> Link::make_queues()
+{
+    Device* device = Module::get().devices.enter(dev_, conn_, user_);
+    if (!device)
+        return fail(KAPI_ENODEV);
+    queues_.reset(make<Queues>(Alloc::sleep, conn_, *device));
+    if (!queues_)
+        return fail(KAPI_ENOMEM);
+    TRY(make_parts(*queues_));
+    {
+        Guard guard(queues_->ends.lock);
+        queues_->ends.open = true;
+    }
+    queues_->receiver.refill();
+    return {};
+}
+
+kapi_cm_options Link::options(const AnyPrivate& data) const
+{
+    kapi_cm_options options{};
+    options.data = data.bytes;
+    options.size = data.size;
+    options.retry = retries;
+    options.rnr_retry = for_ever;
+    options.rnr_timer = rnr_timer;
+    options.ack_timeout = ack_timeout;
+    return options;
+}
+
+Result<> Link::ask()
+{
+    TRY(make_queues());
+    AnyPrivate data = write_private(local_, remote_, version_, tos_);
+    kapi_cm_options with = options(data);
+    TRY(check(kapi_cm_request(cm_.get(), &with)));
+    asked_ = true;
+    return {};
+}
+
+Result<> Link::accept()
+{
+    role_.exchange(owned);
+    if (has_ended())
+        return fail(KAPI_ECONNRESET);
+    TRY(make_queues());
+    AnyPrivate data = write_private(local_, remote_, version_, tos_);
+    kapi_cm_options with = options(data);
+    TRY(check(kapi_cm_accept(cm_.get(), &with)));
+    accepted_ = true;
+    return {};
+}
+
+Link::Step Link::step()
+{
+    u32 seen = seen_.load_acquire();
+    if (seen & ended)
+        return Step::failed;
+    if ((seen & resolved) && !asked_)
+        return ask() ? Step::waits : Step::failed;
+    if (!(seen & established))
+        return Step::waits;
+    return is_acceptable(peer_) ? Step::up : Step::failed;
+}
+
+void Link::began()
+{
+    queues_->sender.begin();
+    queues_->receiver.begin();
+}
+
+void Link::resume()
+{
+    if (!queues_)
+        return;
+    queues_->receiver.refill();
+    queues_->receiver.process();
+}
+
+// ---- the end
+
+void Link::end_queues()
+{
+    QueueEnds& ends = queues_->ends;
+    {
+        Guard guard(ends.lock);
+        ends.open = false;
+    }
+    if (ends.qp && kapi_qp_drain(ends.qp.get()) < 0) {
+        kapi_log(KAPI_LOG_ERR, "rds_rdma: device %s does not end what it was given", ends.device.attrs.name);
+        static_cast<void>(queues_.release()); // it may use the memory for ever
+        static_cast<void>(cm_.release());
+        return;
+    }
+    net_.count(Stat::tx_ring_full, queues_->sender.ring_full.load());
+    net_.count(Stat::ack_sent, queues_->sender.acks_sent.load());
+    queues_.reset();
+}
+
+Link::~Link()
+{
+    if (cm_ && (asked_ || accepted_))
+        kapi_cm_disconnect(cm_.get());
+    if (queues_)
+        end_queues();
+    cm_.reset();
+    net_.give_ring(ring_);
+    Module::get().devices.leave(user_);
+}
+
+} // namespace rds_rdma

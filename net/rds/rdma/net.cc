@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "net.h"
+
+#include "connection.h"
+
+#include <kapi/errno.h>
+
+namespace rds_rdma {
+
+const char* const stat_names[] = {"ib_listen_closed_stale", "ib_tx_ring_full", "ib_ack_sent"};
+static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned>(Stat::count));
+
+namespace {
+
+constexpr unsigned listen_backlog = 128;
+constexpr u32 memory_part = 32; // of the machine's, for all rings
+
+// The connection manager gives those to any device.
+bool is_loopback(const kapi_addr& addr)
+{
+    constexpr u8 v6[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    return is_v4(addr) ? addr.ip[12] == 127 : kapi_compare(addr.ip, v6, sizeof(v6)) == 0;
+}
+
+bool is_link_local(const kapi_addr& addr)
+{
+    return addr.ip[0] == 0xfe && (addr.ip[1] & 0xc0) == 0x80;
+}
+
+} // namespace
+
+// ---- the module's list of namespaces
+
+Module& Module::get()
+{
+    return *static_cast<Module*>(*kapi_module_slot(KAPI_SLOT_RDS_RDMA));
+}
+
+void Module::add(RdmaNet& net)
+{
+    state_.with([&](State& state) { net.next = std::exchange(state.nets, &net); });
+}
+
+void Module::remove(RdmaNet& net)
+{
+    state_.with([&](State& state) {
+        for (RdmaNet** at = &state.nets; *at; at = &(*at)->next) {
+            if (*at == &net) {
+                *at = net.next;
+                return;
+            }
+        }
+    });
+}
+
+RdmaNet* Module::find(kapi_net* host)
+{
+    return state_.with([&](State& state) -> RdmaNet* {
+        for (RdmaNet* net = state.nets; net; net = net->next)
+            if (net->host == host)
+                return net;
+        return nullptr;
+    });
+}
+
+// ---- a namespace
+
+Result<RdmaNet*> RdmaNet::create(kapi_net* host)
+{
+    Own<RdmaNet> net(make<RdmaNet>(Alloc::sleep, host));
+    if (!net)
+        return fail(KAPI_ENOMEM);
+    net->counters_ = kapi_counters_create(static_cast<unsigned>(Stat::count));
+    if (!net->counters_)
+        return fail(KAPI_ENOMEM);
+    Module::get().add(*net);
+    int err = kapi_net_is_initial(host) ? net->listen() : 0;
+    if (err) {
+        destroy(net.release());
+        return fail(Errno::from_c(err));
+    }
+    return net.release();
+}
+
+int RdmaNet::listen_on(const kapi_addr& any, CmListener& listener)
+{
+    static constexpr kapi_cm_listener_ops ops{.request = on_request};
+    kapi_cm_listener* made = nullptr;
+    int err = kapi_cm_listen(host, KAPI_CM_IP, &any, listen_backlog, &ops, this, &made);
+    if (!err)
+        listener.reset(made);
+    return err;
+}
+
+int RdmaNet::listen()
+{
+    kapi_addr any{};
+    any.port = port_v6;
+    int err = listen_on(any, v6_);
+    if (err && err != -KAPI_EAFNOSUPPORT) // a host without IPv6
+        return err;
+    any.port = port_v4;
+    any.ip[10] = any.ip[11] = 0xff;
+    return listen_on(any, v4_);
+}
+
+void RdmaNet::destroy(RdmaNet* net)
+{
+    net->v4_.reset();
+    net->v6_.reset();
+    net->place_work_.cancel_sync();
+    Module::get().remove(*net); // no new connection begins
+    rds_transport_leave_net(&Module::get().transport, net->host);
+    while (Link* link = net->asked_.with([](Asked& asked) { return asked.take(); }))
+        dispose(link);
+    kapi_counters_destroy(net->counters_);
+    dispose(net);
+}
+
+int RdmaNet::check_local(const kapi_addr& addr)
+{
+    kapi_rdma_dev* dev = nullptr;
+    if (!kapi_net_is_initial(host) || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
+        return -KAPI_EADDRNOTAVAIL;
+    return 0;
+}
+
+u32 RdmaNet::take_ring()
+{
+    Atomic<u64>& held = Module::get().ring_bytes;
+    u64 limit = kapi_memory_total() / memory_part;
+    bool plenty = held.load() + u64{Receiver::most} * fragment_size <= limit / 2;
+    u32 fragments = plenty ? Receiver::most : Receiver::least;
+    u64 bytes = u64{fragments} * fragment_size;
+    if (held.fetch_add(bytes) + bytes <= limit)
+        return fragments;
+    held.fetch_sub(bytes);
+    return 0;
+}
+
+void RdmaNet::give_ring(u32 fragments)
+{
+    Module::get().ring_bytes.fetch_sub(u64{fragments} * fragment_size);
+}
+
+// ---- what peers ask for
+
+Link* RdmaNet::Asked::take()
+{
+    Link* link = first;
+    if (!link)
+        return nullptr;
+    first = link->next;
+    if (!first)
+        end = &first;
+    count--;
+    return link;
+}
+
+int RdmaNet::on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size)
+{
+    return static_cast<RdmaNet*>(context)->asked(cm, *offer, answer, size);
+}
+
+int RdmaNet::asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_size* size)
+{
+    kapi_cm_info info;
+    kapi_cm_describe(cm, &info);
+    if (is_link_local(info.local) && !info.local.scope) // whose it is nobody knows
+        return 0;
+    auto data = read_private(offer.data, offer.size, info.local, info.remote);
+    if (!data || kapi_net_is_local(host, &info.remote)) // our own addresses talk over loopback
+        return 0;
+    auto version = negotiate(*data);
+    if (!version) {
+        kapi_copy(answer, &rejected_incompatible, sizeof(rejected_incompatible));
+        *size = sizeof(rejected_incompatible);
+        return 0;
+    }
+    if (asked_.with([](Asked& asked) { return asked.count; }) >= max_asked)
+        return 0; // it asks again
+    Link* link = Link::asked(*this, cm, *data, *version, info).release();
+    if (!link)
+        return 0;
+    asked_.with([&](Asked& asked) {
+        *asked.end = link;
+        asked.end = &link->next;
+        asked.count++;
+    });
+    place_work_.queue(Module::get().workqueue);
+    return 1;
+}
+
+void RdmaNet::place_all()
+{
+    while (Link* link = asked_.with([](Asked& asked) { return asked.take(); }))
+        place(Own<Link>(link));
+}
+
+void RdmaNet::place(Own<Link> link)
+{
+    rds_conn* conn = nullptr;
+    void* state = nullptr;
+    kapi_addr local = link->local(), remote = link->remote();
+    if (rds_conn_get(host, &Module::get().transport, &local, &remote, link->tos(), &conn, &state) != 0)
+        return;
+    static_cast<RdmaConnection*>(state)->offer(std::move(link));
+    rds_conn_put(conn);
+}
+
+} // namespace rds_rdma

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+// RDS over RDMA in one network namespace: the listeners, what peers ask for, the counters. So far that is the initial namespace:
+// in the others it has no addresses.
+#pragma once
+
+#include "device.h"
+#include "glue/rds_rdma_core.h"
+#include "private_data.h"
+
+#include <hawser/atomic.h>
+#include <hawser/work.h>
+
+namespace rds_rdma {
+
+class Link;
+class RdmaNet;
+
+enum class Stat : unsigned {
+    listen_closed_stale,
+    tx_ring_full,
+    ack_sent,
+    count
+};
+extern const char* const stat_names[];
+
+class Module : Pinned {
+public:
+    static Module& get();
+    rds_transport transport{};
+    kapi_workqueue* workqueue = nullptr;
+    Devices devices;
+    Atomic<u64> ring_bytes{0}; // in the receive rings of all connections
+
+    void add(RdmaNet& net);
+    void remove(RdmaNet& net);
+    RdmaNet* find(kapi_net* host);
+
+private:
+    struct State {
+        RdmaNet* nets = nullptr;
+    };
+    Guarded<State, ModuleLock> state_;
+};
+
+class RdmaNet : Pinned {
+public:
+    static Result<RdmaNet*> create(kapi_net* host);
+    static void destroy(RdmaNet* net);
+    explicit RdmaNet(kapi_net* h) : host(h) {}
+
+    kapi_net* const host;
+    RdmaNet* next = nullptr; // in the module's list, under its lock
+
+    void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
+    u64 counted(unsigned index) const { return kapi_counters_read(counters_, index); }
+    // Sleeps. 0: connections can be made from this address.
+    int check_local(const kapi_addr& addr);
+    // How many fragments a connection may have in its ring. 0: none. Peers can have many connections, for which nobody is
+    // charged.
+    u32 take_ring();
+    void give_ring(u32 fragments);
+
+private:
+    static constexpr unsigned max_asked = 64;
+    static int on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size);
+    int asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_size* size);
+    int listen();
+    int listen_on(const kapi_addr& any, CmListener& listener);
+    void place_all();
+    void place(Own<Link> link);
+
+    kapi_counters* counters_ = nullptr;
+    CmListener v4_, v6_;
+    struct Asked {
+        Link* first = nullptr; // owned
+        Link** end = &first;
+        unsigned count = 0;
+        Link* take();
+    };
+    Guarded<Asked, NetLock> asked_;
+    Work<RdmaNet, &RdmaNet::place_all> place_work_{*this};
+};
+
+} // namespace rds_rdma

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the two directions of a connection share: its queue pair, and who may still post to it.
+#pragma once
+
+#include "device.h"
+
+#include "../wire.h"
+
+#include <hawser/atomic.h>
+
+namespace rds_rdma {
+
+using rds::Header;
+
+inline constexpr u32 fragment_size = 4096;          // payload of each part of a message but the last
+inline constexpr u32 header_size = RDS_HEADER_SIZE; // in front of each
+
+inline u32 fragments_of(u32 length)
+{
+    return max(1u, (length + fragment_size - 1) / fragment_size);
+}
+
+struct QueueEnds : Pinned {
+    QueueEnds(rds_conn* c, Device& d) : conn(c), device(d) {}
+    rds_conn* const conn;
+    Device& device;
+    CompletionQueue send_cq, recv_cq;
+    QueuePair qp;
+    // From any context other than the path's owner it is posted under this lock, and only while the end is open.
+    Spin<PostLock> lock;
+    bool open HW_GUARDED_BY(lock) = false;
+    Atomic<u64> ack{0}; // the number of the last message that was received
+
+    // Any context. The connection is of no use any more.
+    void lost() { rds_path_notify(conn, 0, RDS_PATH_LOST); }
+};
+
+// The checksum of a header, whose field for it is 0; or, with the field as it was received, 0.
+u16 header_checksum(const Header& header);
+
+// Memory for headers, one for each slot of a ring, that the device may use.
+class Headers : Pinned {
+public:
+    Result<> make(Device& device, u32 count, kapi_map_direction direction);
+    Header& at(u32 index) { return memory_.get()[index]; }
+    void sync(u32 index, kapi_map_side side)
+    {
+        kapi_map_sync(map_.c(), index * sizeof(Header), sizeof(Header), side);
+    }
+    kapi_sge sge(u32 index, const kapi_pd* pd) const;
+
+private:
+    static void release(Header* memory) { kapi_free(memory); }
+    Own<Header, release> memory_;
+    Mapping map_;
+};
+
+} // namespace rds_rdma

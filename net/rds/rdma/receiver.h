@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+// From what a device received to RDS messages: a ring of receives, each for a header and a fragment.
+//
+// While a socket is full, what was received waits here and its place in the ring is not filled again, so that the peer has no
+// receives left in the end and waits (its device asks again and again). So a path holds no more than its ring. What headers
+// acknowledge is heeded at once.
+#pragma once
+
+#include "queue_ends.h"
+#include "sender.h"
+
+#include <hawser/user.h>
+
+namespace rds_rdma {
+
+class Receiver : Pinned {
+public:
+    static constexpr u32 most = 256, least = 64; // fragments in a ring
+
+    Receiver(QueueEnds& ends, Sender& sender) : ends_(ends), sender_(sender) {}
+    // The queue is drained, or was never used.
+    ~Receiver();
+    Result<> build(u32 depth);
+    u32 depth() const { return depth_; }
+
+    // From the completion queue.
+    void received(const kapi_wc* wcs, unsigned n);
+    // Any context. Fills the ring as far as there is memory.
+    void refill();
+    // The path is up: from now on messages are given to it. Any context.
+    void begin();
+    // Goes on with what waits. Any context.
+    void process();
+
+private:
+    struct Slot {
+        Mapping map;
+        RxBuffer buffer;
+        u32 length = 0; // received, with the header
+    };
+    struct Slots {
+        Slot slot[most];
+        u16 free[most];    // not posted, a stack
+        u16 waiting[most]; // received and not handled, a ring
+    };
+    enum class Verdict { done, stalled, starved, garbage };
+
+    bool arrived(u16 index, const kapi_wc& wc);
+    bool take(u16& index);
+    Verdict handle(Slot& slot, const Header& header);
+    Verdict begin_message(const Header& header, u32 payload);
+    void end_message();
+    bool post_some();
+    bool prepare(u16 index);
+    void put_free(u16 index);
+
+    QueueEnds& ends_;
+    Sender& sender_;
+    Headers headers_;
+    Own<Slots> slots_;
+    u32 depth_ = 0;
+    Spin<ReceivedLock> lock_;
+    u32 free_ HW_GUARDED_BY(lock_) = 0, first_ HW_GUARDED_BY(lock_) = 0, waiting_ HW_GUARDED_BY(lock_) = 0;
+    bool begun_ HW_GUARDED_BY(lock_) = false, busy_ HW_GUARDED_BY(lock_) = false;
+    bool again_ HW_GUARDED_BY(lock_) = false; // somebody came while it was busy
+    bool broken_ HW_GUARDED_BY(lock_) = false; // the peer sent what no RDS sends: nothing more is believed
+    // Of whoever is busy:
+    rds_inc* inc_ = nullptr; // owned
+    Header header_{};        // of its first fragment
+};
+
+} // namespace rds_rdma

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "sender.h"
+
+namespace rds_rdma {
+
+namespace {
+
+constexpr u32 ack_every = 8; // messages, as the kernel's own asks for by default
+
+} // namespace
+
+Sender::~Sender()
+{
+    if (!slots_)
+        return;
+    for (u64 i = tail_.load(); i != head_; i++)
+        release(slot(i));
+}
+
+Result<> Sender::build()
+{
+    pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
+    TRY(headers_.make(ends_.device, capacity + 1, KAPI_MAP_TO_DEVICE));
+    slots_.reset(make<Slots>(Alloc::sleep));
+    chain_.reset(make<Chain>(Alloc::sleep));
+    if (!slots_ || !chain_)
+        return fail(KAPI_ENOMEM);
+    return {};
+}
+
+// ---- messages
+
+// Where in a message's payload we are.
+struct Pieces {
+    explicit Pieces(rds_out* o) : out(o) {}
+    rds_out* const out;
+    u32 offset = 0; // of what was taken from the message
+    unsigned count = 0, at = 0;
+    kapi_segment segment[8];
+
+    // Takes up to size bytes that lie together; none: the message has no more.
+    kapi_segment take(u32 size)
+    {
+        if (at == count) {
+            at = 0;
+            count = rds_out_segments(out, offset, segment, sizeof(segment) / sizeof(segment[0]));
+            if (!count)
+                return {};
+        }
+        kapi_segment& from = segment[at];
+        kapi_segment piece = from;
+        piece.length = min(from.length, size);
+        offset += piece.length;
+        from.length -= piece.length;
+        from.offset += piece.length;
+        if (from.addr)
+            from.addr = static_cast<const u8*>(from.addr) + piece.length;
+        if (!from.length)
+            at++;
+        return piece;
+    }
+};
+
+Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
+{
+    kapi_segment parts[max_pieces];
+    unsigned count = 0;
+    u32 left = min(fragment_size, rds_out_length(pieces.out) - pieces.offset);
+    while (left) {
+        kapi_segment part = count + 1 < pieces_ ? pieces.take(left) : kapi_segment{};
+        if (!HW_ASSERT(part.length)) // pages of our own: few lie in so many bytes
+            return fail(KAPI_EIO);
+        left -= part.length;
+        parts[count++] = part;
+    }
+    if (count)
+        slot.payload = TRY(Mapping::with([&](kapi_map* map) {
+            return kapi_map_segments(map, ends_.device.dev, parts, count, KAPI_MAP_TO_DEVICE, KAPI_SLEEP);
+        }));
+    return {};
+}
+
+// All or nothing, before anything of it is posted.
+Result<> Sender::map_payload(rds_out* out, u32 fragments)
+{
+    HW_UNINITIALIZED Pieces pieces(out);
+    for (u32 i = 0; i < fragments; i++) {
+        auto mapped = map_fragment(slot(head_ + i), pieces);
+        if (mapped)
+            continue;
+        while (i--)
+            slot(head_ + i).payload = Mapping();
+        return mapped;
+    }
+    return {};
+}
+
+void Sender::write_header(u32 index, const Header& from, u8 flags)
+{
+    Header& header = headers_.at(index);
+    headers_.sync(index, KAPI_MAP_FOR_CPU);
+    header = from;
+    header.flags |= flags;
+    header.ack = ends_.ack.load();
+    header.checksum = 0;
+    header.checksum = header_checksum(header);
+    headers_.sync(index, KAPI_MAP_FOR_DEVICE);
+}
+
+void Sender::add(rds_out* out, u32 fragments, bool last)
+{
+    Header header;
+    kapi_copy(&header, rds_out_header(out), sizeof(header));
+    u8 flags = 0;
+    if (header.sequence) {
+        last_sent_.store_release(header.sequence);
+        if (last || ++unrequested_ >= ack_every) {
+            unrequested_ = 0;
+            flags = rds::flag_ack_required;
+        }
+    }
+    const kapi_pd* pd = ends_.device.pd.get();
+    for (u32 i = 0; i < fragments; i++, head_++) {
+        u32 index = static_cast<u32>(head_ % capacity);
+        bool ends = i + 1 == fragments;
+        write_header(index, header, flags);
+        kapi_sge* sges = chain_->sge[chain_->count];
+        sges[0] = headers_.sge(index, pd);
+        unsigned count = 1;
+        Slot& to = slot(head_);
+        if (to.payload) {
+            kapi_map_place place{};
+            kapi_size length = to.payload.length();
+            count += kapi_map_sges(to.payload.c(), &place, &length, pd, sges + 1, pieces_ - 1);
+            broken_ |= !HW_ASSERT(length == 0);
+        }
+        if (ends) {
+            rds_out_hold(out);
+            to.out = out;
+        }
+        kapi_wr& wr = chain_->wr[chain_->count++];
+        wr = {};
+        wr.cookie = head_;
+        wr.sges = sges;
+        wr.n_sges = count;
+        wr.op = KAPI_WR_SEND;
+        wr.flags = ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0;
+        if (chain_->count == Chain::most)
+            flush();
+    }
+}
+
+// What was not posted is released with the connection.
+void Sender::flush()
+{
+    unsigned count = std::exchange(chain_->count, 0);
+    if (!count || broken_)
+        return;
+    for (unsigned i = 0; i + 1 < count; i++)
+        chain_->wr[i].next = &chain_->wr[i + 1];
+    kapi_wr* bad = nullptr;
+    broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
+}
+
+int Sender::post(rds_out* const* messages, unsigned count, bool more)
+{
+    if (ack_wanted_.load_relaxed())
+        ack_wanted_.exchange(0); // the headers say it
+    unsigned taken = 0;
+    while (taken < count && !broken_) {
+        rds_out* out = messages[taken];
+        u32 fragments = fragments_of(rds_out_length(out));
+        // Room may have come just before the flag was up.
+        if (!has_room(fragments) && (full_.exchange(1) || !has_room(fragments))) {
+            ring_full.fetch_add(1);
+            break;
+        }
+        if (auto mapped = map_payload(out, fragments); !mapped) {
+            broken_ = mapped.error().code() != KAPI_ENOMEM;
+            rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+            break;
+        }
+        taken++;
+        add(out, fragments, taken == count && !more);
+    }
+    flush();
+    return broken_ ? -KAPI_EIO : static_cast<int>(taken);
+}
+
+// ---- completions
+
+void Sender::release(Slot& slot)
+{
+    slot.payload = Mapping();
+    if (rds_out* out = std::exchange(slot.out, nullptr))
+        rds_out_put(out);
+}
+
+void Sender::completed(const kapi_wc& wc)
+{
+    if (wc.status != KAPI_WC_OK)
+        ends_.lost();
+    if (wc.cookie == ack_cookie) {
+        {
+            Guard guard(ends_.lock);
+            ack_out_ = false;
+        }
+        send_ack();
+        return;
+    }
+    u64 from = tail_.load_relaxed();
+    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity))
+        return;
+    for (u64 i = from; i <= wc.cookie; i++)
+        release(slot(i));
+    tail_.fetch_add(wc.cookie + 1 - from);
+    if (full_.exchange(0))
+        rds_path_notify(ends_.conn, 0, RDS_PATH_SEND);
+}
+
+// ---- acknowledgements
+
+bool Sender::acknowledged(u64 number)
+{
+    if (number <= acked_)
+        return true;
+    if (number > last_sent_.load_acquire())
+        return false;
+    acked_ = number;
+    rds_path_acked(ends_.conn, 0, static_cast<u32>(number) + 1);
+    return true;
+}
+
+void Sender::begin()
+{
+    {
+        Guard guard(ends_.lock);
+        began_ = true;
+    }
+    send_ack();
+}
+
+// One at a time: when it has completed, the next one says all that was received until then.
+void Sender::send_ack()
+{
+    bool failed;
+    {
+        Guard guard(ends_.lock);
+        if (!ends_.open || !began_ || ack_out_ || !ack_wanted_.exchange(0))
+            return;
+        ack_out_ = true;
+        write_header(ack_slot, Header{}, 0);
+        kapi_sge sge = headers_.sge(ack_slot, ends_.device.pd.get());
+        kapi_wr wr{};
+        wr.cookie = ack_cookie;
+        wr.sges = &sge;
+        wr.n_sges = 1;
+        wr.op = KAPI_WR_SEND;
+        wr.flags = KAPI_WR_SIGNALED | KAPI_WR_SOLICITED;
+        kapi_wr* bad = nullptr;
+        failed = kapi_qp_send(ends_.qp.get(), &wr, &bad) < 0;
+    }
+    acks_sent.fetch_add(1);
+    if (failed)
+        ends_.lost();
+}
+
+} // namespace rds_rdma

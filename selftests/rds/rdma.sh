@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=2 time=240 links=faulty
+# files: build/selftests/data build/selftests/xfer build/static/rds-info /usr/bin/jq
+#
+# RDS over RDMA, on Soft-RoCE: an echo of all sizes from either side; both at full rate; a link that is cut and comes back; a
+# device that goes and comes again; and the module can go.
+
+modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0
+load_suite rds rds_rdma
+barrier loaded
+case $HOST in
+a) data --serve "$IP_a" "$IP6_a" ;;
+b) data --client "$IP_b" "$IP_a" "$IP6_b" "$IP6_a" ;;
+esac
+barrier turn
+case $HOST in
+a) data --client "$IP_a" "$IP_b" "$IP6_a" "$IP6_b" ;;
+b) data --serve "$IP_b" "$IP6_b" ;;
+esac
+barrier both
+flow() { # seconds options-of-xfer...
+	seconds=$1
+	shift
+	case $HOST in
+	a) xfer --own "$IP_a" --peer "$IP_b" --seconds "$seconds" "$@" ;;
+	b) xfer --own "$IP_b" --peer "$IP_a" --seconds "$seconds" "$@" ;;
+	esac
+}
+flow 4 --size 64-65536
+barrier cut
+if [ "$HOST" = a ]; then
+	{
+		sleep 2
+		link cut
+		sleep 3
+		link up
+	} >/dev/null &
+fi
+flow 10 --rate 200 --size 64-20000 --max-gap 15000
+wait
+# A device of the kernel's own waits for ever for what it has not received.
+barrier device
+if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then
+	{
+		sleep 2
+		rdma link del rxe0
+		sleep 1
+		rdma link add rxe0 type rxe netdev eth0
+	} >/dev/null &
+fi
+flow 8 --rate 200 --size 64-20000 --max-gap 15000
+wait
+barrier judged
+
+. verdicts
+
+rds-info -n --json >out 2>err
+jq -e '[.connections[] | select(.transport != "infiniband")] == [] and (.connections | length > 0)' out >/dev/null
+verdict $? "all of it went over RDMA"
+barrier seen
+if [ "$SUITE" = ours ]; then
+	rmmod rds_rdma >out 2>err && rmmod rds >>out 2>>err
+	verdict $? "the modules can go"
+	rdma link del rxe0 >out 2>err
+	verdict $? "and the device"
+fi
+end_of_verdicts

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+// Which transport a socket gets, where there are RDMA and TCP.
+#include "rds_rdma_test.h"
+
+namespace {
+
+class RdsRdmaChoice : public RdmaTest {
+protected:
+    void load_both()
+    {
+        for (RdsHost *host : {&host_a, &host_b})
+            run(host->node(), [&] {
+                ASSERT_EQ(host->load(), 0);
+                ASSERT_EQ(host->load_rdma(), 0);
+            });
+    }
+    int transport_of(RdsSocket &socket)
+    {
+        int type = -2, size = sizeof(type);
+        EXPECT_EQ(socket.get_option(RDS_ABI_SO_TRANSPORT, &type, &size), 0);
+        return type;
+    }
+};
+
+TEST_P(RdsRdmaChoice, prefers_rdma__for_an_address_that_has_both)
+{
+    a.initial_net().add(sim::address("10.1.0.1"), 3);
+    load_both();
+    run(a, [&] {
+        RdsSocket both(host_a), tcp_alone(host_a), loop(host_a);
+        for (RdsSocket *socket : {&both, &tcp_alone, &loop})
+            ASSERT_EQ(socket->open(), 0);
+        EXPECT_EQ(both.bind(sim::address("10.0.0.1", kPort)), 0);
+        EXPECT_EQ(transport_of(both), RDS_ABI_TRANS_IB);
+        EXPECT_EQ(tcp_alone.bind(sim::address("10.1.0.1", kPort)), 0);
+        EXPECT_EQ(transport_of(tcp_alone), RDS_ABI_TRANS_TCP);
+        EXPECT_EQ(loop.bind(sim::address("127.0.0.1", kPort)), 0);
+    });
+}
+
+TEST_P(RdsRdmaChoice, is_not_rdma__of_a_device_with_small_queues)
+{
+    a.initial_net().add(sim::address("10.1.0.1"), 3);
+    a.initial_net().add(sim::address("10.2.0.1"), 4);
+    sim::plug_rdma(a.initial_net(), "few requests", 3, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 512; });
+    sim::plug_rdma(a.initial_net(), "few pieces", 4, [](kapi_rdma_attrs &attrs) { attrs.max_sge = 5; });
+    load_both();
+    run(a, [&] {
+        for (const char *address : {"10.1.0.1", "10.2.0.1"}) {
+            RdsSocket socket(host_a);
+            ASSERT_EQ(socket.open(), 0);
+            EXPECT_EQ(socket.bind(sim::address(address, kPort)), 0);
+            EXPECT_EQ(transport_of(socket), RDS_ABI_TRANS_TCP);
+        }
+    });
+}
+
+// The connection manager has every device for them.
+TEST_P(RdsRdmaChoice, is_not_rdma__for_loopback)
+{
+    a.initial_net().add(sim::address("127.0.0.1"));
+    a.initial_net().add(sim::address("::1"));
+    load_both();
+    run(a, [&] {
+        for (const char *address : {"127.0.0.1", "::1"}) {
+            RdsSocket rdma(host_a);
+            int type = RDS_ABI_TRANS_IB;
+            ASSERT_EQ(rdma.open(), 0);
+            ASSERT_EQ(rdma.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), 0);
+            EXPECT_EQ(rdma.bind(sim::address(address, kPort)), -KAPI_ENOPROTOOPT);
+        }
+    });
+}
+
+TEST_P(RdsRdmaChoice, is_the_programs__with_SO_RDS_TRANSPORT)
+{
+    a.initial_net().add(sim::address("10.1.0.1"), 3);
+    load_both();
+    run(a, [&] {
+        RdsSocket rdma(host_a), tcp(host_a);
+        int type = RDS_ABI_TRANS_IB;
+        ASSERT_EQ(rdma.open(), 0);
+        ASSERT_EQ(rdma.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), 0);
+        EXPECT_EQ(rdma.bind(sim::address("10.1.0.1", kPort)), -KAPI_ENOPROTOOPT) << "no device has it";
+        EXPECT_EQ(rdma.bind(sim::address("10.0.0.1", kPort)), 0);
+        type = RDS_ABI_TRANS_TCP;
+        ASSERT_EQ(tcp.open(), 0);
+        ASSERT_EQ(tcp.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), 0);
+        EXPECT_EQ(tcp.bind(sim::address("10.0.0.1", kPort + 1)), 0);
+        EXPECT_EQ(transport_of(tcp), RDS_ABI_TRANS_TCP);
+    });
+}
+
+// Both at once between two hosts: each socket's messages go its way.
+TEST_P(RdsRdmaChoice, carries_messages_over_both)
+{
+    load_both();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    auto tcp_a = on_a();
+    run(a, [&] {
+        int type = RDS_ABI_TRANS_TCP;
+        ASSERT_EQ(tcp_a.socket.open(), 0);
+        ASSERT_EQ(tcp_a.socket.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), 0);
+        ASSERT_EQ(tcp_a.socket.bind(sim::address("10.0.0.1", kPort + 1)), 0);
+        tcp_a.send("over TCP");
+        pa.send("over RDMA");
+    });
+    run(b, [&] {
+        std::vector<std::string> got{pb.receive(), pb.receive()};
+        std::sort(got.begin(), got.end());
+        EXPECT_EQ(got, (std::vector<std::string>{"over RDMA", "over TCP"}));
+    });
+    for (Program *program : {&pa, &pb, &tcp_a})
+        close(*program);
+}
+
+TEST_P(RdsRdmaChoice, has_no_rdma__in_another_namespace)
+{
+    kapi_net &other = a.add_net();
+    load_both();
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        other.add(sim::address("10.9.0.1"));
+        ASSERT_EQ(socket.open(other), 0);
+        EXPECT_EQ(socket.bind(sim::address("10.9.0.1", kPort)), 0);
+        EXPECT_EQ(transport_of(socket), RDS_ABI_TRANS_TCP);
+        int type = RDS_ABI_TRANS_IB;
+        RdsSocket rdma(host_a);
+        ASSERT_EQ(rdma.open(other), 0);
+        EXPECT_EQ(rdma.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), -KAPI_EPROTOTYPE);
+    });
+}
+
+TEST_P(RdsRdmaChoice, cannot_be_unloaded_while_a_socket_uses_it)
+{
+    load_both();
+    auto pa = on_a();
+    open(pa);
+    run(a, [&] { EXPECT_FALSE(host_a.unload_rdma()); });
+    close(pa);
+    run(a, [&] {
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(host_a.unload_rdma());
+        EXPECT_EQ(host_a.load_rdma(), 0);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaChoice, ::testing::Range(1, 4));
+
+} // namespace

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+// A host with RDS over RDMA, and at the other end verbs alone: what a foreign peer is sent, and what a hostile one can do.
+#include "kapi_verbs_test.h"
+#include "net/rds/wire.h"
+#include "rds_rdma_test.h"
+
+namespace {
+
+using rds::Header;
+
+constexpr kapi_u16 kCm = 18634;
+
+Header header_of(const std::string &message)
+{
+    Header header{};
+    std::memcpy(&header, message.data(), std::min(message.size(), sizeof(header)));
+    return header;
+}
+
+/** The checksum in front of which a receiver adds up to nothing. */
+void seal(Header &header)
+{
+    header.checksum = 0;
+    unsigned char bytes[sizeof(header)];
+    std::memcpy(bytes, &header, sizeof(header));
+    unsigned sum = 0;
+    for (std::size_t i = 0; i < sizeof(bytes); i += 2)
+        sum += static_cast<unsigned>(bytes[i] << 8 | bytes[i + 1]);
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    header.checksum = static_cast<kapi_u16>(~sum);
+}
+
+/** Private data as the kernel's own writes it. */
+std::string says(const char *from, const char *to, unsigned major, unsigned minor, unsigned mask = 3)
+{
+    std::string bytes(32, '\0');
+    kapi_addr source = sim::address(from), destination = sim::address(to);
+    std::memcpy(bytes.data(), source.ip + 12, 4);
+    std::memcpy(bytes.data() + 4, destination.ip + 12, 4);
+    bytes[8] = static_cast<char>(major);
+    bytes[9] = static_cast<char>(minor);
+    bytes[11] = static_cast<char>(mask);
+    return bytes;
+}
+
+// Machine a has RDS, and b the verbs: `peer`.
+class RdsRdmaPeer : public RdmaTest {
+protected:
+    RdsRdmaPeer()
+    {
+        run(a, [&] {
+            ASSERT_EQ(host_a.load_rds(), 0);
+            ASSERT_EQ(host_a.load_rdma(), 0);
+        });
+        run(b, [&] {
+            kapi_addr any = sim::address("::", kCm);
+            static constexpr kapi_cm_listener_ops ops{take};
+            ASSERT_EQ(kapi_cm_listen(&b.initial_net(), KAPI_CM_IP, &any, 8, &ops, this, &listener), 0);
+        });
+        open(program);
+    }
+    ~RdsRdmaPeer() override
+    {
+        run(b, [&] {
+            peer.drop();
+            kapi_cm_listener_close(listener);
+        });
+        close(program);
+    }
+
+    static int take(void *context, kapi_cm *cm, const kapi_cm_offer *offer, void *, kapi_size *)
+    {
+        auto &self = *static_cast<RdsRdmaPeer *>(context);
+        if (self.peer.cm)
+            return 0;
+        self.asked.assign(static_cast<const char *>(offer->data), offer->size);
+        kapi_cm_attach(cm, &Peer::ops, &self.peer);
+        self.peer.cm = cm;
+        return 1;
+    }
+    kapi_cm_options options(const std::string &data) const
+    {
+        kapi_cm_options made{};
+        made.data = data.data();
+        made.size = data.size();
+        made.retry = made.rnr_retry = 7;
+        made.rnr_timer = 10;
+        return made;
+    }
+    void accept(const std::string &data)
+    {
+        ASSERT_TRUE(world.run_until([&] { return peer.cm != nullptr; }, 10 * sim::kSecond));
+        run(b, [&] {
+            kapi_cm_info info;
+            kapi_cm_describe(peer.cm, &info);
+            peer.dev = info.dev;
+            prepare();
+            kapi_cm_options with = options(data);
+            ASSERT_EQ(kapi_cm_accept(peer.cm, &with), 0);
+        });
+    }
+    void prepare()
+    {
+        peer.make_queues();
+        for (kapi_u64 i = 0; i < Peer::kSlots; i++)
+            ASSERT_EQ(peer.post_recv(i), 0);
+    }
+    /** Asks for a connection with this private data. */
+    void ask(const std::string &data)
+    {
+        run(b, [&] {
+            kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0};
+            ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &peer, &peer.cm), 0);
+        });
+        ASSERT_TRUE(world.run_until([&] { return peer.resolved; }, 10 * sim::kSecond));
+        run(b, [&] {
+            prepare();
+            kapi_cm_options with = options(data);
+            ASSERT_EQ(kapi_cm_request(peer.cm, &with), 0);
+        });
+    }
+    bool wait_for(const std::function<bool()> &done) { return world.run_until(done, 10 * sim::kSecond); }
+    void connect()
+    {
+        ask(says("10.0.0.2", "10.0.0.1", 3, 1));
+        ASSERT_TRUE(wait_for([&] { return peer.established; }));
+        ASSERT_FALSE(peer.end);
+    }
+    /** One SEND of these bytes. */
+    void post(const std::string &bytes)
+    {
+        run(b, [&] { ASSERT_EQ(peer.send(bytes, 1, KAPI_WR_SIGNALED | KAPI_WR_SOLICITED), 0); });
+        world.run_for(20 * sim::kMillisecond);
+    }
+    Header data_header(std::size_t length, unsigned sequence = 1)
+    {
+        Header header{};
+        header.sequence = sequence;
+        header.length = static_cast<kapi_u32>(length);
+        header.sport = header.dport = kPort;
+        header.flags = rds::flag_ack_required;
+        return header;
+    }
+    static std::string sealed(Header header, const std::string &payload = {})
+    {
+        seal(header);
+        return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + payload;
+    }
+    std::string received()
+    {
+        std::string text;
+        run(a, [&] { text = program.receive(); });
+        return text;
+    }
+
+    Program program = on_a();
+    kapi_cm_listener *listener = nullptr;
+    Peer peer;
+    std::string asked;
+};
+
+// What the kernel's own must not be sent are handshakes: it has paths for TCP alone, and believes a number of paths.
+TEST_P(RdsRdmaPeer, gets_a_map_and_messages_and_no_handshake__if_foreign)
+{
+    run(a, [&] { program.send("hello"); });
+    accept(says("10.0.0.2", "10.0.0.1", 3, 1));
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 3; }));
+    world.run_for(3 * sim::kSecond);
+    EXPECT_EQ(asked.substr(0, 12), says("10.0.0.1", "10.0.0.2", 3, 1).substr(0, 12));
+    ASSERT_EQ(peer.messages.size(), 3u) << "a map of two fragments, and hello";
+    for (unsigned i : {0u, 1u}) {
+        EXPECT_EQ(header_of(peer.messages[i]).flags, rds::flag_congestion_map);
+        EXPECT_EQ(peer.messages[i].size(), sizeof(Header) + 4096);
+    }
+    Header header = header_of(peer.messages[2]);
+    EXPECT_EQ(+header.sequence, 1u);
+    EXPECT_EQ(+header.dport, kPort);
+    EXPECT_EQ(header.flags, rds::flag_ack_required) << "nothing follows that could bring the acknowledgement";
+    EXPECT_EQ(peer.messages[2].substr(sizeof(Header)), "hello");
+    Header again = header;
+    seal(again);
+    EXPECT_EQ(+again.checksum, +header.checksum);
+}
+
+TEST_P(RdsRdmaPeer, gets_what_it_did_not_acknowledge_again)
+{
+    run(a, [&] { program.send("hello"); });
+    accept(says("10.0.0.2", "10.0.0.1", 3, 1));
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 3; }));
+    run(b, [&] { peer.drop(); });
+    peer = Peer();
+    accept(says("10.0.0.2", "10.0.0.1", 3, 1));
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 3; }));
+    Header header = header_of(peer.messages[2]);
+    EXPECT_EQ(+header.sequence, 1u);
+    EXPECT_EQ(header.flags, rds::flag_ack_required | rds::flag_retransmitted);
+    Header ack{};
+    ack.ack = 1;
+    post(sealed(ack));
+    run(b, [&] { peer.drop(); });
+    peer = Peer();
+    run(a, [&] { program.send("more"); });
+    accept(says("10.0.0.2", "10.0.0.1", 3, 1));
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 3; }));
+    EXPECT_EQ(+header_of(peer.messages[2]).sequence, 2u) << "the first one was acknowledged";
+}
+
+TEST_P(RdsRdmaPeer, is_acknowledged_soon)
+{
+    connect();
+    post(sealed(data_header(5), "hello"));
+    EXPECT_EQ(received(), "hello");
+    ASSERT_TRUE(wait_for([&] { return !peer.messages.empty() && +header_of(peer.messages.back()).ack == 1; }));
+    Header header = header_of(peer.messages.back());
+    EXPECT_EQ(+header.sport, 0);
+    EXPECT_EQ(+header.dport, 0);
+    EXPECT_EQ(peer.messages.back().size(), sizeof(Header));
+}
+
+TEST_P(RdsRdmaPeer, sends_a_message_in_fragments)
+{
+    connect();
+    std::string bytes = contents(4096 + 4096 + 7, 3);
+    for (std::size_t at = 0; at < bytes.size(); at += 4096)
+        post(sealed(data_header(bytes.size()), bytes.substr(at, 4096)));
+    EXPECT_TRUE(received() == bytes);
+    EXPECT_FALSE(peer.end);
+}
+
+TEST_P(RdsRdmaPeer, is_answered_with_the_version_in_common)
+{
+    ask(says("10.0.0.2", "10.0.0.1", 4, 1));
+    ASSERT_TRUE(wait_for([&] { return peer.established; }));
+    EXPECT_EQ(peer.data[8], 4);
+    EXPECT_EQ(peer.data[9], 1);
+}
+
+TEST_P(RdsRdmaPeer, is_rejected__without_a_version_in_common)
+{
+    for (auto [major, minor, mask] : {std::array{3, 0, 0}, std::array{4, 2, 4}, std::array{5, 0, 1}, std::array{0, 0, 0}}) {
+        ask(says("10.0.0.2", "10.0.0.1", static_cast<unsigned>(major), static_cast<unsigned>(minor),
+                 static_cast<unsigned>(mask)));
+        ASSERT_TRUE(wait_for([&] { return peer.end.has_value(); }));
+        EXPECT_EQ(peer.end->why, KAPI_CM_REJECTED);
+        EXPECT_EQ(peer.data.substr(0, 4), std::string("\1\0\0\0", 4));
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+    }
+}
+
+TEST_P(RdsRdmaPeer, is_rejected__with_addresses_of_others)
+{
+    for (auto [from, to] : {std::array{"10.0.0.3", "10.0.0.1"}, std::array{"10.0.0.2", "10.0.0.9"}}) {
+        ask(says(from, to, 3, 1));
+        ASSERT_TRUE(wait_for([&] { return peer.end.has_value(); }));
+        EXPECT_EQ(peer.end->why, KAPI_CM_REJECTED);
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+    }
+}
+
+// Each is what no RDS sends: the connection ends, and nothing else happens.
+TEST_P(RdsRdmaPeer, is_left__when_it_sends_garbage)
+{
+    Header wrong_sum = data_header(5), too_long = data_header((1 << 20) + 1), acks_too_much{}, small_map = data_header(100);
+    seal(wrong_sum);
+    wrong_sum.checksum = static_cast<kapi_u16>(wrong_sum.checksum ^ 0x100);
+    acks_too_much.ack = 1000;
+    small_map.flags = rds::flag_congestion_map;
+    Header large = data_header(10'000), other_length = data_header(9'000), other_number = data_header(10'000, 2);
+    std::string page(4096, 'p');
+    const std::vector<std::vector<std::string>> all = {
+        {std::string(47, 'x')},
+        {std::string(reinterpret_cast<const char *>(&wrong_sum), sizeof(wrong_sum)) + "hello"},
+        {sealed(too_long, page)},
+        {sealed(acks_too_much)},
+        {sealed(small_map, std::string(100, 'm'))},
+        {sealed(data_header(5), "hell")},
+        {sealed(data_header(5), "hello!")},
+        {sealed(large, std::string(4095, 'p'))},
+        {sealed(large, page), sealed(other_length, page)},
+        {sealed(large, page), sealed(other_number, page)},
+        {sealed(large, page), sealed(large, page), sealed(large, page)},
+        {sealed(data_header(0), "x")},
+        {std::string(5000, 'x')},
+    };
+    for (std::size_t i = 0; i < all.size(); i++) {
+        SCOPED_TRACE("garbage " + std::to_string(i));
+        connect();
+        for (const std::string &bytes : all[i])
+            post(bytes);
+        EXPECT_TRUE(wait_for([&] { return peer.end.has_value(); }));
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+    }
+    connect();
+    post(sealed(data_header(4, 50), "good"));
+    EXPECT_EQ(received(), "good");
+}
+
+// One that does not heed the map fills the socket, then the ring, and then waits. What it holds here is bounded, and when the
+// program reads, all of it is there.
+TEST_P(RdsRdmaPeer, waits__while_a_socket_is_full)
+{
+    connect();
+    constexpr std::size_t kSize = 65536;
+    constexpr unsigned kMost = 4000;
+    unsigned posted = 0; // fragments
+    auto done = [&] { return static_cast<unsigned>(peer.sent.size()); };
+    auto post_next = [&] {
+        std::string bytes = numbered(kSize, posted / 16);
+        std::string fragment = sealed(data_header(kSize, 1 + posted / 16), bytes.substr(posted % 16 * 4096, 4096));
+        std::size_t offset = posted % Peer::kSlots * Peer::kSlot;
+        std::memcpy(peer.out.bytes + offset, fragment.data(), fragment.size());
+        kapi_map_sync(&peer.out.map, offset, fragment.size(), KAPI_MAP_FOR_DEVICE);
+        ASSERT_EQ(peer.post(peer.make_wr(KAPI_WR_SEND, posted++, KAPI_WR_SIGNALED | KAPI_WR_SOLICITED), offset, fragment.size()),
+                  0);
+    };
+    auto fill = [&] {
+        for (bool moves = true; moves && posted < kMost;) {
+            run(b, [&] {
+                while (posted < kMost && posted - done() < Peer::kSlots)
+                    post_next();
+            });
+            unsigned before = done();
+            moves = world.run_until([&] { return done() > before; }, sim::kSecond);
+        }
+    };
+    fill();
+    EXPECT_LT(posted, 1000u) << "2.25 MiB in the socket, 1 MiB in the ring";
+    EXPECT_GT(posted, 600u);
+    EXPECT_FALSE(peer.end) << "it waits for ever";
+    auto receive_some = [&](unsigned from, unsigned until) {
+        run(a, [&] {
+            for (unsigned i = from; i < until; i++)
+                ASSERT_TRUE(program.receive() == numbered(kSize, i)) << i;
+        });
+    };
+    receive_some(0, 30);
+    unsigned before = posted;
+    fill();
+    EXPECT_GT(posted, before + 300u);
+    world.run_for(100 * sim::kMillisecond);
+    receive_some(30, done() / 16);
+    EXPECT_FALSE(peer.end);
+}
+
+// Over one connection no map overtakes another: there is no reason to open it again, which a peer of the kernel's own may not
+// survive.
+TEST_P(RdsRdmaPeer, stays_connected__while_its_port_is_congested)
+{
+    connect();
+    Header map{};
+    map.length = 8192;
+    map.flags = rds::flag_congestion_map;
+    std::string full(4096, '\xff');
+    post(sealed(map, full));
+    post(sealed(map, full));
+    run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS); });
+    world.run_for(10 * sim::kSecond);
+    EXPECT_FALSE(peer.end);
+    std::string empty(4096, '\0');
+    post(sealed(map, empty));
+    post(sealed(map, empty));
+    run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaPeer, ::testing::Range(1, 7));
+
+} // namespace
