@@ -53,14 +53,14 @@ bool Path::probe_again()
         connection_.send_handshake(*this, false);
         break;
     case ProbeTimer::Step::assume_foreign:
-        if (connection_.transport.names_peer)
+        // A hawser peer reads its old stream to the end first, and waits for room to do so. One that the transport names needs
+        // no assumption.
+        if (connection_.transport.names_peer || (!receiver_.has_heard() && connection_.peer() == Peer::hawser))
             probe_timer_.stream_began();
         else if (receiver_.has_heard())
             connection_.assume_foreign(connection_.peer());
         else if (connection_.peer() == Peer::unknown)
             return false;
-        else if (connection_.peer() == Peer::hawser) // reads its old stream to the end first, and waits for room to do so
-            probe_timer_.stream_began();
         break;
     }
     return true;
