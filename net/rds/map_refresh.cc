@@ -18,6 +18,9 @@ void MapRefresh::met(u16 port)
     Net& net = connection_.net;
     met_.fetch_or(u64{1} << port % 64);
     met_ns_.store_relaxed(kapi_now_ns());
+    // Without a stream the peer cannot report that the port is free again. A new one begins with the map.
+    if (!connection_.loops() && !connection_.path(0).is_up())
+        connection_.path(0).notify(RDS_PATH_WANTED);
     // One connection keeps maps in order.
     if (connection_.loops() || connection_.is_mute() || running_.exchange(1))
         return;

@@ -37,16 +37,25 @@ template <class Visit> void for_each_net(RdsHost &host, Visit visit)
         visit(*reinterpret_cast<rds::Net *>(net.rds));
 }
 
+bool has_streams(rds::Net &net, const kapi_addr &remote)
+{
+    bool found = false;
+    net.connections.for_each([&](rds::Connection &connection) {
+        found |= connection.remote.ip == rds::Ip::from(remote.ip) && connection.has_streams();
+    });
+    return found;
+}
+
 } // namespace
 
-unsigned full_ports(RdsHost &host, const kapi_addr &remote)
+unsigned full_ports(RdsHost &host, const kapi_addr &remote, Streams streams)
 {
     if (!host.node().held_locks.empty())
         return 1; // a stopped task holds a lock that we need: unknown
     unsigned count = 0;
     for_each_net(host, [&](rds::Net &net) {
         auto map = net.peer_maps.find({rds::Ip::from(remote.ip), 0, 0});
-        if (!map)
+        if (!map || (streams == Streams::needed && !has_streams(net, remote)))
             return;
         std::array<std::byte, rds::map_bytes> bits;
         map->snapshot(bits.data());

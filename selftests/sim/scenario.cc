@@ -145,13 +145,13 @@ void Scenario::calm_round(bool excused)
         course_.fail("stuck: not delivered:" + ledger.missing());
 }
 
-/** Everything was received, so no socket is full; every machine's congestion maps must show that. */
+/** Everything was received, so no socket is full; the congestion maps of every machine that is connected must show that. */
 void Scenario::expect_no_congestion()
 {
     auto agreed = [this] {
         for (const auto &machine : course_.machines)
             for (const Site *site : course_.sites)
-                if (full_ports(machine->host, site->address()))
+                if (full_ports(machine->host, site->address(), Streams::needed))
                     return false;
         return true;
     };

@@ -149,6 +149,35 @@ TEST_F(Congestion, address__moves_here__who_was_refused_is_notified)
     run(a, [&] { full.close(); });
 }
 
+// The stream ended for want of use before the service had read, so nobody reported that its port is free.
+TEST_F(Congestion, stream_that_ended__its_map_is_asked_for_by_the_next_sender)
+{
+    b.initial_net().add(sim::address(kService));
+    RdsSocket at_b(host_b), last(host_a), next(host_a);
+    rds_net_sysctl(host_a.net().rds)->idle_connection_ms = 100;
+    run(b, [&] { serve(at_b); });
+    run(a, [&] {
+        client(last, "10.0.0.1");
+        while (!full_ports(host_a, sim::address(kService))) { // a sender that met it would ask
+            EXPECT_GT(post(last), 0);
+            world.sleep(20 * sim::kMillisecond);
+        }
+        last.close();
+    });
+    auto has_ended = [&] { return full_ports(host_a, sim::address(kService), Streams::needed) == 0; };
+    EXPECT_TRUE(world.run_until(has_ended, 10 * sim::kSecond)) << "there is a stream";
+    EXPECT_EQ(full_ports(host_a, sim::address(kService)), 1u);
+    run(b, [&] { EXPECT_GT(drain(at_b), 0); });
+    run(a, [&] {
+        client(next, "10.0.0.1");
+        std::uint64_t start = world.now_ns();
+        EXPECT_EQ(send(next, "x", kService, kPort), 1);
+        EXPECT_LT(world.now_ns() - start, 20 * sim::kMillisecond);
+        next.close();
+    });
+    run(b, [&] { at_b.close(); });
+}
+
 TEST_F(Congestion, port__is_free_for_its_next_owner)
 {
     a.initial_net().add(sim::address(kService));
