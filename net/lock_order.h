@@ -37,6 +37,8 @@ struct NetLock { static constexpr const char* name = "rds_rdma net"; static cons
 struct WaitingLock { static constexpr const char* name = "rds_rdma waiting"; static constexpr unsigned rank = 49; };
 // What a connection has received and not handled.
 struct ReceivedLock { static constexpr const char* name = "rds_rdma received"; static constexpr unsigned rank = 50; };
+// Whose region a connection registers at present.
+struct RegisterLock { static constexpr const char* name = "rds_rdma register"; static constexpr unsigned rank = 51; };
 // Who may post to a queue pair.
 struct PostLock { static constexpr const char* name = "rds_rdma post"; static constexpr unsigned rank = 52; };
 

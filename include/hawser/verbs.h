@@ -45,6 +45,16 @@ public:
     }
     ~Pin() { kapi_unpin(pin_, write_); }
 
+    // One that another owner gives up, pinned to be written.
+    static Pin adopt(kapi_pin* pin)
+    {
+        Pin adopted;
+        adopted.pin_ = pin;
+        adopted.write_ = true;
+        return adopted;
+    }
+    [[nodiscard]] kapi_pin* release() { return std::exchange(pin_, nullptr); }
+
     explicit operator bool() const { return pin_ != nullptr; }
     kapi_pin* c() const { return pin_; }
     unsigned pages() const { return pin_ ? kapi_pin_pages(pin_) : 0; }

@@ -67,6 +67,7 @@ int kapi_optval_copy_out(const struct kapi_optval *optval, kapi_size offset, con
 int kapi_optval_probe_out(const struct kapi_optval *optval, kapi_size size) KAPI_NOEXCEPT;
 /* [task] Copies from an address that the program passed inside of a structure. -EFAULT. */
 int kapi_user_copy_in(void *to, kapi_u64 address, kapi_size size) KAPI_NOEXCEPT;
+int kapi_user_copy_out(kapi_u64 address, const void *from, kapi_size size) KAPI_NOEXCEPT; /* [task] the same to there */
 
 kapi_u64 kapi_sk_inode(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] the inode number that names the socket in /proc */
 

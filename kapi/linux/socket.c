@@ -161,6 +161,13 @@ int kapi_user_copy_in(void *to, kapi_u64 address, kapi_size size)
 }
 EXPORT_SYMBOL_GPL(kapi_user_copy_in);
 
+int kapi_user_copy_out(kapi_u64 address, const void *from, kapi_size size)
+{
+	might_sleep();
+	return copy_to_user(u64_to_user_ptr(address), from, size) ? -EFAULT : 0;
+}
+EXPORT_SYMBOL_GPL(kapi_user_copy_out);
+
 kapi_size kapi_msg_left(const struct kapi_msg *msg)
 {
 	return msg_data_left(kapi_msg_to_msghdr(msg));

@@ -301,6 +301,16 @@ int kapi_user_copy_in(void *to, kapi_u64 address, kapi_size size) noexcept
     return 0;
 }
 
+int kapi_user_copy_out(kapi_u64 address, const void *from, kapi_size size) noexcept
+{
+    enter_task("kapi_user_copy_out");
+    if (address == 0 && size)
+        return -KAPI_EFAULT;
+    if (size)
+        std::memcpy(reinterpret_cast<void *>(static_cast<std::uintptr_t>(address)), from, size);
+    return 0;
+}
+
 int kapi_optval_copy_out(const struct kapi_optval *optval, kapi_size offset, const void *from, kapi_size size) noexcept
 {
     enter_task("kapi_optval_copy_out");

@@ -46,13 +46,15 @@ Result<> apply(const Control& control, SendControls& controls)
     case RDS_ABI_CMSG_RDMA_DEST:
         if (controls.rdma_dest || controls.rdma_map)
             return fail(KAPI_EINVAL);
-        controls.rdma_dest = true;
-        return sized(sizeof(u64));
+        TRY(sized(sizeof(u64)));
+        kapi_copy(&controls.rdma_dest.emplace(), control.data.data(), sizeof(u64));
+        return {};
     case RDS_ABI_CMSG_RDMA_MAP:
         if (controls.rdma_dest || controls.rdma_map)
             return fail(KAPI_EINVAL);
-        controls.rdma_map = true;
-        return sized(sizeof(rds_abi_get_mr_args));
+        TRY(sized(sizeof(rds_abi_get_mr_args)));
+        kapi_copy(&controls.rdma_map.emplace(), control.data.data(), sizeof(rds_abi_get_mr_args));
+        return {};
     case RDS_ABI_CMSG_ATOMIC_FADD:
     case RDS_ABI_CMSG_ATOMIC_CSWP:
     case RDS_ABI_CMSG_MASKED_ATOMIC_FADD:

@@ -16,8 +16,8 @@ using namespace hw;
 // What a sender requests with control messages of level SOL_RDS.
 struct SendControls {
     std::optional<rds_abi_rdma_args> rdma_args; // an RDMA operation to go with the message
-    bool rdma_dest = false;   // the peer may access a local region: an existing one
-    bool rdma_map = false;    // the same, registered for this message
+    std::optional<u64> rdma_dest; // the peer may access a local region: an existing one, by its cookie
+    std::optional<rds_abi_get_mr_args> rdma_map; // the same, registered for this message
     bool atomic = false;      // an atomic operation
     std::optional<u32> zerocopy_cookie;
 

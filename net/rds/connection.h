@@ -63,6 +63,8 @@ public:
     Path& path_for(u16 port);
     // Waits until paths() is known. Sleeps. ETIMEDOUT, EINTR.
     Result<> wait_for_handshake(u64 deadline_ns);
+    // Waits until the first path is up; a hold on its stream (rds_transport). Sleeps. EAGAIN: it is not; EINTR, ENETUNREACH.
+    Result<void*> hold_stream(u64 deadline_ns);
     Peer peer() const { return static_cast<Peer>(peer_.load_acquire()); }
     // A probe or its answer came in over path. Any context.
     void handshake_received(Path& path, const Header& header, bool is_reply);

@@ -190,6 +190,13 @@ unsigned rds_out_segments(rds_out* out, u32 offset, kapi_segment* segments, unsi
 {
     return out_of(out).gather(sizeof(Header) + offset, {segments, count}).count;
 }
+const rds_rdma_op* rds_out_rdma(const rds_out* out)
+{
+    RdmaOperation* operation = out_of(out).operation();
+    return operation ? &operation->c() : nullptr;
+}
+void rds_out_rdma_begins(rds_out* out) { out_of(out).operation()->begin(); }
+void rds_out_rdma_done(rds_out* out, rds_rdma_status status) { out_of(out).operation_done(status); }
 void rds_out_hold(rds_out* out) { out_of(out).ref(); }
 void rds_out_put(rds_out* out) { out_of(out).unref(); }
 

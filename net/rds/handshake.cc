@@ -49,6 +49,19 @@ Result<> Connection::wait_for_handshake(u64 deadline_ns)
     return handshake_waiters_.wait_until(deadline_ns, [&] { return paths() != 0 || path(0).is_silent() || dying(); });
 }
 
+Result<void*> Connection::hold_stream(u64 deadline_ns)
+{
+    void* held = nullptr;
+    auto hold = [&] { return with_state([&](void* state) { return (held = transport.hold(state, 0)) != nullptr; }); };
+    if (!hold()) {
+        path(0).notify(RDS_PATH_WANTED);
+        auto waited = handshake_waiters_.wait_until(deadline_ns, [&] { return dying() || hold(); });
+        if (!waited)
+            return fail(waited.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : waited.error().code());
+    }
+    return held ? Result<void*>(held) : fail(KAPI_ENETUNREACH);
+}
+
 void Connection::write_handshake_to(Path& path, Header& header, bool is_reply)
 {
     header.sport = is_reply ? 0 : probe_port;
@@ -151,6 +164,8 @@ void Connection::path_is_up(Path& path)
     if (path.index() != 0)
         return;
     note(KAPI_LOG_INFO, "is connected");
+    if (transport.hold)
+        handshake_waiters_.wake(); // of hold_stream()
     if (peer() == Peer::foreign)
         send_handshake(path, false);
 }

@@ -43,11 +43,39 @@ bool NoticeBox::reserve()
     return false;
 }
 
+Ref<Socket> NoticeBox::socket()
+{
+    return socket_.with([](Socket*& s) { return s ? Ref<Socket>::share(*s) : Ref<Socket>(); });
+}
+
 void NoticeBox::put(Ref<ZerocopyBatch> batch)
 {
-    auto socket = socket_.with([](Socket*& s) { return s ? Ref<Socket>::share(*s) : Ref<Socket>(); });
-    if (socket)
-        socket->zerocopy_done(std::move(batch));
+    if (auto to = socket())
+        to->zerocopy_done(std::move(batch));
+}
+
+void NoticeBox::put(Ref<RdmaNotice> notice)
+{
+    if (auto to = socket())
+        to->rdma_done(std::move(notice));
+}
+
+void Message::operation_done(rds_rdma_status status)
+{
+    operation_->done(status);
+    if (status == RDS_RDMA_SUCCESS && !operation_->c().alone)
+        return;
+    Ref<Socket> owner = take_owner();
+    if (!owner)
+        return;
+    connection->cancel(*this);
+    owner->send_done(*this);
+}
+
+void Message::set_operation(Own<RdmaOperation> operation)
+{
+    true_size_ += operation->true_size();
+    operation_ = std::move(operation);
 }
 
 Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
@@ -102,6 +130,13 @@ void Message::destroy(Message* message)
     else if (message->notices_)
         message->notices_->taken(1);
     dispose(message);
+}
+
+void Message::note_promise(bool promised)
+{
+    noticed_ = promised && zerocopy_;
+    if (operation_)
+        operation_->promise_notice(promised);
 }
 
 Message::Gathered Message::gather(u32 offset, std::span<kapi_segment> segments)

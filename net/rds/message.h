@@ -6,6 +6,7 @@
 
 #include "../lock_order.h"
 #include "address.h"
+#include "rdma_operation.h"
 #include "wire.h"
 
 #include <hawser/list.h>
@@ -39,8 +40,10 @@ public:
     bool reserve();
     void taken(u32 count) { due_.fetch_sub(count); }
     void put(Ref<ZerocopyBatch> batch); // any context
+    void put(Ref<RdmaNotice> notice);   // any context
 
 private:
+    Ref<Socket> socket();
     static constexpr u32 max_due = 4096; // of a program that takes none: 32 KiB of cookies
     Guarded<Socket*, NoticeLock> socket_; // null: closed
     Atomic<u32> due_{0};
@@ -61,8 +64,8 @@ public:
     static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices);
     // From when it is sent on: the cookie goes to the box when the pages are free again. After a failed call
     // there is no notice.
-    void promise_notice() { noticed_ = true; }
-    void withdraw_notice() { noticed_ = false; }
+    void promise_notice() { note_promise(true); }
+    void withdraw_notice() { note_promise(false); }
     // A message without a user: a handshake, an answer, a congestion map, whose payload the caller fills. In a context that
     // mode allows.
     static Result<Ref<Message>> internal(u32 length = 0, Alloc mode = Alloc::atomic);
@@ -86,6 +89,14 @@ public:
     Ref<Socket> take_owner();
     bool has_owner() const { return owner_.load_acquire() != nullptr; }
 
+    // The operation that is executed before it is sent. Null: none.
+    void set_operation(Own<RdmaOperation> operation);
+    RdmaOperation* operation() const { return operation_.get(); }
+    // Any context. It has ended; without success the message is not sent again.
+    void operation_done(rds_rdma_status status);
+    // It is given up: its operation was posted, and its stream has ended.
+    bool is_spent() const { return operation_ && operation_->has_begun(); }
+
     // Where it goes; set before it has an owner. The connection lets go of its messages before it ends.
     Ref<Connection> connection;
     Endpoint destination;
@@ -103,6 +114,7 @@ public:
 private:
     HW_MADE_BY_CREATE;
     Message() = default;
+    void note_promise(bool promised);
     static Result<Ref<Message>> create(u32 length, u32 inline_bytes, Alloc mode);
     std::byte* inline_payload() { return reinterpret_cast<std::byte*>(this + 1) + sizeof(Header); }
 
@@ -113,6 +125,7 @@ private:
     bool noticed_ = false;
     Ref<NoticeBox> notices_;
     Ref<ZerocopyBatch> zerocopy_;
+    Own<RdmaOperation> operation_;
 };
 
 } // namespace rds

@@ -1,31 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 // Socket options and ioctls of level SOL_RDS. Queries of RDS_INFO_* are in info.cc.
+#include "option_value.h"
+
 #include "connection.h"
 #include "socket.h"
 #include "uapi.h"
 
 namespace rds {
-
-namespace {
-
-template <class T> Result<T> read(const kapi_optval* value, int length)
-{
-    T data;
-    if (length < static_cast<int>(sizeof(data)))
-        return fail(KAPI_EINVAL);
-    TRY(check(kapi_optval_copy_in(value, &data, sizeof(data))));
-    return data;
-}
-
-// An option whose length must be exact.
-template <class T> Result<T> read_exact(const kapi_optval* value, int length)
-{
-    if (length != static_cast<int>(sizeof(T)))
-        return fail(KAPI_EINVAL);
-    return read<T>(value, length);
-}
-
-} // namespace
 
 Result<> Socket::set_transport(const kapi_optval* value, int length)
 {
@@ -71,27 +52,6 @@ Result<> Socket::set_rx_traces(const kapi_optval* value, int length)
     return {};
 }
 
-// Memory regions, as on a host whose transports have none.
-Result<> Socket::rdma_option(int option, const kapi_optval* value, int length)
-{
-    bool bound;
-    {
-        Guard guard(lock_);
-        bound = !bound_to_.ip.is_any();
-    }
-    switch (option) {
-    case RDS_ABI_GET_MR:
-        TRY(read_exact<rds_abi_get_mr_args>(value, length));
-        return fail(bound ? KAPI_EOPNOTSUPP : KAPI_ENOTCONN);
-    case RDS_ABI_GET_MR_FOR_DEST:
-        TRY(read_exact<rds_abi_get_mr_for_dest_args>(value, length));
-        return fail(bound ? KAPI_EOPNOTSUPP : KAPI_ENOTCONN);
-    default:
-        TRY(read_exact<rds_abi_free_mr_args>(value, length));
-        return fail(KAPI_EINVAL);
-    }
-}
-
 Result<> Socket::cancel_sent_to(const kapi_optval* value, int length)
 {
     {
@@ -128,9 +88,11 @@ Result<> Socket::set_option(int option, const kapi_optval* value, int length)
     case RDS_ABI_CANCEL_SENT_TO:
         return cancel_sent_to(value, length);
     case RDS_ABI_GET_MR:
+        return get_mr(value, length);
     case RDS_ABI_GET_MR_FOR_DEST:
+        return get_mr_for_dest(value, length);
     case RDS_ABI_FREE_MR:
-        return rdma_option(option, value, length);
+        return free_mr(value, length);
     case RDS_ABI_RECVERR:
         recverr_ = TRY(read<int>(value, length)) != 0;
         return {};

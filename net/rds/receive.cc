@@ -260,6 +260,8 @@ Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
 // Copies a message that was taken off the queue to the user.
 Result<u32> Socket::hand_over(Incoming& incoming, bool traced, rds_receive& receive)
 {
+    if (incoming.header.extensions[0])
+        TRY(put_memory_names(incoming, receive));
     u32 copied = static_cast<u32>(min<usize>(receive.size, incoming.length()));
     TRY(incoming.copy_to_user(receive.msg, copied));
     if (incoming.received_real_ns && kapi_sk_timestamps(sk))
@@ -285,6 +287,9 @@ bool Socket::take_input(bool peek, Input& input)
     Guard guard(lock_);
     input.closed = closed_;
     if (closed_)
+        return true;
+    input.rdma = rdma_notices_.pop_front();
+    if (input.rdma)
         return true;
     input.freed_ports = std::exchange(freed_ports_, 0);
     if (input.freed_ports)
@@ -336,6 +341,8 @@ Result<u32> Socket::receive(rds_receive& receive)
     }
     if (input.closed)
         return fail(KAPI_ENOTCONN);
+    if (input.rdma)
+        return put_rdma_notices(receive, std::move(input.rdma));
     if (input.freed_ports)
         return put_notice(receive, input.freed_ports);
     auto result = hand_over(*input.incoming, input.traced, receive);
@@ -361,7 +368,7 @@ unsigned Socket::poll(kapi_poll* poll)
             seen_congestion_generation_ = generation;
             events |= KAPI_IN | KAPI_RDNORM | KAPI_WRBAND; // for programs that do not use monitors
         }
-        if (!received_.empty() || !zerocopy_.empty())
+        if (!received_.empty() || !zerocopy_.empty() || !rdma_notices_.empty())
             events |= KAPI_IN | KAPI_RDNORM;
         if (has_send_room())
             events |= KAPI_OUT | KAPI_WRNORM;

@@ -66,19 +66,38 @@ Result<Socket::Target> Socket::target(const rds_send& send)
     return target;
 }
 
-Result<Ref<Message>> Socket::build(const rds_send& send, const Target& target)
+// What is requested of memory here and at the peer.
+Result<> Socket::check_memory(const SendControls& controls, const rds_transport& transport)
+{
+    bool has_regions = transport.get_mr != nullptr;
+    if (controls.rdma_args && !has_regions)
+        TRY(check_rdma_args(*controls.rdma_args));
+    if (controls.rdma_dest && !has_region(key_of(*controls.rdma_dest)))
+        return fail(KAPI_EINVAL);
+    if (controls.rdma_map && has_regions)
+        TRY(check_region(*controls.rdma_map));
+    if (controls.atomic || (controls.rdma() && !has_regions))
+        return fail(KAPI_EOPNOTSUPP);
+    return {};
+}
+
+Result<> Socket::add_operation(Message& message, const rds_transport& transport, const rds_abi_rdma_args& args)
+{
+    Own<RdmaOperation> operation = TRY(RdmaOperation::create(transport, args, message.length() != 0));
+    bool always = (args.flags & RDS_ABI_RDMA_NOTIFY_ME) != 0;
+    if (always || recverr_)
+        TRY(operation->notify(TRY(notice_box()), args.user_token, !always));
+    write_used_key(message.header(), operation->c().key);
+    message.set_operation(std::move(operation));
+    return {};
+}
+
+Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& controls, const Target& target)
 {
     if (send.size > max_message || send.size > kapi_sk_sndbuf(sk) / 2)
         return fail(KAPI_EMSGSIZE);
     u32 size = static_cast<u32>(send.size);
-    auto controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
-    // No transport that is there can do these: as a host without RDMA answers, where no region can exist either.
-    if (controls.rdma_args)
-        TRY(check_rdma_args(*controls.rdma_args));
-    if (controls.rdma_dest)
-        return fail(KAPI_EINVAL);
-    if (controls.rdma())
-        return fail(KAPI_EOPNOTSUPP);
+    TRY(check_memory(controls, *target.transport));
     bool zerocopy = (send.flags & RDS_ABI_MSG_ZEROCOPY) && kapi_sk_zerocopy(sk);
     if (zerocopy && !target.transport->zerocopy)
         return fail(KAPI_EOPNOTSUPP);
@@ -91,6 +110,10 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const Target& target)
     message->header().sport = target.local.port;
     message->header().dport = target.remote.port;
     message->destination = target.remote;
+    if (controls.rdma_args)
+        TRY(add_operation(*message, *target.transport, *controls.rdma_args));
+    if (controls.rdma_dest)
+        write_cookie(message->header(), *controls.rdma_dest);
     net.count(Stat::copy_from_user, zerocopy ? 0 : size);
     return message;
 }
@@ -260,15 +283,8 @@ Result<> Socket::reserve(Message& message, bool may_wait, u64 deadline_ns)
     return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
-Result<u32> Socket::send(const rds_send& send)
+Result<u32> Socket::queue(Ref<Message> message, const Target& to, bool may_wait)
 {
-    if (send.flags & ~honoured_flags)
-        return fail(KAPI_EOPNOTSUPP);
-    Target to = TRY(target(send));
-    Ref<Message> message = TRY(build(send, to));
-    TRY(route(to));
-
-    bool may_wait = !(send.flags & RDS_ABI_MSG_DONTWAIT);
     u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
     u64 deadline = deadline_after(timeout);
     Path& path = choose_path(to, may_wait, deadline);
@@ -276,8 +292,7 @@ Result<u32> Socket::send(const rds_send& send)
     TRY(waited(wait_for_congestion(*to.connection, to.remote.port, may_wait, deadline), timeout));
     TRY(waited(reserve(*message, may_wait, deadline), timeout));
     u32 size = message->length();
-    if (message->zerocopy())
-        message->promise_notice();
+    message->promise_notice();
     if (!path.enqueue(message)) {
         message->withdraw_notice();
         if (Ref<Socket> owner = message->take_owner())
@@ -287,6 +302,27 @@ Result<u32> Socket::send(const rds_send& send)
     net.count(Stat::send_queued);
     path.transmit();
     return size;
+}
+
+Result<u32> Socket::send(const rds_send& send)
+{
+    if (send.flags & ~honoured_flags)
+        return fail(KAPI_EOPNOTSUPP);
+    Target to = TRY(target(send));
+    auto controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
+    Ref<Message> message = TRY(build(send, controls, to));
+    bool may_wait = !(send.flags & RDS_ABI_MSG_DONTWAIT);
+    TRY(route(to));
+    if (controls.rdma() && !to.connection->transport.get_mr)
+        return fail(KAPI_EOPNOTSUPP);
+    if (!controls.rdma_map)
+        return queue(std::move(message), to, may_wait);
+    u64 cookie = TRY(add_region(*controls.rdma_map, to, may_wait));
+    write_cookie(message->header(), cookie);
+    auto sent = queue(std::move(message), to, may_wait);
+    if (!sent)
+        end_region(key_of(cookie));
+    return sent;
 }
 
 } // namespace rds

@@ -144,6 +144,17 @@ bool SendQueue::is_acked(u32 position)
 
 void SendQueue::fill(Batch& batch)
 {
+    for (bool more = true; more;) {
+        Queue spent;
+        more = fill(batch, spent);
+        complete(spent);
+    }
+}
+
+// True: there may be more that are spent.
+bool SendQueue::fill(Batch& batch, Queue& spent)
+{
+    unsigned given_up = 0;
     Guard guard(lock_);
     while (!batch.full()) {
         Ref<Message> message = again_.pop_front();
@@ -152,13 +163,21 @@ void SendQueue::fill(Batch& batch)
         else
             message = send_.pop_front();
         if (!message)
-            return;
+            return false;
+        if (message->is_spent()) {
+            has_left(*message);
+            spent.push_back(std::move(message));
+            if (++given_up == at_once)
+                return true;
+            continue;
+        }
         message->on = Message::On::retransmit;
         message->position_known = false;
         retransmit_.push_back(message);
         batch.add(std::move(message), 0);
     }
     batch.more = !again_.empty() || !send_.empty();
+    return false;
 }
 
 void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)

@@ -114,6 +114,7 @@ private:
         return on == Message::On::send ? send_ : on == Message::On::again ? again_ : retransmit_;
     }
     u32 complete(Queue& done);
+    bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);

@@ -25,9 +25,10 @@ Socket::Socket(Net& n, kapi_sk* s) : net(n), sk(s) {}
 
 Socket::~Socket()
 {
-    // Only notices of zerocopy sends that came while release() ran are left.
+    // Only notices that came while release() ran are left.
     Guard guard(lock_);
     zerocopy_.clear();
+    rdma_notices_.clear();
     Module::drop_transport(transport_);
 }
 
@@ -127,6 +128,7 @@ Result<int> Socket::name(void* sockaddr, bool peer)
 void Socket::release()
 {
     RefList<Incoming, SocketQueue> unread;
+    RefList<MemoryRegion, OwnedRegions> regions;
     bool was_bound;
     {
         Guard guard(lock_);
@@ -144,6 +146,7 @@ void Socket::release()
         Guard guard(lock_);
         notices = std::move(notice_box_);
         unread.splice_front(received_);
+        regions.splice_front(regions_);
         net.count(Stat::recv_bytes_freed_fromsock, received_bytes_); // of any number, so none is looked at
         received_bytes_ = received_true_ = 0;
         uncharged_ = 0;
@@ -153,6 +156,7 @@ void Socket::release()
         path_ = nullptr;
     }
     unread.clear();
+    regions.clear();
     if (notices)
         notices->close();
     cancel_sends(nullptr);
@@ -227,8 +231,11 @@ void Socket::cancel_sends(const Endpoint* destination)
             if (destination && !names(*destination, m->destination))
                 continue;
             // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
-            if (m->take_owner())
-                cancelled.push_back(account_sent(*m));
+            if (!m->take_owner())
+                continue;
+            if (RdmaOperation* operation = m->operation())
+                operation->cancel();
+            cancelled.push_back(account_sent(*m));
         }
         wanted = room_came();
     }
@@ -252,6 +259,15 @@ void Socket::zerocopy_done(Ref<ZerocopyBatch> batch)
         }
     }
     waiters.wake(KAPI_IN | KAPI_RDNORM | KAPI_ERR);
+}
+
+void Socket::rdma_done(Ref<RdmaNotice> notice)
+{
+    {
+        Guard guard(lock_);
+        rdma_notices_.push_back(std::move(notice));
+    }
+    waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 
 // ---- congestion

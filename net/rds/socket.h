@@ -6,6 +6,7 @@
 #include "bind.h"
 #include "congestion.h"
 #include "incoming.h"
+#include "memory_region.h"
 #include "message.h"
 #include "net.h"
 #include "path.h"
@@ -16,6 +17,7 @@
 namespace rds {
 
 class Connection;
+struct SendControls;
 
 class Socket : Pinned, public HashNode<Bound>, public ListNode<Watchers> {
 public:
@@ -56,6 +58,7 @@ public:
     // SO_SNDBUF was changed. Any context.
     void send_limit_changed();
     void zerocopy_done(Ref<ZerocopyBatch> batch); // through the notice box
+    void rdma_done(Ref<RdmaNotice> notice);       // the same
     // Any context. Queues incoming unless the socket is closed. True: the queue is at its hard limit now, and its path must
     // not be read.
     bool deliver(Ref<Incoming> incoming);
@@ -117,7 +120,10 @@ private:
         Path* path;                 // of connection; null: not chosen yet
     };
     Result<Target> target(const rds_send& send);
-    Result<Ref<Message>> build(const rds_send& send, const Target& target);
+    Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
+    Result<> add_operation(Message& message, const rds_transport& transport, const rds_abi_rdma_args& args);
+    Result<> check_memory(const SendControls& controls, const rds_transport& transport);
+    Result<u32> queue(Ref<Message> message, const Target& to, bool may_wait);
     Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
     Path& choose_path(const Target& target, bool may_wait, u64 deadline_ns);
@@ -136,7 +142,8 @@ private:
     // What a receiver took, all under one lock.
     struct Input {
         Ref<Incoming> incoming;
-        u64 freed_ports = 0; // a notice, that comes before data
+        Ref<RdmaNotice> rdma; // a notice, that comes before all others
+        u64 freed_ports = 0;  // a notice, that comes before data
         CongestionChange change = CongestionChange::none;
         bool closed = false, traced = false, stalls = false;
     };
@@ -161,7 +168,20 @@ private:
     Result<> set_monitor(bool on);
     Result<> set_transport(const kapi_optval* value, int length);
     Result<> set_rx_traces(const kapi_optval* value, int length);
-    Result<> rdma_option(int option, const kapi_optval* value, int length);
+    // regions.cc
+    Result<> get_mr(const kapi_optval* value, int length);
+    Result<> get_mr_for_dest(const kapi_optval* value, int length);
+    Result<> free_mr(const kapi_optval* value, int length);
+    Result<> check_region(const rds_abi_get_mr_args& args);
+    Result<Target> usual_target();
+    Result<u64> add_region(const rds_abi_get_mr_args& args, Target& target, bool may_wait);
+    Result<Ref<MemoryRegion>> make_region(const rds_abi_iovec& memory, Connection& connection, u64 deadline_ns);
+    Result<Ref<MemoryRegion>> register_on(void* held, const rds_abi_iovec& memory, const Connection& connection);
+    Result<u32> put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notice);
+    Result<> put_memory_names(Incoming& incoming, rds_receive& receive);
+    MemoryRegion* find_region(u32 key) HW_REQUIRES(lock_);
+    bool has_region(u32 key);
+    bool end_region(u32 key, const Ip* used_by = nullptr);
 
     Endpoint bound_key_;
     Spin<SocketLock> lock_;
@@ -193,6 +213,10 @@ private:
     RefList<ZerocopyBatch, ZerocopyBatch> zerocopy_ HW_GUARDED_BY(lock_);
     Ref<NoticeBox> notice_box_ HW_GUARDED_BY(lock_); // null: nothing was sent with MSG_ZEROCOPY
     ZerocopyBatch* zerocopy_last_ HW_GUARDED_BY(lock_) = nullptr; // the youngest on zerocopy_, or null
+
+    RefList<RdmaNotice, RdmaNotice> rdma_notices_ HW_GUARDED_BY(lock_);
+    RefList<MemoryRegion, OwnedRegions> regions_ HW_GUARDED_BY(lock_);
+    u32 region_count_ HW_GUARDED_BY(lock_) = 0;
 
     bool monitors_ HW_GUARDED_BY(lock_) = false;
     u64 watched_ports_ HW_GUARDED_BY(lock_) = 0; // groups of ports (mod 64) that met congestion

@@ -50,6 +50,29 @@ struct rds_out; /* a message being sent */
 struct kapi_rx;
 struct kapi_rxbuf;
 
+/* As the program is notified of it. */
+enum rds_rdma_status {
+	RDS_RDMA_SUCCESS = 0,
+	RDS_RDMA_REMOTE_ERROR = 1, /* the peer has no such memory for us */
+	RDS_RDMA_CANCELED = 2,
+	RDS_RDMA_DROPPED = 3,      /* the stream ended first: whether it was executed is not known */
+	RDS_RDMA_OTHER_ERROR = 4,
+};
+
+/* An operation on memory of the peer that goes before a message, at most once. */
+struct rds_rdma_op {
+	kapi_u64 remote;           /* address at the peer */
+	kapi_u32 key;              /* of the peer's memory there */
+	kapi_u32 bytes;
+	int write;                 /* to the peer; else a read from there */
+	int alone;                 /* the message is not sent */
+	unsigned int count;        /* of pins, whose bytes are the local side in this order */
+	struct kapi_pin *pins[];
+};
+
+struct rds_mr;  /* memory of a program that one peer may use */
+struct kapi_pin;
+
 enum rds_stream_waits {
 	RDS_NO_STREAM_WAITS = 0,
 	RDS_STREAM_WAITS = 1,
@@ -126,6 +149,24 @@ struct rds_transport {
 	 * longer. more: others follow at once. NULL of a transport with send().
 	 */
 	int (*post)(void *state, unsigned int path, struct rds_out *const *messages, unsigned int count, int more);
+	/* As kapi_pin_user(), kapi_unpin() and kapi_pin_pages(), which are in a module that RDS itself does without. */
+	int (*pin)(kapi_u64 address, kapi_size length, int write, struct kapi_pin **pin);
+	void (*unpin)(struct kapi_pin *pin, int dirty);
+	unsigned int (*pin_pages)(const struct kapi_pin *pin);
+	/*
+	 * [any] A hold on the present stream of path, for get_mr(), which takes it over. NULL: there is no stream. This, the
+	 * three above and the three below are NULL of a transport without memory regions and operations.
+	 */
+	void *(*hold)(void *state, unsigned int path);
+	void (*let_go)(void *held); /* [any] */
+	/*
+	 * [task] Lets who has *key, as the peer of the held stream, read and write the bytes of pin and no others, from the place
+	 * of first in its page on. Counted as user's. It takes pin over in any case. -EAGAIN: the stream has ended; -ENOMEM,
+	 * -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes nothing for a while.
+	 */
+	int (*get_mr)(void *held, struct kapi_pin *pin, kapi_u64 first, kapi_u32 user, kapi_u32 *key, struct rds_mr **mr);
+	/* [sleep] The key is dead when this returns, and pin is unpinned. */
+	void (*free_mr)(struct rds_mr *mr);
 	/* [worker] Reads on after a stall. */
 	void (*resume)(void *state, unsigned int path);
 	/*
@@ -212,6 +253,14 @@ const void *rds_out_header(const struct rds_out *out);
 kapi_u32 rds_out_length(const struct rds_out *out);
 /* [any] The payload from offset on, as kapi_pages_segments(). The bytes stay where they are while out is held. */
 unsigned int rds_out_segments(struct rds_out *out, kapi_u32 offset, struct kapi_segment *segments, unsigned int count);
+/*
+ * [any] From post(). The operation that is to be executed before the message is sent; NULL: none. It is posted after
+ * rds_out_rdma_begins() only, and never again: without its end being reported it is given up with its stream.
+ */
+const struct rds_rdma_op *rds_out_rdma(const struct rds_out *out);
+void rds_out_rdma_begins(struct rds_out *out);
+/* [any] It has ended, and the pins are not mapped any more. Without success the message is not sent again. */
+void rds_out_rdma_done(struct rds_out *out, enum rds_rdma_status status);
 void rds_out_hold(struct rds_out *out); /* [any] */
 void rds_out_put(struct rds_out *out);  /* [any] */
 

@@ -150,4 +150,27 @@ void write_handshake(Header& header, u32 generation, u8 path, u32 memory)
     writer.add(ext_hawser, static_cast<u64>(path) << 32 | memory);
 }
 
+MemoryNames parse_memory_names(const Header& header)
+{
+    MemoryNames names;
+    std::span<const u8> rest(header.extensions);
+    while (auto extension = next_extension(rest)) {
+        if (extension->type == ext_rdma)
+            names.used = number(extension->payload);
+        if (extension->type == ext_rdma_dest)
+            names.cookie = make_cookie(number(extension->payload.first(4)), number(extension->payload.subspan(4)));
+    }
+    return names;
+}
+
+void write_used_key(Header& header, u32 key)
+{
+    ExtensionWriter(header).add(ext_rdma, key);
+}
+
+void write_cookie(Header& header, u64 cookie)
+{
+    ExtensionWriter(header).add(ext_rdma_dest, static_cast<u64>(key_of(cookie)) << 32 | offset_of(cookie));
+}
+
 } // namespace rds

@@ -67,4 +67,18 @@ void write_handshake(Header& header, u32 generation, u8 path, u32 memory);
 // The same to a peer that has shown that it is foreign: without the extensions that it would log as unknown.
 void write_foreign_handshake(Header& header, u32 generation, bool source_port_index);
 
+// What goes with a message about memory: the key that an operation before it has used, and memory that the receiver may use.
+struct MemoryNames {
+    std::optional<u32> used;
+    std::optional<u64> cookie;
+};
+MemoryNames parse_memory_names(const Header& header);
+void write_used_key(Header& header, u32 key);
+void write_cookie(Header& header, u64 cookie);
+
+// Names memory for programs: its key, and where it begins in its first page.
+inline u64 make_cookie(u32 key, u32 offset) { return static_cast<u64>(offset) << 32 | key; }
+inline u32 key_of(u64 cookie) { return static_cast<u32>(cookie); }
+inline u32 offset_of(u64 cookie) { return static_cast<u32>(cookie >> 32); }
+
 } // namespace rds

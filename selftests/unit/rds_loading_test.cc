@@ -146,7 +146,9 @@ TEST_P(Loading, fails__when_the_transport_is_taken)
         .max_paths = 1, .zerocopy = 0, .names_peer = 0,
         .check_local = [](kapi_net *, const kapi_addr *) { return -KAPI_EADDRNOTAVAIL; },
         .map_tos = nullptr, .create = nullptr, .destroy = nullptr, .connect = nullptr, .established = nullptr,
-        .adopt = nullptr, .has_accepted = nullptr, .close = nullptr, .send = nullptr, .post = nullptr, .resume = nullptr,
+        .adopt = nullptr, .has_accepted = nullptr, .close = nullptr, .send = nullptr, .post = nullptr,
+        .pin = nullptr, .unpin = nullptr, .pin_pages = nullptr, .hold = nullptr, .let_go = nullptr, .get_mr = nullptr,
+        .free_mr = nullptr, .resume = nullptr,
         .tick = nullptr, .counters = 0, .counter_names = nullptr, .counter = nullptr, .socket_row = nullptr};
     in_a_storm([&] {
         ASSERT_EQ(rds_transport_register(&other), 0);

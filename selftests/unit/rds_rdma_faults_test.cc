@@ -6,9 +6,11 @@
 #include <kapi/errno.h>
 #include <kapi/sim/rdma_control.h>
 
+#include <cstring>
 #include <functional>
 #include <string>
 
+#include "net/rds/uapi.h"
 #include "selftests/sim/rds_host.h"
 
 namespace {
@@ -66,6 +68,7 @@ struct Course {
                       static_cast<long>(size));
             EXPECT_EQ(again([&] { return socket.receive(in.data(), in.size(), nullptr); }), static_cast<long>(size));
         }
+        give_memory(socket, peer);
         finished++;
         while (finished < 2) // close() would cancel what the peer has not acknowledged
             world.sleep(sim::kMillisecond);
@@ -73,6 +76,64 @@ struct Course {
         socket.close();
         EXPECT_TRUE(host.unload_soon());
     }
+
+    /** Each gives the other one a page to be written, and writes into that of the other. */
+    void give_memory(RdsSocket &socket, const char *peer)
+    {
+        std::string page(4096, '.'), bytes(3000, 'y');
+        kapi_u64 cookie = 0, theirs = 0;
+        rds_abi_get_mr_args region{{at(page.data()), page.size()}, at(&cookie), 0};
+        auto get = [&] { return socket.set_option(RDS_ABI_GET_MR, &region, sizeof(region)); };
+        long got = again(get);
+        EXPECT_EQ(got == -KAPI_EIO ? get() : got, 0); // the device did not reach the memory, once
+        EXPECT_EQ(again([&] { return socket.send(&cookie, 8, sim::address(peer, 7)); }), 8);
+        EXPECT_EQ(again([&] { return socket.receive(&theirs, 8, nullptr); }), 8);
+        write(socket, theirs, bytes, peer);
+        bool done = false, received = false;
+        for (int i = 0; i < 6 && !(done && received); i++) {
+            char in[9] = "";
+            kapi_msg msg = sim::make_msg(in, sizeof(in), {});
+            msg.control_room = 64;
+            rds_receive call{};
+            call.msg = &msg;
+            call.size = sizeof(in);
+            long size = again([&] { return static_cast<long>(rds_socket_recvmsg(socket.core(), &call)); });
+            EXPECT_TRUE(size == 0 || size == 8) << size;
+            received |= size == 8;
+            if (msg.control.empty())
+                continue;
+            rds_abi_rdma_notify notice;
+            std::memcpy(&notice, msg.control[0].data.data(), 12);
+            done = notice.status == RDS_ABI_RDMA_SUCCESS;
+            if (!done)
+                write(socket, theirs, bytes, peer);
+        }
+        EXPECT_TRUE(done);
+        given++;
+        while (given < 2) // the other one may have to write again
+            world.sleep(sim::kMillisecond);
+        EXPECT_EQ(page.substr(0, 3000), bytes);
+        rds_abi_free_mr_args ended{cookie, 0};
+        EXPECT_EQ(socket.set_option(RDS_ABI_FREE_MR, &ended, sizeof(ended)), 0);
+    }
+    /** A notice follows. */
+    static void write(RdsSocket &socket, kapi_u64 cookie, const std::string &bytes, const char *peer)
+    {
+        rds_abi_iovec local{at(bytes.data()), bytes.size()};
+        struct {
+            rds_abi_cmsghdr header;
+            rds_abi_rdma_args args;
+        } control{{sizeof(control), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RDMA_ARGS},
+                  {cookie, {0, bytes.size()}, at(&local), 1, RDS_ABI_RDMA_READWRITE | RDS_ABI_RDMA_NOTIFY_ME, 1}};
+        SocketName name(sim::address(peer, 7));
+        char text[8] = "written";
+        EXPECT_EQ(again([&] {
+            kapi_msg msg = sim::make_msg(text, sizeof(text), {});
+            rds_send call{&msg, sizeof(text), name.bytes, name.size, &control, sizeof(control), 0};
+            return static_cast<long>(rds_socket_sendmsg(socket.core(), &call));
+        }), 8);
+    }
+    static kapi_u64 at(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
     void run()
     {
@@ -87,7 +148,7 @@ struct Course {
     sim::Node &a = world.add_node("a");
     sim::Node &b = world.add_node("b");
     sim::Node *victim;
-    unsigned ready = 0, finished = 0;
+    unsigned ready = 0, given = 0, finished = 0;
     std::uint64_t calls = 0;
 };
 

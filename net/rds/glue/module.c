@@ -41,6 +41,9 @@ EXPORT_SYMBOL_GPL(rds_inc_deliver);
 EXPORT_SYMBOL_GPL(rds_out_header);
 EXPORT_SYMBOL_GPL(rds_out_length);
 EXPORT_SYMBOL_GPL(rds_out_segments);
+EXPORT_SYMBOL_GPL(rds_out_rdma);
+EXPORT_SYMBOL_GPL(rds_out_rdma_begins);
+EXPORT_SYMBOL_GPL(rds_out_rdma_done);
 EXPORT_SYMBOL_GPL(rds_out_hold);
 EXPORT_SYMBOL_GPL(rds_out_put);
 

@@ -34,6 +34,7 @@ int RdmaConnection::came_up()
     connecting_ = false;
     rds_conn_peer_is(conn_, link_->is_hawser());
     link_->began();
+    registrar_.with([&](Ref<Registrar>& registrar) { registrar = link_->registrar(); });
     return 1;
 }
 
@@ -76,8 +77,14 @@ rds_stream_waits RdmaConnection::has_accepted()
 rds_closing RdmaConnection::close()
 {
     connecting_ = false;
+    Ref<Registrar> old = registrar_.with([](Ref<Registrar>& registrar) { return std::move(registrar); });
     link_.reset();
     return RDS_CLOSED;
+}
+
+Ref<Registrar> RdmaConnection::hold()
+{
+    return registrar_.with([](Ref<Registrar>& registrar) { return registrar; });
 }
 
 int RdmaConnection::post(rds_out* const* messages, unsigned count, bool more)

@@ -21,6 +21,8 @@ public:
     int adopt();
     rds_stream_waits has_accepted();
     rds_closing close();
+    // Any context. What registers regions on the present stream; null: there is none.
+    Ref<Registrar> hold();
     int post(rds_out* const* messages, unsigned count, bool more);
     void resume();
 
@@ -44,6 +46,7 @@ private:
     Own<Link> link_;
     bool connecting_ = false;
     Guarded<Own<Link>, WaitingLock> waiting_; // what the peer asked for last
+    Guarded<Ref<Registrar>, WaitingLock> registrar_;
 };
 
 } // namespace rds_rdma

@@ -10,6 +10,23 @@ namespace {
 
 RdmaConnection& connection_of(void* state) { return *static_cast<RdmaConnection*>(state); }
 
+Result<rds_mr*> get_mr(const Ref<Registrar>& registrar, Pin pin, u64 first, u32 user, u32& key)
+{
+    Ref<UserRegion> region = TRY(UserRegion::create(registrar->device(), std::move(pin), first, user));
+    if (auto valid = registrar->make_valid(*region); !valid) {
+        region->give_up();
+        return fail(valid.error());
+    }
+    key = region->key();
+    return reinterpret_cast<rds_mr*>(region.leak());
+}
+
+void free_mr(rds_mr* mr)
+{
+    auto region = Ref<UserRegion>::adopt(reinterpret_cast<UserRegion*>(mr));
+    region->end();
+}
+
 constexpr rds_transport make_transport(kapi_module* owner)
 {
     return {
@@ -38,6 +55,19 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .send = nullptr,
         .post = [](void* state, unsigned, rds_out* const* messages, unsigned count,
                    int more) { return connection_of(state).post(messages, count, more != 0); },
+        .pin = kapi_pin_user,
+        .unpin = kapi_unpin,
+        .pin_pages = kapi_pin_pages,
+        .hold = [](void* state, unsigned) -> void* { return connection_of(state).hold().leak(); },
+        .let_go = [](void* held) { static_cast<Registrar*>(held)->unref(); },
+        .get_mr = [](void* held, kapi_pin* pin, u64 first, u32 user, u32* key, rds_mr** mr) -> int {
+            auto made = get_mr(Ref<Registrar>::adopt(static_cast<Registrar*>(held)), Pin::adopt(pin), first, user, *key);
+            if (!made)
+                return made.error().to_c();
+            *mr = *made;
+            return 0;
+        },
+        .free_mr = free_mr,
         .resume = [](void* state, unsigned) { connection_of(state).resume(); },
         // The device itself finds out that the peer is gone.
         .tick = [](void*, unsigned) { return RDS_TICK_ANSWERED; },

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "device.h"
+#include "region.h"
 
 namespace rds_rdma {
 
 namespace {
 
+constexpr u32 most_regions = 32768;
+
 bool suffices(const kapi_rdma_attrs& attrs)
 {
-    return attrs.max_wr > send_requests && attrs.max_sge >= least_pieces && attrs.max_cqe >= send_requests + 3;
+    return attrs.max_wr > send_requests + 1 && attrs.max_sge >= least_pieces && attrs.max_cqe >= send_requests + 4;
 }
 
 } // namespace
@@ -58,11 +60,13 @@ void Devices::on_removed(void* context, kapi_rdma_dev* dev)
         if (found)
             found->going_ = true;
         for (DeviceUser* user = found ? found->users_ : nullptr; user; user = user->next)
-            rds_path_notify(user->conn, 0, RDS_PATH_LOST);
+            if (user->conn)
+                rds_path_notify(user->conn, 0, RDS_PATH_LOST);
         return found;
     });
     if (!device)
         return;
+    devices.end_regions(*device);
     device->idle_.wait_for([&] { return devices.list_.with([&](List&) { return !device->users_; }); });
     devices.list_.with([&](List& list) {
         Device** at = &list.first;
@@ -85,14 +89,53 @@ Device* Devices::enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& use
         if (!device)
             return nullptr;
         user.conn = conn;
-        user.device = device;
-        user.next = device->users_;
-        user.link = &device->users_;
-        if (user.next)
-            user.next->link = &user.next;
-        device->users_ = &user;
+        link(*device, user);
         return device;
     });
+}
+
+void Devices::link(Device& device, DeviceUser& user)
+{
+    user.device = &device;
+    user.next = device.users_;
+    user.link = &device.users_;
+    if (user.next)
+        user.next->link = &user.next;
+    device.users_ = &user;
+}
+
+Result<Device*> Devices::enter(const kapi_rdma_dev* dev, UserRegion& region, u32 payer, DeviceUser& user)
+{
+    return list_.with([&](List& list) -> Result<Device*> {
+        Device* device = list.find(dev);
+        if (!device)
+            return fail(KAPI_ENODEV);
+        u32 limit = min(device->attrs.max_mr / 2, most_regions);
+        if (kapi_share(0, device->regions_of_[payer], limit - device->regions_, 1) < 0)
+            return fail(KAPI_ENOMEM);
+        device->regions_++;
+        device->regions_of_[payer]++;
+        user.region = &region;
+        user.payer = payer;
+        link(*device, user);
+        return device;
+    });
+}
+
+// The device goes: new ones are not made any more, and their owners may end some of them at the same time.
+void Devices::end_regions(Device& device)
+{
+    for (;;) {
+        auto region = list_.with([&](List&) {
+            for (DeviceUser* user = device.users_; user; user = user->next)
+                if (user->region && !user->region->has_begun_to_end())
+                    return Ref<UserRegion>::upgrade(*user->region);
+            return Ref<UserRegion>();
+        });
+        if (!region)
+            return;
+        region->end();
+    }
 }
 
 void Devices::leave(DeviceUser& user)
@@ -101,6 +144,10 @@ void Devices::leave(DeviceUser& user)
         Device* device = std::exchange(user.device, nullptr);
         if (!device)
             return;
+        if (user.region) {
+            device->regions_--;
+            device->regions_of_[user.payer]--;
+        }
         *user.link = user.next;
         if (user.next)
             user.next->link = user.link;

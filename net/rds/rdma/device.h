@@ -6,8 +6,10 @@
 #include "../transport.h"
 
 #include <hawser/lock.h>
+#include <hawser/ref.h>
 #include <hawser/verbs.h>
 #include <hawser/wait.h>
+#include <kapi/share.h>
 
 namespace rds_rdma {
 
@@ -19,10 +21,13 @@ inline constexpr u32 send_requests = 512;
 inline constexpr u32 least_pieces = 6;
 
 class Device;
+class UserRegion;
 
-// A connection that uses a device. Embedded; under the lock of the devices.
+// A connection or a region that uses a device. Embedded; under the lock of the devices.
 struct DeviceUser {
     rds_conn* conn = nullptr; // is notified (RDS_PATH_LOST) when the device goes
+    UserRegion* region = nullptr; // ends then
+    u32 payer = 0;            // the user for whom the region is counted
     Device* device = nullptr;
     DeviceUser *next = nullptr, **link = nullptr;
 };
@@ -38,6 +43,8 @@ private:
     friend class Devices;
     Device* next_ = nullptr;
     DeviceUser* users_ = nullptr;
+    u32 regions_ = 0; // of all users
+    u16 regions_of_[KAPI_USERS] = {};
     bool going_ = false;
     WaitQueue idle_;
 };
@@ -52,6 +59,8 @@ public:
     // Any context. From here to leave() the device stays; null: it is not known, or goes.
     Device* enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user);
     void leave(DeviceUser& user);
+    // Any context. The same for a region, of a user's share of those that the device can have. ENODEV, ENOMEM.
+    Result<Device*> enter(const kapi_rdma_dev* dev, UserRegion& region, u32 payer, DeviceUser& user);
 
 private:
     static void on_added(void* context, kapi_rdma_dev* dev, const kapi_rdma_attrs* attrs);
@@ -62,6 +71,8 @@ private:
         Device* first = nullptr;
         Device* find(const kapi_rdma_dev* dev) const;
     };
+    static void link(Device& device, DeviceUser& user);
+    void end_regions(Device& device);
     Guarded<List, DevicesLock> list_;
     kapi_rdma_watcher* watcher_ = nullptr;
 };

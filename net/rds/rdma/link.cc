@@ -54,8 +54,16 @@ void Link::on_ended(void* context, const kapi_cm_end*)
 
 void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        static_cast<Link*>(context)->queues_->sender.completed(wcs[i]);
+    Link& link = *static_cast<Link*>(context);
+    for (unsigned i = 0; i < n; i++) {
+        if (wcs[i].cookie != Registrar::cookie) {
+            link.queues_->sender.completed(wcs[i]);
+            continue;
+        }
+        link.registrar_->completed(wcs[i]);
+        if (wcs[i].status != KAPI_WC_OK)
+            link.queues_->ends.lost();
+    }
 }
 
 void Link::on_received(void* context, const kapi_wc* wcs, unsigned n)
@@ -80,7 +88,8 @@ Result<Own<Link>> Link::connect(RdmaNet& net, rds_conn* conn, const kapi_addr& l
     return link;
 }
 
-Own<Link> Link::asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Version version, const kapi_cm_info& info)
+Own<Link> Link::asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Version version, const kapi_cm_info& info,
+                      const kapi_cm_offer& offer)
 {
     kapi_addr local = info.local, remote = info.remote;
     local.port = remote.port = 0;
@@ -90,6 +99,8 @@ Own<Link> Link::asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Versio
     link->peer_ = data;
     link->version_ = version;
     link->dev_ = info.dev;
+    link->reads_in_ = min<u32>(most_reads, offer.reads_in);
+    link->reads_out_ = min<u32>(most_reads, offer.reads_out);
     kapi_cm_attach(cm, &cm_ops, link.get());
     link->cm_.reset(cm);
     return link;
@@ -105,17 +116,20 @@ Result<> Link::make_parts(Queues& queues)
 {
     Device& device = queues.ends.device;
     TRY(queues.sender.build());
+    registrar_ = Ref<Registrar>::adopt(make<Registrar>(Alloc::sleep, queues.ends));
+    if (!registrar_)
+        return fail(KAPI_ENOMEM);
     ring_ = net_.take_ring();
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
-    TRY(check(kapi_cq_create(device.dev, Sender::capacity + 3, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    TRY(check(kapi_cq_create(device.dev, Sender::capacity + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
     TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
-    kapi_qp_caps caps{Sender::capacity + 1, ring_, min(Sender::max_pieces, device.attrs.max_sge), 2, 0};
+    kapi_qp_caps caps{Sender::capacity + 2, ring_, min(Sender::max_pieces, device.attrs.max_sge), 2, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -139,11 +153,14 @@ Result<> Link::make_queues()
     return {};
 }
 
-kapi_cm_options Link::options(const AnyPrivate& data) const
+kapi_cm_options Link::options(const AnyPrivate& data)
 {
+    const kapi_rdma_attrs& attrs = queues_->ends.device.attrs;
     kapi_cm_options options{};
     options.data = data.bytes;
     options.size = data.size;
+    options.reads_in = static_cast<u8>(min(reads_in_, attrs.max_reads_in));
+    options.reads_out = static_cast<u8>(min(reads_out_, attrs.max_reads_out));
     options.retry = retries;
     options.rnr_retry = for_ever;
     options.rnr_timer = rnr_timer;
@@ -209,8 +226,12 @@ void Link::end_queues()
         Guard guard(ends.lock);
         ends.open = false;
     }
+    if (registrar_)
+        registrar_->close();
     if (ends.qp && kapi_qp_drain(ends.qp.get()) < 0) {
         kapi_log(KAPI_LOG_ERR, "rds_rdma: device %s does not end what it was given", ends.device.attrs.name);
+        if (registrar_)
+            registrar_->lose_posted();
         static_cast<void>(queues_.release()); // it may use the memory for ever
         static_cast<void>(cm_.release());
         return;

@@ -5,6 +5,7 @@
 
 #include "private_data.h"
 #include "receiver.h"
+#include "region.h"
 #include "sender.h"
 
 namespace rds_rdma {
@@ -16,7 +17,8 @@ public:
     // A connection that we ask for. Sleeps.
     static Result<Own<Link>> connect(RdmaNet& net, rds_conn* conn, const kapi_addr& local, const kapi_addr& remote, u8 tos);
     // One that the peer has asked for. Any context. Null: no memory.
-    static Own<Link> asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Version version, const kapi_cm_info& info);
+    static Own<Link> asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Version version, const kapi_cm_info& info,
+                           const kapi_cm_offer& offer);
     // Sleeps. All ends: nothing of it is called any more, and nothing of the device is left.
     ~Link();
 
@@ -27,6 +29,7 @@ public:
     void began(); // the path is up
     Sender* sender() { return queues_ ? &queues_->sender : nullptr; }
     void resume();
+    const Ref<Registrar>& registrar() const { return registrar_; }
 
     // It waits for its path, which is notified (RDS_PATH_ACCEPTED) when it ends. Any context.
     void wait_for(rds_conn* conn);
@@ -46,6 +49,7 @@ private:
     {
     }
 
+    static constexpr u32 most_reads = 16;
     enum Seen : u32 { resolved = 1, established = 2, ended = 4 };
     enum Role : u32 { unowned, waits, owned };
     struct Queues : Pinned {
@@ -65,7 +69,7 @@ private:
 
     Result<> make_queues();
     Result<> make_parts(Queues& queues);
-    kapi_cm_options options(const AnyPrivate& data) const;
+    kapi_cm_options options(const AnyPrivate& data);
     Result<> ask();
     bool open_queues();
     void end_queues();
@@ -81,8 +85,10 @@ private:
     kapi_rdma_dev* dev_ = nullptr; // set before `resolved`
     PrivateData peer_{};           // what the peer said, set before `established` or at once
     Version version_ = proposed;
+    u32 reads_in_ = most_reads, reads_out_ = most_reads; // at a time
     DeviceUser user_;
     // The path's owner's:
+    Ref<Registrar> registrar_;
     Own<Queues> queues_;
     u32 ring_ = 0; // fragments, of those of the host
     bool asked_ = false;

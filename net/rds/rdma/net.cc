@@ -179,7 +179,7 @@ int RdmaNet::asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_s
     }
     if (asked_.with([](Asked& asked) { return asked.count; }) >= max_asked)
         return 0; // it asks again
-    Link* link = Link::asked(*this, cm, *data, *version, info).release();
+    Link* link = Link::asked(*this, cm, *data, *version, info, offer).release();
     if (!link)
         return 0;
     asked_.with([&](Asked& asked) {

@@ -14,7 +14,7 @@ Sender::~Sender()
     if (!slots_)
         return;
     for (u64 i = tail_.load(); i != head_; i++)
-        release(slot(i));
+        release(slot(i), false);
 }
 
 Result<> Sender::build()
@@ -81,15 +81,15 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
 }
 
 // All or nothing, before anything of it is posted.
-Result<> Sender::map_payload(rds_out* out, u32 fragments)
+Result<> Sender::map_payload(rds_out* out, u32 first, u32 fragments)
 {
     HW_UNINITIALIZED Pieces pieces(out);
     for (u32 i = 0; i < fragments; i++) {
-        auto mapped = map_fragment(slot(head_ + i), pieces);
+        auto mapped = map_fragment(slot(head_ + first + i), pieces);
         if (mapped)
             continue;
         while (i--)
-            slot(head_ + i).payload = Mapping();
+            slot(head_ + first + i).payload = Mapping();
         return mapped;
     }
     return {};
@@ -107,20 +107,47 @@ void Sender::write_header(u32 index, const Header& from, u8 flags)
     headers_.sync(index, KAPI_MAP_FOR_DEVICE);
 }
 
-void Sender::add(rds_out* out, u32 fragments, bool last)
+kapi_wr& Sender::next_request()
+{
+    kapi_wr& wr = chain_->wr[chain_->count++];
+    wr = {};
+    wr.cookie = head_++;
+    return wr;
+}
+
+void Sender::add_operation(rds_out* out, Own<Operation>& operation, bool alone)
+{
+    Operation& all = *operation;
+    for (u32 i = 0; i < all.requests(); i++) {
+        Slot& to = slot(head_);
+        to.operation = &all;
+        kapi_wr& wr = next_request();
+        all.fill(wr, i);
+        if (alone && i + 1 == all.requests()) {
+            wr.flags = KAPI_WR_SIGNALED;
+            rds_out_hold(out);
+            to.out = out;
+            static_cast<void>(operation.release());
+        }
+        if (chain_->count == Chain::most)
+            flush();
+    }
+}
+
+void Sender::add(rds_out* out, u32 fragments, Own<Operation> operation, bool last)
 {
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
     u8 flags = 0;
     if (header.sequence) {
         last_sent_.store_release(header.sequence);
-        if (last || ++unrequested_ >= ack_every) {
+        if (last || operation || ++unrequested_ >= ack_every) {
             unrequested_ = 0;
             flags = rds::flag_ack_required;
         }
     }
     const kapi_pd* pd = ends_.device.pd.get();
-    for (u32 i = 0; i < fragments; i++, head_++) {
+    for (u32 i = 0; i < fragments; i++) {
         u32 index = static_cast<u32>(head_ % capacity);
         bool ends = i + 1 == fragments;
         write_header(index, header, flags);
@@ -134,17 +161,18 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
             count += kapi_map_sges(to.payload.c(), &place, &length, pd, sges + 1, pieces_ - 1);
             broken_ |= !HW_ASSERT(length == 0);
         }
+        // What was read is there when the peer is informed, and may end the region.
+        u8 fence = operation && !i ? KAPI_WR_FENCE : 0;
         if (ends) {
             rds_out_hold(out);
             to.out = out;
+            to.operation = operation.release();
         }
-        kapi_wr& wr = chain_->wr[chain_->count++];
-        wr = {};
-        wr.cookie = head_;
+        kapi_wr& wr = next_request();
         wr.sges = sges;
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0;
+        wr.flags = (ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0) | fence;
         if (chain_->count == Chain::most)
             flush();
     }
@@ -162,26 +190,55 @@ void Sender::flush()
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
 }
 
+Sender::Posted Sender::add_message(rds_out* out, bool last)
+{
+    u32 fragments = fragments_of(rds_out_length(out));
+    Own<Operation> operation;
+    Result<> ready;
+    if (const rds_rdma_op* op = rds_out_rdma(out)) {
+        auto made = Operation::create(out, *op, ends_.device, pieces_);
+        if (op->alone)
+            fragments = 0;
+        if (made && (*made)->requests() + fragments > capacity)
+            made = fail(KAPI_EOPNOTSUPP);
+        if (made)
+            operation = std::move(*made);
+        else if (made.error().code() == KAPI_ENOMEM)
+            ready = fail(made.error());
+        else
+            return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Posted::never;
+    }
+    u32 requests = operation ? operation->requests() : 0;
+    // Room may have come just before the flag was up.
+    if (ready && !has_room(requests + fragments) && (full_.exchange(1) || !has_room(requests + fragments))) {
+        ring_full.fetch_add(1);
+        return Posted::later;
+    }
+    if (ready)
+        ready = map_payload(out, requests, fragments);
+    if (!ready) {
+        broken_ = ready.error().code() != KAPI_ENOMEM;
+        rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+        return Posted::later;
+    }
+    if (operation) {
+        rds_out_rdma_begins(out);
+        add_operation(out, operation, fragments == 0);
+    }
+    add(out, fragments, std::move(operation), last);
+    return Posted::yes;
+}
+
 int Sender::post(rds_out* const* messages, unsigned count, bool more)
 {
     if (ack_wanted_.load_relaxed())
         ack_wanted_.exchange(0); // the headers say it
     unsigned taken = 0;
     while (taken < count && !broken_) {
-        rds_out* out = messages[taken];
-        u32 fragments = fragments_of(rds_out_length(out));
-        // Room may have come just before the flag was up.
-        if (!has_room(fragments) && (full_.exchange(1) || !has_room(fragments))) {
-            ring_full.fetch_add(1);
+        bool last = taken + 1 == count && !more;
+        if (add_message(messages[taken], last) == Posted::later)
             break;
-        }
-        if (auto mapped = map_payload(out, fragments); !mapped) {
-            broken_ = mapped.error().code() != KAPI_ENOMEM;
-            rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-            break;
-        }
         taken++;
-        add(out, fragments, taken == count && !more);
     }
     flush();
     return broken_ ? -KAPI_EIO : static_cast<int>(taken);
@@ -189,10 +246,16 @@ int Sender::post(rds_out* const* messages, unsigned count, bool more)
 
 // ---- completions
 
-void Sender::release(Slot& slot)
+void Sender::release(Slot& slot, bool completed)
 {
     slot.payload = Mapping();
-    if (rds_out* out = std::exchange(slot.out, nullptr))
+    rds_out* out = std::exchange(slot.out, nullptr);
+    Own<Operation> operation(out ? slot.operation : nullptr);
+    slot.operation = nullptr;
+    if (operation && completed)
+        operation->finish();
+    operation.reset();
+    if (out)
         rds_out_put(out);
 }
 
@@ -211,8 +274,11 @@ void Sender::completed(const kapi_wc& wc)
     u64 from = tail_.load_relaxed();
     if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity))
         return;
-    for (u64 i = from; i <= wc.cookie; i++)
-        release(slot(i));
+    for (u64 i = from; i <= wc.cookie; i++) {
+        if (slot(i).operation)
+            slot(i).operation->note(i == wc.cookie ? wc.status : KAPI_WC_OK);
+        release(slot(i), true);
+    }
     tail_.fetch_add(wc.cookie + 1 - from);
     if (full_.exchange(0))
         rds_path_notify(ends_.conn, 0, RDS_PATH_SEND);

@@ -3,7 +3,7 @@
 // last request has completed, whatever the peer acknowledged meanwhile.
 #pragma once
 
-#include "queue_ends.h"
+#include "operation.h"
 
 namespace rds_rdma {
 
@@ -35,6 +35,7 @@ private:
     struct Slot {
         Mapping payload;
         rds_out* out = nullptr; // held
+        Operation* operation = nullptr; // that the request is a part of, or that went before the message
     };
     struct Slots {
         Slot slot[capacity];
@@ -50,12 +51,16 @@ private:
 
     Slot& slot(u64 number) { return slots_->slot[number % capacity]; }
     bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity; }
-    Result<> map_payload(rds_out* out, u32 fragments);
+    Result<> map_payload(rds_out* out, u32 first, u32 fragments);
+    enum class Posted { yes, later, never };
+    Posted add_message(rds_out* out, bool last);
+    void add_operation(rds_out* out, Own<Operation>& operation, bool alone);
+    kapi_wr& next_request();
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
     void write_header(u32 index, const Header& from, u8 flags);
-    void add(rds_out* out, u32 fragments, bool last);
+    void add(rds_out* out, u32 fragments, Own<Operation> operation, bool last);
     void flush();
-    void release(Slot& slot);
+    void release(Slot& slot, bool completed);
 
     QueueEnds& ends_;
     Headers headers_;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "operation.h"
+
+namespace rds_rdma {
+
+Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces)
+{
+    if (!op.write && device.attrs.flags & KAPI_RDMA_IWARP) // its target needs a region
+        return fail(KAPI_EOPNOTSUPP);
+    if (!op.write)
+        pieces = min(pieces, device.attrs.max_read_sge);
+    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces));
+    if (!operation)
+        return fail(KAPI_ENOMEM);
+    TRY(operation->build(device));
+    return operation;
+}
+
+Result<> Operation::build(const Device& device)
+{
+    u32 most = 0; // pieces: pages at most
+    for (unsigned i = 0; i < op_.count; i++)
+        most += kapi_pin_pages(op_.pins[i]);
+    maps_.reset(static_cast<Mapping*>(kapi_zalloc(op_.count * sizeof(Mapping), KAPI_SLEEP)));
+    sges_.reset(static_cast<kapi_sge*>(kapi_alloc(most * sizeof(kapi_sge), KAPI_SLEEP)));
+    if (!maps_ || !sges_)
+        return fail(KAPI_ENOMEM);
+    kapi_map_direction direction = op_.write ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
+    for (; mapped_ < op_.count; mapped_++) {
+        Mapping map = TRY(Mapping::with(
+            [&](kapi_map* to) { return kapi_map_pin(to, device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
+        kapi_map_place place{};
+        kapi_size left = map.length();
+        count_ += kapi_map_sges(map.c(), &place, &left, device.pd.get(), sges_.get() + count_, most - count_);
+        ::new (maps_.get() + mapped_) Mapping(std::move(map));
+        if (!HW_ASSERT(left == 0))
+            return fail(KAPI_EIO);
+    }
+    return {};
+}
+
+void Operation::unmap()
+{
+    while (mapped_)
+        maps_.get()[--mapped_].~Mapping();
+}
+
+Operation::~Operation()
+{
+    unmap();
+}
+
+void Operation::fill(kapi_wr& wr, u32 request)
+{
+    u32 first = request * pieces_;
+    wr.sges = sges_.get() + first;
+    wr.n_sges = min(pieces_, count_ - first);
+    wr.op = op_.write ? KAPI_WR_WRITE : KAPI_WR_READ;
+    wr.key = op_.key;
+    wr.remote = remote_;
+    for (u32 i = 0; i < wr.n_sges; i++)
+        remote_ += wr.sges[i].length;
+}
+
+void Operation::finish()
+{
+    unmap();
+    if (status_ == KAPI_WC_OK)
+        rds_out_rdma_done(out_, RDS_RDMA_SUCCESS);
+    else if (status_ == KAPI_WC_REMOTE_ACCESS)
+        rds_out_rdma_done(out_, RDS_RDMA_REMOTE_ERROR);
+    else if (status_ != KAPI_WC_FLUSHED) // that was another's fault: it goes with the connection
+        rds_out_rdma_done(out_, RDS_RDMA_OTHER_ERROR);
+}
+
+} // namespace rds_rdma

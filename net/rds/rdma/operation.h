@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+// An operation on the peer's memory, in the requests that it takes on a device.
+#pragma once
+
+#include "queue_ends.h"
+
+namespace rds_rdma {
+
+inline void free_array(Mapping* array) { kapi_free(array); }
+inline void free_array(kapi_sge* array) { kapi_free(array); }
+
+class Operation : Pinned {
+public:
+    // Sleeps. pieces: of a request. ENOMEM; EOPNOTSUPP: the device cannot do it; EIO: it cannot reach the memory.
+    static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces);
+    ~Operation();
+
+    u32 requests() const { return (count_ + pieces_ - 1) / pieces_; }
+    // Fills wr but for the cookie; in order, the first is 0.
+    void fill(kapi_wr& wr, u32 request);
+    // From the completion queue: one of its requests, or the last one of its message, has ended.
+    void note(kapi_wc_status status) { status_ = status_ == KAPI_WC_OK ? status : status_; }
+    // The last one has ended. Reports how.
+    void finish();
+
+private:
+    HW_MADE_BY_CREATE;
+    Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces) : out_(out), op_(op), pieces_(pieces) {}
+    Result<> build(const Device& device);
+    void unmap();
+
+    rds_out* const out_; // held by who owns this
+    const rds_rdma_op& op_;
+    const unsigned pieces_;
+    u32 mapped_ = 0;
+    u32 count_ = 0;
+    u64 remote_ = op_.remote; // of the next request
+    kapi_wc_status status_ = KAPI_WC_OK;
+    Own<Mapping, free_array> maps_; // of the pins, mapped_ of them
+    Own<kapi_sge, free_array> sges_;
+};
+
+} // namespace rds_rdma

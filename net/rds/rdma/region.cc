@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "region.h"
+
+#include "connection.h"
+#include "net.h"
+
+namespace rds_rdma {
+
+namespace {
+
+// A peer whose sockets are full takes nothing.
+constexpr u64 longest_wait_ns = 5'000'000'000;
+constexpr u32 page_size = 4096;
+
+} // namespace
+
+// ---- one region
+
+Result<Ref<UserRegion>> UserRegion::create(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer)
+{
+    auto region = Ref<UserRegion>::adopt(make<UserRegion>(Alloc::charged));
+    if (!region)
+        return fail(KAPI_ENOMEM);
+    if (auto built = region->build(dev, std::move(pin), first, payer); !built) {
+        region->end();
+        return fail(built.error());
+    }
+    return region;
+}
+
+Result<> UserRegion::build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer)
+{
+    pin_ = std::move(pin);
+    auto entered = Module::get().devices.enter(dev, *this, payer, user_);
+    if (!entered) // a device that went with the connection is as good as no connection
+        return fail(entered.error().code() == KAPI_ENODEV ? KAPI_EAGAIN : entered.error().code());
+    Device& device = **entered;
+    unsigned pages = pin_.pages();
+    if (pages > device.attrs.max_mr_pages)
+        return fail(KAPI_EMSGSIZE);
+    map_ = TRY(Mapping::with([&](kapi_map* map) {
+        return kapi_map_pin(map, device.dev, pin_.c(), KAPI_MAP_BOTH, KAPI_SLEEP_CHARGED);
+    }));
+    kapi_mr* mr = nullptr;
+    TRY(check(kapi_mr_alloc(device.pd.get(), pages, 0, &mr)));
+    mr_.reset(mr);
+    return check(kapi_mr_map(mr, map_.c(), first % page_size));
+}
+
+void UserRegion::end()
+{
+    for (u32 now = state_.load(); now < ending;) {
+        if (now == registers || now == left_behind) {
+            // The device goes: the connection fails, and all that was posted to it completes.
+            changed_.wait_for([&] { return state_.load() != now; });
+            now = state_.load();
+            continue;
+        }
+        if (!state_.compare_exchange(now, ending))
+            continue;
+        mr_.reset();
+        map_ = Mapping();
+        pin_ = Pin();
+        Module::get().devices.leave(user_);
+        state_.store_release(ended);
+        changed_.wake();
+        return;
+    }
+    changed_.wait_for([&] { return state_.load() == ended; });
+}
+
+void UserRegion::registered(bool is_valid)
+{
+    bool alone = false;
+    u32 now = state_.load();
+    do
+        alone = now == left_behind;
+    while (!state_.compare_exchange(now, is_valid ? valid : invalid));
+    if (alone) {
+        ref();
+        end_work_.queue(Module::get().workqueue);
+    }
+    changed_.wake();
+}
+
+void UserRegion::lost()
+{
+    ref();
+    Module::get().devices.leave(user_);
+    state_.store_release(ended);
+    changed_.wake();
+}
+
+void UserRegion::end_later()
+{
+    end();
+    unref();
+}
+
+Result<> UserRegion::wait()
+{
+    auto waited = changed_.wait_until(kapi_now_ns() + longest_wait_ns, [&] { return state_.load() != registers; });
+    if (!waited) {
+        u32 expected = registers;
+        if (state_.compare_exchange(expected, left_behind))
+            return waited;
+    }
+    return state_.load() == valid ? Result<>() : fail(KAPI_EAGAIN);
+}
+
+// ---- on a connection
+
+Result<> Registrar::post(UserRegion& region)
+{
+    Guard guard(lock_);
+    if (!ends_)
+        return fail(KAPI_EAGAIN);
+    if (posted_)
+        return fail(KAPI_EBUSY);
+    Guard posting(ends_->lock);
+    if (!ends_->open)
+        return fail(KAPI_EAGAIN);
+    kapi_wr wr{};
+    wr.cookie = cookie;
+    wr.op = KAPI_WR_REGISTER;
+    wr.flags = KAPI_WR_SIGNALED;
+    wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_READ;
+    wr.mr = region.c();
+    wr.key = region.key();
+    region.registering();
+    posted_ = Ref<UserRegion>::share(region);
+    kapi_wr* bad = nullptr;
+    if (int err = kapi_qp_send(ends_->qp.get(), &wr, &bad); err < 0) {
+        Ref<UserRegion> refused = std::move(posted_); // not the last reference
+        refused->registered(false);
+        return fail(KAPI_EAGAIN);
+    }
+    return {};
+}
+
+Result<> Registrar::make_valid(UserRegion& region)
+{
+    Result<> posted;
+    auto waited = free_.wait_until(kapi_now_ns() + longest_wait_ns, [&] {
+        posted = post(region);
+        return posted || posted.error().code() != KAPI_EBUSY;
+    });
+    TRY(waited);
+    TRY(posted);
+    return region.wait();
+}
+
+void Registrar::completed(const kapi_wc& wc)
+{
+    Ref<UserRegion> region;
+    {
+        Guard guard(lock_);
+        region = std::move(posted_);
+    }
+    if (!HW_ASSERT(region))
+        return;
+    region->registered(wc.status == KAPI_WC_OK);
+    free_.wake();
+}
+
+void Registrar::lose_posted()
+{
+    Ref<UserRegion> region;
+    {
+        Guard guard(lock_);
+        region = std::move(posted_);
+    }
+    if (region)
+        region->lost();
+}
+
+void Registrar::close()
+{
+    {
+        Guard guard(lock_);
+        ends_ = nullptr;
+    }
+    free_.wake();
+}
+
+} // namespace rds_rdma

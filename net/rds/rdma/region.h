@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+// Memory of a program that peers may read and write by its key, from its registration to its end.
+//
+// It ends when its owner lets go of it, or when its device goes; whoever is second waits for the first. A registration is
+// posted to the queue pair of a connection, behind all that is to be sent there. Its caller waits for it, but a peer that takes
+// nothing can delay it for any time: then the caller leaves the region behind, which ends when the request has completed.
+#pragma once
+
+#include "queue_ends.h"
+
+#include <hawser/work.h>
+
+namespace rds_rdma {
+
+class UserRegion : public RefCounted<UserRegion> {
+public:
+    // Sleeps. Memory that pin has pinned, with first the address of the first byte, on the device dev.
+    static Result<Ref<UserRegion>> create(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
+    static void destroy(UserRegion* region) { dispose(region); }
+
+    // Sleeps. The key is dead afterwards, and nothing of the device is left.
+    void end();
+    bool has_begun_to_end() const { return state_.load_acquire() >= ending; }
+    u32 key() const { return kapi_mr_key(mr_.get()); }
+    kapi_mr* c() const { return mr_.get(); }
+
+    // Any context. Of the one request that makes it valid.
+    void registering() { state_.store_release(registers); }
+    void registered(bool valid);
+    // The device is broken and never completes it: what it may use stays for ever. Any context.
+    void lost();
+    // Sleeps. The request is completed: is the region valid? EAGAIN: no; ETIMEDOUT, EINTR: not completed, and end() is called
+    // when it is.
+    Result<> wait();
+    // Sleeps. Ends it unless that is done when the request completes.
+    void give_up()
+    {
+        if (state_.load() != left_behind)
+            end();
+    }
+
+private:
+    HW_MADE_BY_CREATE;
+    UserRegion() = default;
+    ~UserRegion() { HW_ASSERT(state_.load() == fresh || state_.load() == ended); }
+    Result<> build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
+    void end_later();
+
+    enum State : u32 { fresh, registers, left_behind, valid, invalid, ending, ended };
+    Atomic<u32> state_{fresh};
+    DeviceUser user_;
+    Pin pin_;
+    Mapping map_;
+    Region mr_;
+    WaitQueue changed_;
+    Work<UserRegion, &UserRegion::end_later> end_work_{*this};
+};
+
+// Registers regions on one connection, one at a time. It may be used longer than the connection exists.
+class Registrar : public RefCounted<Registrar> {
+public:
+    static constexpr u64 cookie = (1ull << 62) + 1; // of its requests
+
+    static void destroy(Registrar* registrar) { dispose(registrar); }
+    // ends: until close().
+    explicit Registrar(QueueEnds& ends) : dev_(ends.device.dev), ends_(&ends) {}
+    const kapi_rdma_dev* device() const { return dev_; }
+
+    // Sleeps. As UserRegion::wait().
+    Result<> make_valid(UserRegion& region);
+    // The completion queue's.
+    void completed(const kapi_wc& wc);
+    // Any context. No request is posted any more.
+    void close();
+    void lose_posted(); // the device is broken
+
+private:
+    Result<> post(UserRegion& region);
+
+    const kapi_rdma_dev* const dev_;
+    Spin<RegisterLock> lock_;
+    QueueEnds* ends_ HW_GUARDED_BY(lock_);
+    Ref<UserRegion> posted_ HW_GUARDED_BY(lock_);
+    WaitQueue free_;
+};
+
+} // namespace rds_rdma

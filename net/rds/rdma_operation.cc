@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "rdma_operation.h"
+
+#include "message.h"
+#include "wire.h"
+
+#include <kapi/socket.h>
+
+namespace rds {
+
+namespace {
+
+constexpr u64 max_vectors = 1024; // UIO_MAXIOV
+// The largest operation in pieces of which each lies in one page. So many fit into a send queue together with a message.
+constexpr u32 max_pages = max_vectors + max_message / 4096;
+
+} // namespace
+
+Result<Own<RdmaOperation>> RdmaOperation::create(const rds_transport& transport, const rds_abi_rdma_args& args,
+                                                  bool with_payload)
+{
+    u64 remote = args.remote_vec.addr + offset_of(args.cookie);
+    if (args.remote_vec.bytes > max_message)
+        return fail(KAPI_EMSGSIZE);
+    if (args.nr_local == 0)
+        return fail(KAPI_EINVAL);
+    if (args.nr_local > max_vectors)
+        return fail(KAPI_EMSGSIZE);
+    if (remote < args.remote_vec.addr || remote + args.remote_vec.bytes < remote)
+        return fail(KAPI_EINVAL);
+    Own<RdmaOperation> operation(make<RdmaOperation>(Alloc::charged, transport));
+    if (!operation)
+        return fail(KAPI_ENOMEM);
+    usize size = sizeof(rds_rdma_op) + args.nr_local * sizeof(kapi_pin*);
+    operation->op_.reset(static_cast<rds_rdma_op*>(kapi_zalloc(size, KAPI_SLEEP_CHARGED)));
+    if (!operation->op_)
+        return fail(KAPI_ENOMEM);
+    operation->true_size_ = kapi_alloc_true_size(sizeof(RdmaOperation)) + kapi_alloc_true_size(size);
+    rds_rdma_op& op = *operation->op_;
+    op.remote = remote;
+    op.key = key_of(args.cookie);
+    op.write = (args.flags & RDS_ABI_RDMA_READWRITE) != 0;
+    op.alone = (args.flags & RDS_ABI_RDMA_SILENT) && !with_payload;
+    TRY(operation->read_vector(args));
+    return operation;
+}
+
+Result<> RdmaOperation::pin(const rds_abi_iovec& vector, u64 most)
+{
+    rds_rdma_op& op = *op_;
+    if (vector.addr + vector.bytes <= vector.addr || op.bytes + vector.bytes > most || vector.bytes > most)
+        return fail(KAPI_EINVAL);
+    kapi_pin* pin = nullptr;
+    TRY(check(transport_.pin(vector.addr, vector.bytes, !op.write, &pin)));
+    op.pins[op.count++] = pin;
+    op.bytes += static_cast<u32>(vector.bytes);
+    pages_ += transport_.pin_pages(pin);
+    return pages_ <= max_pages ? Result<>() : fail(KAPI_EMSGSIZE);
+}
+
+Result<> RdmaOperation::read_vector(const rds_abi_rdma_args& args)
+{
+    constexpr unsigned at_once = 16;
+    rds_abi_iovec vectors[at_once];
+    for (u64 done = 0; done < args.nr_local; done += at_once) {
+        u64 count = min<u64>(at_once, args.nr_local - done);
+        TRY(check(
+            kapi_user_copy_in(vectors, args.local_vec_addr + done * sizeof(vectors[0]), count * sizeof(vectors[0]))));
+        for (u64 i = 0; i < count; i++)
+            TRY(pin(vectors[i], args.remote_vec.bytes));
+    }
+    return {};
+}
+
+void RdmaOperation::unpin()
+{
+    while (op_ && op_->count)
+        transport_.unpin(op_->pins[--op_->count], !op_->write);
+}
+
+RdmaOperation::~RdmaOperation()
+{
+    if (!done_.load())
+        done(cancelled_.load() ? RDS_RDMA_CANCELED : RDS_RDMA_DROPPED);
+}
+
+usize RdmaOperation::true_size() const { return true_size_; }
+
+Result<> RdmaOperation::notify(Ref<NoticeBox> notices, u64 token, bool failures_only)
+{
+    auto notice = Ref<RdmaNotice>::adopt(make<RdmaNotice>(Alloc::charged));
+    if (!notice || !notices->reserve())
+        return fail(KAPI_ENOMEM);
+    notice->token = token;
+    notice_ = std::move(notice);
+    notices_ = std::move(notices);
+    failures_only_ = failures_only;
+    return {};
+}
+
+void RdmaOperation::done(rds_rdma_status status)
+{
+    if (!HW_ASSERT(!done_.exchange(1)))
+        return;
+    unpin();
+    if (!notices_)
+        return;
+    notice_->status = status;
+    if (promised_ && (status != RDS_RDMA_SUCCESS || !failures_only_))
+        notices_->put(std::move(notice_));
+    else
+        notices_->taken(1);
+}
+
+} // namespace rds

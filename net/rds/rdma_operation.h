@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+// An operation on the peer's memory that goes with a message: the program's pages, and the notice of its end.
+#pragma once
+
+#include "../lock_order.h"
+#include "transport.h"
+#include "uapi.h"
+
+#include <hawser/list.h>
+#include <hawser/lock.h>
+
+namespace rds {
+
+using namespace hw;
+
+class NoticeBox;
+
+// What a program is notified of, by a control message.
+struct RdmaNotice : RefCounted<RdmaNotice>, ListNode<RdmaNotice> {
+    static void destroy(RdmaNotice* notice) { dispose(notice); }
+    u64 token = 0;
+    rds_rdma_status status = RDS_RDMA_DROPPED;
+};
+
+class RdmaOperation : Pinned {
+public:
+    // Task. Reads the vector of the program once, and pins what it names. EMSGSIZE, EINVAL, EFAULT, ENOMEM.
+    // with_payload: its message has to be sent, whatever args says.
+    static Result<Own<RdmaOperation>> create(const rds_transport& transport, const rds_abi_rdma_args& args,
+                                              bool with_payload);
+    ~RdmaOperation();
+
+    const rds_rdma_op& c() const { return *op_; }
+    usize true_size() const;
+    // Its end is to be reported to notices, or only if it fails. ENOMEM: too many are due.
+    Result<> notify(Ref<NoticeBox> notices, u64 token, bool failures_only);
+    // The message is sent on: without this there is no notice.
+    void promise_notice(bool promised) { promised_ = promised; }
+
+    // Any context. The transport posts it: not again.
+    void begin() { begun_.store_release(1); }
+    bool has_begun() const { return begun_.load_acquire() != 0; }
+    void cancel() { cancelled_.store_release(1); }
+    // Any context. The pages are the program's again, before it is notified. Once.
+    void done(rds_rdma_status status);
+
+private:
+    HW_MADE_BY_CREATE;
+    explicit RdmaOperation(const rds_transport& transport) : transport_(transport) {}
+    Result<> read_vector(const rds_abi_rdma_args& args);
+    Result<> pin(const rds_abi_iovec& vector, u64 most);
+    void unpin();
+
+    const rds_transport& transport_; // the socket holds its module, and later the connection of the message
+    static void free_op(rds_rdma_op* op) { kapi_free(op); }
+    Own<rds_rdma_op, free_op> op_;
+    usize true_size_ = 0;
+    u32 pages_ = 0;
+    Atomic<u32> begun_{0}, cancelled_{0}, done_{0};
+    bool promised_ = false, failures_only_ = false;
+    Ref<NoticeBox> notices_;
+    Ref<RdmaNotice> notice_;
+};
+
+} // namespace rds
