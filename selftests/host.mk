@@ -44,6 +44,12 @@ flags_g++ :=
 # With the fuzzers' coverage feedback, so that unit tests and fuzzers share their objects.
 flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never -fsanitize=fuzzer-no-link
 
+# The header that precedes each unit test, compiled: $(call precompiled_COMPILER,FOLDER) are the options to use it.
+precompiled_g++ = -include $(1)/precompiled.h
+precompiled_clang++-19 = -include-pch $(1)/precompiled.h.gch
+# Its templates are compiled with it.
+header_clang++-19 := -fpch-instantiate-templates
+
 .PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
 
@@ -51,9 +57,13 @@ define compiler_rules
 $(out)/$(1)/net/%.o: $(top)/net/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
-$(out)/$(1)/selftests/unit/%.o: $(top)/selftests/unit/%.cc
+$(out)/$(1)/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
 	@mkdir -p $$(@D)
-	$(1) $(common) $(test_flags) $(flags_$(1)) -c $$< -o $$@
+	@cp $$< $$(@D)/precompiled.h
+	$(1) $(common) $(test_flags) $(flags_$(1)) $(header_$(1)) -x c++-header $$< -o $$@
+$(out)/$(1)/selftests/unit/%.o: $(top)/selftests/unit/%.cc $(out)/$(1)/precompiled.h.gch
+	@mkdir -p $$(@D)
+	$(1) $(common) $(test_flags) $(flags_$(1)) $(call precompiled_$(1),$(out)/$(1)) -c $$< -o $$@
 $(out)/$(1)/%.o: $(top)/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) -c $$< -o $$@
@@ -122,9 +132,13 @@ fast := $(patsubst $(top)/%.cc,$(out)/fast/%.o,$(core) $(sim) $(program))
 $(out)/fast/net/%.o: $(top)/net/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) $(core_flags) -c $< -o $@
-$(out)/fast/selftests/unit/%.o: $(top)/selftests/unit/%.cc
+$(out)/fast/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
 	@mkdir -p $(@D)
-	$(firstword $(HOST)) $(fast_flags) $(test_flags) -c $< -o $@
+	@cp $< $(@D)/precompiled.h
+	$(firstword $(HOST)) $(fast_flags) $(test_flags) $(header_$(firstword $(HOST))) -x c++-header $< -o $@
+$(out)/fast/selftests/unit/%.o: $(top)/selftests/unit/%.cc $(out)/fast/precompiled.h.gch
+	@mkdir -p $(@D)
+	$(firstword $(HOST)) $(fast_flags) $(test_flags) $(call precompiled_$(firstword $(HOST)),$(out)/fast) -c $< -o $@
 $(out)/fast/%.o: $(top)/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) -c $< -o $@
