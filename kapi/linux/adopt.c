@@ -70,7 +70,7 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	int error = 0;
 
-	if ((1 << sk->sk_state) & (TCPF_LISTEN | TCPF_CLOSE | TCPF_SYN_SENT | TCPF_SYN_RECV))
+	if ((1 << sk->sk_state) & (TCPF_LISTEN | TCPF_CLOSE | TCPF_SYN_SENT | TCPF_SYN_RECV) && !tcp_passive_fastopen(sk))
 		return -EOPNOTSUPP;
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data) {
