@@ -59,8 +59,8 @@ static void limited(int sndbuf, size_t size, long most)
 			other = kcm_socket(HERE, SOCK_DGRAM);
 		}
 	}
-	check(sent > 1 && (sent - 1) * page <= most * sndbuf, "pinned: parts of %s pages hold %ld KiB at %d KiB of SO_SNDBUF", name,
-	      sent * page / 1024, sndbuf / 1024);
+	check(sent > 1 && (sent - 1) * page <= most * sndbuf, "pinned: parts of %s pages hold %ld KiB at %d KiB of SO_SNDBUF",
+	      name, sent * page / 1024, sndbuf / 1024);
 	close(other);
 	close(kcm);
 }
