@@ -392,6 +392,8 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
 {
     check_offer(rx, offset, size);
+    if (!size)
+        broken("nothing of an offer is kept");
     bool paid = rx->tcb->of_program;
     if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->node, rxbuf_true_size(size))))
         return nullptr;
