@@ -72,6 +72,7 @@ public:
         connections, // that a peer made, with their paths and maps
         partials,    // messages of which only a part has arrived
         answers,     // to pings and handshakes
+        uncharged,   // messages for sockets whose users have their share
         kinds
     };
     PeersShare();
