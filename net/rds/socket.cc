@@ -97,8 +97,8 @@ Result<> Socket::connect(std::span<const std::byte> name)
         u32 bound_scope = bound_ ? bound_to_.scope : 0;
         if (endpoint.scope == 0 || (bound_scope && bound_scope != endpoint.scope))
             return fail(KAPI_EINVAL);
-        connect_scope_ = endpoint.scope;
     }
+    connect_scope_ = endpoint.ip.is_link_local() ? endpoint.scope : 0;
     peer_ = endpoint;
     return {};
 }
