@@ -143,8 +143,6 @@ public:
     CongestionMaps peer_maps{*this}; // of remote addresses
     Collector collector{*this};
     PeersMemory peers_memory{*this};
-    // Messages that wait in sockets and that their users cannot be charged for.
-    PeersAccount& uncharged{module.peers_share.account(PeersShare::uncharged, kapi_net_is_initial(host), kapi_net_owner(host))};
 
     void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
     u64 counted(Stat stat) const { return kapi_counters_read(counters_, static_cast<unsigned>(stat)); }

@@ -29,7 +29,7 @@ void Socket::account_receive(Incoming& incoming, bool added)
         received_true_ += incoming.true_size();
         if (!incoming.charged()) {
             uncharged_ += incoming.true_size();
-            net.uncharged.add(incoming.true_size());
+            uncharged().add(incoming.true_size());
         }
         net.count(Stat::recv_bytes_added_to_sock, incoming.length());
     } else {
@@ -37,7 +37,7 @@ void Socket::account_receive(Incoming& incoming, bool added)
         received_true_ -= incoming.true_size();
         if (!incoming.charged()) {
             uncharged_ -= incoming.true_size();
-            net.uncharged.give(incoming.true_size());
+            uncharged().give(incoming.true_size());
         }
         net.count(Stat::recv_bytes_freed_fromsock, incoming.length());
     }
@@ -166,7 +166,7 @@ bool Socket::takes_overdraft(usize bytes, bool begun)
         return true;
     bool within = overdrawn_ < limit + (begun ? most_of_stream : 0);
     overdrawn_ += bytes;
-    return within && (!uncharged_ || net.uncharged.share(bytes) >= 0);
+    return within && (!uncharged_ || uncharged().share(bytes) >= 0);
 }
 
 void Socket::unstall(Path& path)

@@ -153,6 +153,7 @@ private:
     void tell_congestion(CongestionChange change);
     bool is_closed();
     void room_made();
+    PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
     u32 receive_limit() const { return kapi_sk_rcvbuf(sk) / 2; }
     usize hard_limit() const;
     bool is_full(usize hard_limit) HW_REQUIRES(lock_) { return received_true_ >= hard_limit || uncharged_; }

@@ -81,7 +81,15 @@ protected:
     rds::PeersAccount &uncharged()
     {
         sim::NodeScope scope(b);
-        return reinterpret_cast<rds::Net *>(host.net().rds)->uncharged;
+        return rds::Module::get().peers_share.of_socket(&socket.sk());
+    }
+    /** As if all sockets of a user had as much uncharged as he may have. Returns how much that is. */
+    kapi_u64 use_up(rds::PeersAccount &account)
+    {
+        kapi_u64 taken = 0;
+        for (sim::NodeScope scope(b); account.take(1 << 20);)
+            taken += 1 << 20;
+        return taken;
     }
 
     const kapi_u16 port = port_of_path(0);
@@ -157,17 +165,12 @@ TEST_P(ManyLosses, bring_no_more_than_the_limit_and_a_stream)
 
 INSTANTIATE_TEST_SUITE_P(Payloads, ManyLosses, ::testing::Values(0u, 10000u));
 
-// What nobody can be charged for has a limit that all sockets have in common.
+// What nobody can be charged for has a limit that all sockets of a user have in common.
 TEST_F(LostStream, uncharged__is_bounded)
 {
     open(0);
     WireStream first(a), second(a);
-    kapi_u64 others = 0;
-    {
-        sim::NodeScope scope(b);
-        while (uncharged().take(1 << 20))
-            others += 1 << 20;
-    }
+    kapi_u64 others = use_up(uncharged());
     std::uint64_t held = 0;
     run(a, [&] {
         begin(first);
@@ -191,6 +194,33 @@ TEST_F(LostStream, uncharged__is_bounded)
     }, 100 * sim::kSecond);
     EXPECT_GT(queued(), held + 1000);
     EXPECT_EQ(read(100, "error"), queued());
+}
+
+TEST_F(LostStream, uncharged__of_one_user_leaves_room_for_others)
+{
+    open(0);
+    WireStream first(a), second(a);
+    kapi_u64 before = 0;
+    {
+        sim::NodeScope scope(b);
+        other.sk().user = socket.sk().user + 1;
+        rds::PeersAccount &others = rds::Module::get().peers_share.of_socket(&other.sk());
+        before = use_up(others);
+        EXPECT_GT(before, 15u << 20);
+    }
+    run(a, [&] {
+        begin(first);
+        fill(first, 100);
+        first.close(false);
+        world.sleep(sim::kSecond);
+        begin(second);
+    }, 100 * sim::kSecond);
+    EXPECT_TRUE(other_sends_over(second, 66 * sim::kSecond));
+    {
+        sim::NodeScope scope(b);
+        rds::Module::get().peers_share.of_socket(&other.sk()).give(before);
+    }
+    run(a, [&] { second.close(true); });
 }
 
 } // namespace
