@@ -147,6 +147,7 @@ private:
     bool is_left_out();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
+    void set_trying(bool trying);
     u64 shortest_delay_ns() const;
     void wait_for_retry();
     // path_peer.cc
@@ -189,6 +190,7 @@ private:
     bool retires_ = false;    // being closed because nobody uses it
     bool recycles_ = false;   // being closed to be opened again
     bool peer_gone_ = false; // close without waiting for the peer
+    bool trying_ = false;    // it counts among those that divide the time of the works
     ProbeTimer probe_timer_;
     BackOff back_off_;
     u64 retry_at_ns_ = 0;

@@ -75,10 +75,12 @@ void Path::step()
 bool Path::step_down()
 {
     if (!connection_.uses(*this)) {
+        set_trying(false);
         step_left_out();
         return false;
     }
     if (Path* first = connection_.waits_for(*this)) {
+        set_trying(false);
         // One that is not down looks for itself, when it is, who waits for it.
         if (is_wanted() && first->is_down())
             first->notify(RDS_PATH_SEND);
@@ -89,7 +91,8 @@ bool Path::step_down()
         came_up();
         return true;
     }
-    if (!is_wanted())
+    set_trying(is_wanted());
+    if (!trying_)
         return false;
     if (kapi_now_ns() < retry_at_ns_) {
         look_by(retry_at_ns_);
@@ -270,6 +273,7 @@ void Path::came_up()
     was_up_ = true;
     ending_.store_release(static_cast<u32>(Ending::lost)); // until more is known
     up_since_ns_ = now;
+    set_trying(false);
     next_tick_ns_ = next_look_ns_ = now + tick_ns;
     look_by(now + tick_ns);
     unanswered_.store_relaxed(0);
@@ -327,12 +331,20 @@ void Path::closed(bool complete)
     wait_for_retry();
 }
 
+void Path::set_trying(bool trying)
+{
+    ConnectionShares& shares = connection_.net.connections.shares;
+    if (std::exchange(trying_, trying) != trying)
+        trying ? shares.begin_trying(connection_.payer) : shares.end_trying(connection_.payer);
+}
+
 // The works of all users and namespaces wait in one queue. So a user's attempts are not more frequent the more destinations
-// refuse, and the settings of the user's own namespace do not change that.
+// refuse, and the settings of the user's own namespace do not change that. Paths that are up, or that nobody needs, delay no
+// other.
 u64 Path::shortest_delay_ns() const
 {
     Net& net = connection_.net;
-    u64 at_least_ns = net.connections.shares.dividing(connection_.payer) * attempts_apart_ns;
+    u64 at_least_ns = max(net.connections.shares.trying(connection_.payer), 1u) * attempts_apart_ns;
     return max(max<u64>(net.sysctl.reconnect_min_delay_ms, 1) * ms, at_least_ns);
 }
 
@@ -362,6 +374,7 @@ void Path::kill()
             HW_ASSERT(outcome == RDS_CLOSED || outcome == RDS_CLOSED_COMPLETE);
         }
     }
+    set_trying(false);
     receiver_.release_stall();
     partial_.stream_ended(connection_.net.peers_memory);
     transmitter_.stream_ended();

@@ -127,7 +127,8 @@ Result<> Socket::route(Target& target)
     // Whether the destination is this host is checked again whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
     bool here = loop_transport.check_local(net.host, &addr) == 0 || kapi_net_is_local(net.host, &addr);
-    if (target.transport == &loop_transport && !here) // nothing leaves the host by a loopback address
+    kapi_addr own = target.local.ip.with(0, target.local.scope);
+    if (!here && loop_transport.check_local(net.host, &own) == 0) // nothing leaves the host by a loopback address
         return fail(KAPI_ENETUNREACH);
     const rds_transport& transport = here ? loop_transport : *target.transport;
     if (here && target.transport != &loop_transport)

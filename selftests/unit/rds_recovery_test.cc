@@ -146,65 +146,6 @@ TEST_F(Recovery, from_a_loss_behind_a_full_socket__when_it_has_room)
     });
 }
 
-// A program may only send, and never read what anybody can send to it.
-TEST_F(Recovery, from_a_loss_behind_a_full_socket__after_a_minute_though_nobody_reads)
-{
-    const kapi_u16 port = port_of_path(0);
-    open_socket(port);
-    WireStream first(a), second(a);
-    kapi_u64 count = 0;
-    run(a, [&] {
-        shake_hands(first, 0);
-        count = fill(first, port);
-        ASSERT_TRUE(first.message(++count, kPeersPort, port, "unread"));
-        first.close(false);
-        world.sleep(sim::kSecond);
-        ASSERT_TRUE(connect(second, 0));
-        ASSERT_TRUE(second.handshake(false, kGeneration, 0, kMemory));
-        ASSERT_TRUE(second.handshake(true, kGeneration, 0, kMemory));
-        ASSERT_TRUE(second.message(count + 1, kPeersPort, port, "next"));
-    });
-    victim_sends("out");
-    run(a, [&] {
-        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "out"; },
-                                61 * sim::kSecond));
-        world.sleep(60 * sim::kSecond);
-        EXPECT_EQ(queued(), count); // the next one waits
-    }, 200 * sim::kSecond);
-    for (kapi_u64 i = 1; i < count; i++)
-        EXPECT_EQ(victim_receives().size(), 10000u);
-    EXPECT_EQ(victim_receives(), "unread");
-    EXPECT_EQ(victim_receives(), "next");
-    run(a, [&] { second.close(true); });
-}
-
-TEST_F(Recovery, from_many_losses_behind_a_full_socket__brings_no_more_than_twice_its_limit)
-{
-    constexpr std::size_t kLimit = 2 * (1 << 20) + 256 * 1024; // of SO_RCVBUF's default
-    const kapi_u16 port = port_of_path(0);
-    open_socket(port);
-    kapi_u64 count = 0;
-    std::uint64_t when_full = 0;
-    run(a, [&] {
-        for (int round = 0; round < 60; round++) {
-            WireStream stream(a);
-            stream.patience_ns = 100 * sim::kMillisecond;
-            ASSERT_TRUE(connect(stream, 0));
-            stream.handshake(false, kGeneration, 0, kMemory);
-            world.sleep(100 * sim::kMillisecond);
-            while (stream.message(count + 1, kPeersPort, port, std::string(10000, 'x')))
-                count++;
-            when_full = when_full ? when_full : queued();
-            stream.close(false);
-            world.sleep(61 * sim::kSecond);
-        }
-    }, 7200 * sim::kSecond);
-    EXPECT_GT(queued(), when_full);
-    EXPECT_LE(queued() * 10000, 2 * kLimit);
-    for (std::uint64_t left = queued(); left; left--)
-        EXPECT_EQ(victim_receives().size(), 10000u);
-}
-
 // ---- a dead peer, over a link of a known speed
 
 class DeadPeer : public RdsTest {
