@@ -395,10 +395,10 @@ struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size 
     if (!size)
         broken("nothing of an offer is kept");
     bool paid = rx->tcb->of_program;
-    if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->node, rxbuf_true_size(size))))
+    if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->payer, rxbuf_true_size(size))))
         return nullptr;
     auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, paid));
-    buffer->payer = paid ? rx->tcb->node : nullptr;
+    buffer->payer = paid ? rx->tcb->payer.get() : nullptr;
     buffer->length = buffer->capacity = size;
     std::memcpy(buffer->bytes, rx->bytes + offset, size);
     return buffer;
