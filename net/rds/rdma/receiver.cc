@@ -122,6 +122,8 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
         broken_ = true;
     }
     bool only_acknowledges = wc.length == header_size && !header.sport && !header.dport && !header.length;
+    if (only_acknowledges && (header.flags & rds::flag_ack_required))
+        sender_.want_ack();
     if (!good)
         ends_.lost();
     return good && !only_acknowledges;
