@@ -9,10 +9,10 @@
 # instructions. Run by scripts/bench/rdma. Only one connection of RDS is made: on 6.12 the end of one can hang the kernel's own.
 
 raw() { # mode size messages program: a line as that of bench
-	"$4" -e -F -d rx2 -x 1 -s "$2" -n "$3" >/dev/null &
+	"$4" -e -F -d rx2 -x 1 -s "$2" -n "$3" >/dev/null 2>&1 &
 	server=$!
 	sleep 1
-	if timeout 60 "$4" -e -F -d rx1 -x 1 -s "$2" -n "$3" 127.0.0.1 >/tmp/raw; then
+	if timeout 60 "$4" -e -F -d rx1 -x 1 -s "$2" -n "$3" 127.0.0.1 >/tmp/raw 2>/tmp/warnings; then
 		# One way in microseconds, twice; or thousands of messages a millisecond.
 		awk -v mode="$1" -v size="$2" -v count="$3" '
 			$1 == size { each = mode == "rr" ? $6 * 2000 : 1000 / $5
@@ -30,10 +30,10 @@ load_suite rds rds_rdma
 . quiet.sh
 export IBV_DRIVERS=/lab/files/librxe # not where the library would look
 for size in 64 1024 8192 65536; do
-	raw rr $size 400 ib_send_lat
+	raw rr $size 200 ib_send_lat
 done >>/tmp/results
 for size in 64 1024 8192 65536 1048576; do
-	raw stream $size 1000 ib_send_bw
+	raw stream $size $((size < 65536 ? 1000 : size < 1048576 ? 200 : 60)) ib_send_bw
 done >>/tmp/results
 
 bench server rds 10.77.2.1 5000 &

@@ -7,6 +7,10 @@ namespace {
 
 constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
 
+// Fragments, at the end of a message: each completion costs as much as some of its packets. What has not completed stays in
+// memory, so these are few.
+constexpr u32 signal_every = 16;
+
 } // namespace
 
 Sender::~Sender()
@@ -150,7 +154,11 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         wr.sges = sges;
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0;
+        wr.flags = ends ? KAPI_WR_SOLICITED : 0;
+        if (++unsignalled_ >= signal_every && ends) {
+            wr.flags |= KAPI_WR_SIGNALED;
+            unsignalled_ = 0;
+        }
         if (chain_->count == Chain::most)
             flush();
     }

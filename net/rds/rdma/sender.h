@@ -70,6 +70,7 @@ private:
     Atomic<u32> ack_wanted_{0}, question_wanted_{0};
     // The path's owner's:
     u64 head_ = 0;
+    u32 unsignalled_ = 0; // since a completion was asked for
     u64 asked_ = 0; // up to there acknowledgements were asked for
     bool to_hawser_ = false;
     bool broken_ = false;
