@@ -150,7 +150,7 @@ mutate:
 		$(SEED:%=--seed %) $(ONLY:%=--only %) $(KIND:%=--kind %) $(GIVEN:%=--given %)'
 
 # The cost of a message with ours, with the kernel's own modules and with raw TCP. Tables and JSON in build/bench.
-bench: bench-rds bench-kcm
+bench: bench-rds bench-kcm bench-rdma
 
 bench-programs: modules-all
 	@$(MAKE) --no-print-directory -C selftests/bench
@@ -160,6 +160,10 @@ bench-rds: bench-programs
 
 bench-kcm: bench-programs
 	@scripts/bench/kcm $(BENCH_KCM)
+
+bench-rdma: bench-programs
+	@scripts/setup.sh bench
+	@scripts/bench/rdma $(BENCH_RDMA)
 
 clean:
 	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
@@ -179,8 +183,9 @@ help:
 	@echo 'make coverage         share of core that the tests on this machine execute'
 	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
 	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
+	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm
+.PHONY: run lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm bench-rdma
 .DEFAULT_GOAL := all

@@ -229,6 +229,13 @@ bool Socket::has_send_room()
     return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
 }
 
+// Acknowledgements of the RDS of the peer make room: they are asked for in time.
+bool Socket::wants_room_soon()
+{
+    u64 limit = kapi_sk_sndbuf(sk) / 2;
+    return sending_bytes_ >= limit / 2 || sending_true_ >= limit / 2 * true_size_factor;
+}
+
 // Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
 bool Socket::try_reserve(Message& message)
 {
@@ -241,6 +248,8 @@ bool Socket::try_reserve(Message& message)
     }
     sending_bytes_ += message.length();
     sending_true_ += message.true_size();
+    if (message.connection->transport.post && wants_room_soon())
+        message.header().flags |= flag_ack_required;
     message.was_owned = true;
     message.set_owner(Ref<Socket>::share(*this));
     sending_.push_back(Ref<Message>::share(message));

@@ -128,6 +128,7 @@ private:
     Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool wants_room_soon() HW_REQUIRES(lock_);
     bool room_came() HW_REQUIRES(lock_);
     Ref<Message> account_sent(Message& message) HW_REQUIRES(lock_); // off the list and the accounts
     void wake_senders();

@@ -92,6 +92,12 @@ void RdmaConnection::resume()
         link_->resume();
 }
 
+void RdmaConnection::tick()
+{
+    if (Sender* sender = link_ ? link_->sender() : nullptr)
+        sender->tick();
+}
+
 void RdmaConnection::offer(Own<Link> link)
 {
     link->wait_for(conn_);

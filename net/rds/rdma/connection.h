@@ -23,6 +23,7 @@ public:
     rds_closing close();
     int post(rds_out* const* messages, unsigned count, bool more);
     void resume();
+    void tick();
 
     // The peer asks for a connection. Sleeps.
     void offer(Own<Link> link);

@@ -39,8 +39,10 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .post = [](void* state, unsigned, rds_out* const* messages, unsigned count,
                    int more) { return connection_of(state).post(messages, count, more != 0); },
         .resume = [](void* state, unsigned) { connection_of(state).resume(); },
-        // The device itself finds out that the peer is gone.
-        .tick = [](void*, unsigned) { return RDS_TICK_ANSWERED; },
+        .tick = [](void* state, unsigned) {
+            connection_of(state).tick();
+            return RDS_TICK_ANSWERED; // the device itself finds out that the peer is gone
+        },
         .counters = static_cast<unsigned>(Stat::count),
         .counter_names = stat_names,
         .counter = [](kapi_net* host, unsigned index) -> u64 {

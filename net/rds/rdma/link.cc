@@ -188,7 +188,7 @@ Link::Step Link::step()
 
 void Link::began()
 {
-    queues_->sender.begin();
+    queues_->sender.begin(is_hawser());
     queues_->receiver.begin();
 }
 

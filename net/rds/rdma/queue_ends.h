@@ -53,6 +53,8 @@ private:
     static void release(Header* memory) { kapi_free(memory); }
     Own<Header, release> memory_;
     Mapping map_;
+    kapi_sge all_{}; // where the device sees all of it in one piece
+    bool is_one_ = false;
 };
 
 } // namespace rds_rdma

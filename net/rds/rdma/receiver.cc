@@ -24,6 +24,12 @@ Result<> Receiver::build(u32 depth)
 
 // ---- the ring
 
+namespace {
+
+constexpr unsigned some = 8; // posted at once: a few places of a ring may wait for others
+
+} // namespace
+
 void Receiver::put_free(u16 index)
 {
     Guard guard(lock_);
@@ -47,7 +53,6 @@ bool Receiver::prepare(u16 index)
 // Posts a few. False: there are no more places to fill, or no memory.
 bool Receiver::post_some()
 {
-    constexpr unsigned some = 8;
     kapi_recv_wr wr[some];
     kapi_sge sge[some][2];
     unsigned count = 0;
@@ -84,7 +89,7 @@ bool Receiver::post_some()
     {
         Guard guard(ends_.lock);
         if (ends_.open && kapi_qp_recv(ends_.qp.get(), wr, &bad) == 0)
-            return !starved;
+            return !starved && count == some;
     }
     for (; bad; bad = bad->next) {
         u16 index = static_cast<u16>(bad->cookie);
@@ -97,6 +102,11 @@ bool Receiver::post_some()
 
 void Receiver::refill()
 {
+    {
+        Guard guard(lock_);
+        if (free_ < some)
+            return;
+    }
     while (post_some())
         ;
 }
@@ -122,6 +132,8 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
         broken_ = true;
     }
     bool only_acknowledges = wc.length == header_size && !header.sport && !header.dport && !header.length;
+    if (only_acknowledges && (header.flags & rds::flag_ack_required))
+        sender_.want_ack();
     if (!good)
         ends_.lost();
     return good && !only_acknowledges;

@@ -5,7 +5,11 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u32 ack_every = 8; // messages, as the kernel's own asks for by default
+constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
+
+// Fragments, at the end of a message: each completion costs as much as some of its packets. What has not completed stays in
+// memory, so these are few.
+constexpr u32 signal_every = 16;
 
 } // namespace
 
@@ -107,18 +111,24 @@ void Sender::write_header(u32 index, const Header& from, u8 flags)
     headers_.sync(index, KAPI_MAP_FOR_DEVICE);
 }
 
+// Mostly the next message of the peer acknowledges, so it is not to send an acknowledgement of its own for each message. What
+// remains is asked for by tick(), which a foreign peer does not understand.
+bool Sender::asks(const Header& header, bool last)
+{
+    u64 number = header.sequence;
+    last_sent_.store_release(number);
+    bool asks = (header.flags & rds::flag_ack_required) || (last && !to_hawser_) ||
+                number - max(acked_.load_relaxed(), asked_) >= ack_every;
+    if (asks)
+        asked_ = number;
+    return asks;
+}
+
 void Sender::add(rds_out* out, u32 fragments, bool last)
 {
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
-    u8 flags = 0;
-    if (header.sequence) {
-        last_sent_.store_release(header.sequence);
-        if (last || ++unrequested_ >= ack_every) {
-            unrequested_ = 0;
-            flags = rds::flag_ack_required;
-        }
-    }
+    u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
     const kapi_pd* pd = ends_.device.pd.get();
     for (u32 i = 0; i < fragments; i++, head_++) {
         u32 index = static_cast<u32>(head_ % capacity);
@@ -144,7 +154,11 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         wr.sges = sges;
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0;
+        wr.flags = ends ? KAPI_WR_SOLICITED : 0;
+        if (++unsignalled_ >= signal_every && ends) {
+            wr.flags |= KAPI_WR_SIGNALED;
+            unsignalled_ = 0;
+        }
         if (chain_->count == Chain::most)
             flush();
     }
@@ -222,21 +236,30 @@ void Sender::completed(const kapi_wc& wc)
 
 bool Sender::acknowledged(u64 number)
 {
-    if (number <= acked_)
+    if (number <= acked_.load_relaxed())
         return true;
     if (number > last_sent_.load_acquire())
         return false;
-    acked_ = number;
+    acked_.store_relaxed(number);
     rds_path_acked(ends_.conn, 0, static_cast<u32>(number) + 1);
     return true;
 }
 
-void Sender::begin()
+void Sender::begin(bool to_hawser)
 {
+    to_hawser_ = to_hawser;
     {
         Guard guard(ends_.lock);
         began_ = true;
     }
+    send_ack();
+}
+
+void Sender::tick()
+{
+    if (!to_hawser_ || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
+        return;
+    question_wanted_.store_release(1);
     send_ack();
 }
 
@@ -246,10 +269,13 @@ void Sender::send_ack()
     bool failed;
     {
         Guard guard(ends_.lock);
-        if (!ends_.open || !began_ || ack_out_ || !ack_wanted_.exchange(0))
+        if (!ends_.open || !began_ || ack_out_)
+            return;
+        bool says = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
+        if (!says && !asks)
             return;
         ack_out_ = true;
-        write_header(ack_slot, Header{}, 0);
+        write_header(ack_slot, Header{}, asks ? rds::flag_ack_required : 0);
         kapi_sge sge = headers_.sge(ack_slot, ends_.device.pd.get());
         kapi_wr wr{};
         wr.cookie = ack_cookie;

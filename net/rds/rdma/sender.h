@@ -27,7 +27,9 @@ public:
     void want_ack() { ack_wanted_.store_release(1); }
     void send_ack();
     // The peer can receive.
-    void begin();
+    void begin(bool to_hawser);
+    // The path's owner's, from time to time: what was sent last and is not acknowledged is asked for.
+    void tick();
 
     Atomic<u32> ring_full{0}, acks_sent{0}; // how often
 
@@ -52,6 +54,7 @@ private:
     bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity; }
     Result<> map_payload(rds_out* out, u32 fragments);
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
+    bool asks(const Header& header, bool last);
     void write_header(u32 index, const Header& from, u8 flags);
     void add(rds_out* out, u32 fragments, bool last);
     void flush();
@@ -64,15 +67,17 @@ private:
     unsigned pieces_ = 0; // of a request at this device
     bool began_ HW_GUARDED_BY(ends_.lock) = false;
     bool ack_out_ HW_GUARDED_BY(ends_.lock) = false;
-    Atomic<u32> ack_wanted_{0};
+    Atomic<u32> ack_wanted_{0}, question_wanted_{0};
     // The path's owner's:
     u64 head_ = 0;
-    u32 unrequested_ = 0; // messages since one asked for an acknowledgement
+    u32 unsignalled_ = 0; // since a completion was asked for
+    u64 asked_ = 0; // up to there acknowledgements were asked for
+    bool to_hawser_ = false;
     bool broken_ = false;
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};
     Atomic<u32> full_{0};
-    u64 acked_ = 0; // by the peer
+    Atomic<u64> acked_{0}; // by the peer
     Atomic<u64> last_sent_{0};
 };
 
