@@ -58,6 +58,23 @@ barrier judged
 rds-info -n --json >out 2>err
 jq -e '[.connections[] | select(.transport != "infiniband")] == [] and (.connections | length > 0)' out >/dev/null
 verdict $? "all of it went over RDMA"
+# What the queues have room for: the kernel's own, and ours.
+case $HOST in a) peer=b ;; b) peer=a ;; esac
+eval "own4=\$IP_$HOST peer4=\$IP_$peer own6=\$IP6_$HOST peer6=\$IP6_$peer"
+case $SUITE in ours) wrs="512 256" ;; *) wrs="256 1024" ;; esac
+shows() { # own peer own-gid peer-gid
+	jq -e --arg own "$1" --arg peer "$2" --arg own_gid "$3" --arg peer_gid "$4" --arg wrs "$wrs" '
+		[.ib_connections[] | select(.local_address == $own and .remote_address == $peer)] | length == 1 and
+		(.[0] | .local_gid == $own_gid and .remote_gid == $peer_gid and "\(.max_send_wr) \(.max_recv_wr)" == $wrs and
+			.max_send_sge == 8 and .tos == 0 and .service_level == 0)' out >/dev/null
+}
+rds-info -aI --json >out 2>err
+shows "$own4" "$peer4" "::ffff:$own4" "::ffff:$peer4"
+verdict $? "the connection of IPv4 in RDS_INFO_IB_CONNECTIONS"
+shows "$own6" "$peer6" "$own6" "$peer6"
+verdict $? "the connection of IPv6 in RDS6_INFO_IB_CONNECTIONS"
+rds-info -I >out 2>err && grep -q "$own4 *$peer4 *0 *0 *::ffff:$own4 *::ffff:$peer4" out
+verdict $? "rds-info -I prints it"
 barrier seen
 if [ "$SUITE" = ours ]; then
 	rmmod rds_rdma >out 2>err && rmmod rds >>out 2>>err

@@ -33,6 +33,7 @@ int RdmaConnection::came_up()
 {
     connecting_ = false;
     rds_conn_peer_is(conn_, link_->is_hawser());
+    row_.with([row = link_->row()](rds_rdma_row& shown) { shown = row; });
     link_->began();
     return 1;
 }
@@ -76,6 +77,7 @@ rds_stream_waits RdmaConnection::has_accepted()
 rds_closing RdmaConnection::close()
 {
     connecting_ = false;
+    row_.with([](rds_rdma_row& shown) { shown = {}; });
     link_.reset();
     return RDS_CLOSED;
 }

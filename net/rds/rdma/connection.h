@@ -24,6 +24,11 @@ public:
     int post(rds_out* const* messages, unsigned count, bool more);
     void resume();
 
+    // Any context.
+    rds_rdma_row row()
+    {
+        return row_.with([](const rds_rdma_row& row) { return row; });
+    }
     // The peer asks for a connection. Sleeps.
     void offer(Own<Link> link);
 
@@ -44,6 +49,7 @@ private:
     Own<Link> link_;
     bool connecting_ = false;
     Guarded<Own<Link>, WaitingLock> waiting_; // what the peer asked for last
+    Guarded<rds_rdma_row, RowLock> row_;      // of link_, while that is up
 };
 
 } // namespace rds_rdma

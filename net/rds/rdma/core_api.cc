@@ -48,6 +48,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
             return net ? net->counted(index) : 0;
         },
         .socket_row = nullptr,
+        .rdma_row = [](void* state, unsigned, rds_rdma_row* row) { *row = connection_of(state).row(); },
     };
 }
 

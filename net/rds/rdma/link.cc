@@ -192,6 +192,19 @@ void Link::began()
     queues_->receiver.begin();
 }
 
+rds_rdma_row Link::row() const
+{
+    kapi_cm_info info;
+    kapi_cm_describe(cm_.get(), &info);
+    rds_rdma_row row{};
+    kapi_copy(row.local_gid, info.local_gid, sizeof(row.local_gid));
+    kapi_copy(row.remote_gid, info.remote_gid, sizeof(row.remote_gid));
+    row.max_send_wr = Sender::capacity;
+    row.max_recv_wr = ring_;
+    row.max_send_sge = queues_->sender.pieces();
+    return row;
+}
+
 void Link::resume()
 {
     if (!queues_)

@@ -25,6 +25,7 @@ public:
     Step step();
     Result<> accept();
     void began(); // the path is up
+    rds_rdma_row row() const;
     Sender* sender() { return queues_ ? &queues_->sender : nullptr; }
     void resume();
 

@@ -29,6 +29,9 @@ public:
     // The peer can receive.
     void begin();
 
+    // Of a request at this device, from build() on.
+    u32 pieces() const { return pieces_; }
+
     Atomic<u32> ring_full{0}, acks_sent{0}; // how often
 
 private:
@@ -61,7 +64,7 @@ private:
     Headers headers_;
     Own<Slots> slots_;
     Own<Chain> chain_;
-    unsigned pieces_ = 0; // of a request at this device
+    unsigned pieces_ = 0;
     bool began_ HW_GUARDED_BY(ends_.lock) = false;
     bool ack_out_ HW_GUARDED_BY(ends_.lock) = false;
     Atomic<u32> ack_wanted_{0};
