@@ -45,9 +45,10 @@ private:
     RdmaNet& net_;
     const kapi_addr local_, remote_; // port 0
     const u8 tos_;
+    enum Phase : u32 { down, connecting, up };
+    Atomic<u32> phase_{down}; // set by the path's owner
     // The path's owner's:
     Own<Link> link_;
-    bool connecting_ = false;
     Guarded<Own<Link>, WaitingLock> waiting_; // what the peer asked for last
     Guarded<rds_rdma_row, RowLock> row_;      // of link_, while that is up
 };

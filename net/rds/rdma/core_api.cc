@@ -45,7 +45,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .counter_names = stat_names,
         .counter = [](kapi_net* host, unsigned index) -> u64 {
             RdmaNet* net = Module::get().find(host);
-            return net ? net->counted(index) : 0;
+            return net ? net->counters.counted(index) : 0;
         },
         .socket_row = nullptr,
         .rdma_row = [](void* state, unsigned, rds_rdma_row* row) { *row = connection_of(state).row(); },

@@ -54,13 +54,19 @@ void Link::on_ended(void* context, const kapi_cm_end*)
 
 void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
 {
+    Link& link = *static_cast<Link*>(context);
+    link.net_.counters.count(Stat::tasklet_call);
+    link.net_.counters.count(Stat::tx_cq_event, n);
     for (unsigned i = 0; i < n; i++)
-        static_cast<Link*>(context)->queues_->sender.completed(wcs[i]);
+        link.queues_->sender.completed(wcs[i]);
 }
 
 void Link::on_received(void* context, const kapi_wc* wcs, unsigned n)
 {
-    static_cast<Link*>(context)->queues_->receiver.received(wcs, n);
+    Link& link = *static_cast<Link*>(context);
+    link.net_.counters.count(Stat::tasklet_call);
+    link.net_.counters.count(Stat::rx_cq_event, n);
+    link.queues_->receiver.received(wcs, n);
 }
 
 // ---- beginning
@@ -127,7 +133,7 @@ Result<> Link::make_queues()
     Device* device = Module::get().devices.enter(dev_, conn_, user_);
     if (!device)
         return fail(KAPI_ENODEV);
-    queues_.reset(make<Queues>(Alloc::sleep, conn_, *device));
+    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *device));
     if (!queues_)
         return fail(KAPI_ENOMEM);
     TRY(make_parts(*queues_));
@@ -135,7 +141,7 @@ Result<> Link::make_queues()
         Guard guard(queues_->ends.lock);
         queues_->ends.open = true;
     }
-    queues_->receiver.refill();
+    queues_->receiver.refill(Stat::rx_refill_from_thread);
     return {};
 }
 
@@ -209,8 +215,8 @@ void Link::resume()
 {
     if (!queues_)
         return;
-    queues_->receiver.refill();
-    queues_->receiver.process();
+    queues_->receiver.refill(Stat::rx_refill_from_thread);
+    queues_->receiver.process(Stat::rx_refill_from_thread);
 }
 
 // ---- the end
@@ -228,8 +234,6 @@ void Link::end_queues()
         static_cast<void>(cm_.release());
         return;
     }
-    net_.count(Stat::tx_ring_full, queues_->sender.ring_full.load());
-    net_.count(Stat::ack_sent, queues_->sender.acks_sent.load());
     queues_.reset();
 }
 

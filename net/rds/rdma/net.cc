@@ -7,7 +7,12 @@
 
 namespace rds_rdma {
 
-const char* const stat_names[] = {"ib_listen_closed_stale", "ib_tx_ring_full", "ib_ack_sent"};
+const char* const stat_names[] = {
+    "ib_connect_raced", "ib_listen_closed_stale", "ib_tasklet_call", "ib_tx_cq_event", "ib_tx_ring_full",
+    "ib_tx_sg_mapping_failure", "ib_rx_cq_event", "ib_rx_ring_empty", "ib_rx_refill_from_cq", "ib_rx_refill_from_thread",
+    "ib_rx_alloc_limit", "ib_rx_total_frags", "ib_rx_total_incs", "ib_ack_sent", "ib_ack_send_failure", "ib_ack_send_delayed",
+    "ib_ack_send_piggybacked", "ib_ack_received",
+};
 static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned>(Stat::count));
 
 namespace {
@@ -70,9 +75,7 @@ Result<RdmaNet*> RdmaNet::create(kapi_net* host)
     Own<RdmaNet> net(make<RdmaNet>(Alloc::sleep, host));
     if (!net)
         return fail(KAPI_ENOMEM);
-    net->counters_ = kapi_counters_create(static_cast<unsigned>(Stat::count));
-    if (!net->counters_)
-        return fail(KAPI_ENOMEM);
+    TRY(net->counters.make());
     Module::get().add(*net);
     int err = kapi_net_is_initial(host) ? net->listen() : 0;
     if (err) {
@@ -113,7 +116,6 @@ void RdmaNet::destroy(RdmaNet* net)
     rds_transport_leave_net(&Module::get().transport, net->host);
     while (Link* link = net->asked_.with([](Asked& asked) { return asked.take(); }))
         dispose(link);
-    kapi_counters_destroy(net->counters_);
     dispose(net);
 }
 
@@ -131,6 +133,8 @@ u32 RdmaNet::take_ring()
     u64 limit = kapi_memory_total() / memory_part;
     bool plenty = held.load() + u64{Receiver::most} * fragment_size <= limit / 2;
     u32 fragments = plenty ? Receiver::most : Receiver::least;
+    if (!plenty)
+        counters.count(Stat::rx_alloc_limit);
     u64 bytes = u64{fragments} * fragment_size;
     if (held.fetch_add(bytes) + bytes <= limit)
         return fragments;

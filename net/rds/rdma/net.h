@@ -6,6 +6,7 @@
 #include "device.h"
 #include "glue/rds_rdma_core.h"
 #include "private_data.h"
+#include "stats.h"
 
 #include <hawser/atomic.h>
 #include <hawser/work.h>
@@ -14,14 +15,6 @@ namespace rds_rdma {
 
 class Link;
 class RdmaNet;
-
-enum class Stat : unsigned {
-    listen_closed_stale,
-    tx_ring_full,
-    ack_sent,
-    count
-};
-extern const char* const stat_names[];
 
 class Module : Pinned {
 public:
@@ -51,8 +44,7 @@ public:
     kapi_net* const host;
     RdmaNet* next = nullptr; // in the module's list, under its lock
 
-    void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
-    u64 counted(unsigned index) const { return kapi_counters_read(counters_, index); }
+    Counters counters;
     // Sleeps. 0: connections can be made from this address.
     int check_local(const kapi_addr& addr);
     // How many fragments a connection may have in its ring. 0: none. Peers can have many connections, for which nobody is
@@ -69,7 +61,6 @@ private:
     void place_all();
     void place(Own<Link> link);
 
-    kapi_counters* counters_ = nullptr;
     CmListener v4_, v6_;
     struct Asked {
         Link* first = nullptr; // owned

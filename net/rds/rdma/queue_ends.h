@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "stats.h"
 
 #include "../wire.h"
 
@@ -21,7 +22,8 @@ inline u32 fragments_of(u32 length)
 }
 
 struct QueueEnds : Pinned {
-    QueueEnds(rds_conn* c, Device& d) : conn(c), device(d) {}
+    QueueEnds(Counters& n, rds_conn* c, Device& d) : counters(n), conn(c), device(d) {}
+    Counters& counters;
     rds_conn* const conn;
     Device& device;
     CompletionQueue send_cq, recv_cq;

@@ -109,6 +109,8 @@ void Sender::write_header(u32 index, const Header& from, u8 flags)
 
 void Sender::add(rds_out* out, u32 fragments, bool last)
 {
+    if (ack_wanted_.load_relaxed() && ack_wanted_.exchange(0)) // the headers say it
+        ends_.counters.count(Stat::ack_send_piggybacked);
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
     u8 flags = 0;
@@ -164,18 +166,17 @@ void Sender::flush()
 
 int Sender::post(rds_out* const* messages, unsigned count, bool more)
 {
-    if (ack_wanted_.load_relaxed())
-        ack_wanted_.exchange(0); // the headers say it
     unsigned taken = 0;
     while (taken < count && !broken_) {
         rds_out* out = messages[taken];
         u32 fragments = fragments_of(rds_out_length(out));
         // Room may have come just before the flag was up.
         if (!has_room(fragments) && (full_.exchange(1) || !has_room(fragments))) {
-            ring_full.fetch_add(1);
+            ends_.counters.count(Stat::tx_ring_full);
             break;
         }
         if (auto mapped = map_payload(out, fragments); !mapped) {
+            ends_.counters.count(Stat::tx_sg_mapping_failure);
             broken_ = mapped.error().code() != KAPI_ENOMEM;
             rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
             break;
@@ -246,7 +247,11 @@ void Sender::send_ack()
     bool failed;
     {
         Guard guard(ends_.lock);
-        if (!ends_.open || !began_ || ack_out_ || !ack_wanted_.exchange(0))
+        if (!ends_.open || !began_)
+            return;
+        if (ack_out_ && ack_wanted_.load())
+            ends_.counters.count(Stat::ack_send_delayed);
+        if (ack_out_ || !ack_wanted_.exchange(0))
             return;
         ack_out_ = true;
         write_header(ack_slot, Header{}, 0);
@@ -260,7 +265,7 @@ void Sender::send_ack()
         kapi_wr* bad = nullptr;
         failed = kapi_qp_send(ends_.qp.get(), &wr, &bad) < 0;
     }
-    acks_sent.fetch_add(1);
+    ends_.counters.count(failed ? Stat::ack_send_failure : Stat::ack_sent);
     if (failed)
         ends_.lost();
 }

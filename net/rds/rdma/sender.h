@@ -32,8 +32,6 @@ public:
     // Of a request at this device, from build() on.
     u32 pieces() const { return pieces_; }
 
-    Atomic<u32> ring_full{0}, acks_sent{0}; // how often
-
 private:
     struct Slot {
         Mapping payload;
