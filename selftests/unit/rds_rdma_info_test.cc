@@ -36,7 +36,7 @@ protected:
         if (up) {
             std::memcpy(row.src_gid, from.ip, sizeof(row.src_gid));
             std::memcpy(row.dst_gid, to.ip, sizeof(row.dst_gid));
-            row.max_send_wr = 512;
+            row.max_send_wr = 256;
             row.max_recv_wr = 256;
             row.max_send_sge = 8;
         }

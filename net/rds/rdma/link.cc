@@ -110,18 +110,18 @@ void Link::wait_for(rds_conn* conn)
 Result<> Link::make_parts(Queues& queues)
 {
     Device& device = queues.ends.device;
-    TRY(queues.sender.build());
+    TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
     ring_ = net_.take_ring();
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
-    TRY(check(kapi_cq_create(device.dev, Sender::capacity + 3, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    TRY(check(kapi_cq_create(device.dev, queues.sender.capacity() + 3, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
     TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
-    kapi_qp_caps caps{Sender::capacity + 1, ring_, min(Sender::max_pieces, device.attrs.max_sge), 2, 0};
+    kapi_qp_caps caps{queues.sender.capacity() + 1, ring_, queues.sender.pieces(), 2, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -205,7 +205,7 @@ rds_rdma_row Link::row() const
     rds_rdma_row row{};
     kapi_copy(row.local_gid, info.local_gid, sizeof(row.local_gid));
     kapi_copy(row.remote_gid, info.remote_gid, sizeof(row.remote_gid));
-    row.max_send_wr = Sender::capacity;
+    row.max_send_wr = queues_->sender.capacity();
     row.max_recv_wr = ring_;
     row.max_send_sge = queues_->sender.pieces();
     return row;

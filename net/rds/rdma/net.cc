@@ -70,6 +70,15 @@ RdmaNet* Module::find(kapi_net* host)
 
 // ---- a namespace
 
+RdmaNet::RdmaNet(kapi_net* h)
+    : host(h), sysctl{.max_send_wr = 256,
+                      .max_recv_wr = 1024,
+                      .max_unsignaled_wr = 16,
+                      .max_recv_allocation = kapi_memory_total() / 3 / fragment_size,
+                      .flow_control = 0}
+{
+}
+
 Result<RdmaNet*> RdmaNet::create(kapi_net* host)
 {
     Own<RdmaNet> net(make<RdmaNet>(Alloc::sleep, host));
@@ -77,7 +86,7 @@ Result<RdmaNet*> RdmaNet::create(kapi_net* host)
         return fail(KAPI_ENOMEM);
     TRY(net->counters.make());
     Module::get().add(*net);
-    int err = kapi_net_is_initial(host) ? net->listen() : 0;
+    int err = net->has_rdma() ? net->listen() : 0;
     if (err) {
         destroy(net.release());
         return fail(Errno::from_c(err));
@@ -122,29 +131,34 @@ void RdmaNet::destroy(RdmaNet* net)
 int RdmaNet::check_local(const kapi_addr& addr)
 {
     kapi_rdma_dev* dev = nullptr;
-    if (!kapi_net_is_initial(host) || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
+    if (!has_rdma() || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
         return -KAPI_EADDRNOTAVAIL;
     return 0;
 }
 
+u32 RdmaNet::send_ring() const
+{
+    return static_cast<u32>(min<u64>(max<u64>(sysctl.max_send_wr, Sender::least), Sender::most));
+}
+
 u32 RdmaNet::take_ring()
 {
-    Atomic<u64>& held = Module::get().ring_bytes;
-    u64 limit = kapi_memory_total() / memory_part;
-    bool plenty = held.load() + u64{Receiver::most} * fragment_size <= limit / 2;
-    u32 fragments = plenty ? Receiver::most : Receiver::least;
+    Atomic<u64>& held = Module::get().ring_fragments;
+    u64 limit = min<u64>(kapi_memory_total() / memory_part / fragment_size, sysctl.max_recv_allocation);
+    u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most));
+    bool plenty = held.load() + wanted <= limit / 2;
+    u32 fragments = plenty ? wanted : min(wanted, Receiver::least);
     if (!plenty)
         counters.count(Stat::rx_alloc_limit);
-    u64 bytes = u64{fragments} * fragment_size;
-    if (held.fetch_add(bytes) + bytes <= limit)
+    if (held.fetch_add(fragments) + fragments <= limit)
         return fragments;
-    held.fetch_sub(bytes);
+    held.fetch_sub(fragments);
     return 0;
 }
 
 void RdmaNet::give_ring(u32 fragments)
 {
-    Module::get().ring_bytes.fetch_sub(u64{fragments} * fragment_size);
+    Module::get().ring_fragments.fetch_sub(fragments);
 }
 
 // ---- what peers ask for

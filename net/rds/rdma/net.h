@@ -22,7 +22,7 @@ public:
     rds_transport transport{};
     kapi_workqueue* workqueue = nullptr;
     Devices devices;
-    Atomic<u64> ring_bytes{0}; // in the receive rings of all connections
+    Atomic<u64> ring_fragments{0}; // in the receive rings of all connections
 
     void add(RdmaNet& net);
     void remove(RdmaNet& net);
@@ -39,14 +39,18 @@ class RdmaNet : Pinned {
 public:
     static Result<RdmaNet*> create(kapi_net* host);
     static void destroy(RdmaNet* net);
-    explicit RdmaNet(kapi_net* h) : host(h) {}
+    explicit RdmaNet(kapi_net* h);
 
     kapi_net* const host;
     RdmaNet* next = nullptr; // in the module's list, under its lock
+    rds_rdma_sysctl sysctl;
 
     Counters counters;
+    bool has_rdma() const { return kapi_net_is_initial(host); }
     // Sleeps. 0: connections can be made from this address.
     int check_local(const kapi_addr& addr);
+    // How many requests a connection may have in its send queue.
+    u32 send_ring() const;
     // How many fragments a connection may have in its ring. 0: none. Peers can have many connections, for which nobody is
     // charged.
     u32 take_ring();

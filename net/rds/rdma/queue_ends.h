@@ -13,10 +13,9 @@ namespace rds_rdma {
 
 using rds::Header;
 
-inline constexpr u32 fragment_size = 4096;          // payload of each part of a message but the last
 inline constexpr u32 header_size = RDS_HEADER_SIZE; // in front of each
 
-inline u32 fragments_of(u32 length)
+constexpr u32 fragments_of(u32 length)
 {
     return max(1u, (length + fragment_size - 1) / fragment_size);
 }

@@ -17,10 +17,12 @@ Sender::~Sender()
         release(slot(i));
 }
 
-Result<> Sender::build()
+Result<> Sender::build(u32 capacity, u32 max_unsignaled)
 {
+    capacity_ = capacity;
+    max_unsignaled_ = max_unsignaled;
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
-    TRY(headers_.make(ends_.device, capacity + 1, KAPI_MAP_TO_DEVICE));
+    TRY(headers_.make(ends_.device, capacity_ + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     chain_.reset(make<Chain>(Alloc::sleep));
     if (!slots_ || !chain_)
@@ -123,8 +125,10 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     }
     const kapi_pd* pd = ends_.device.pd.get();
     for (u32 i = 0; i < fragments; i++, head_++) {
-        u32 index = static_cast<u32>(head_ % capacity);
+        u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;
+        bool reports = ends || unsignaled_ >= max_unsignaled_;
+        unsignaled_ = reports ? 0 : unsignaled_ + 1;
         write_header(index, header, flags);
         kapi_sge* sges = chain_->sge[chain_->count];
         sges[0] = headers_.sge(index, pd);
@@ -146,7 +150,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         wr.sges = sges;
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0;
+        wr.flags = (reports ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0);
         if (chain_->count == Chain::most)
             flush();
     }
@@ -210,7 +214,7 @@ void Sender::completed(const kapi_wc& wc)
         return;
     }
     u64 from = tail_.load_relaxed();
-    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity))
+    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity_))
         return;
     for (u64 i = from; i <= wc.cookie; i++)
         release(slot(i));
@@ -254,8 +258,8 @@ void Sender::send_ack()
         if (ack_out_ || !ack_wanted_.exchange(0))
             return;
         ack_out_ = true;
-        write_header(ack_slot, Header{}, 0);
-        kapi_sge sge = headers_.sge(ack_slot, ends_.device.pd.get());
+        write_header(ack_slot(), Header{}, 0);
+        kapi_sge sge = headers_.sge(ack_slot(), ends_.device.pd.get());
         kapi_wr wr{};
         wr.cookie = ack_cookie;
         wr.sges = &sge;

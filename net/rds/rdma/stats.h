@@ -8,7 +8,7 @@ namespace rds_rdma {
 
 using namespace hw;
 
-// Names and order are those of the kernel's own, without those of what does not exist here (Documentation/networking/rds.rst).
+// Names and order as in the kernel's own, without those that would count nothing (Documentation/networking/rds-rdma.rst).
 enum class Stat : unsigned {
     connect_raced,
     listen_closed_stale,
