@@ -78,6 +78,12 @@ if [ "$HOST" = a ]; then
 	[ "$over_rdma" -ge "$sent" ] && [ "$more_over_tcp" = 0 ]
 	verdict $? "$over_rdma messages over RDMA, of $sent, and $more_over_tcp over TCP"
 	show "  the programs here sent $sent messages: $over_rdma went over RDMA, $more_over_tcp over TCP"
+	show "$ rds-info -I             # connections over RDMA"
+	rds-info -I --json >out 2>err
+	jq -e '[.ib_connections[] | select(.remote_address == env.IP_b)] | length == 1' out >/dev/null
+	verdict $? "rds-info -I"
+	show "$(number '.ib_connections[] | "  \(.local_address) to \(.remote_address), with room for \(.max_send_wr) requests " +
+		"and \(.max_recv_wr) receives"')"
 	show ""
 fi
 barrier "RDMA counted"
