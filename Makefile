@@ -108,12 +108,12 @@ check-debug:
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
-# Two virtual machines that exchange data over RDS and over KCM, with explanations.
+# Two virtual machines that exchange data over RDS, over TCP and RDMA, and over KCM, with explanations.
 MACHINES ?= a=6.1:ours b=6.1:ours
 machines = $(MACHINES:%=--host '%')
 
 run: lab-ready
-	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/kcm/story.sh && \
+	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/rds/story_rdma.sh selftests/kcm/story.sh && \
 		echo 'It works: the modules transferred all of it.' || \
 		{ echo 'It does not work here; the reason is above.' >&2; exit 1; }
 
@@ -173,7 +173,7 @@ help:
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
-	@echo 'make run              two virtual machines exchange data over RDS and KCM, with explanations'
+	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM, with explanations'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"

@@ -80,20 +80,26 @@ void offer(kapi_cm_listener &listener, kapi_cm &cm)
     unsigned char answer[KAPI_CM_REJECT_BYTES] = {};
     kapi_size size = 0;
     int taken;
+    bool attached;
+    const auto id = cm.id;
     {
         AtomicScope atomic;
         taken = listener.ops.request(listener.context, &cm, &request, answer, &size);
+        attached = cm.taken;
     }
-    if (taken && !cm.taken)
+    if (taken && !attached)
         broken("a connection is taken without kapi_cm_attach()");
-    if (!taken && cm.taken)
+    if (!taken && attached)
         broken("a connection is attached and not taken");
     if (size > sizeof(answer))
         broken("a rejection of %zu bytes", static_cast<std::size_t>(size));
     if (taken) {
-        if (cm.dev->going)
-            cm_end(cm, KAPI_CM_DEVICE_REMOVED, -KAPI_ENODEV);
-        return deliver_soon(cm); // what happened before
+        kapi_cm *still = fabric().cm(id); // its new owner may have destroyed it by now
+        if (still && still->dev->going)
+            cm_end(*still, KAPI_CM_DEVICE_REMOVED, -KAPI_ENODEV);
+        if (still)
+            deliver_soon(*still); // what happened before
+        return;
     }
     cm_send(cm, CmMessage::reject, answer, size, KAPI_CM_REJECT_BYTES, kConsumer);
     free_cm(cm);

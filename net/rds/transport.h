@@ -84,6 +84,13 @@ struct rds_tcp_socket_row {
 	kapi_u8 tos;
 };
 
+/* What a transport keeps as a row of RDS_INFO_IB_CONNECTIONS: of its queues, and zeroes while the path has none that are up. */
+struct rds_rdma_row {
+	kapi_u8 local_gid[16], remote_gid[16];
+	kapi_u32 max_send_wr, max_recv_wr; /* requests that the queues have room for */
+	kapi_u32 max_send_sge;             /* pieces of a request */
+};
+
 struct rds_transport {
 	const char *name;
 	enum rds_transport_type type;
@@ -140,6 +147,8 @@ struct rds_transport {
 	kapi_u64 (*counter)(struct kapi_net *net, unsigned int index);
 	/* [any] Fills row for the path's socket: 0 when it has none. NULL of a transport without TCP's sockets. */
 	int (*socket_row)(void *state, unsigned int path, struct rds_tcp_socket_row *row);
+	/* [any] Fills row for the path's queues. NULL of a transport without RDMA's. */
+	void (*rdma_row)(void *state, unsigned int path, struct rds_rdma_row *row);
 };
 
 /*

@@ -25,6 +25,11 @@ public:
     void resume();
     void tick();
 
+    // Any context.
+    rds_rdma_row row()
+    {
+        return row_.with([](const rds_rdma_row& row) { return row; });
+    }
     // The peer asks for a connection. Sleeps.
     void offer(Own<Link> link);
 
@@ -41,10 +46,12 @@ private:
     RdmaNet& net_;
     const kapi_addr local_, remote_; // port 0
     const u8 tos_;
+    enum Phase : u32 { down, connecting, up };
+    Atomic<u32> phase_{down}; // set by the path's owner
     // The path's owner's:
     Own<Link> link_;
-    bool connecting_ = false;
     Guarded<Own<Link>, WaitingLock> waiting_; // what the peer asked for last
+    Guarded<rds_rdma_row, RowLock> row_;      // of link_, while that is up
 };
 
 } // namespace rds_rdma

@@ -47,15 +47,28 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .counter_names = stat_names,
         .counter = [](kapi_net* host, unsigned index) -> u64 {
             RdmaNet* net = Module::get().find(host);
-            return net ? net->counted(index) : 0;
+            return net ? net->counters.counted(index) : 0;
         },
         .socket_row = nullptr,
+        .rdma_row = [](void* state, unsigned, rds_rdma_row* row) { *row = connection_of(state).row(); },
     };
 }
 
 } // namespace
 
 extern "C" {
+
+// The bounds of the kernel's own.
+#define ROW(field, low, high) {#field, offsetof(rds_rdma_sysctl, field), sizeof(rds_rdma_sysctl::field), low, high}
+extern constinit const rds_rdma_sysctl_row rds_rdma_sysctl_table[] = {
+    ROW(max_send_wr, 1, 0xffffffff),
+    ROW(max_recv_wr, 1, 0xffffffff),
+    ROW(max_unsignaled_wr, 1, 64),
+    ROW(max_recv_allocation, 0, ~0ul),
+    ROW(flow_control, 0, 0x7fffffff),
+};
+#undef ROW
+extern constinit const unsigned rds_rdma_sysctl_rows = sizeof(rds_rdma_sysctl_table) / sizeof(rds_rdma_sysctl_table[0]);
 
 int rds_rdma_core_init(kapi_module* self)
 {
@@ -96,5 +109,10 @@ int rds_rdma_net_create(kapi_net* host, rds_rdma_net** net)
     return 0;
 }
 void rds_rdma_net_destroy(rds_rdma_net* net) { RdmaNet::destroy(reinterpret_cast<RdmaNet*>(net)); }
+rds_rdma_sysctl* rds_rdma_net_sysctl(rds_rdma_net* net)
+{
+    RdmaNet* of = reinterpret_cast<RdmaNet*>(net);
+    return of->has_rdma() ? &of->sysctl : nullptr;
+}
 
 } // extern "C"

@@ -54,13 +54,19 @@ void Link::on_ended(void* context, const kapi_cm_end*)
 
 void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
 {
+    Link& link = *static_cast<Link*>(context);
+    link.net_.counters.count(Stat::tasklet_call);
+    link.net_.counters.count(Stat::tx_cq_event, n);
     for (unsigned i = 0; i < n; i++)
-        static_cast<Link*>(context)->queues_->sender.completed(wcs[i]);
+        link.queues_->sender.completed(wcs[i]);
 }
 
 void Link::on_received(void* context, const kapi_wc* wcs, unsigned n)
 {
-    static_cast<Link*>(context)->queues_->receiver.received(wcs, n);
+    Link& link = *static_cast<Link*>(context);
+    link.net_.counters.count(Stat::tasklet_call);
+    link.net_.counters.count(Stat::rx_cq_event, n);
+    link.queues_->receiver.received(wcs, n);
 }
 
 // ---- beginning
@@ -104,18 +110,18 @@ void Link::wait_for(rds_conn* conn)
 Result<> Link::make_parts(Queues& queues)
 {
     Device& device = queues.ends.device;
-    TRY(queues.sender.build());
+    TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
     ring_ = net_.take_ring();
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
-    TRY(check(kapi_cq_create(device.dev, Sender::capacity + 3, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    TRY(check(kapi_cq_create(device.dev, queues.sender.capacity() + 3, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
     TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
-    kapi_qp_caps caps{Sender::capacity + 1, ring_, min(Sender::max_pieces, device.attrs.max_sge), 2, 0};
+    kapi_qp_caps caps{queues.sender.capacity() + 1, ring_, queues.sender.pieces(), 2, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -127,7 +133,7 @@ Result<> Link::make_queues()
     Device* device = Module::get().devices.enter(dev_, conn_, user_);
     if (!device)
         return fail(KAPI_ENODEV);
-    queues_.reset(make<Queues>(Alloc::sleep, conn_, *device));
+    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *device));
     if (!queues_)
         return fail(KAPI_ENOMEM);
     TRY(make_parts(*queues_));
@@ -135,7 +141,7 @@ Result<> Link::make_queues()
         Guard guard(queues_->ends.lock);
         queues_->ends.open = true;
     }
-    queues_->receiver.refill();
+    queues_->receiver.refill(Stat::rx_refill_from_thread);
     return {};
 }
 
@@ -192,12 +198,25 @@ void Link::began()
     queues_->receiver.begin();
 }
 
+rds_rdma_row Link::row() const
+{
+    kapi_cm_info info;
+    kapi_cm_describe(cm_.get(), &info);
+    rds_rdma_row row{};
+    kapi_copy(row.local_gid, info.local_gid, sizeof(row.local_gid));
+    kapi_copy(row.remote_gid, info.remote_gid, sizeof(row.remote_gid));
+    row.max_send_wr = queues_->sender.capacity();
+    row.max_recv_wr = ring_;
+    row.max_send_sge = queues_->sender.pieces();
+    return row;
+}
+
 void Link::resume()
 {
     if (!queues_)
         return;
-    queues_->receiver.refill();
-    queues_->receiver.process();
+    queues_->receiver.refill(Stat::rx_refill_from_thread);
+    queues_->receiver.process(Stat::rx_refill_from_thread);
 }
 
 // ---- the end
@@ -215,8 +234,6 @@ void Link::end_queues()
         static_cast<void>(cm_.release());
         return;
     }
-    net_.count(Stat::tx_ring_full, queues_->sender.ring_full.load());
-    net_.count(Stat::ack_sent, queues_->sender.acks_sent.load());
     queues_.reset();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "stats.h"
 
 #include "../wire.h"
 
@@ -12,16 +13,16 @@ namespace rds_rdma {
 
 using rds::Header;
 
-inline constexpr u32 fragment_size = 4096;          // payload of each part of a message but the last
 inline constexpr u32 header_size = RDS_HEADER_SIZE; // in front of each
 
-inline u32 fragments_of(u32 length)
+constexpr u32 fragments_of(u32 length)
 {
     return max(1u, (length + fragment_size - 1) / fragment_size);
 }
 
 struct QueueEnds : Pinned {
-    QueueEnds(rds_conn* c, Device& d) : conn(c), device(d) {}
+    QueueEnds(Counters& n, rds_conn* c, Device& d) : counters(n), conn(c), device(d) {}
+    Counters& counters;
     rds_conn* const conn;
     Device& device;
     CompletionQueue send_cq, recv_cq;

@@ -39,10 +39,12 @@ void Receiver::put_free(u16 index)
 bool Receiver::prepare(u16 index)
 {
     Slot& slot = slots_->slot[index];
-    if (!slot.buffer)
+    if (!slot.buffer) {
         slot.buffer.reset(kapi_rxbuf_create(fragment_size, KAPI_ATOMIC));
-    if (!slot.buffer)
-        return false;
+        if (!slot.buffer)
+            return false;
+        ends_.counters.count(Stat::rx_total_frags);
+    }
     auto map = Mapping::with([&](kapi_map* to) { return kapi_map_rxbuf(to, ends_.device.dev, slot.buffer.get()); });
     if (!map)
         return false;
@@ -100,13 +102,14 @@ bool Receiver::post_some()
     return false;
 }
 
-void Receiver::refill()
+void Receiver::refill(Stat by)
 {
     {
         Guard guard(lock_);
         if (free_ < some)
             return;
     }
+    ends_.counters.count(by);
     while (post_some())
         ;
 }
@@ -136,11 +139,14 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
         sender_.want_ack();
     if (!good)
         ends_.lost();
+    if (good && only_acknowledges)
+        ends_.counters.count(Stat::ack_received);
     return good && !only_acknowledges;
 }
 
 void Receiver::received(const kapi_wc* wcs, unsigned n)
 {
+    bool empty = false;
     for (unsigned i = 0; i < n; i++) {
         u16 index = static_cast<u16>(wcs[i].cookie);
         if (!HW_ASSERT(wcs[i].cookie < depth_))
@@ -151,8 +157,11 @@ void Receiver::received(const kapi_wc* wcs, unsigned n)
             slots_->waiting[(first_ + waiting_++) % most] = index;
         else
             slots_->free[free_++] = index;
+        empty |= wcs[i].status == KAPI_WC_OK && free_ + waiting_ == depth_;
     }
-    process();
+    if (empty)
+        ends_.counters.count(Stat::rx_ring_empty);
+    process(Stat::rx_refill_from_cq);
 }
 
 void Receiver::begin()
@@ -161,7 +170,7 @@ void Receiver::begin()
         Guard guard(lock_);
         begun_ = true;
     }
-    process();
+    process(Stat::rx_refill_from_thread);
 }
 
 // The oldest that waits, for who is busy.
@@ -175,7 +184,7 @@ bool Receiver::take(u16& index)
 }
 
 // One context at a time handles what waits. Who comes meanwhile leaves it to that one.
-void Receiver::process()
+void Receiver::process(Stat by)
 {
     {
         Guard guard(lock_);
@@ -209,7 +218,7 @@ void Receiver::process()
             waiting_--;
             slots_->free[free_++] = index;
         }
-        refill();
+        refill(by);
     }
     sender_.send_ack();
 }
@@ -221,6 +230,7 @@ Receiver::Verdict Receiver::begin_message(const Header& header, u32 payload)
     switch (rds_inc_create(ends_.conn, 0, &header, payload, &inc_)) {
     case 0:
         header_ = header;
+        ends_.counters.count(Stat::rx_total_incs);
         return Verdict::done;
     case -KAPI_ENOMEM:
         return Verdict::starved;

@@ -25,12 +25,12 @@ public:
 
     // From the completion queue.
     void received(const kapi_wc* wcs, unsigned n);
-    // Any context. Fills the ring as far as there is memory.
-    void refill();
+    // Any context. Fills the ring as far as there is memory. by: which counter counts it.
+    void refill(Stat by);
     // The path is up: from now on messages are given to it. Any context.
     void begin();
-    // Goes on with what waits. Any context.
-    void process();
+    // Goes on with what waits, and refills. Any context.
+    void process(Stat by);
 
 private:
     struct Slot {

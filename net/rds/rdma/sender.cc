@@ -7,10 +7,6 @@ namespace {
 
 constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
 
-// Fragments, at the end of a message: each completion costs as much as some of its packets. What has not completed stays in
-// memory, so these are few.
-constexpr u32 signal_every = 16;
-
 } // namespace
 
 Sender::~Sender()
@@ -21,10 +17,12 @@ Sender::~Sender()
         release(slot(i));
 }
 
-Result<> Sender::build()
+Result<> Sender::build(u32 capacity, u32 max_unsignaled)
 {
+    capacity_ = capacity;
+    max_unsignaled_ = min(max_unsignaled, capacity - least); // beside those there is room for the largest message
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
-    TRY(headers_.make(ends_.device, capacity + 1, KAPI_MAP_TO_DEVICE));
+    TRY(headers_.make(ends_.device, capacity_ + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     chain_.reset(make<Chain>(Alloc::sleep));
     if (!slots_ || !chain_)
@@ -126,13 +124,17 @@ bool Sender::asks(const Header& header, bool last)
 
 void Sender::add(rds_out* out, u32 fragments, bool last)
 {
+    if (ack_wanted_.load_relaxed() && ack_wanted_.exchange(0)) // the headers say it
+        ends_.counters.count(Stat::ack_send_piggybacked);
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
     u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
     const kapi_pd* pd = ends_.device.pd.get();
     for (u32 i = 0; i < fragments; i++, head_++) {
-        u32 index = static_cast<u32>(head_ % capacity);
+        u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;
+        bool reports = unsignaled_ >= max_unsignaled_;
+        unsignaled_ = reports ? 0 : unsignaled_ + 1;
         write_header(index, header, flags);
         kapi_sge* sges = chain_->sge[chain_->count];
         sges[0] = headers_.sge(index, pd);
@@ -154,11 +156,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         wr.sges = sges;
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = ends ? KAPI_WR_SOLICITED : 0;
-        if (++unsignalled_ >= signal_every && ends) {
-            wr.flags |= KAPI_WR_SIGNALED;
-            unsignalled_ = 0;
-        }
+        wr.flags = (reports ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0);
         if (chain_->count == Chain::most)
             flush();
     }
@@ -178,18 +176,17 @@ void Sender::flush()
 
 int Sender::post(rds_out* const* messages, unsigned count, bool more)
 {
-    if (ack_wanted_.load_relaxed())
-        ack_wanted_.exchange(0); // the headers say it
     unsigned taken = 0;
     while (taken < count && !broken_) {
         rds_out* out = messages[taken];
         u32 fragments = fragments_of(rds_out_length(out));
         // Room may have come just before the flag was up.
         if (!has_room(fragments) && (full_.exchange(1) || !has_room(fragments))) {
-            ring_full.fetch_add(1);
+            ends_.counters.count(Stat::tx_ring_full);
             break;
         }
         if (auto mapped = map_payload(out, fragments); !mapped) {
+            ends_.counters.count(Stat::tx_sg_mapping_failure);
             broken_ = mapped.error().code() != KAPI_ENOMEM;
             rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
             break;
@@ -223,7 +220,7 @@ void Sender::completed(const kapi_wc& wc)
         return;
     }
     u64 from = tail_.load_relaxed();
-    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity))
+    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity_))
         return;
     for (u64 i = from; i <= wc.cookie; i++)
         release(slot(i));
@@ -269,14 +266,18 @@ void Sender::send_ack()
     bool failed;
     {
         Guard guard(ends_.lock);
-        if (!ends_.open || !began_ || ack_out_)
+        if (!ends_.open || !began_)
+            return;
+        if (ack_out_ && ack_wanted_.load())
+            ends_.counters.count(Stat::ack_send_delayed);
+        if (ack_out_)
             return;
         bool says = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
         if (!says && !asks)
             return;
         ack_out_ = true;
-        write_header(ack_slot, Header{}, asks ? rds::flag_ack_required : 0);
-        kapi_sge sge = headers_.sge(ack_slot, ends_.device.pd.get());
+        write_header(ack_slot(), Header{}, asks ? rds::flag_ack_required : 0);
+        kapi_sge sge = headers_.sge(ack_slot(), ends_.device.pd.get());
         kapi_wr wr{};
         wr.cookie = ack_cookie;
         wr.sges = &sge;
@@ -286,7 +287,7 @@ void Sender::send_ack()
         kapi_wr* bad = nullptr;
         failed = kapi_qp_send(ends_.qp.get(), &wr, &bad) < 0;
     }
-    acks_sent.fetch_add(1);
+    ends_.counters.count(failed ? Stat::ack_send_failure : Stat::ack_sent);
     if (failed)
         ends_.lost();
 }

@@ -9,13 +9,13 @@ namespace rds_rdma {
 
 class Sender : Pinned {
 public:
-    static constexpr u32 capacity = send_requests;
+    static constexpr u32 least = fragments_of(RDS_MAX_MESSAGE), most = send_requests; // requests in the queue
     static constexpr u32 max_pieces = 8; // of a request, where the device has as many
 
     explicit Sender(QueueEnds& ends) : ends_(ends) {}
     // The queue is drained, or was never used.
     ~Sender();
-    Result<> build();
+    Result<> build(u32 capacity, u32 max_unsignaled);
 
     // The path's owner's, as rds_transport's post().
     int post(rds_out* const* messages, unsigned count, bool more);
@@ -31,7 +31,9 @@ public:
     // The path's owner's, from time to time: what was sent last and is not acknowledged is asked for.
     void tick();
 
-    Atomic<u32> ring_full{0}, acks_sent{0}; // how often
+    // From build() on. Requests in the queue, beside that of an acknowledgement; pieces of a request at this device.
+    u32 capacity() const { return capacity_; }
+    u32 pieces() const { return pieces_; }
 
 private:
     struct Slot {
@@ -39,7 +41,7 @@ private:
         rds_out* out = nullptr; // held
     };
     struct Slots {
-        Slot slot[capacity];
+        Slot slot[most];
     };
     struct Chain {
         static constexpr unsigned most = 16;
@@ -48,10 +50,10 @@ private:
         unsigned count;
     };
     static constexpr u64 ack_cookie = 1ull << 62;
-    static constexpr u32 ack_slot = capacity; // of headers_
 
-    Slot& slot(u64 number) { return slots_->slot[number % capacity]; }
-    bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity; }
+    Slot& slot(u64 number) { return slots_->slot[number % capacity_]; }
+    u32 ack_slot() const { return capacity_; } // of headers_
+    bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity_; }
     Result<> map_payload(rds_out* out, u32 fragments);
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
     bool asks(const Header& header, bool last);
@@ -64,13 +66,13 @@ private:
     Headers headers_;
     Own<Slots> slots_;
     Own<Chain> chain_;
-    unsigned pieces_ = 0; // of a request at this device
+    u32 capacity_ = 0, max_unsignaled_ = 0, pieces_ = 0;
     bool began_ HW_GUARDED_BY(ends_.lock) = false;
     bool ack_out_ HW_GUARDED_BY(ends_.lock) = false;
     Atomic<u32> ack_wanted_{0}, question_wanted_{0};
     // The path's owner's:
     u64 head_ = 0;
-    u32 unsignalled_ = 0; // since a completion was asked for
+    u32 unsignaled_ = 0; // requests since one reports its completion
     u64 asked_ = 0; // up to there acknowledgements were asked for
     bool to_hawser_ = false;
     bool broken_ = false;
