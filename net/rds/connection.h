@@ -59,7 +59,8 @@ public:
     // The handshake. How many paths the peer agreed to, 0: not known yet.
     unsigned paths() const { return paths_agreed_.load_acquire(); }
     bool peer_indexes() const { return peer_indexes_.load_acquire() != 0; }
-    // The path of messages from a local port: always the same, or messages could overtake each other.
+    // The path of messages from a local port: always the same, or messages could overtake each other. If the peer does without
+    // it, they move to another one (Path::step_left_out()).
     Path& path_for(u16 port);
     // Waits until paths() is known. Sleeps. ETIMEDOUT, EINTR.
     Result<> wait_for_handshake(u64 deadline_ns);

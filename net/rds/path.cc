@@ -26,6 +26,8 @@ void Path::acked(u32 una)
 
 void Path::transmit()
 {
+    if (Path* other = moved_to_.load_acquire()) [[unlikely]]
+        return other->transmit();
     if (!is_up() || !owner_.acquire()) {
         if (!is_up())
             notify(RDS_PATH_SEND);

@@ -181,6 +181,7 @@ private:
     Atomic<u32> answered_{0}; // the peer answered a probe over the present stream
     Atomic<u32> said_foreign_{0};
     Atomic<u32> silent_{0};
+    Atomic<Path*> moved_to_{nullptr}; // which sends what sockets enqueue here, since the peer did without this path
 
     // The worker's:
     bool wanted_ = false;
@@ -197,7 +198,7 @@ private:
     u64 overdraws_at_ns_ = 0; // if a full socket has what the stream holds wait
     u64 next_tick_ns_ = 0;
     u64 next_look_ns_ = 0; // of the transport at its stream
-    u64 kept_until_ns_ = 0; // what was sent, while the peer does without this path. 0: the time has not begun
+    u64 left_out_since_ns_ = 0; // by the peer, with messages that were sent; 0: it is not
     u64 look_ns_ = 0; // when the worker looks again though nothing happens: the first time of all reasons
 
     Work<Path, &Path::run> work_{*this};

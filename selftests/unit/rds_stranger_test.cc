@@ -322,6 +322,7 @@ TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
 {
     open_socket(port_of_path(0));
     WireStream peer(a), stranger(a), unnamed(a), named(a);
+    unsigned early = 0;
     run(a, [&] {
         shake_hands(peer, 0);
         peer.close(false);
@@ -338,13 +339,18 @@ TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
     run(a, [&] {
         unnamed.close(true);
         world.sleep(sim::kSecond);
-        EXPECT_NE(connect_and_shake_hands(named), 0u);
+        ASSERT_TRUE(connect(named, 0));
+        ASSERT_TRUE(named.handshake(false, kGeneration, 0, kMemory));
+        EXPECT_TRUE(named.wait([&] { return !named.heard().empty() && is_reply(named.heard().back()); }));
+        for (const auto &heard : named.take()) // the victim has no name for it before it has read the probe
+            early += heard.payload == "once";
+        ASSERT_TRUE(named.handshake(true, kGeneration, 0, kMemory));
         world.sleep(sim::kSecond);
         for (const auto &heard : named.take())
             EXPECT_NE(heard.payload, "once");
         named.close(true);
     });
-    EXPECT_EQ(counted(rds::Stat::send_drop_restart), 1u);
+    EXPECT_EQ(counted(rds::Stat::send_drop_restart) + early, 1u);
 }
 
 } // namespace
