@@ -67,6 +67,8 @@ public:
     Peer peer() const { return static_cast<Peer>(peer_.load_acquire()); }
     // A probe or its answer came in over path. Any context.
     void handshake_received(Path& path, const Header& header, bool is_reply);
+    // Whether this is a probe by the sender that a path had when it was last answered. Any context.
+    bool is_peers(const Header& header);
     // Sends a probe or an answer over path. Any context.
     void send_handshake(Path& path, bool is_reply);
     void write_handshake_to(Path& path, Header& header, bool is_reply);

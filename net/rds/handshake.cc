@@ -78,6 +78,16 @@ void Connection::send_handshake(Path& path, bool is_reply)
         path.notify(RDS_PATH_SEND);
 }
 
+bool Connection::is_peers(const Header& header)
+{
+    auto kind = classify(header);
+    if (!kind || *kind != MessageKind::probe)
+        return false;
+    Handshake handshake = parse_handshake(header);
+    return handshake.hawser && handshake.path < transport.max_paths && handshake.generation.value_or(0) &&
+           path(handshake.path).proven_sender() == *handshake.generation;
+}
+
 void Connection::peer_is(Peer kind)
 {
     peer_.store_release(static_cast<u32>(kind));

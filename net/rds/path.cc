@@ -60,6 +60,8 @@ void Path::answered(u32 peers_id)
 {
     if (receiver_.note_answer(peers_id))
         give_up_sent(false);
+    if (peers_id)
+        proven_sender_.store_relaxed(receiver_.sender());
     answered_.store_release(1);
     notify(RDS_PATH_SEND);
 }

@@ -94,6 +94,7 @@ public:
     // The handshake. Any context; as in ReceiverMemory.
     bool note_sender(u32 sender, bool hawser) { return receiver_.note_sender(sender, hawser); }
     u32 sender() { return receiver_.sender(); }
+    u32 proven_sender() const { return proven_sender_.load_relaxed(); } // when a hawser last answered; 0: none did
     u32 receiver_id() { return receiver_.receiver_id(); }
     // The peer answered a probe over the present stream; peers_id is what it remembers our numbers by, 0: not said.
     void answered(u32 peers_id);
@@ -179,6 +180,7 @@ private:
     Atomic<u32> unanswered_{0}; // as the transport said last: the next tick comes sooner
     Atomic<u32> ending_{static_cast<u32>(Ending::none)};
     Atomic<u32> answered_{0}; // the peer answered a probe over the present stream
+    Atomic<u32> proven_sender_{0};
     Atomic<u32> said_foreign_{0};
     Atomic<u32> silent_{0};
     Atomic<Path*> moved_to_{nullptr}; // which sends what sockets enqueue here, since the peer did without this path
