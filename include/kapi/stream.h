@@ -67,6 +67,11 @@ void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
 /* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. Any other error is that of one
  * connection, which is reset: others may be there, for which ready() is not called again. */
 int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAPI_NOEXCEPT;
+/* Of an accepted stream that is not attached yet: */
+/* [sleep] Copies the first size bytes that arrived, or all if there are less. Returns how many; they stay unread. */
+kapi_size kapi_stream_peek(struct kapi_stream *stream, void *to, kapi_size size) KAPI_NOEXCEPT;
+/* [sleep] Ends it when its peer's host is gone: what options say of keepalive, and nothing else of them. */
+void kapi_stream_keep_alive(struct kapi_stream *stream, const struct kapi_stream_options *options) KAPI_NOEXCEPT;
 /* [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. */
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
 			const struct kapi_stream_ops *ops, void *context) KAPI_NOEXCEPT;

@@ -37,16 +37,21 @@ kapi_u16 automatic_port(const kapi_net &net, kapi_addr local, const kapi_addr &r
     return 0;
 }
 
-/** A program has set up its socket already; options that core does not set stay. */
-void merge(kapi_stream_options &options, const kapi_stream_options &asked)
+void merge_keepalive(kapi_stream_options &options, const kapi_stream_options &asked)
 {
-    options.sndbuf = asked.sndbuf ? asked.sndbuf : options.sndbuf;
-    options.rcvbuf = asked.rcvbuf ? asked.rcvbuf : options.rcvbuf;
     if (!asked.keepalive_idle_s)
         return;
     options.keepalive_idle_s = asked.keepalive_idle_s;
     options.keepalive_interval_s = asked.keepalive_interval_s;
     options.keepalive_count = asked.keepalive_count;
+}
+
+/** A program has set up its socket already; options that core does not set stay. */
+void merge(kapi_stream_options &options, const kapi_stream_options &asked)
+{
+    options.sndbuf = asked.sndbuf ? asked.sndbuf : options.sndbuf;
+    options.rcvbuf = asked.rcvbuf ? asked.rcvbuf : options.rcvbuf;
+    merge_keepalive(options, asked);
 }
 
 } // namespace
@@ -212,6 +217,34 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) noe
     *stream = make_stream(tcb);
     enter_any("kapi_accept");
     return 0;
+}
+
+kapi_size kapi_stream_peek(struct kapi_stream *stream, void *to, kapi_size size) noexcept
+{
+    enter_stream("kapi_stream_peek");
+    const Tcb &tcb = *stream->tcb;
+    Locked locked(*stream->tcb);
+    if (tcb.attached)
+        broken("an attached stream is looked into");
+    kapi_size copied = 0, from = tcb.in_taken;
+    for (const auto &packet : tcb.in) {
+        kapi_size part = std::min(size - copied, packet.size() - from);
+        std::memcpy(static_cast<unsigned char *>(to) + copied, packet.data() + from, part);
+        copied += part;
+        from = 0;
+    }
+    return copied;
+}
+
+void kapi_stream_keep_alive(struct kapi_stream *stream, const struct kapi_stream_options *options) noexcept
+{
+    enter_stream("kapi_stream_keep_alive");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    if (tcb.attached)
+        broken("an attached stream is set up again");
+    merge_keepalive(tcb.options, *options);
+    tcb.set_timer();
 }
 
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,

@@ -135,6 +135,15 @@ unsigned rds_conn_paths(rds_conn* conn, int* peer_indexes)
 }
 int rds_conn_is_foreign(rds_conn* conn) { return conn_of(conn).peer() == Peer::foreign; }
 void rds_conn_peer_is(rds_conn* conn, int hawser) { conn_of(conn).peer_is(hawser ? Peer::hawser : Peer::foreign); }
+int rds_conn_stream_room(rds_conn* conn) { return conn_of(conn).net.peers_memory.stream_room(); }
+void rds_conn_stream_added(rds_conn* conn) { conn_of(conn).net.peers_memory.stream_added(); }
+void rds_conn_stream_gone(rds_conn* conn) { conn_of(conn).net.peers_memory.stream_gone(); }
+int rds_conn_is_peers(rds_conn* conn, const void* header)
+{
+    Header untrusted;
+    kapi_copy(&untrusted, header, sizeof(untrusted));
+    return conn_of(conn).is_peers(untrusted);
+}
 void rds_path_notify(rds_conn* conn, unsigned path, unsigned events) { conn_of(conn).path(path).notify(events); }
 void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
     conn_of(conn).path(path).receive_later(events);

@@ -14,6 +14,7 @@ constexpr u64 closing_tick_ns = 50 * ms;
 constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
+constexpr u64 kept_before_others_ns = 60'000 * ms; // and others wait behind it
 constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
 constexpr u64 attempts_apart_ns = 200'000;    // for all connections of a user together: half of it on average
@@ -102,20 +103,25 @@ bool Path::step_down()
 }
 
 // The peer turned out to use fewer paths than we thought. What was sent to a memory with a name is sent to it again if the
-// path comes back: it may have been a stranger who left it out.
+// path comes back: it may have been a stranger who left it out. Until that is given up nothing moves, which would overtake it.
 void Path::step_left_out()
 {
-    Path& first = connection_.path(0);
+    unsigned count = connection_.paths();
+    if (index_ < count)
+        return; // not any more: there is an event of its own
     u64 now = kapi_now_ns();
-    queue_.move_to(first.queue_);
-    bool keeps = queue_.has_unsent() && receiver_.has_name();
-    if (keeps && kept_until_ns_ == 0)
-        kept_until_ns_ = now + kept_after_loss_ns;
-    if (keeps && now < kept_until_ns_)
-        look_by(kept_until_ns_);
-    else
-        give_up_sent(true);
-    first.notify(RDS_PATH_SEND);
+    if (queue_.has_sent_before() && receiver_.has_name()) {
+        if (left_out_since_ns_ == 0)
+            left_out_since_ns_ = now;
+        u64 kept_until_ns = left_out_since_ns_ + (queue_.has_new() ? kept_before_others_ns : kept_after_loss_ns);
+        if (now < kept_until_ns)
+            return look_by(kept_until_ns);
+    }
+    give_up_sent(true);
+    Path& other = connection_.path(index_ % count);
+    moved_to_.store_release(&other);
+    queue_.move_to(other.queue_);
+    other.notify(RDS_PATH_SEND);
 }
 
 // The peer does without this path, and nothing is on its way over it.
@@ -267,7 +273,7 @@ void Path::came_up()
     probe_timer_.stream_began();
     u64 now = kapi_now_ns();
     wanted_ = false;
-    kept_until_ns_ = 0;
+    left_out_since_ns_ = 0;
     peer_gone_ = false;
     retires_ = recycles_ = false;
     was_up_ = true;

@@ -69,7 +69,7 @@ private:
 class PeersShare : Pinned {
 public:
     enum Kind : unsigned {
-        connections, // that a peer made, with their paths and maps
+        connections, // that a peer made, with their paths and maps; and streams
         partials,    // messages of which only a part has arrived
         answers,     // to pings and handshakes
         uncharged,   // messages for sockets whose users have their share: of_socket()

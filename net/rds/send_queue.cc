@@ -16,6 +16,14 @@ constexpr unsigned at_once = 64; // messages that end under one lock
 bool SendQueue::enqueue(Ref<Message> message)
 {
     Guard guard(lock_);
+    return append(std::move(message));
+}
+
+// The queues of a connection have one lock.
+bool SendQueue::append(Ref<Message> message) HW_NO_TSA
+{
+    if (moved_to_ && !message->pong) // an answer is for its own stream
+        return moved_to_->append(std::move(message));
     if (closed_)
         return false;
     // Cancelled between reserving room and now. What had no owner from the start is always queued.
@@ -303,29 +311,29 @@ u32 SendQueue::give_up_sent(bool with_present)
     return complete(done);
 }
 
+// False: all have moved.
+bool SendQueue::move_some(SendQueue& other) HW_NO_TSA
+{
+    for (unsigned i = 0; i < at_once; i++) {
+        Ref<Message> message = other.closed_ ? Ref<Message>() : send_.pop_front();
+        if (!message)
+            return false;
+        has_left(*message);
+        static_cast<void>(other.append(std::move(message)));
+    }
+    return true;
+}
+
+// What is enqueued meanwhile comes behind those that have yet to move.
 void SendQueue::move_to(SendQueue& other)
 {
-    Queue moving, done;
-    {
+    for (bool more = true; more;) {
         Guard guard(lock_);
         moves_++;
-        moving.splice_front(send_);
+        more = move_some(other);
+        if (!more)
+            moved_to_ = &other;
     }
-    for (;;) {
-        Ref<Message> message;
-        {
-            Guard guard(lock_); // as in complete()
-            message = moving.pop_front();
-            if (!message)
-                break;
-            has_left(*message);
-        }
-        if (!other.enqueue(message)) {
-            Guard guard(lock_);
-            done.push_back(std::move(message));
-        }
-    }
-    complete(done);
 }
 
 void SendQueue::close()
@@ -348,6 +356,18 @@ bool SendQueue::has_unsent()
 {
     Guard guard(lock_);
     return !again_.empty() || !send_.empty();
+}
+
+bool SendQueue::has_new()
+{
+    Guard guard(lock_);
+    return !send_.empty();
+}
+
+bool SendQueue::has_sent_before()
+{
+    Guard guard(lock_);
+    return !again_.empty();
 }
 
 bool SendQueue::is_empty()

@@ -182,6 +182,19 @@ int rds_conn_is_foreign(struct rds_conn *conn);
 /* [worker] What the peer runs, before established() or adopt() returns 1. Of a transport that names its peers. */
 void rds_conn_peer_is(struct rds_conn *conn, int hawser);
 
+/*
+ * Streams that the peer's host opened are counted as memory of peers, from when the transport keeps one until it closes it.
+ * [any] Is there room for another? 0: yes; 1: for one that waits at each path; -ENOBUFS: only for one of a path that has none.
+ */
+int rds_conn_stream_room(struct rds_conn *conn);
+void rds_conn_stream_added(struct rds_conn *conn); /* [any] */
+void rds_conn_stream_gone(struct rds_conn *conn);  /* [any] */
+/*
+ * [any] Any user of the peer's host can open a stream. Does header, the first RDS_HEADER_SIZE bytes of one, name the sender that
+ * the stream before it of some path had? No stranger can do that.
+ */
+int rds_conn_is_peers(struct rds_conn *conn, const void *header);
+
 /* [any] Notifies path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
 /* [any] Must the path not be read now, because a socket is full? RDS_PATH_RESUME follows. */
