@@ -13,7 +13,6 @@ static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned
 namespace {
 
 constexpr unsigned listen_backlog = 128;
-constexpr u32 memory_part = 32; // of the machine's, for all rings
 
 // The connection manager gives those to any device.
 bool is_loopback(const kapi_addr& addr)
@@ -123,24 +122,6 @@ int RdmaNet::check_local(const kapi_addr& addr)
     if (!kapi_net_is_initial(host) || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
         return -KAPI_EADDRNOTAVAIL;
     return 0;
-}
-
-u32 RdmaNet::take_ring()
-{
-    Atomic<u64>& held = Module::get().ring_bytes;
-    u64 limit = kapi_memory_total() / memory_part;
-    bool plenty = held.load() + u64{Receiver::most} * fragment_size <= limit / 2;
-    u32 fragments = plenty ? Receiver::most : Receiver::least;
-    u64 bytes = u64{fragments} * fragment_size;
-    if (held.fetch_add(bytes) + bytes <= limit)
-        return fragments;
-    held.fetch_sub(bytes);
-    return 0;
-}
-
-void RdmaNet::give_ring(u32 fragments)
-{
-    Module::get().ring_bytes.fetch_sub(u64{fragments} * fragment_size);
 }
 
 // ---- what peers ask for

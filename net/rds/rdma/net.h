@@ -6,6 +6,7 @@
 #include "device.h"
 #include "glue/rds_rdma_core.h"
 #include "private_data.h"
+#include "ring_shares.h"
 
 #include <hawser/atomic.h>
 #include <hawser/work.h>
@@ -29,7 +30,7 @@ public:
     rds_transport transport{};
     kapi_workqueue* workqueue = nullptr;
     Devices devices;
-    Atomic<u64> ring_bytes{0}; // in the receive rings of all connections
+    RingShares rings;
 
     void add(RdmaNet& net);
     void remove(RdmaNet& net);
@@ -55,10 +56,6 @@ public:
     u64 counted(unsigned index) const { return kapi_counters_read(counters_, index); }
     // Sleeps. 0: connections can be made from this address.
     int check_local(const kapi_addr& addr);
-    // How many fragments a connection may have in its ring. 0: none. Peers can have many connections, for which nobody is
-    // charged.
-    u32 take_ring();
-    void give_ring(u32 fragments);
 
 private:
     static constexpr unsigned max_asked = 64;

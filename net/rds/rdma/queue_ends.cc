@@ -24,7 +24,12 @@ Result<> Headers::make(Device& device, u32 count, kapi_map_direction direction)
     kapi_segment segment{memory, nullptr, 0, static_cast<u32>(count * sizeof(Header))};
     map_ = TRY(Mapping::with(
         [&](kapi_map* map) { return kapi_map_segments(map, device.dev, &segment, 1, direction, KAPI_SLEEP); }));
-    return {};
+    // sge() has one for each header.
+    kapi_map_place place{};
+    kapi_size length = count * sizeof(Header);
+    kapi_sge all{};
+    kapi_map_sges(map_.c(), &place, &length, device.pd.get(), &all, 1);
+    return length ? Result<>(fail(KAPI_EIO)) : Result<>();
 }
 
 kapi_sge Headers::sge(u32 index, const kapi_pd* pd) const

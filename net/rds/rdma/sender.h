@@ -16,9 +16,11 @@ public:
     // The queue is drained, or was never used.
     ~Sender();
     Result<> build();
+    // The device did not end what was posted: what it may use is never freed.
+    void abandon();
 
     // The path's owner's, as rds_transport's post().
-    int post(rds_out* const* messages, unsigned count, bool more);
+    int post(rds_out* const* messages, unsigned count);
     // From the completion queue.
     void completed(const kapi_wc& wc);
     // The same queue's, when something was received. False: so much was never sent.
@@ -49,8 +51,10 @@ private:
     static constexpr u32 ack_slot = capacity; // of headers_
 
     Slot& slot(u64 number) { return slots_->slot[number % capacity]; }
-    bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity; }
-    Result<> map_payload(rds_out* out, u32 fragments);
+    bool has_room(u64 head) { return head - tail_.load() <= capacity; }
+    unsigned prepare(rds_out* const* messages, unsigned count);
+    bool may_map_later();
+    Result<> map_payload(rds_out* out, u64 at, u32 fragments);
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
     void write_header(u32 index, const Header& from, u8 flags);
     void add(rds_out* out, u32 fragments, bool last);
@@ -68,6 +72,7 @@ private:
     // The path's owner's:
     u64 head_ = 0;
     u32 unrequested_ = 0; // messages since one asked for an acknowledgement
+    u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
     bool broken_ = false;
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};
