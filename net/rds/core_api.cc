@@ -134,6 +134,7 @@ unsigned rds_conn_paths(rds_conn* conn, int* peer_indexes)
     return conn_of(conn).paths();
 }
 int rds_conn_is_foreign(rds_conn* conn) { return conn_of(conn).peer() == Peer::foreign; }
+u32 rds_conn_payer(rds_conn* conn) { return conn_of(conn).payer; }
 void rds_conn_peer_is(rds_conn* conn, int hawser) { conn_of(conn).peer_is(hawser ? Peer::hawser : Peer::foreign); }
 int rds_conn_stream_room(rds_conn* conn) { return conn_of(conn).net.peers_memory.stream_room(); }
 void rds_conn_stream_added(rds_conn* conn) { conn_of(conn).net.peers_memory.stream_added(); }

@@ -129,10 +129,10 @@ struct rds_transport {
 			 int more, kapi_u32 *end_seq);
 	/*
 	 * [worker or sender, one at a time a path] Takes whole messages in order: returns how many, or a negative error that
-	 * ended the stream. Fewer than count: RDS_PATH_SEND follows when there is room. It holds (rds_out_hold) what it needs
-	 * longer. more: others follow at once. NULL of a transport with send().
+	 * ended the stream and took none. Fewer than count: RDS_PATH_SEND follows when there is room. It holds (rds_out_hold)
+	 * what it needs longer. NULL of a transport with send().
 	 */
-	int (*post)(void *state, unsigned int path, struct rds_out *const *messages, unsigned int count, int more);
+	int (*post)(void *state, unsigned int path, struct rds_out *const *messages, unsigned int count);
 	/* [worker] Reads on after a stall. */
 	void (*resume)(void *state, unsigned int path);
 	/*
@@ -179,6 +179,8 @@ unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
 
 /* [any] The peer runs the kernel's own module, as far as is known: it does not answer probes. */
 int rds_conn_is_foreign(struct rds_conn *conn);
+/* [any] For whom it was made: the number of a user (kapi_sk_user()), or KAPI_USERS: a peer. */
+kapi_u32 rds_conn_payer(struct rds_conn *conn);
 /* [worker] What the peer runs, before established() or adopt() returns 1. Of a transport that names its peers. */
 void rds_conn_peer_is(struct rds_conn *conn, int hawser);
 

@@ -82,10 +82,10 @@ rds_closing RdmaConnection::close()
     return RDS_CLOSED;
 }
 
-int RdmaConnection::post(rds_out* const* messages, unsigned count, bool more)
+int RdmaConnection::post(rds_out* const* messages, unsigned count)
 {
     Sender* sender = link_ ? link_->sender() : nullptr;
-    return sender ? sender->post(messages, count, more) : -KAPI_ENOTCONN;
+    return sender ? sender->post(messages, count) : -KAPI_ENOTCONN;
 }
 
 void RdmaConnection::resume()

@@ -21,7 +21,7 @@ public:
     int adopt();
     rds_stream_waits has_accepted();
     rds_closing close();
-    int post(rds_out* const* messages, unsigned count, bool more);
+    int post(rds_out* const* messages, unsigned count);
     void resume();
     void tick();
 

@@ -36,8 +36,8 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .has_accepted = [](void* state, unsigned) { return connection_of(state).has_accepted(); },
         .close = [](void* state, unsigned, rds_close_mode) { return connection_of(state).close(); },
         .send = nullptr,
-        .post = [](void* state, unsigned, rds_out* const* messages, unsigned count,
-                   int more) { return connection_of(state).post(messages, count, more != 0); },
+        .post = [](void* state, unsigned, rds_out* const* messages,
+                   unsigned count) { return connection_of(state).post(messages, count); },
         .resume = [](void* state, unsigned) { connection_of(state).resume(); },
         .tick = [](void* state, unsigned) {
             connection_of(state).tick();

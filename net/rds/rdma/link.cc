@@ -111,7 +111,7 @@ Result<> Link::make_parts(Queues& queues)
 {
     Device& device = queues.ends.device;
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
-    ring_ = net_.take_ring();
+    ring_ = net_.take_ring(rds_conn_payer(conn_), remote_);
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
@@ -224,15 +224,14 @@ void Link::resume()
 void Link::end_queues()
 {
     QueueEnds& ends = queues_->ends;
-    {
-        Guard guard(ends.lock);
-        ends.open = false;
-    }
+    ends.close();
     if (ends.qp && kapi_qp_drain(ends.qp.get()) < 0) {
         kapi_log(KAPI_LOG_ERR, "rds_rdma: device %s does not end what it was given", ends.device.attrs.name);
-        static_cast<void>(queues_.release()); // it may use the memory for ever
-        static_cast<void>(cm_.release());
-        return;
+        // We are called no more, so all but what it may use for ever is freed. That stays counted.
+        ends.qp.reset();
+        queues_->sender.abandon();
+        queues_->receiver.abandon();
+        ring_ = 0;
     }
     queues_.reset();
 }
@@ -244,7 +243,8 @@ Link::~Link()
     if (queues_)
         end_queues();
     cm_.reset();
-    net_.give_ring(ring_);
+    if (ring_)
+        Module::get().rings.give(rds_conn_payer(conn_), remote_, ring_);
     Module::get().devices.leave(user_);
 }
 

@@ -18,7 +18,6 @@ static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned
 namespace {
 
 constexpr unsigned listen_backlog = 128;
-constexpr u32 memory_part = 32; // of the machine's, for all rings
 
 // The connection manager gives those to any device.
 bool is_loopback(const kapi_addr& addr)
@@ -141,24 +140,13 @@ u32 RdmaNet::send_ring() const
     return static_cast<u32>(min<u64>(max<u64>(sysctl.max_send_wr, Sender::least), Sender::most));
 }
 
-u32 RdmaNet::take_ring()
+u32 RdmaNet::take_ring(u32 payer, const kapi_addr& remote)
 {
-    Atomic<u64>& held = Module::get().ring_fragments;
-    u64 limit = min<u64>(kapi_memory_total() / memory_part / fragment_size, sysctl.max_recv_allocation);
     u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most));
-    bool plenty = held.load() + wanted <= limit / 2;
-    u32 fragments = plenty ? wanted : min(wanted, Receiver::least);
-    if (!plenty)
+    u32 taken = Module::get().rings.take(payer, remote, wanted, sysctl.max_recv_allocation);
+    if (taken < wanted)
         counters.count(Stat::rx_alloc_limit);
-    if (held.fetch_add(fragments) + fragments <= limit)
-        return fragments;
-    held.fetch_sub(fragments);
-    return 0;
-}
-
-void RdmaNet::give_ring(u32 fragments)
-{
-    Module::get().ring_fragments.fetch_sub(fragments);
+    return taken;
 }
 
 // ---- what peers ask for

@@ -6,6 +6,7 @@
 #include "device.h"
 #include "glue/rds_rdma_core.h"
 #include "private_data.h"
+#include "ring_shares.h"
 #include "stats.h"
 
 #include <hawser/atomic.h>
@@ -22,7 +23,7 @@ public:
     rds_transport transport{};
     kapi_workqueue* workqueue = nullptr;
     Devices devices;
-    Atomic<u64> ring_fragments{0}; // in the receive rings of all connections
+    RingShares rings;
 
     void add(RdmaNet& net);
     void remove(RdmaNet& net);
@@ -51,10 +52,8 @@ public:
     int check_local(const kapi_addr& addr);
     // How many requests a connection may have in its send queue.
     u32 send_ring() const;
-    // How many fragments a connection may have in its ring. 0: none. Peers can have many connections, for which nobody is
-    // charged.
-    u32 take_ring();
-    void give_ring(u32 fragments);
+    // How many fragments a connection may have in its ring, as RingShares::take().
+    u32 take_ring(u32 payer, const kapi_addr& remote);
 
 private:
     static constexpr unsigned max_asked = 64;

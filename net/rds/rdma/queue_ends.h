@@ -34,6 +34,22 @@ struct QueueEnds : Pinned {
 
     // Any context. The connection is of no use any more.
     void lost() { rds_path_notify(conn, 0, RDS_PATH_LOST); }
+    // The same, and nothing more is posted from other contexts than the path's owner.
+    void failed()
+    {
+        close();
+        lost();
+    }
+    void close()
+    {
+        Guard guard(lock);
+        open = false;
+    }
+    bool is_open()
+    {
+        Guard guard(lock);
+        return open;
+    }
 };
 
 // The checksum of a header, whose field for it is 0; or, with the field as it was received, 0.
@@ -49,6 +65,12 @@ public:
         kapi_map_sync(map_.c(), index * sizeof(Header), sizeof(Header), side);
     }
     kapi_sge sge(u32 index, const kapi_pd* pd) const;
+    // The device may use it for ever.
+    void abandon()
+    {
+        map_.leak();
+        static_cast<void>(memory_.release());
+    }
 
 private:
     static void release(Header* memory) { kapi_free(memory); }

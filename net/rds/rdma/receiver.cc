@@ -59,6 +59,8 @@ bool Receiver::post_some()
     kapi_sge sge[some][2];
     unsigned count = 0;
     bool starved = false;
+    if (!ends_.is_open())
+        return false;
     const kapi_pd* pd = ends_.device.pd.get();
     while (count < some && !starved) {
         u16 index;
@@ -122,7 +124,7 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
     Slot& slot = slots_->slot[index];
     slot.map = Mapping();
     if (wc.status != KAPI_WC_OK) {
-        ends_.lost();
+        ends_.failed();
         return false;
     }
     slot.length = wc.length;

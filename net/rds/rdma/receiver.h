@@ -21,7 +21,12 @@ public:
     // The queue is drained, or was never used.
     ~Receiver();
     Result<> build(u32 depth);
-    u32 depth() const { return depth_; }
+    // The device did not end what was posted: what it may use is never freed.
+    void abandon()
+    {
+        headers_.abandon();
+        static_cast<void>(slots_.release());
+    }
 
     // From the completion queue.
     void received(const kapi_wc* wcs, unsigned n);

@@ -6,6 +6,7 @@ namespace rds_rdma {
 namespace {
 
 constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
+constexpr u64 longest_unmapped_ns = 5'000'000'000;
 
 } // namespace
 
@@ -15,6 +16,12 @@ Sender::~Sender()
         return;
     for (u64 i = tail_.load(); i != head_; i++)
         release(slot(i));
+}
+
+void Sender::abandon()
+{
+    headers_.abandon();
+    static_cast<void>(slots_.release());
 }
 
 Result<> Sender::build(u32 capacity, u32 max_unsignaled)
@@ -83,18 +90,51 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
 }
 
 // All or nothing, before anything of it is posted.
-Result<> Sender::map_payload(rds_out* out, u32 fragments)
+Result<> Sender::map_payload(rds_out* out, u64 at, u32 fragments)
 {
     HW_UNINITIALIZED Pieces pieces(out);
     for (u32 i = 0; i < fragments; i++) {
-        auto mapped = map_fragment(slot(head_ + i), pieces);
+        auto mapped = map_fragment(slot(at + i), pieces);
         if (mapped)
             continue;
         while (i--)
-            slot(head_ + i).payload = Mapping();
+            slot(at + i).payload = Mapping();
         return mapped;
     }
     return {};
+}
+
+// There may be no memory, or no room for what the device does not reach itself, which others give back. False: for too long.
+bool Sender::may_map_later()
+{
+    u64 now = kapi_now_ns();
+    if (!unmapped_since_ns_)
+        unmapped_since_ns_ = now;
+    return now - unmapped_since_ns_ < longest_unmapped_ns;
+}
+
+// How many have room and are mapped. Before anything is posted, so that the last one of them is known when it is.
+unsigned Sender::prepare(rds_out* const* messages, unsigned count)
+{
+    u64 at = head_;
+    for (unsigned i = 0; i < count; i++) {
+        u32 fragments = fragments_of(rds_out_length(messages[i]));
+        // Room may have come just before the flag was up.
+        if (!has_room(at + fragments) && (full_.exchange(1) || !has_room(at + fragments))) {
+            ends_.counters.count(Stat::tx_ring_full);
+            return i;
+        }
+        if (auto mapped = map_payload(messages[i], at, fragments); !mapped) {
+            ends_.counters.count(Stat::tx_sg_mapping_failure);
+            broken_ = !may_map_later() && i == 0;
+            if (!broken_)
+                rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+            return i;
+        }
+        unmapped_since_ns_ = 0;
+        at += fragments;
+    }
+    return count;
 }
 
 void Sender::write_header(u32 index, const Header& from, u8 flags)
@@ -174,28 +214,19 @@ void Sender::flush()
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
 }
 
-int Sender::post(rds_out* const* messages, unsigned count, bool more)
+// The last one always asks for an acknowledgement: what was to follow may be cancelled. What was taken is sent again over the
+// next connection, as something of it may have been received; so an error is no result once it was.
+int Sender::post(rds_out* const* messages, unsigned count)
 {
-    unsigned taken = 0;
-    while (taken < count && !broken_) {
-        rds_out* out = messages[taken];
-        u32 fragments = fragments_of(rds_out_length(out));
-        // Room may have come just before the flag was up.
-        if (!has_room(fragments) && (full_.exchange(1) || !has_room(fragments))) {
-            ends_.counters.count(Stat::tx_ring_full);
-            break;
-        }
-        if (auto mapped = map_payload(out, fragments); !mapped) {
-            ends_.counters.count(Stat::tx_sg_mapping_failure);
-            broken_ = mapped.error().code() != KAPI_ENOMEM;
-            rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-            break;
-        }
-        taken++;
-        add(out, fragments, taken == count && !more);
-    }
+    unsigned taken = broken_ ? 0 : prepare(messages, count);
+    if (broken_)
+        return -KAPI_EIO;
+    for (unsigned i = 0; i < taken; i++)
+        add(messages[i], fragments_of(rds_out_length(messages[i])), i + 1 == taken);
     flush();
-    return broken_ ? -KAPI_EIO : static_cast<int>(taken);
+    if (broken_)
+        ends_.lost();
+    return static_cast<int>(taken);
 }
 
 // ---- completions
@@ -210,7 +241,7 @@ void Sender::release(Slot& slot)
 void Sender::completed(const kapi_wc& wc)
 {
     if (wc.status != KAPI_WC_OK)
-        ends_.lost();
+        ends_.failed();
     if (wc.cookie == ack_cookie) {
         {
             Guard guard(ends_.lock);

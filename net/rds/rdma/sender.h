@@ -16,9 +16,11 @@ public:
     // The queue is drained, or was never used.
     ~Sender();
     Result<> build(u32 capacity, u32 max_unsignaled);
+    // The device did not end what was posted: what it may use is never freed.
+    void abandon();
 
     // The path's owner's, as rds_transport's post().
-    int post(rds_out* const* messages, unsigned count, bool more);
+    int post(rds_out* const* messages, unsigned count);
     // From the completion queue.
     void completed(const kapi_wc& wc);
     // The same queue's, when something was received. False: so much was never sent.
@@ -53,8 +55,10 @@ private:
 
     Slot& slot(u64 number) { return slots_->slot[number % capacity_]; }
     u32 ack_slot() const { return capacity_; } // of headers_
-    bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity_; }
-    Result<> map_payload(rds_out* out, u32 fragments);
+    bool has_room(u64 head) { return head - tail_.load() <= capacity_; }
+    unsigned prepare(rds_out* const* messages, unsigned count);
+    bool may_map_later();
+    Result<> map_payload(rds_out* out, u64 at, u32 fragments);
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
     bool asks(const Header& header, bool last);
     void write_header(u32 index, const Header& from, u8 flags);
@@ -74,6 +78,7 @@ private:
     u64 head_ = 0;
     u32 unsignaled_ = 0; // requests since one reports its completion
     u64 asked_ = 0; // up to there acknowledgements were asked for
+    u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
     bool to_hawser_ = false;
     bool broken_ = false;
     // The completion queue's, and read by the owner:
