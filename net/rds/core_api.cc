@@ -202,5 +202,10 @@ unsigned rds_out_segments(rds_out* out, u32 offset, kapi_segment* segments, unsi
 }
 void rds_out_hold(rds_out* out) { out_of(out).ref(); }
 void rds_out_put(rds_out* out) { out_of(out).unref(); }
+void rds_out_abandon(rds_out* out)
+{
+    out_of(out).keep_memory();
+    out_of(out).unref();
+}
 
 } // extern "C"

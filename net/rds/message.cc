@@ -96,12 +96,17 @@ Result<Ref<Message>> Message::internal(u32 length, Alloc mode)
 void Message::destroy(Message* message)
 {
     HW_ASSERT(!message->has_owner());
+    bool kept = message->memory_is_kept_.load_acquire();
+    if (kept)
+        static_cast<void>(message->pages_.release());
     message->pages_.reset(); // the user's pages are free before the user is notified
     if (message->noticed_)
         message->notices_->put(std::move(message->zerocopy_));
     else if (message->notices_)
         message->notices_->taken(1);
-    dispose(message);
+    message->~Message();
+    if (!kept)
+        kapi_free(message);
 }
 
 Message::Gathered Message::gather(u32 offset, std::span<kapi_segment> segments)

@@ -86,6 +86,9 @@ public:
     Ref<Socket> take_owner();
     bool has_owner() const { return owner_.load_acquire() != nullptr; }
 
+    // A device may use its memory for ever, so that is never freed. What else it holds ends with it as usual. Any context.
+    void keep_memory() { memory_is_kept_.store_release(1); }
+
     // Where it goes; set before it has an owner. The connection lets go of its messages before it ends.
     Ref<Connection> connection;
     Endpoint destination;
@@ -110,6 +113,7 @@ private:
     usize true_size_ = 0;
     Pages pages_;
     Atomic<Socket*> owner_{nullptr}; // holds a reference
+    Atomic<u32> memory_is_kept_{0};
     bool noticed_ = false;
     Ref<NoticeBox> notices_;
     Ref<ZerocopyBatch> zerocopy_;

@@ -238,6 +238,8 @@ kapi_u32 rds_out_length(const struct rds_out *out);
 unsigned int rds_out_segments(struct rds_out *out, kapi_u32 offset, struct kapi_segment *segments, unsigned int count);
 void rds_out_hold(struct rds_out *out); /* [any] */
 void rds_out_put(struct rds_out *out);  /* [any] */
+/* [any] The same of one whose bytes a device may use for ever: they are never freed. */
+void rds_out_abandon(struct rds_out *out);
 
 KAPI_END
 #endif

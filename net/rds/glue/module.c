@@ -48,6 +48,7 @@ EXPORT_SYMBOL_GPL(rds_out_length);
 EXPORT_SYMBOL_GPL(rds_out_segments);
 EXPORT_SYMBOL_GPL(rds_out_hold);
 EXPORT_SYMBOL_GPL(rds_out_put);
+EXPORT_SYMBOL_GPL(rds_out_abandon);
 
 static int __init rds_module_init(void)
 {

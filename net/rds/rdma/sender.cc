@@ -21,6 +21,9 @@ Sender::~Sender()
 void Sender::abandon()
 {
     headers_.abandon();
+    for (u64 i = tail_.load(); i != head_; i++)
+        if (rds_out* out = std::exchange(slot(i).out, nullptr))
+            rds_out_abandon(out);
     static_cast<void>(slots_.release());
 }
 
