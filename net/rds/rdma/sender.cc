@@ -30,7 +30,7 @@ void Sender::abandon()
 Result<> Sender::build(u32 capacity, u32 max_unsignaled)
 {
     capacity_ = capacity;
-    max_unsignaled_ = min(max_unsignaled, capacity - least); // beside those there is room for the largest message
+    max_unsignaled_ = max_unsignaled;
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
     TRY(headers_.make(ends_.device, capacity_ + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
@@ -176,7 +176,8 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     for (u32 i = 0; i < fragments; i++, head_++) {
         u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;
-        bool reports = unsignaled_ >= max_unsignaled_;
+        // The last one always: what follows may wait for the room or the memory of these.
+        bool reports = (ends && last) || unsignaled_ >= max_unsignaled_;
         unsignaled_ = reports ? 0 : unsignaled_ + 1;
         write_header(index, header, flags);
         kapi_sge* sges = chain_->sge[chain_->count];
