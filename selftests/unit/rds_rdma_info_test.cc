@@ -142,7 +142,8 @@ protected:
     /** Fails one fallible call of the node after the other, while messages pass, until this counts. */
     bool counts_when_calls_fail(sim::Node &node, Program &program, const char *name)
     {
-        for (unsigned step = 1; step < 60; step++) {
+        for (unsigned i = 0; i < 300; i++) { // a few of each, because the ring is filled at some messages only
+            unsigned step = i / 5 + 1;
             node.faults().fail_at = node.faults().count + step;
             run(a, [&] {
                 std::string bytes(5000, 'x');
@@ -188,20 +189,22 @@ TEST_P(RdsRdmaCounters, count_a_message)
     EXPECT_GE(at_b["rx_refill_from_thread"], 1u) << "before the connection was up";
     EXPECT_GE(at_b["rx_total_frags"], 256u) << "the ring";
     EXPECT_EQ(at_b["rx_alloc_limit"], 0u);
-    pass(contents(10'000, 1));
+    pass(contents(40'000, 1));
+    world.run_for(2 * sim::kSecond); // the sender asks for the acknowledgement once a second
     at_a = since(at_a, counters(pa));
     at_b = since(at_b, counters(pb));
-    EXPECT_EQ(at_a["tx_cq_event"], 1u) << "the last fragment reports";
+    EXPECT_EQ(at_a["tx_cq_event"], 2u) << "the last fragment and the question report";
     EXPECT_EQ(at_a["rx_cq_event"], 1u);
     EXPECT_EQ(at_a["ack_received"], 1u);
-    EXPECT_EQ(at_a["tasklet_call"], 2u);
+    EXPECT_GE(at_a["tasklet_call"], 2u);
+    EXPECT_LE(at_a["tasklet_call"], 3u);
     EXPECT_EQ(at_a["rx_total_incs"], 0u);
-    EXPECT_EQ(at_b["rx_cq_event"], 3u) << "fragments";
+    EXPECT_EQ(at_b["rx_cq_event"], 11u) << "fragments and the question";
     EXPECT_EQ(at_b["rx_total_incs"], 1u);
-    EXPECT_GE(at_b["rx_total_frags"], 2u);
-    EXPECT_LE(at_b["rx_total_frags"], 3u);
+    EXPECT_GE(at_b["rx_total_frags"], 1u) << "some are filled again together";
+    EXPECT_LE(at_b["rx_total_frags"], 11u);
     EXPECT_GE(at_b["rx_refill_from_cq"], 1u);
-    EXPECT_LE(at_b["rx_refill_from_cq"], 3u);
+    EXPECT_LE(at_b["rx_refill_from_cq"], 11u);
     EXPECT_EQ(at_b["ack_sent"], 1u);
     EXPECT_EQ(at_b["tx_cq_event"], 1u);
     for (const char *name : {"connect_raced", "listen_closed_stale", "tx_ring_full", "tx_sg_mapping_failure", "rx_ring_empty",

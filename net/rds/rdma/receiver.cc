@@ -108,7 +108,7 @@ void Receiver::refill(Stat by)
 {
     {
         Guard guard(lock_);
-        if (free_ < some)
+        if (free_ < min(some, max(1u, depth_ / some)))
             return;
     }
     ends_.counters.count(by);
