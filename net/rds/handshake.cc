@@ -84,8 +84,9 @@ bool Connection::is_peers(const Header& header)
     if (!kind || *kind != MessageKind::probe)
         return false;
     Handshake handshake = parse_handshake(header);
-    return handshake.hawser && handshake.path < transport.max_paths && handshake.generation.value_or(0) &&
-           path(handshake.path).proven_sender() == *handshake.generation;
+    u32 generation = handshake.generation.value_or(0);
+    return handshake.hawser && handshake.path < transport.max_paths && generation &&
+           path(handshake.path).proven_sender() == generation;
 }
 
 void Connection::peer_is(Peer kind)
