@@ -71,14 +71,15 @@ rds-info -c --json >out 2>err
 jq -e '.counters | [.ib_tx_cq_event, .ib_rx_cq_event, .ib_rx_total_frags, .ib_rx_total_incs, .ib_rx_refill_from_cq] |
 	all(. > 0)' out >/dev/null
 verdict $? "the counters of RDMA count"
-# What the queues have room for: as was set on a; the kernel's own and ours have the same default for sending.
+# What the queues have room for: as was set on a; the kernel's own and ours have the same default for sending. Our rings are small
+# when those of other connections take much of a small machine.
 case $HOST in a) peer=b ;; b) peer=a ;; esac
 eval "own4=\$IP_$HOST peer4=\$IP_$peer own6=\$IP6_$HOST peer6=\$IP6_$peer"
-case $HOST-$SUITE in a-*) wrs="300 200" ;; *-ours) wrs="256 256" ;; *) wrs="256 1024" ;; esac
+case $HOST-$SUITE in a-ours) wrs="^300 (200|64)$" ;; b-ours) wrs="^256 (256|64)$" ;; *) wrs="^256 1024$" ;; esac
 shows() { # own peer own-gid peer-gid
 	jq -e --arg own "$1" --arg peer "$2" --arg own_gid "$3" --arg peer_gid "$4" --arg wrs "$wrs" '
 		[.ib_connections[] | select(.local_address == $own and .remote_address == $peer)] | length == 1 and
-		(.[0] | .local_gid == $own_gid and .remote_gid == $peer_gid and "\(.max_send_wr) \(.max_recv_wr)" == $wrs and
+		(.[0] | .local_gid == $own_gid and .remote_gid == $peer_gid and ("\(.max_send_wr) \(.max_recv_wr)" | test($wrs)) and
 			.max_send_sge == 8 and .tos == 0 and .service_level == 0)' out >/dev/null
 }
 rds-info -aI --json >out 2>err
