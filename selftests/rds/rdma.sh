@@ -9,7 +9,7 @@
 modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0
 load_suite rds rds_rdma
 settings=$(cd /proc/sys/net/rds/ib && grep -s . * | tr '\n' ' ')
-if [ "$HOST" = a ]; then
+if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then
 	echo 300 >/proc/sys/net/rds/ib/max_send_wr
 	echo 200 >/proc/sys/net/rds/ib/max_recv_wr
 fi
@@ -74,7 +74,7 @@ verdict $? "the counters of RDMA count"
 # What the queues have room for: as was set on a; the kernel's own and ours have the same default for sending.
 case $HOST in a) peer=b ;; b) peer=a ;; esac
 eval "own4=\$IP_$HOST peer4=\$IP_$peer own6=\$IP6_$HOST peer6=\$IP6_$peer"
-case $HOST-$SUITE in a-*) wrs="300 200" ;; *-ours) wrs="256 256" ;; *) wrs="256 1024" ;; esac
+case $HOST-$SUITE in a-ours) wrs="300 200" ;; *-ours) wrs="256 256" ;; *) wrs="256 1024" ;; esac
 shows() { # own peer own-gid peer-gid
 	jq -e --arg own "$1" --arg peer "$2" --arg own_gid "$3" --arg peer_gid "$4" --arg wrs "$wrs" '
 		[.ib_connections[] | select(.local_address == $own and .remote_address == $peer)] | length == 1 and
