@@ -9,7 +9,7 @@
 modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0
 load_suite rds rds_rdma
 settings=$(cd /proc/sys/net/rds/ib && grep -s . * | tr '\n' ' ')
-if [ "$HOST" = a ]; then
+if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then
 	echo 300 >/proc/sys/net/rds/ib/max_send_wr
 	echo 200 >/proc/sys/net/rds/ib/max_recv_wr
 fi
