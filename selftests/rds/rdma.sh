@@ -80,7 +80,8 @@ shows() { # own peer own-gid peer-gid
 	jq -e --arg own "$1" --arg peer "$2" --arg own_gid "$3" --arg peer_gid "$4" --arg wrs "$wrs" '
 		[.ib_connections[] | select(.local_address == $own and .remote_address == $peer)] | length == 1 and
 		(.[0] | .local_gid == $own_gid and .remote_gid == $peer_gid and
-			("\(.max_send_wr) \(.max_recv_wr)" | test($wrs)) and .max_send_sge == 8 and .tos == 0 and .service_level == 0)' out >/dev/null
+			("\(.max_send_wr) \(.max_recv_wr)" | test($wrs)) and
+			.max_send_sge == 8 and .tos == 0 and .service_level == 0)' out >/dev/null
 }
 rds-info -aI --json >out 2>err
 shows "$own4" "$peer4" "$own4" "$peer4"
