@@ -80,13 +80,12 @@ void offer(kapi_cm_listener &listener, kapi_cm &cm)
     unsigned char answer[KAPI_CM_REJECT_BYTES] = {};
     kapi_size size = 0;
     int taken;
-    bool attached;
-    const auto id = cm.id;
+    cm.delivering = true; // its new owner's kapi_cm_destroy() waits for this call's end, as for that of any other
     {
         AtomicScope atomic;
         taken = listener.ops.request(listener.context, &cm, &request, answer, &size);
-        attached = cm.taken;
     }
+    bool attached = cm.taken;
     if (taken && !attached)
         broken("a connection is taken without kapi_cm_attach()");
     if (!taken && attached)
@@ -94,11 +93,11 @@ void offer(kapi_cm_listener &listener, kapi_cm &cm)
     if (size > sizeof(answer))
         broken("a rejection of %zu bytes", static_cast<std::size_t>(size));
     if (taken) {
-        kapi_cm *still = fabric().cm(id); // its new owner may have destroyed it by now
-        if (still && still->dev->going)
-            cm_end(*still, KAPI_CM_DEVICE_REMOVED, -KAPI_ENODEV);
-        if (still)
-            deliver_soon(*still); // what happened before
+        if (cm.dev->going)
+            cm_end(cm, KAPI_CM_DEVICE_REMOVED, -KAPI_ENODEV);
+        cm.delivering = false;
+        deliver_soon(cm); // what happened before
+        world().wake(cm.idle);
         return;
     }
     cm_send(cm, CmMessage::reject, answer, size, KAPI_CM_REJECT_BYTES, kConsumer);
