@@ -53,6 +53,11 @@ header_clang++-19 := -fpch-instantiate-templates
 .PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
 
+# The tests of a program on all processors, each of which has a share of them.
+in_shards = @for shard in $$(seq $(JOBS)); do \
+		GTEST_TOTAL_SHARDS=$(JOBS) GTEST_SHARD_INDEX=$$((shard - 1)) $(1) --gtest_brief=1 & pids="$$pids $$!"; \
+	done; for pid in $$pids; do wait $$pid || bad=1; done; exit $${bad:-0}
+
 define compiler_rules
 $(out)/$(1)/net/%.o: $(top)/net/%.cc
 	@mkdir -p $$(@D)
@@ -76,7 +81,7 @@ $(out)/$(1)/sim: $$(lib_$(1)) $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(program))
 
 .PHONY: unit-$(1)
 unit-$(1): $(out)/$(1)/unit
-	$$< --gtest_brief=1
+	$$(call in_shards,$$<)
 endef
 compilers := g++ clang++-19
 $(foreach compiler,$(compilers),$(eval $(call compiler_rules,$(compiler))))
@@ -150,7 +155,7 @@ $(out)/fast/unit: $(fast_unit)
 	$(firstword $(HOST)) -pthread $^ -lgtest_main -lgtest -o $@
 .PHONY: unit-fast
 unit-fast: $(out)/fast/unit
-	$< --gtest_brief=1
+	$(call in_shards,$<)
 campaign: $(out)/fast/sim
 	$< --suite $(SUITE) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 
