@@ -94,8 +94,8 @@ void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size) noexcept
     if (!payer)
         return;
     auto &of = *reinterpret_cast<Payer *>(payer);
-    uncharge_kept(of, size);
     of.node.kept_by_core -= size;
+    uncharge_kept(of, size); // it may have been the last to hold it
 }
 
 kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) noexcept
