@@ -31,19 +31,7 @@ Result<> Headers::make(Device& device, u32 count, kapi_map_direction direction)
     kapi_map_place place{};
     kapi_size length = segment.length;
     kapi_map_sges(map_.c(), &place, &length, device.pd.get(), &all_, 1);
-    is_one_ = length == 0;
-    return {};
-}
-
-kapi_sge Headers::sge(u32 index, const kapi_pd* pd) const
-{
-    if (is_one_) [[likely]]
-        return {all_.address + index * sizeof(Header), sizeof(Header), all_.key};
-    kapi_map_place place{0, static_cast<u32>(index * sizeof(Header))};
-    kapi_size length = sizeof(Header);
-    kapi_sge sge{};
-    kapi_map_sges(map_.c(), &place, &length, pd, &sge, 1);
-    return sge;
+    return length ? Result<>(fail(KAPI_EIO)) : Result<>();
 }
 
 } // namespace rds_rdma

@@ -58,13 +58,14 @@ u16 header_checksum(const Header& header);
 // Memory for headers, one for each slot of a ring, that the device may use.
 class Headers : Pinned {
 public:
+    // ENOMEM; EIO: the device does not see it in one piece.
     Result<> make(Device& device, u32 count, kapi_map_direction direction);
     Header& at(u32 index) { return memory_.get()[index]; }
     void sync(u32 index, kapi_map_side side)
     {
         kapi_map_sync(map_.c(), index * sizeof(Header), sizeof(Header), side);
     }
-    kapi_sge sge(u32 index, const kapi_pd* pd) const;
+    kapi_sge sge(u32 index) const { return {all_.address + index * sizeof(Header), sizeof(Header), all_.key}; }
     // The device may use it for ever.
     void abandon()
     {
@@ -76,8 +77,7 @@ private:
     static void release(Header* memory) { kapi_free(memory); }
     Own<Header, release> memory_;
     Mapping map_;
-    kapi_sge all_{}; // where the device sees all of it in one piece
-    bool is_one_ = false;
+    kapi_sge all_{}; // as the device sees it
 };
 
 } // namespace rds_rdma

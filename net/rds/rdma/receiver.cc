@@ -78,7 +78,7 @@ bool Receiver::post_some()
         headers_.sync(index, KAPI_MAP_FOR_DEVICE);
         kapi_map_place place{};
         kapi_size length = fragment_size;
-        sge[count][0] = headers_.sge(index, pd);
+        sge[count][0] = headers_.sge(index);
         kapi_map_sges(slots_->slot[index].map.c(), &place, &length, pd, &sge[count][1], 1);
         wr[count] = {.next = nullptr, .cookie = index, .sges = sge[count], .n_sges = 2, .pad = 0, .opaque = {}};
         if (count)

@@ -153,7 +153,8 @@ void Sender::write_header(u32 index, const Header& from, u8 flags)
 }
 
 // Mostly the next message of the peer acknowledges, so it is not to send an acknowledgement of its own for each message. What
-// remains is asked for by tick(), which a foreign peer does not understand.
+// remains is asked for by tick(). A foreign peer does not understand that, so the last message of each call asks: what was to
+// follow may be cancelled.
 bool Sender::asks(const Header& header, bool last)
 {
     u64 number = header.sequence;
@@ -181,7 +182,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         unsignaled_ = reports ? 0 : unsignaled_ + 1;
         write_header(index, header, flags);
         kapi_sge* sges = chain_->sge[chain_->count];
-        sges[0] = headers_.sge(index, pd);
+        sges[0] = headers_.sge(index);
         unsigned count = 1;
         Slot& to = slot(head_);
         if (to.payload) {
@@ -218,8 +219,8 @@ void Sender::flush()
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
 }
 
-// The last one always asks for an acknowledgement: what was to follow may be cancelled. What was taken is sent again over the
-// next connection, as something of it may have been received; so an error is no result once it was.
+// What was taken is sent again over the next connection, as something of it may have been received; so an error is no result once
+// it was.
 int Sender::post(rds_out* const* messages, unsigned count)
 {
     unsigned taken = broken_ ? 0 : prepare(messages, count);
@@ -307,12 +308,12 @@ void Sender::send_ack()
             ends_.counters.count(Stat::ack_send_delayed);
         if (ack_out_)
             return;
-        bool says = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
-        if (!says && !asks)
+        bool acknowledges = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
+        if (!acknowledges && !asks)
             return;
         ack_out_ = true;
         write_header(ack_slot(), Header{}, asks ? rds::flag_ack_required : 0);
-        kapi_sge sge = headers_.sge(ack_slot(), ends_.device.pd.get());
+        kapi_sge sge = headers_.sge(ack_slot());
         kapi_wr wr{};
         wr.cookie = ack_cookie;
         wr.sges = &sge;

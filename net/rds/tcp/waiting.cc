@@ -61,6 +61,7 @@ void Waiting::look()
             }
             found.stream = begin_look();
         }
+        looked_.wake();
         if (!found.stream)
             return;
         look_at(found);

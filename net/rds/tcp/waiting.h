@@ -10,6 +10,7 @@
 #include "../transport.h"
 
 #include <hawser/lock.h>
+#include <hawser/wait.h>
 #include <kapi/stream.h>
 
 namespace rds_tcp {
@@ -25,16 +26,13 @@ public:
 
     // Keeps stream, and limit of them at most. Returns one that has no place, maybe this one; null: all have.
     kapi_stream* put(kapi_stream* stream, u16 peer_port, unsigned limit);
-    // The best one whose port fits(); null: none, or it is being looked at and its path is notified again.
+    // The best one whose port fits(); null: none does.
     template <class Fits> kapi_stream* take(Fits&& fits)
     {
         look();
-        Guard guard(lock_);
-        unsigned best = count_;
-        for (unsigned i = 0; i < count_; i++)
-            if (!entry_[i].looking && fits(entry_[i].peer_port) && (best == count_ || entry_[i].rank > entry_[best].rank))
-                best = i;
-        return best == count_ ? nullptr : remove(best);
+        kapi_stream* taken = nullptr;
+        looked_.wait_for([&] { return take_some(fits, taken); });
+        return taken;
     }
     kapi_stream* take()
     {
@@ -65,6 +63,26 @@ private:
         bool looked;  // its first bytes are known
         bool looking; // by another thread, without the lock: it stays where it is
     };
+    // False: a better one may be that which another thread is looking at.
+    template <class Fits> bool take_some(Fits&& fits, kapi_stream*& taken)
+    {
+        Guard guard(lock_);
+        unsigned best = count_;
+        bool looking = false;
+        for (unsigned i = 0; i < count_; i++) {
+            if (!fits(entry_[i].peer_port))
+                continue;
+            if (entry_[i].looking)
+                looking = true;
+            else if (best == count_ || entry_[i].rank > entry_[best].rank)
+                best = i;
+        }
+        if (looking && (best == count_ || entry_[best].rank != peers))
+            return false;
+        if (best != count_)
+            taken = remove(best);
+        return true;
+    }
     void look();
     void look_at(Entry& entry);
     kapi_stream* begin_look() HW_REQUIRES(lock_);
@@ -72,6 +90,7 @@ private:
     kapi_stream* remove(unsigned position) HW_REQUIRES(lock_);
 
     rds_conn* const conn_;
+    WaitQueue looked_; // a thread has looked at one
     Spin<StreamsLock> lock_;
     Entry entry_[max] HW_GUARDED_BY(lock_); // oldest first
     unsigned count_ HW_GUARDED_BY(lock_) = 0;
