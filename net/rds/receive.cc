@@ -155,9 +155,9 @@ bool Socket::stall(Path& path)
     return true;
 }
 
-// What a lost stream holds is no more than TCP's buffer, which counts bytes and not what messages take here: an empty one takes
-// ten times its bytes. So the whole stream is taken once it is begun. The next one's messages wait for room, but there may be a
-// next one each minute.
+// A lost stream holds at most one TCP receive buffer of bytes. In our memory its messages take more: an empty one ten times its
+// bytes. So when the first message of a stream is taken, the rest of the stream is taken too. Another stream may be lost each
+// minute, so their bytes are limited together.
 bool Socket::takes_overdraft(usize bytes, bool begun)
 {
     usize limit = hard_limit();
