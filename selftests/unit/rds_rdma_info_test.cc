@@ -9,17 +9,6 @@ namespace {
 
 class RdsRdmaInfo : public RdmaTest {
 protected:
-    template <class Row> std::vector<Row> rows(Program &program, int item)
-    {
-        std::vector<Row> got(128);
-        run(program.host.node(), [&] {
-            std::memset(got.data(), 0xa5, got.size() * sizeof(Row));
-            int length = static_cast<int>(got.size() * sizeof(Row));
-            EXPECT_EQ(program.socket.get_option(item, got.data(), &length), static_cast<int>(sizeof(Row)));
-            got.resize(static_cast<std::size_t>(length) / sizeof(Row));
-        });
-        return got;
-    }
     template <class Row> static std::string bytes_of(const Row &row)
     {
         return {reinterpret_cast<const char *>(&row), sizeof(row)};

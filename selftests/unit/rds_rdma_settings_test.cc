@@ -23,23 +23,6 @@ protected:
         close(pb);
     }
     rds_rdma_sysctl &settings(RdsHost &host) { return *rds_rdma_net_sysctl(host.net().rdma); }
-    template <class Row> std::vector<Row> rows(Program &program, int item)
-    {
-        std::vector<Row> got(128);
-        run(program.host.node(), [&] {
-            int length = static_cast<int>(got.size() * sizeof(Row));
-            EXPECT_EQ(program.socket.get_option(item, got.data(), &length), static_cast<int>(sizeof(Row)));
-            got.resize(static_cast<std::size_t>(length) / sizeof(Row));
-        });
-        return got;
-    }
-    kapi_u64 counter(Program &program, const std::string &name)
-    {
-        for (const auto &row : rows<rds_abi_info_counter>(program, RDS_ABI_INFO_COUNTERS))
-            if (name == reinterpret_cast<const char *>(row.name))
-                return row.value;
-        return ~kapi_u64{0};
-    }
     rds_abi_info_rdma_connection connection(Program &program)
     {
         auto all = rows<rds_abi_info_rdma_connection>(program, RDS_ABI_INFO_IB_CONNECTIONS);
