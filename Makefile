@@ -108,12 +108,12 @@ check-debug:
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
-# Two virtual machines that exchange data over RDS and over KCM, with explanations.
+# Two virtual machines that exchange data over RDS, over TCP and RDMA, and over KCM, with explanations.
 MACHINES ?= a=6.1:ours b=6.1:ours
 machines = $(MACHINES:%=--host '%')
 
 run: lab-ready
-	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/kcm/story.sh && \
+	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/rds/story_rdma.sh selftests/kcm/story.sh && \
 		echo 'It works: the modules transferred all of it.' || \
 		{ echo 'It does not work here; the reason is above.' >&2; exit 1; }
 
@@ -150,7 +150,7 @@ mutate:
 		$(SEED:%=--seed %) $(ONLY:%=--only %) $(KIND:%=--kind %) $(GIVEN:%=--given %)'
 
 # The cost of a message with ours, with the kernel's own modules and with raw TCP. Tables and JSON in build/bench.
-bench: bench-rds bench-kcm
+bench: bench-rds bench-kcm bench-rdma
 
 bench-programs: modules-all
 	@$(MAKE) --no-print-directory -C selftests/bench
@@ -161,6 +161,10 @@ bench-rds: bench-programs
 bench-kcm: bench-programs
 	@scripts/bench/kcm $(BENCH_KCM)
 
+bench-rdma: bench-programs
+	@scripts/setup.sh bench
+	@scripts/bench/rdma $(BENCH_RDMA)
+
 clean:
 	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
 
@@ -169,7 +173,7 @@ help:
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
-	@echo 'make run              two virtual machines exchange data over RDS and KCM, with explanations'
+	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM, with explanations'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
@@ -179,8 +183,9 @@ help:
 	@echo 'make coverage         share of core that the tests on this machine execute'
 	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
 	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
+	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm
+.PHONY: run lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm bench-rdma
 .DEFAULT_GOAL := all

@@ -35,6 +35,8 @@ struct DevicesLock { static constexpr const char* name = "rds_rdma devices"; sta
 struct NetLock { static constexpr const char* name = "rds_rdma net"; static constexpr unsigned rank = 48; };
 // What the peer of a connection asks for.
 struct WaitingLock { static constexpr const char* name = "rds_rdma waiting"; static constexpr unsigned rank = 49; };
+// What programs are shown of a connection.
+struct RowLock { static constexpr const char* name = "rds_rdma row"; static constexpr unsigned rank = 49; };
 // What a connection has received and not handled.
 struct ReceivedLock { static constexpr const char* name = "rds_rdma received"; static constexpr unsigned rank = 50; };
 // Whose region a connection registers at present.

@@ -28,7 +28,7 @@ if [ $# = 0 ]; then
 	for scene in selftests/rds/*.sh selftests/kcm/*.sh; do
 		case $scene in
 		# A story is for people; tests of RDMA come with its transport.
-		*/story.sh | */tools_rdma.sh) ;;
+		*/story.sh | */story_rdma.sh | */tools_rdma.sh) ;;
 		# It expects an end before a timer tick, 4 million instructions; this kernel needs them for the work itself.
 		*/kcm_clock.sh) ;;
 		# Not every kernel can inject allocation failures.

@@ -6,6 +6,7 @@
 #   host    compile and run the tests that run on the host: unit tests, simulator, fuzzers, static checks
 #   lab     boot the virtual machines
 #   kernel  compile a whole kernel (the debug kernel)
+#   bench   raw verbs, beside which RDS over RDMA is measured
 #
 # It prints the packages and uses sudo when not root. With nothing missing it is silent, needs no network
 # and takes a tenth of a second.
@@ -20,8 +21,9 @@ packages_of() {
 	lab) echo qemu-system-x86 seabios busybox-static dash iproute2 ethtool kmod python3 gcc libc6-dev make \
 		apt xz-utils zstd util-linux binutils jq cpio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
+	bench) echo perftest ibverbs-providers ;;
 	*)
-		echo "setup.sh: unknown set $1; there are build, host, lab, kernel" >&2
+		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, bench" >&2
 		exit 2
 		;;
 	esac
@@ -55,7 +57,7 @@ install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|bench..." >&2; exit 2; }
 wanted=
 for set; do
 	wanted="$wanted $(packages_of "$set")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Checks rules that no compiler checks: licence lines, width, places of C and kernel headers, leftovers.
+"""Checks rules that no compiler checks: licence lines, width, headings, places of C and kernel headers, leftovers.
 
 Prints each offence as FILE:LINE: TEXT, one result for each rule, and the count.
 """
@@ -26,6 +26,8 @@ TYPEDEF_CAST = re.compile(r"(?:\(|_cast<)\s*\w*(?:_fn|_func|_function|callback|a
 SHARED_QUEUE = re.compile(r"\b(system_\w*wq|schedule_(delayed_)?work(_on)?)\b")
 # Written in pieces, so that this file does not offend.
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+MERGE_MARK = re.compile(r"(<{7}|>{7}|\|{7})( |$)|={7}$")
+RULE = re.compile(r"([=~^\"'`#*+.:_-])\1{2,}$")     # under a heading, or over it
 PRIVATE_PATHS = re.compile(r"(?<![\w.])/(wor" r"k|hom" r"e|roo" r"t)/\w")
 
 
@@ -71,6 +73,28 @@ def blanks(path, lines):
             yield number, "blanks at the end"
         if path.endswith((".cc", ".py")) and line.startswith("\t"):
             yield number, "indented with a tab"
+
+
+def headings(path, lines):
+    """each heading of a page has an underline as long as itself, and nothing else has one"""
+    if not path.endswith(".rst"):
+        return
+    around = ["", *lines, "", ""]
+    for number, line in enumerate(lines, 1):
+        before, above, after = around[max(number - 2, 0)], around[number - 1], around[number + 2]
+        if not RULE.match(line) or (above == "" and after == line):     # an overline
+            continue
+        if not above or above != above.strip() or before not in ("", line):
+            yield number, "an underline without a heading"
+        elif len(line) < len(above):
+            yield number, f"shorter than the heading: {above}"
+
+
+def merge_marks(path, lines):
+    """no mark of a merge that was not finished"""
+    for number, line in enumerate(lines, 1):
+        if MERGE_MARK.match(line) and not (path.endswith(".rst") and line == "=" * 7):
+            yield number, line
 
 
 def c_places(path, _):
@@ -124,7 +148,8 @@ def private_paths(_, lines):
 
 
 def main():
-    rules = (licence, width, blanks, c_places, kernel_headers, function_casts, shared_queues, leftovers, private_paths)
+    rules = (licence, width, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues, leftovers,
+             private_paths)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

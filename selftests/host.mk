@@ -44,16 +44,31 @@ flags_g++ :=
 # With the fuzzers' coverage feedback, so that unit tests and fuzzers share their objects.
 flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never -fsanitize=fuzzer-no-link
 
+# The header that precedes each unit test, compiled: $(call precompiled_COMPILER,FOLDER) are the options to use it.
+precompiled_g++ = -include $(1)/precompiled.h
+precompiled_clang++-19 = -include-pch $(1)/precompiled.h.gch
+# Its templates are compiled with it.
+header_clang++-19 := -fpch-instantiate-templates
+
 .PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
+
+# The tests of a program on all processors, each of which has a share of them.
+in_shards = @for shard in $$(seq $(JOBS)); do \
+		GTEST_TOTAL_SHARDS=$(JOBS) GTEST_SHARD_INDEX=$$((shard - 1)) $(1) --gtest_brief=1 & pids="$$pids $$!"; \
+	done; for pid in $$pids; do wait $$pid || bad=1; done; exit $${bad:-0}
 
 define compiler_rules
 $(out)/$(1)/net/%.o: $(top)/net/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
-$(out)/$(1)/selftests/unit/%.o: $(top)/selftests/unit/%.cc
+$(out)/$(1)/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
 	@mkdir -p $$(@D)
-	$(1) $(common) $(test_flags) $(flags_$(1)) -c $$< -o $$@
+	@cp $$< $$(@D)/precompiled.h
+	$(1) $(common) $(test_flags) $(flags_$(1)) $(header_$(1)) -x c++-header $$< -o $$@
+$(out)/$(1)/selftests/unit/%.o: $(top)/selftests/unit/%.cc $(out)/$(1)/precompiled.h.gch
+	@mkdir -p $$(@D)
+	$(1) $(common) $(test_flags) $(flags_$(1)) $(call precompiled_$(1),$(out)/$(1)) -c $$< -o $$@
 $(out)/$(1)/%.o: $(top)/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) -c $$< -o $$@
@@ -66,7 +81,7 @@ $(out)/$(1)/sim: $$(lib_$(1)) $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(program))
 
 .PHONY: unit-$(1)
 unit-$(1): $(out)/$(1)/unit
-	$$< --gtest_brief=1
+	$$(call in_shards,$$<)
 endef
 compilers := g++ clang++-19
 $(foreach compiler,$(compilers),$(eval $(call compiler_rules,$(compiler))))
@@ -122,9 +137,13 @@ fast := $(patsubst $(top)/%.cc,$(out)/fast/%.o,$(core) $(sim) $(program))
 $(out)/fast/net/%.o: $(top)/net/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) $(core_flags) -c $< -o $@
-$(out)/fast/selftests/unit/%.o: $(top)/selftests/unit/%.cc
+$(out)/fast/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
 	@mkdir -p $(@D)
-	$(firstword $(HOST)) $(fast_flags) $(test_flags) -c $< -o $@
+	@cp $< $(@D)/precompiled.h
+	$(firstword $(HOST)) $(fast_flags) $(test_flags) $(header_$(firstword $(HOST))) -x c++-header $< -o $@
+$(out)/fast/selftests/unit/%.o: $(top)/selftests/unit/%.cc $(out)/fast/precompiled.h.gch
+	@mkdir -p $(@D)
+	$(firstword $(HOST)) $(fast_flags) $(test_flags) $(call precompiled_$(firstword $(HOST)),$(out)/fast) -c $< -o $@
 $(out)/fast/%.o: $(top)/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) -c $< -o $@
@@ -136,7 +155,7 @@ $(out)/fast/unit: $(fast_unit)
 	$(firstword $(HOST)) -pthread $^ -lgtest_main -lgtest -o $@
 .PHONY: unit-fast
 unit-fast: $(out)/fast/unit
-	$< --gtest_brief=1
+	$(call in_shards,$<)
 campaign: $(out)/fast/sim
 	$< --suite $(SUITE) --first $(FIRST) --seeds $(SEEDS) --jobs $(JOBS) $(FRESH:%=--seconds %)
 

@@ -91,6 +91,8 @@ public:
     explicit operator bool() const { return mapped_; }
     const kapi_map* c() const { return &map_; }
     usize length() const { return mapped_ ? kapi_map_length(&map_) : 0; }
+    // It stays for ever: a device could not be made to stop using it.
+    void leak() { mapped_ = false; }
 
 private:
     kapi_map map_{};

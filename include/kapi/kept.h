@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The charge for a part of a network buffer that is kept by reference: the rule of every host.
+ * The charge for a part of a network buffer that is kept by reference, or of a page that messages share: the rule of every host.
  *
  * As long as one part is kept, so is the whole buffer. If every part paid for all of it, messages that arrive together would
  * count many times; if each paid for its share alone, a peer and a slow reader could make a host hold many times the

@@ -27,7 +27,7 @@ struct kapi_pages;
 int kapi_pages_from_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **pages) KAPI_NOEXCEPT;
 /*
  * [task] Pins the user's own pages (MSG_ZEROCOPY), each charged to the memlock limit. -EFAULT, -ENOMEM (the limit, too),
- * -EMSGSIZE (more pieces than fit).
+ * -EMSGSIZE (it lies in more than 1024 pieces, each within a page).
  */
 int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages **pages) KAPI_NOEXCEPT;
 void kapi_pages_free(struct kapi_pages *pages) KAPI_NOEXCEPT;                          /* [any] NULL allowed */
@@ -40,7 +40,11 @@ void kapi_pages_clear(struct kapi_pages *pages) KAPI_NOEXCEPT;                  
 int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size length) KAPI_NOEXCEPT; /* [task] */
 kapi_size kapi_pages_capacity(const struct kapi_pages *pages) KAPI_NOEXCEPT;           /* [any] */
 kapi_size kapi_pages_length(const struct kapi_pages *pages) KAPI_NOEXCEPT;             /* [any] */
-kapi_size kapi_pages_true_size(const struct kapi_pages *pages) KAPI_NOEXCEPT;          /* [any] memory held */
+/*
+ * [any] Memory held: of the page around a piece its share, but at least what kapi_part_charge() says, for the rest of the page
+ * may be nobody's any more. Pinned pages count whole.
+ */
+kapi_size kapi_pages_true_size(const struct kapi_pages *pages) KAPI_NOEXCEPT;
 /*
  * [any] Fills at most count segments with the bytes from offset to the end and returns how many were filled; fewer
  * bytes than requested only when count is exhausted.

@@ -67,6 +67,11 @@ void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
 /* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. Any other error is that of one
  * connection, which is reset: others may be there, for which ready() is not called again. */
 int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAPI_NOEXCEPT;
+/* Of an accepted stream that is not attached yet: */
+/* [sleep] Copies the first size bytes that arrived, or all if there are less. Returns how many; they stay unread. */
+kapi_size kapi_stream_peek(struct kapi_stream *stream, void *to, kapi_size size) KAPI_NOEXCEPT;
+/* [sleep] Ends it when its peer's host is gone: what options say of keepalive, and nothing else of them. */
+void kapi_stream_keep_alive(struct kapi_stream *stream, const struct kapi_stream_options *options) KAPI_NOEXCEPT;
 /* [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. */
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
 			const struct kapi_stream_ops *ops, void *context) KAPI_NOEXCEPT;
@@ -74,8 +79,9 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
  * [task] Takes over sending and receiving on a program's connected TCP socket; mute until attached. The socket stays
  * open in the program, and while it is taken over no other call can take it over. End it with
  * kapi_stream_give_back() only. TLS on it is used where the kernel lets others read through it (from 6.12 on, in software,
- * with the keys of both directions). -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket, or one with another
- * protocol on top, such as other TLS; -EALREADY: taken over already; -ENOMEM.
+ * with the keys of both directions). -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket (one that was accepted
+ * with the data of a SYN, TCP_FASTOPEN, is), or one with another protocol on top, such as other TLS; -EALREADY: taken over
+ * already; -ENOMEM.
  *
  * A program can hold its socket's lock for as long as it likes (a send() from memory that is not there), and a call that may
  * sleep then waits. So works that make such calls belong on a queue of works for the same user only; the stream's own works
@@ -163,7 +169,7 @@ void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) K
 
 /* From rx() only. Copies size bytes that start offset bytes into the offer. */
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;
-/* From rx() only. Keeps a part of the offer by reference: NULL when no memory. The caller owns it. */
+/* From rx() only. Keeps a part of the offer, of one byte at least, by reference: NULL when no memory. The caller owns it. */
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
 /*
  * From rx() only. Charges size bytes of memory that core allocates (with KAPI_ATOMIC) for what it takes of the offer, as

@@ -70,15 +70,17 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	int error = 0;
 
-	if ((1 << sk->sk_state) & (TCPF_LISTEN | TCPF_CLOSE | TCPF_SYN_SENT | TCPF_SYN_RECV))
+	if ((1 << sk->sk_state) & (TCPF_LISTEN | TCPF_CLOSE | TCPF_SYN_SENT | TCPF_SYN_RECV) && !tcp_passive_fastopen(sk))
 		return -EOPNOTSUPP;
 	write_lock_bh(&sk->sk_callback_lock);
-	if (sk->sk_user_data)
+	if (sk->sk_user_data) {
 		error = -EALREADY;
-	else if (icsk->icsk_ulp_ops && !kapi_tls_is_usable(sk))
+	} else if (icsk->icsk_ulp_ops && !kapi_tls_is_usable(sk)) {
 		error = -EOPNOTSUPP;
-	else
+	} else {
+		stream->error_report = sk->sk_error_report;
 		__rcu_assign_sk_user_data_with_flags(sk, stream, SK_USER_DATA_NOCOPY);
+	}
 	write_unlock_bh(&sk->sk_callback_lock);
 	if (error)
 		return error;
@@ -250,6 +252,16 @@ static void put_file(struct kapi_stream *stream)
 		__fput_sync(file);
 }
 
+/* For good: an error that is reported without the socket's lock may still find the stream. */
+static void stop_later(struct kapi_stream *stream)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+	disable_delayed_work_sync(&stream->later);
+#else
+	cancel_delayed_work_sync(&stream->later); /* no TLS there */
+#endif
+}
+
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
@@ -277,18 +289,20 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 		(*stream->data_ready_slot)(sk);
 	/* What was acknowledged meanwhile was not reported to the program. */
 	sk->sk_write_space(sk);
+	if (stream->tls) /* of an error reported without the lock in that moment: see on_error_report() */
+		sk_error_report(sk);
 	release_sock(sk);
 	__skb_queue_purge(&copies);
 	if (abort || error)
 		abort_stream(stream);
-	cancel_delayed_work_sync(&stream->later);
+	stop_later(stream);
 	lock_sock(sk);
 	if (error && !kapi_stream_is_replaced(stream)) /* what came meanwhile */
 		forget_received(stream);
 	release_sock(sk);
 	put_file(stream);
 	kapi_payer_put(stream->payer);
-	kfree(stream);
+	kfree_rcu(stream, rcu);
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_give_back);
@@ -305,7 +319,7 @@ EXPORT_SYMBOL_GPL(kapi_stream_reset);
 void kapi_stream_post_error(struct kapi_stream *stream, int error)
 {
 	WRITE_ONCE(stream->sk->sk_err, error);
-	sk_error_report(stream->sk);
+	stream->error_report(stream->sk); /* past our own */
 }
 EXPORT_SYMBOL_GPL(kapi_stream_post_error);
 

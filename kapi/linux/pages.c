@@ -11,6 +11,7 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 
+#include <kapi/kept.h>
 #include <kapi/linux.h>
 #include <kapi/pages.h>
 
@@ -218,10 +219,17 @@ kapi_size kapi_pages_length(const struct kapi_pages *pages)
 }
 EXPORT_SYMBOL_GPL(kapi_pages_length);
 
+/* The page of a piece stays as long as the piece; other pieces of it may be gone. */
 kapi_size kapi_pages_true_size(const struct kapi_pages *pages)
 {
-	size_t held = pages->pinned ? (size_t)pages->count << PAGE_SHIFT : pages->length;
+	size_t held = pages->pinned ? (size_t)pages->count << PAGE_SHIFT : 0;
+	unsigned int i;
 
+	for (i = 0; !pages->pinned && i < pages->count; i++) {
+		const struct bio_vec *piece = &pages->pieces[i];
+
+		held += kapi_part_charge(piece->bv_len, page_size(piece->bv_page));
+	}
 	return held + struct_size(pages, pieces, pages->count);
 }
 EXPORT_SYMBOL_GPL(kapi_pages_true_size);

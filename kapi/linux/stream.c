@@ -64,6 +64,27 @@ void kapi_stream_retry_later(struct kapi_stream *stream)
 	queue_delayed_work(stream->queue, &stream->later, KAPI_RETRY_DELAY);
 }
 
+/*
+ * TLS reports by this alone that a header is none of a record. It says by two more errors what is wrong with it, but forged it
+ * is; nothing else sets these, for core's do not come here. It is called without the socket's lock, too, as for a time stamp:
+ * then only RCU keeps the stream.
+ */
+static void on_error_report(struct sock *sk)
+{
+	struct kapi_stream *stream;
+	int error = READ_ONCE(sk->sk_err);
+
+	rcu_read_lock();
+	stream = stream_of(sk);
+	if (stream) {
+		if (error == EINVAL || error == EMSGSIZE)
+			cmpxchg(&sk->sk_err, error, EBADMSG);
+		stream->error_report(sk);
+		kapi_stream_do_later(stream, 0);
+	}
+	rcu_read_unlock();
+}
+
 static void on_data_ready(struct sock *sk)
 {
 	struct kapi_stream *stream = stream_of(sk);
@@ -113,19 +134,19 @@ static void on_write_space(struct sock *sk)
 void kapi_stream_tell_end(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
+	bool at_eof = !stream->eof && (sock_flag(sk, SOCK_DONE) || stream->records_end);
 
-	if (!stream->eof && (sock_flag(sk, SOCK_DONE) || stream->records_end)) {
+	if (at_eof || (!stream->closed && (sk->sk_state == TCP_CLOSE || stream->broken)))
 		kapi_stream_offer(stream);
+	/* What was offered may have broken it; then it is not read to its end, and all of this was reported from there. */
+	if (at_eof && !stream->broken) {
 		WRITE_ONCE(stream->eof, true);
 		stream->ops->event(stream->context, KAPI_STREAM_EOF, 0);
 	}
 	if (!stream->closed && (sk->sk_state == TCP_CLOSE || stream->broken)) {
-		kapi_stream_offer(stream);
 		WRITE_ONCE(stream->closed, true);
 		stream->ops->event(stream->context, KAPI_STREAM_CLOSED, -(stream->broken ?: sk->sk_err));
 	}
-	if (stream->adopted)
-		stream->state_change(sk);
 }
 
 static void on_state_change(struct sock *sk)
@@ -144,6 +165,9 @@ static void on_state_change(struct sock *sk)
 		kapi_stream_do_later(stream, 0);
 	else
 		kapi_stream_tell_end(stream);
+	/* The program may wait for the same; what else kapi_stream_tell_end() finds is no change of the socket. */
+	if (stream->adopted)
+		stream->state_change(sk);
 }
 
 static void on_later(struct work_struct *work)
@@ -212,6 +236,8 @@ void kapi_stream_unmute(struct kapi_stream *stream, const struct kapi_stream_ops
 	WRITE_ONCE(*stream->data_ready_slot, on_data_ready);
 	WRITE_ONCE(sk->sk_state_change, on_state_change);
 	WRITE_ONCE(*stream->write_space_slot, on_write_space);
+	if (stream->tls)
+		WRITE_ONCE(sk->sk_error_report, on_error_report);
 	if (!stream->adopted)
 		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -231,6 +257,8 @@ void kapi_stream_mute(struct kapi_stream *stream)
 	WRITE_ONCE(*stream->data_ready_slot, stream->data_ready);
 	WRITE_ONCE(sk->sk_state_change, stream->state_change);
 	WRITE_ONCE(*stream->write_space_slot, stream->write_space);
+	if (stream->tls)
+		WRITE_ONCE(sk->sk_error_report, stream->error_report);
 	stream->ops = NULL;
 	give_back_fragment(stream);
 unlock:

@@ -34,6 +34,7 @@ struct kapi_stream {
 	u8 established : 1; /* event reported */
 	u8 adopted : 1;     /* a program's own socket; constant */
 	u8 records_end : 1; /* TLS: an alert came, no data follow */
+	u8 unreadable : 1;  /* TLS: what follows is no record that can be read; not tried again, for TLS reports it each time */
 	bool tls;           /* ... with TLS on it, through which bytes go; constant once it is taken over */
 	u8 task_frag : 1;   /* adopted: what the socket had as sk_use_task_frag */
 	u16 broken;         /* the error that keeps it from being read on: of TLS, bytes that cannot be read, replaced */
@@ -48,6 +49,8 @@ struct kapi_stream {
 	struct workqueue_struct *queue; /* for that; constant */
 	kapi_callback *data_ready_slot, *write_space_slot; /* where callbacks are set; constant once it is taken over */
 	kapi_callback data_ready, state_change, write_space; /* what they were before */
+	kapi_callback error_report; /* the same, of an adopted one; constant once it is taken over */
+	struct rcu_head rcu;        /* of an adopted one */
 };
 
 /*
@@ -108,7 +111,7 @@ void kapi_tls_take_over(struct kapi_stream *stream);
 /*
  * As tcp_read_sock() with what is in records of data; may sleep. -EAGAIN: no record is whole; -EBUSY: the program is
  * reading, and no event comes when it has done; -ESHUTDOWN: the next record is an alert; -EPROTO: it is another that is no
- * data; else what broke the connection.
+ * data; -EBADMSG: it is forged; else what broke the connection.
  */
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor);
 /*
@@ -118,7 +121,7 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 int kapi_tls_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, s64 *sent);
 /* Puts copies before what TLS has. False: it cannot be done while a program waits for the next record. */
 bool kapi_tls_prepend(struct sock *sk, struct sk_buff_head *copies);
-/* Drops what it has of the stream. */
+/* Drops what it has of the stream, and takes in nothing any more. */
 void kapi_tls_forget(struct sock *sk);
 #else
 static inline bool kapi_tls_is_usable(const struct sock *sk)

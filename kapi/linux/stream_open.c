@@ -51,18 +51,23 @@ static void set_buffers(struct sock *sk, u32 sndbuf, u32 rcvbuf)
 	}
 }
 
+static void set_keepalive(struct sock *sk, const struct kapi_stream_options *options)
+{
+	if (!options->keepalive_idle_s)
+		return;
+	tcp_sock_set_keepidle(sk, options->keepalive_idle_s);
+	if (options->keepalive_interval_s)
+		tcp_sock_set_keepintvl(sk, options->keepalive_interval_s);
+	if (options->keepalive_count)
+		tcp_sock_set_keepcnt(sk, options->keepalive_count);
+	sock_set_keepalive(sk);
+}
+
 static void set_options(struct sock *sk, const struct kapi_stream_options *options)
 {
 	if (options->nodelay)
 		tcp_sock_set_nodelay(sk);
-	if (options->keepalive_idle_s) {
-		tcp_sock_set_keepidle(sk, options->keepalive_idle_s);
-		if (options->keepalive_interval_s)
-			tcp_sock_set_keepintvl(sk, options->keepalive_interval_s);
-		if (options->keepalive_count)
-			tcp_sock_set_keepcnt(sk, options->keepalive_count);
-		sock_set_keepalive(sk);
-	}
+	set_keepalive(sk, options);
 	lock_sock(sk);
 	set_buffers(sk, options->sndbuf, options->rcvbuf);
 	release_sock(sk);
@@ -128,6 +133,25 @@ release:
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_connect);
+
+void kapi_stream_keep_alive(struct kapi_stream *stream, const struct kapi_stream_options *options)
+{
+	might_sleep();
+	set_keepalive(stream->sk, options);
+}
+EXPORT_SYMBOL_GPL(kapi_stream_keep_alive);
+
+kapi_size kapi_stream_peek(struct kapi_stream *stream, void *to, kapi_size size)
+{
+	struct kvec part = { .iov_base = to, .iov_len = size };
+	struct msghdr msg = {};
+	int copied;
+
+	might_sleep();
+	copied = kernel_recvmsg(stream->sock, &msg, &part, 1, size, MSG_PEEK | MSG_DONTWAIT);
+	return copied < 0 ? 0 : copied;
+}
+EXPORT_SYMBOL_GPL(kapi_stream_peek);
 
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
 			const struct kapi_stream_ops *ops, void *context)

@@ -75,14 +75,16 @@ static void offer_records(struct kapi_stream *stream)
 	int result = kapi_tls_read(stream, &reader, offer_record);
 
 	/* There may be more. TLS reports why reading ended only to a call that gets nothing. */
-	if (result > 0 && !stream->paused)
+	if (result > 0 && !stream->paused) {
 		kapi_stream_do_later(stream, 0);
-	else if (result == -ESHUTDOWN)
+	} else if (result == -ESHUTDOWN) {
 		stream->records_end = true;
-	else if (result == -EBUSY)
+	} else if (result == -EBUSY) {
 		kapi_stream_do_later(stream, KAPI_RETRY_DELAY);
-	else if (result < 0 && result != -EAGAIN && !stream->broken)
-		stream->broken = -result;
+	} else if (result < 0 && result != -EAGAIN) {
+		stream->unreadable = true;
+		stream->broken = stream->broken ?: -result;
+	}
 }
 
 /* TCP reads no further there, and no message has such a byte in it. */
@@ -97,7 +99,7 @@ void kapi_stream_offer(struct kapi_stream *stream)
 {
 	read_descriptor_t reader = { .arg.data = stream, .count = 1 };
 
-	if (!stream->ops || stream->paused || (stream->broken && !stream->tls))
+	if (!stream->ops || stream->paused || (stream->tls ? stream->unreadable : stream->broken))
 		return;
 	if (unlikely(stream->tls)) {
 		offer_records(stream);

@@ -43,12 +43,24 @@ void kapi_tls_take_over(struct kapi_stream *stream)
 	stream->write_space_slot = &tls->sk_write_space;
 }
 
-/* A non-data record waits for a program that handles it. */
+/* A non-data record waits for a program that handles it. 0: the next one is none. */
 static int refusal_of(struct tls_sw_context_rx *rx)
 {
 	struct sk_buff *next = skb_peek(&rx->rx_list);
+	u8 type = next ? record_of(next)->tls.control : TLS_RECORD_TYPE_DATA;
 
-	return next && record_of(next)->tls.control == TLS_RECORD_TYPE_ALERT ? -ESHUTDOWN : -EPROTO;
+	if (type == TLS_RECORD_TYPE_DATA)
+		return 0;
+	return type == TLS_RECORD_TYPE_ALERT ? -ESHUTDOWN : -EPROTO;
+}
+
+/*
+ * Behind what TLS has decrypted it has found a forged record: by its contents, whenever it is to read them, or by its header, as
+ * soon as that was there. The socket's error decides nothing: it is set before the second read, and a program may have taken it.
+ */
+static bool is_forged(struct tls_sw_context_rx *rx, int result)
+{
+	return result == -EBADMSG || (rx->strp.stopped && skb_queue_empty(&rx->rx_list));
 }
 
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor)
@@ -64,7 +76,11 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	/* TLS gives the socket's error to the reader, but the program must find it. */
 	if (error && !READ_ONCE(sk->sk_err))
 		WRITE_ONCE(sk->sk_err, error);
-	if (result == -EINVAL)
+	if (result > 0)
+		return result;
+	if (is_forged(rx, result))
+		return -EBADMSG;
+	if (result == -EINVAL && refusal_of(rx))
 		return refusal_of(rx);
 	/* That error is known already, and is reported as what it is: the end of the connection. */
 	return !result || (error && result == -error) ? -EAGAIN : result;
@@ -138,9 +154,9 @@ void kapi_tls_forget(struct sock *sk)
 	struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
 
 	__skb_queue_purge(&rx->rx_list);
-	/* As TLS does when another reader has read the record that it had found. */
+	/* Nobody reads a record any more. TLS may have copied a part of one, to which what comes next would be added. */
+	rx->strp.stopped = 1;
 	WRITE_ONCE(rx->strp.msg_ready, 0);
-	memset(&rx->strp.stm, 0, sizeof(rx->strp.stm));
 }
 
 #endif

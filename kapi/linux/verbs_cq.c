@@ -27,6 +27,7 @@ struct kapi_cq {
 	struct irq_poll softirq;
 	struct work_struct work;
 	unsigned long polled; /* bit 0: somebody is in kapi_cq_poll() */
+	atomic_t arming; /* how many are in poll_in_softirq() */
 	bool stopped;
 	struct mutex stopping;
 	/* Of the one who polls. */
@@ -175,13 +176,17 @@ static bool arm(struct kapi_cq *cq)
 static int poll_in_softirq(struct irq_poll *softirq, int budget)
 {
 	struct kapi_cq *cq = container_of(softirq, struct kapi_cq, softirq);
-	unsigned int done = poll(cq, budget);
+	unsigned int done;
 
+	/* irq_poll_disable() waits for irq_poll_complete() only, behind which the next may run on another processor. */
+	atomic_inc(&cq->arming);
+	done = poll(cq, budget);
 	if (done < budget) {
 		irq_poll_complete(softirq);
 		if (arm(cq))
 			irq_poll_sched(softirq);
 	}
+	atomic_dec_return_release(&cq->arming);
 	return done;
 }
 
@@ -256,6 +261,13 @@ int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32 vector,
 }
 EXPORT_SYMBOL_GPL(kapi_cq_create);
 
+static void stop_softirq(struct kapi_cq *cq)
+{
+	irq_poll_disable(&cq->softirq);
+	while (atomic_read_acquire(&cq->arming))
+		schedule_timeout_uninterruptible(1);
+}
+
 void kapi_cq_stop(struct kapi_cq *cq)
 {
 	might_sleep();
@@ -263,7 +275,7 @@ void kapi_cq_stop(struct kapi_cq *cq)
 	if (!cq->stopped) {
 		WRITE_ONCE(cq->stopped, true);
 		if (cq->mode == KAPI_CQ_SOFTIRQ)
-			irq_poll_disable(&cq->softirq);
+			stop_softirq(cq);
 		else if (cq->mode == KAPI_CQ_WORK)
 			cancel_work_sync(&cq->work);
 		else

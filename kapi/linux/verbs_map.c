@@ -100,6 +100,13 @@ static unsigned int part_of(const struct kapi_segment *segment, unsigned int don
 	return min(segment->length - done, most - (unsigned int)offset_in_page(offset));
 }
 
+static bool is_one(const struct kapi_segment *segment, unsigned int count, unsigned int largest)
+{
+	unsigned int offset = segment->page ? segment->offset : offset_in_page(segment->addr);
+
+	return count == 1 && segment->length && part_of(segment, 0, offset, largest) == segment->length;
+}
+
 /* Parts that are neighbours in memory become one. With list NULL they are only counted. */
 static unsigned int fill(struct scatterlist *list, const struct kapi_segment *segments, unsigned int count, unsigned int largest)
 {
@@ -134,10 +141,16 @@ int kapi_map_segments(struct kapi_map *kapi_map, struct kapi_rdma_dev *dev, cons
 		      unsigned int count, enum kapi_map_direction direction, enum kapi_alloc_mode mode)
 {
 	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, kapi_map);
-	unsigned int largest = largest_entry(dev->ib), i;
+	unsigned int largest = largest_entry(dev->ib), offset, i;
 	struct sg_table table;
 
 	begin(map, dev, direction);
+	if (is_one(segments, count, largest)) {
+		struct page *page = page_of(segments, 0, &offset);
+
+		set_one(map, page, segments->length, offset);
+		return map_list(map);
+	}
 	map->entries = fill(NULL, segments, count, largest);
 	if (WARN_ON_ONCE(!map->entries))
 		return -EIO;
@@ -243,6 +256,10 @@ void kapi_map_sync(const struct kapi_map *kapi_map, kapi_size offset, kapi_size 
 
 	if (WARN_ON_ONCE(offset > map->length || length > map->length - offset))
 		return;
+	if (likely(map->entries == 1)) {
+		sync_part(map, sg_dma_address(entry) + offset, length, side);
+		return;
+	}
 	while (length) {
 		size_t part = min_t(size_t, entry->length - in_entry, sg_dma_len(piece) - in_piece);
 		size_t skipped = min_t(size_t, part, offset);
@@ -289,7 +306,7 @@ unsigned int kapi_map_sges(const struct kapi_map *kapi_map, struct kapi_map_plac
 
 	if (place->piece >= map->pieces)
 		return 0;
-	piece = piece_at(map, place->piece);
+	piece = map->list ? piece_at(map, place->piece) : &map->one;
 	while (*length && filled < count && place->piece < map->pieces) {
 		u32 part = min_t(size_t, *length, sg_dma_len(piece) - place->offset);
 

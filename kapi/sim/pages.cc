@@ -2,6 +2,7 @@
 #include "pages.h"
 
 #include <kapi/errno.h>
+#include <kapi/kept.h>
 #include <kapi/socket.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ std::uint64_t checksum(const unsigned char *bytes, std::size_t size)
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPage = 4096, kPinnedMax = 1024; // pieces
 
 std::set<const kapi_pages *> &live_lists()
 {
@@ -152,6 +153,8 @@ int kapi_pages_pin_msg(struct kapi_msg *msg, kapi_size length, struct kapi_pages
         return -KAPI_ENOMEM;
     if (length > msg->size - msg->at || (msg->fault_at >= msg->at && msg->fault_at < msg->at + length))
         return -KAPI_EFAULT;
+    if (length > kPinnedMax * kPage)
+        return -KAPI_EMSGSIZE;
     kapi_pages *pages = make_pages(true);
     while (pages->length < length) {
         auto *page = new Page;
@@ -184,9 +187,10 @@ kapi_size kapi_pages_length(const struct kapi_pages *pages) noexcept
 
 kapi_size kapi_pages_true_size(const struct kapi_pages *pages) noexcept
 {
+    // The least that Linux says: a piece of a page or more may be all of its page.
     kapi_size size = sizeof(kapi_pages);
     for (const Page *page : pages->pages)
-        size += (page->size + kPage - 1) & ~(kPage - 1);
+        size += pages->pinned ? kPage : kapi_part_charge(page->size, kPage);
     return size;
 }
 

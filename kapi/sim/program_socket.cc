@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "program_socket.h"
+#include "rxbuf.h"
 
 #include <kapi/errno.h>
 
@@ -105,6 +106,7 @@ int program_socket(kapi_stream *stream, kapi_u32 rcvbuf)
         tcb->attached = false;
         tcb->ops = {};
         tcb->of_program = true;
+        tcb->payer = std::make_shared<Payer>(*tcb->node);
         tcb->options.rcvbuf = rcvbuf;
         tcb->announce_window();
     }

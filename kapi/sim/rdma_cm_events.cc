@@ -80,20 +80,25 @@ void offer(kapi_cm_listener &listener, kapi_cm &cm)
     unsigned char answer[KAPI_CM_REJECT_BYTES] = {};
     kapi_size size = 0;
     int taken;
+    cm.delivering = true; // its new owner's kapi_cm_destroy() waits for this call's end, as for that of any other
     {
         AtomicScope atomic;
         taken = listener.ops.request(listener.context, &cm, &request, answer, &size);
     }
-    if (taken && !cm.taken)
+    bool attached = cm.taken;
+    if (taken && !attached)
         broken("a connection is taken without kapi_cm_attach()");
-    if (!taken && cm.taken)
+    if (!taken && attached)
         broken("a connection is attached and not taken");
     if (size > sizeof(answer))
         broken("a rejection of %zu bytes", static_cast<std::size_t>(size));
     if (taken) {
         if (cm.dev->going)
             cm_end(cm, KAPI_CM_DEVICE_REMOVED, -KAPI_ENODEV);
-        return deliver_soon(cm); // what happened before
+        cm.delivering = false;
+        deliver_soon(cm); // what happened before
+        world().wake(cm.idle);
+        return;
     }
     cm_send(cm, CmMessage::reject, answer, size, KAPI_CM_REJECT_BYTES, kConsumer);
     free_cm(cm);

@@ -4,6 +4,7 @@
 
 #include <kapi/verbs.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -29,9 +30,13 @@ void unplug_rdma(kapi_rdma_dev &dev);
 /** rdma system set netns exclusive: only net may use it. */
 void make_exclusive(kapi_rdma_dev &dev);
 /** Whether the device works on copies, so that what is not synchronised is not seen. */
-void make_bounce(kapi_rdma_dev &dev);
+void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; beyond it nothing can be mapped
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
+/** The device refuses one request to send, the one after so many others. */
+void refuse_send(kapi_rdma_dev &dev, unsigned after);
+/** How many receives were posted to queue pairs that had failed. */
+unsigned posted_late(const kapi_rdma_dev &dev);
 /** The queue sleeps until a solicited message arrives, as that of the kernel's own RDS does. */
 void arm_solicited(kapi_cq &cq, bool solicited = true);
 

@@ -126,6 +126,13 @@ void call_removed(kapi_rdma_watcher &watch, kapi_rdma_dev &dev)
         watch.ops.removed(watch.context, &dev);
 }
 
+/** A host does not know of mappings, and those that a device did not end stay. */
+bool is_awaited(const kapi_rdma_dev &dev)
+{
+    return std::any_of(dev.objects.begin(), dev.objects.end(),
+                       [&](const auto &object) { return !dev.stuck || object.first != "mapping"; });
+}
+
 } // namespace
 
 kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifindex,
@@ -187,13 +194,15 @@ void unplug_rdma(kapi_rdma_dev &dev)
                 call_removed(*all.watches[i], dev);
     }
     cm_remove_device(dev);
-    while (!dev.objects.empty()) {
+    while (is_awaited(dev)) {
         dev.awaited = std::string("the removal of ") + dev.attrs.name + ":";
         for (const auto &[what, count] : dev.objects)
             dev.awaited += " " + std::to_string(count) + " " + what;
         world().wait(dev.released, dev.awaited.c_str());
     }
     world().note("device is gone", dev.id);
+    if (!dev.objects.empty())
+        return;
     std::erase_if(all.devices, [&](const auto &own) { return own.get() == &dev; });
 }
 
@@ -202,16 +211,27 @@ void make_exclusive(kapi_rdma_dev &dev)
     dev.exclusive = true;
 }
 
-void make_bounce(kapi_rdma_dev &dev)
+void make_bounce(kapi_rdma_dev &dev, std::size_t room)
 {
     if (!dev.mappings.empty())
         broken("a device changes with mappings in use");
     dev.bounces = true;
+    dev.bounce_room = room;
 }
 
 void make_stuck(kapi_rdma_dev &dev)
 {
     dev.stuck = true;
+}
+
+void refuse_send(kapi_rdma_dev &dev, unsigned after)
+{
+    dev.refused = after + 1;
+}
+
+unsigned posted_late(const kapi_rdma_dev &dev)
+{
+    return dev.posted_late;
 }
 
 } // namespace sim

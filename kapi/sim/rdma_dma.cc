@@ -172,6 +172,12 @@ int make_mapping(kapi_map *map, kapi_rdma_dev *dev, const std::vector<Given> &gi
 {
     if (fault(call))
         return world().host_random().one_in(2) ? -KAPI_ENOMEM : -KAPI_EIO;
+    std::size_t size = 0;
+    for (const Given &one : given)
+        size += dev->bounces ? one.length : 0;
+    if (size > dev->bounce_room)
+        return -KAPI_EIO;
+    dev->bounce_room -= size;
     dev->made("mapping");
     auto owned = std::make_unique<Mapping>(Mapping{.id = fabric().next_id++, .dev = dev, .direction = direction});
     Mapping &mapping = *owned;
@@ -286,6 +292,8 @@ void kapi_unmap(struct kapi_map *map) noexcept
     }
     for (auto host : mapping.host)
         fabric().mapped.erase(host);
+    if (dev.bounces)
+        dev.bounce_room += mapping.length;
     if (mapping.pin)
         mapping.pin->mappings--;
     if (--dev.node->live_rdma["mapping"] == 0)

@@ -262,7 +262,8 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
         *bad = wr;
         if (qp->state == QpState::initial || !possible(*qp, *wr))
             return -KAPI_EINVAL;
-        if (fault("kapi_qp_send") || qp->send_outstanding >= qp->caps.max_send)
+        bool refused = qp->dev->refused && --qp->dev->refused == 0;
+        if (refused || fault("kapi_qp_send") || qp->send_outstanding >= qp->caps.max_send)
             return -KAPI_ENOMEM;
         qp->send.push_back(make_entry(*qp, *wr));
         qp->send_outstanding++;
@@ -290,8 +291,10 @@ int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_rec
         borrow(*qp, entry.borrowed, entry.sges);
         qp->recv.push_back(std::move(entry));
         qp->recv_outstanding++;
-        if (qp->state == QpState::error)
+        if (qp->state == QpState::error) {
+            qp->dev->posted_late++;
             flush_soon(*qp);
+        }
     }
     *bad = nullptr;
     enter_any("kapi_qp_recv");

@@ -3,6 +3,7 @@
 #include "rxbuf.h"
 
 #include <kapi/errno.h>
+#include <kapi/share.h>
 #include <kapi/verbs_memory.h>
 
 #include <algorithm>
@@ -15,19 +16,30 @@
 
 namespace sim {
 
-bool charge_kept(Node &node, kapi_size size)
+bool charge_kept(Payer &payer, kapi_size size)
 {
-    if (size > node.kept_limit - std::min(node.kept, node.kept_limit))
+    Node &node = payer.node;
+    if (kapi_share(payer.held, node.kept, node.kept_limit - std::min(node.kept, node.kept_limit), size) < 0)
         return false;
+    if (!payer.held) {
+        payer.self = payer.shared_from_this();
+        node.adopt(&payer, [](void *object) { static_cast<Payer *>(object)->self.reset(); });
+    }
     node.kept += size;
+    payer.held += size;
     return true;
 }
 
-void uncharge_kept(Node &node, kapi_size size)
+void uncharge_kept(Payer &payer, kapi_size size)
 {
-    if (size > node.kept)
-        broken("%llu bytes are given back of %zu that are kept", static_cast<unsigned long long>(size), node.kept);
-    node.kept -= size;
+    if (size > payer.held)
+        broken("%llu bytes are given back of %zu that are kept", static_cast<unsigned long long>(size), payer.held);
+    payer.node.kept -= size;
+    payer.held -= size;
+    if (payer.held || !payer.self)
+        return;
+    payer.node.disown(&payer);
+    payer.self.reset();
 }
 
 } // namespace sim
@@ -70,10 +82,10 @@ int kapi_rx_charge(struct kapi_rx *rx, kapi_size size, struct kapi_payer **payer
         broken("an offer is charged outside of rx()");
     if (!rx->tcb->of_program)
         return 0;
-    if (fault("kapi_rx_charge") || !charge_kept(*rx->tcb->node, size))
+    if (fault("kapi_rx_charge") || !charge_kept(*rx->tcb->payer, size))
         return -KAPI_ENOMEM;
     rx->tcb->node->kept_by_core += size;
-    *payer = reinterpret_cast<kapi_payer *>(rx->tcb->node);
+    *payer = reinterpret_cast<kapi_payer *>(rx->tcb->payer.get());
     return 0;
 }
 
@@ -81,9 +93,9 @@ void kapi_rx_uncharge(struct kapi_payer *payer, kapi_size size) noexcept
 {
     if (!payer)
         return;
-    auto &node = *reinterpret_cast<Node *>(payer);
-    uncharge_kept(node, size);
-    node.kept_by_core -= size;
+    auto &of = *reinterpret_cast<Payer *>(payer);
+    of.node.kept_by_core -= size;
+    uncharge_kept(of, size); // it may have been the last to hold it
 }
 
 kapi_size kapi_rxbuf_length(const struct kapi_rxbuf *buffer) noexcept

@@ -37,16 +37,21 @@ kapi_u16 automatic_port(const kapi_net &net, kapi_addr local, const kapi_addr &r
     return 0;
 }
 
-/** A program has set up its socket already; options that core does not set stay. */
-void merge(kapi_stream_options &options, const kapi_stream_options &asked)
+void merge_keepalive(kapi_stream_options &options, const kapi_stream_options &asked)
 {
-    options.sndbuf = asked.sndbuf ? asked.sndbuf : options.sndbuf;
-    options.rcvbuf = asked.rcvbuf ? asked.rcvbuf : options.rcvbuf;
     if (!asked.keepalive_idle_s)
         return;
     options.keepalive_idle_s = asked.keepalive_idle_s;
     options.keepalive_interval_s = asked.keepalive_interval_s;
     options.keepalive_count = asked.keepalive_count;
+}
+
+/** A program has set up its socket already; options that core does not set stay. */
+void merge(kapi_stream_options &options, const kapi_stream_options &asked)
+{
+    options.sndbuf = asked.sndbuf ? asked.sndbuf : options.sndbuf;
+    options.rcvbuf = asked.rcvbuf ? asked.rcvbuf : options.rcvbuf;
+    merge_keepalive(options, asked);
 }
 
 } // namespace
@@ -212,6 +217,34 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) noe
     *stream = make_stream(tcb);
     enter_any("kapi_accept");
     return 0;
+}
+
+kapi_size kapi_stream_peek(struct kapi_stream *stream, void *to, kapi_size size) noexcept
+{
+    enter_stream("kapi_stream_peek");
+    const Tcb &tcb = *stream->tcb;
+    Locked locked(*stream->tcb);
+    if (tcb.attached)
+        broken("an attached stream is looked into");
+    kapi_size copied = 0, from = tcb.in_taken;
+    for (const auto &packet : tcb.in) {
+        kapi_size part = std::min(size - copied, packet.size() - from);
+        std::memcpy(static_cast<unsigned char *>(to) + copied, packet.data() + from, part);
+        copied += part;
+        from = 0;
+    }
+    return copied;
+}
+
+void kapi_stream_keep_alive(struct kapi_stream *stream, const struct kapi_stream_options *options) noexcept
+{
+    enter_stream("kapi_stream_keep_alive");
+    Tcb &tcb = *stream->tcb;
+    Locked locked(tcb);
+    if (tcb.attached)
+        broken("an attached stream is set up again");
+    merge_keepalive(tcb.options, *options);
+    tcb.set_timer();
 }
 
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
@@ -392,11 +425,13 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
 {
     check_offer(rx, offset, size);
+    if (!size)
+        broken("nothing of an offer is kept");
     bool paid = rx->tcb->of_program;
-    if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->node, rxbuf_true_size(size))))
+    if (fault("kapi_rx_keep") || (paid && !charge_kept(*rx->tcb->payer, rxbuf_true_size(size))))
         return nullptr;
     auto *buffer = static_cast<kapi_rxbuf *>(current_memory().allocate(sizeof(kapi_rxbuf) + size, true, paid));
-    buffer->payer = paid ? rx->tcb->node : nullptr;
+    buffer->payer = paid ? rx->tcb->payer.get() : nullptr;
     buffer->length = buffer->capacity = size;
     std::memcpy(buffer->bytes, rx->bytes + offset, size);
     return buffer;

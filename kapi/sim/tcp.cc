@@ -280,7 +280,7 @@ std::uint64_t Tcb::timeout_ns() const
         return backed_off(retransmit_ns); // unacknowledged, or a closed window to probe
     if (orphan)
         return now + kOrphanNs;
-    if (!attached || !options.keepalive_idle_s)
+    if (!options.keepalive_idle_s)
         return 0;
     return probes ? now + options.keepalive_interval_s * kSecond
                   : node->world_time(last_heard_ns + options.keepalive_idle_s * kSecond);

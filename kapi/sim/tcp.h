@@ -6,6 +6,7 @@
 #include <kapi/stream.h>
 
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "network.h"
@@ -14,6 +15,8 @@
 struct kapi_listener;
 
 namespace sim {
+
+struct Payer;
 
 
 /** Bytes accepted from the core: a copy, or a reference to pages that must not change until acknowledged. */
@@ -55,6 +58,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     bool attached = false; // callbacks may run
     bool orphan = false;   // its owner closed it; it lives until its bytes are out
     bool of_program = false; // a program's own: it has buffers although nothing is attached
+    std::shared_ptr<Payer> payer; // of what arrives on that
     bool told_established = false, told_eof = false, told_closed = false;
     int error = 0;         // why it closed, negative
 

@@ -41,7 +41,18 @@ Result<Ref<Outgoing>> Outgoing::create_part(Ref<Outgoing> used, kapi_msg* msg, u
 void Outgoing::begin_again(u32 size)
 {
     own_length_ = length_ = size;
+    overhead_ = 0;
     rewind();
+}
+
+u32 Outgoing::overhead()
+{
+    if (overhead_)
+        return overhead_;
+    overhead_ = overhead_of_part;
+    if (own_length_ >= small_part)
+        overhead_ = max(overhead_, static_cast<u32>(kapi_pages_true_size(pages_.get())) - own_length_);
+    return overhead_;
 }
 
 // Gives back what it has. False: it is not to be used again.
@@ -67,7 +78,7 @@ void Outgoing::destroy(Outgoing* message)
 void Outgoing::append(Ref<Outgoing> part)
 {
     length_ += part->length_;
-    overhead_ += part->overhead_;
+    overhead_ = overhead() + part->overhead();
     Outgoing* added = part.get();
     last_->next_ = std::move(part);
     last_ = added;

@@ -23,8 +23,8 @@ public:
     // Appends the contents of part.
     void append(Ref<Outgoing> part);
     u32 length() const { return length_; }
-    // What it takes of the send buffer beside its bytes: a program may send one at a time.
-    u32 overhead() const { return overhead_; }
+    // What it takes of the send buffer beside its bytes: a program may send one at a time, and each may hold a page.
+    u32 overhead();
     u64 number = 0; // among the whole messages of its socket
 
     // Of the transmitter: bytes that TCP has, from the beginning on.
@@ -39,7 +39,9 @@ public:
 private:
     HW_MADE_BY_CREATE;
     friend class UsedMessages;
-    static constexpr u32 overhead_of_part = 256, kept_max = 64 * 1024, part_max = 1u << 20;
+    // What is smaller lies in a page of that size, among others; a message may be built from very many of those.
+    static constexpr u32 small_part = 4096;
+    static constexpr u32 overhead_of_part = small_part / 16, kept_max = 64 * 1024, part_max = 1u << 20;
     static Result<Ref<Outgoing>> create_part(Ref<Outgoing> used, kapi_msg* msg, u32 size);
     static Result<Ref<Outgoing>> create_new(kapi_msg* msg, u32 size);
     explicit Outgoing(u32 size) : own_length_(size), length_(size) {}
@@ -50,7 +52,7 @@ private:
     Pages pages_;
     u32 own_length_; // of this part
     u32 length_;     // with all parts
-    u32 overhead_ = overhead_of_part;
+    u32 overhead_ = 0; // 0: not counted yet; a message that never waits is not
     u32 sent_ = 0, sent_before_ = 0; // of all parts; of those before at_, which are sent
     const Outgoing* at_ = this;      // the part to continue with
     unsigned behind_ = 0; // among used messages: how many follow

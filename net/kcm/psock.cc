@@ -179,12 +179,13 @@ void Psock::wait_for_memory()
     if (!parser_.needed() || !parser_.partial())
         return; // it holds next to nothing
     starves_ = true;
-    if (Ref<Psock> other = mux->shortage().wait(*this, parser_.partial(), parser_.needed()))
-        other->give_way();
+    mux->shortage().wait(*this, parser_.partial(), parser_.needed());
+    if (!receives())
+        mux->shortage().stop(*this); // fail() may have done it before
 }
 
-// Others cannot go on without the memory that it holds. From the callback of any connection, and it may be detached meanwhile:
-// so it ends in its own rx().
+// From the callback of any connection, with the lock of the shortage, and it may be detached meanwhile: so it ends in its own
+// rx().
 void Psock::give_way()
 {
     gives_way_.store_release(1);
@@ -228,14 +229,19 @@ void Psock::watch_assembly()
     u32 partial = parser_.partial();
     partial_bytes_.store_relaxed(partial);
     needed_bytes_.store_relaxed(parser_.needed());
+    u64 since = assembly_since_ns_.load_relaxed();
+    bool another = std::exchange(assembled_, parser_.sequence()) != parser_.sequence();
+    if (another)
+        assembly_spent_ns_ = 0;
     if (!partial || paused()) {
+        if (since && !another)
+            assembly_spent_ns_ = kapi_now_ns() - since;
         assembly_since_ns_.store_relaxed(0);
         return;
     }
-    u64 timeout = assembly_timeout_ns(), since = assembly_since_ns_.load_relaxed();
-    bool another = std::exchange(assembled_, parser_.sequence()) != parser_.sequence();
+    u64 timeout = assembly_timeout_ns();
     if (another || since == 0) {
-        since = kapi_now_ns();
+        since = kapi_now_ns() - assembly_spent_ns_;
         assembly_since_ns_.exchange(since); // before the look at what is due: check_assembly() looks the other way round
     }
     // A check that comes earlier finds out how long is left.

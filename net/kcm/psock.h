@@ -57,6 +57,9 @@ public:
     bool is_to_be_reset() const { return reset_.load_acquire() != 0; }
     kapi_stream* stream() const { return stream_; }
 
+    // Ends soon: the memory that it holds is needed. Any context.
+    void give_way();
+    bool gives_way() const { return gives_way_.load_acquire() != 0; }
     // Goes on reading, in work of its own. Any context.
     void resume_later(u64 delay_ns = 0);
 
@@ -94,7 +97,6 @@ private:
     void count_error(int error);
     u64 assembly_timeout_ns() const;
     void wait_for_memory();
-    void give_way();
     void end_for_others();
     void watch_assembly();
     void resume();
@@ -111,11 +113,12 @@ private:
     Atomic<int> error_{0};          // that ended it
     Atomic<u32> stopped_{0};        // receives no more
     Atomic<u32> reset_{0};
-    Atomic<u32> gives_way_{0};      // is to end, for others who need its memory
+    Atomic<u32> gives_way_{0};      // is to end: its memory is needed
     bool starves_ = false;          // in rx(): waits for memory
     Atomic<u32> room_expected_{0};
     Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
     u64 assembled_ = 0;             // in rx(): the message that was watched last
+    u64 assembly_spent_ns_ = 0;     // in rx(): its time until it was paused
     Atomic<u64> assembly_since_ns_{0}; // a message is not whole since; 0: none is
     Atomic<u64> assembly_due_ns_{KAPI_FOREVER}; // that is checked; no later than this
     Work<Psock, &Psock::resume> resume_work_;

@@ -73,11 +73,11 @@ Result<u32> Socket::receive(kcm_receive& receive)
         receiving.cpu.store_relaxed(kapi_cpu());
         Taken taken;
         bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peek, taken);
-        Result<u32> got = is_there ? hand_over(taken, receive) : 0;
-        if (taken.resume)
-            taken.resume->resume_later();
+        // Before the copy, which takes as long as the program's memory likes: nobody else resumes this connection.
+        if (Ref<Psock> resume = std::move(taken.resume))
+            resume->resume_later();
         if (is_there)
-            return got;
+            return hand_over(taken, receive);
         TRY(wait_for_message(!(receive.flags & KCM_ABI_MSG_DONTWAIT), deadline_ns));
     }
 }

@@ -8,58 +8,96 @@ namespace kcm {
 
 namespace {
 
-constexpr unsigned looked_at = 64; // bottom halves are off meanwhile
 constexpr u64 look_ns = 100'000'000; // of one connection at the others
 
 } // namespace
 
-// Who holds most of those that wait for this one's user; the last of them to wait, when several do. Null: it waits alone, or
-// reading would help one of them.
-Psock* Shortage::choose(Psock& psock)
+Shortage::List& Shortage::list_of(u64 held)
 {
-    Psock* most = nullptr;
-    unsigned seen = 0, others = 0;
-    for (Psock* p = waiting_.front(); p && seen < looked_at; p = waiting_.next(*p), seen++) {
-        if (p->user != psock.user)
-            continue;
-        if (may_end_by_reading(p->parts.missing))
-            return nullptr;
-        others += p != &psock;
-        if (!most || p->parts.held >= most->parts.held)
-            most = p;
-    }
-    return others ? most : nullptr;
+    unsigned bits = 63 - static_cast<unsigned>(__builtin_clzll(held | 1));
+    return waiting_[min(bits / 2, lists - 1)];
 }
 
-Ref<Psock> Shortage::wait(Psock& psock, u64 held, u64 missing)
+bool Shortage::reading_may_help(u64 missing)
+{
+    u64 read = read_.load();
+    return received_.load() - read >= missing;
+}
+
+bool Shortage::may_end(const Parts& parts, u64 waited_ns, u64 patience, bool reading_may_help)
+{
+    return waited_ns >= patience && (read_.load() - parts.read_before >= parts.missing || !reading_may_help);
+}
+
+// Of this user's, those that hold most first. Who was looked at is behind the others like it: the next look finds those.
+void Shortage::look_at_some(u64 user, Seen& seen)
+{
+    unsigned steps = 0;
+    for (unsigned i = lists; i-- > 0;) {
+        List& list = waiting_[i];
+        Psock* last = list.back();
+        for (Psock *p = list.front(), *next; p && steps < looked_at; p = next, steps++) {
+            next = p == last ? nullptr : list.next(*p);
+            list.push_back(list.remove(*p));
+            if (p->user == user && p->receives() && !p->gives_way())
+                seen.psocks[seen.count++] = p;
+        }
+    }
+}
+
+void Shortage::look(Psock& psock, u64 now)
+{
+    HW_UNINITIALIZED Seen seen;
+    seen.count = 0;
+    look_at_some(psock.user, seen);
+    u64 least = psock.parts.missing;
+    bool alone = true;
+    for (unsigned i = 0; i < seen.count; i++) {
+        least = min(least, seen.psocks[i]->parts.missing);
+        alone &= seen.psocks[i] == &psock;
+    }
+    if (may_end(psock.parts, now - psock.parts.since_ns, patience_alone_ns, reading_may_help(psock.parts.missing)))
+        return psock.give_way();
+    if (alone)
+        return;
+    bool may_help = reading_may_help(least);
+    u64 before = gave_way_ns_;
+    auto may = [&](const Parts& parts, u64 patience) {
+        return may_end(parts, now - max(parts.since_ns, before), patience, may_help);
+    };
+    if (!may(psock.parts, patience_ns))
+        return;
+    // The others have begun to wait at about the same time.
+    u64 freed = 0;
+    for (unsigned i = 0; i < seen.count && freed < least; i++) {
+        Psock& p = *seen.psocks[i];
+        if (!may(p.parts, patience_ns / 2))
+            continue;
+        freed += p.parts.held;
+        p.give_way();
+    }
+    gave_way_ns_ = now;
+}
+
+void Shortage::wait(Psock& psock, u64 held, u64 missing)
 {
     Guard guard(lock_);
     u64 now = kapi_now_ns();
-    psock.parts.held = held;
-    psock.parts.missing = missing;
-    bool waits_already = is_on<Starved>(psock);
-    if (!waits_already)
-        waiting_.push_back(Ref<Psock>::share(psock));
-    else if (now - psock.parts.looked_ns < look_ns)
-        return nullptr;
-    psock.parts.looked_ns = now;
-    Psock* most = choose(psock);
-    if (!most || !waits_already)
-        psock.parts.since_ns = now;
-    if (!most || now - max(psock.parts.since_ns, changed_ns_) < patience_ns)
-        return nullptr;
-    changed_ns_ = now;
-    return waiting_.remove(*most);
+    if (!is_on<Starved>(psock)) {
+        psock.parts = {.held = held, .missing = missing, .since_ns = now, .read_before = read_.load(), .looked_ns = now};
+        list_of(held).push_back(Ref<Psock>::share(psock));
+    } else if (now - psock.parts.looked_ns >= look_ns) {
+        psock.parts.looked_ns = now;
+        look(psock, now);
+    }
 }
 
 void Shortage::stop(Psock& psock)
 {
     Ref<Psock> removed;
     Guard guard(lock_);
-    if (!is_on<Starved>(psock))
-        return;
-    changed_ns_ = kapi_now_ns();
-    removed = waiting_.remove(psock);
+    if (is_on<Starved>(psock))
+        removed = list_of(psock.parts.held).remove(psock);
 }
 
 } // namespace kcm

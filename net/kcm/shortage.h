@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // Connections that wait for memory in the middle of a message.
 //
-// Each holds what has come of its message. When the share of memory of their user is full of such parts, none of them can ever
-// go on: each waits for what the others hold. Then one of them has to end. Nothing is wrong, however, when it is unread messages
-// that take the memory: their readers give it back.
+// Each holds what has come of its message. When the memory that they may have is full of such parts, none of them can ever go
+// on: each waits for what the others hold. Then some have to end. Nothing is wrong, however, when it is unread messages that
+// take the memory: their readers give it back. Whether reading helps shows when they read: what a connection holds counts twice
+// (kapi_share()), so that one which holds much may still get nothing when all is read, while others go on.
+//
+// So each is judged by its own time, whatever others get meanwhile: it may end when it got nothing for some time, and either as
+// much was read as it lacks, or too little is there to be read. A connection that waits alone may wait for another user, or for
+// what its memory cgroup has in other places: it has a longer time.
 #pragma once
 
 #include "../lock_order.h"
@@ -19,36 +24,45 @@ class Psock;
 
 struct Starved; // list tag: connections that wait for memory
 
-// What such a connection has of its message, what is missing, and since when neither memory nor readers could help; when it
-// looked at the others last.
+// What such a connection has of its message and what is missing; since when it has got nothing, and what had been read until
+// then; when it looked at the others last.
 struct Parts {
-    u64 held = 0, missing = 0, since_ns = 0, looked_ns = 0;
+    u64 held = 0, missing = 0, since_ns = 0, read_before = 0, looked_ns = 0;
 };
 
 class Shortage : Pinned {
 public:
-    // How long nothing may change before one ends: memory may also be short for a moment.
-    static constexpr u64 patience_ns = 1'000'000'000;
+    // How long a connection gets nothing before it may end: when another of its user waits, and when none does.
+    static constexpr u64 patience_ns = 1'000'000'000, patience_alone_ns = 120'000'000'000;
 
-    // psock has no memory for the next piece of a message whose length is known; again, each time it has tried. Returns the
-    // connection that is to end: of those that wait for the same user, up to 64 of them, the one that holds most. Any context.
-    Ref<Psock> wait(Psock& psock, u64 held, u64 missing);
+    // psock has no memory for the next piece of a message whose length is known; again, each time it has tried. Those that have
+    // to end are asked to give way: of the same user's that may end those that hold most, as many as one of them lacks. In rx().
+    void wait(Psock& psock, u64 held, u64 missing);
     // It has got some, or has ended.
     void stop(Psock& psock);
 
     // Messages that nobody has read yet.
-    void count_unread(u64 bytes) { unread_.fetch_add(bytes); }
-    void forget_unread(u64 bytes) { unread_.fetch_sub(bytes); }
-    // Could a connection go on if they were read?
-    bool may_end_by_reading(u64 missing) const { return unread_.load_relaxed() >= missing; }
+    void count_unread(u64 bytes) { received_.fetch_add(bytes); }
+    void forget_unread(u64 bytes) { read_.fetch_add(bytes); }
 
 private:
-    Psock* choose(Psock& psock) HW_REQUIRES(lock_);
+    static constexpr unsigned looked_at = 64; // at a time: bottom halves are off meanwhile
+    struct Seen { Psock* psocks[looked_at]; unsigned count = 0; };
+    using List = RefList<Psock, Starved>;
+
+    List& list_of(u64 held) HW_REQUIRES(lock_);
+    void look_at_some(u64 user, Seen& seen) HW_REQUIRES(lock_);
+    void look(Psock& psock, u64 now) HW_REQUIRES(lock_);
+    bool may_end(const Parts& parts, u64 waited_ns, u64 patience, bool reading_may_help);
+    // Could one go on that lacks so much if all were read?
+    bool reading_may_help(u64 missing);
 
     Spin<ShortageLock> lock_;
-    RefList<Psock, Starved> waiting_ HW_GUARDED_BY(lock_);
-    u64 changed_ns_ HW_GUARDED_BY(lock_) = 0; // when one of them got memory, or ended
-    Atomic<u64> unread_{0};
+    // By the size of what they hold, each list for four times as much as the one before: those that hold most are found at once.
+    static constexpr unsigned lists = 16;
+    List waiting_[lists] HW_GUARDED_BY(lock_);
+    u64 gave_way_ns_ HW_GUARDED_BY(lock_) = 0; // when some were asked to end: others have all their time from then on
+    Atomic<u64> received_{0}, read_{0};        // bytes of messages, since the beginning
 };
 
 } // namespace kcm

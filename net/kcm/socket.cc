@@ -61,8 +61,10 @@ void Socket::release()
     }
     if (unfinished_in)
         unfinished_in->wake(); // it may be of no use any more
-    if (too_much || !mux->has_connections())
-        stop_sending(); // or nobody is there to send it to
+    if (too_much || !mux->has_connections()) { // or nobody is there to send it to
+        stop_sending();
+        drop_all_unsent();
+    }
     if (!empty) {
         ref();
         if (!give_up_work_.queue(mux->workqueue(), drain_limit_ns))
@@ -85,6 +87,33 @@ void Socket::stop_sending()
     given_up_.store_release(1);
     Guard guard(send_lock_);
     runnable_.splice_front(stalled_);
+}
+
+// False: the queue is empty.
+bool Socket::stall_if_cut(SendQueue& queue)
+{
+    Guard guard(send_lock_);
+    if (queue.messages.empty())
+        return false;
+    stalled_.push_back(runnable_.remove(queue));
+    return true;
+}
+
+// At once, and without a lock of TCP: what is left to this user's works is there for as long as programs stop these. A message of
+// which TCP has a part stays for them, and what a transmitter is about to send for that one.
+void Socket::drop_all_unsent()
+{
+    u32 nobody = 0;
+    if (!transmitters_.compare_exchange(nobody, 1))
+        return;
+    while (Ref<SendQueue> queue = next_queue()) {
+        while (drop_unsent(*queue))
+            kapi_resched();
+        if (!stall_if_cut(*queue))
+            stop_using(*queue);
+    }
+    stop_sending();
+    transmitters_.exchange(0); // release() transmits
 }
 
 void Socket::give_up()

@@ -134,7 +134,7 @@ private:
     bool send_batch(SendQueue& queue, Batch& batch);
     struct Left { bool any, cut; }; // messages that may go; the first of them is partly with TCP
     Left account(SendQueue& queue, u32 bytes);
-    void drop_head(SendQueue& queue);
+    bool drop_unsent(SendQueue& queue);
     void connection_lost(SendQueue& queue);
     void count_bytes(Psock& psock, u32 bytes);
     void count_message(Psock& psock);
@@ -142,6 +142,8 @@ private:
     void give_up();
     void end_waiting();
     void stop_sending();
+    void drop_all_unsent();
+    bool stall_if_cut(SendQueue& queue);
     // receive.cc
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);

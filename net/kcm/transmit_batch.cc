@@ -97,10 +97,10 @@ bool Socket::send_next(SendQueue& queue)
         return false;
     case Step::drop:
         release_psock(queue);
-        drop_head(queue);
+        drop_unsent(queue);
         return true;
     case Step::refuse:
-        drop_head(queue);
+        drop_unsent(queue);
         report(KAPI_ENOTCONN);
         return true;
     case Step::send:
@@ -178,19 +178,25 @@ void Socket::connection_lost(SendQueue& queue)
     release_psock(queue);
 }
 
-// The first message cannot be sent at all.
-void Socket::drop_head(SendQueue& queue)
+// The first message of which TCP has nothing is not going to be sent. False: there is none.
+bool Socket::drop_unsent(SendQueue& queue)
 {
     Ref<Outgoing> dropped;
     Room room;
     {
         Guard guard(send_lock_);
-        dropped = queue.messages.pop_front();
+        Outgoing* unsent = queue.messages.front();
+        if (unsent && unsent->sent())
+            unsent = queue.messages.next(*unsent);
+        if (!unsent)
+            return false;
+        dropped = queue.messages.remove(*unsent);
         queued_--;
-        uncharge(queue, u64{dropped->left()} + dropped->overhead());
+        uncharge(queue, u64{dropped->length()} + dropped->overhead());
         room = look_for_room(queue);
     }
     notify_room(room);
+    return true;
 }
 
 // Sends what one call to TCP can take.

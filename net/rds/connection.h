@@ -59,7 +59,8 @@ public:
     // The handshake. How many paths the peer agreed to, 0: not known yet.
     unsigned paths() const { return paths_agreed_.load_acquire(); }
     bool peer_indexes() const { return peer_indexes_.load_acquire() != 0; }
-    // The path of messages from a local port: always the same, or messages could overtake each other.
+    // The path of messages from a local port: always the same, or messages could overtake each other. If the peer does without
+    // it, they move to another one (Path::step_left_out()).
     Path& path_for(u16 port);
     // Waits until paths() is known. Sleeps. ETIMEDOUT, EINTR.
     Result<> wait_for_handshake(u64 deadline_ns);
@@ -68,6 +69,8 @@ public:
     Peer peer() const { return static_cast<Peer>(peer_.load_acquire()); }
     // A probe or its answer came in over path. Any context.
     void handshake_received(Path& path, const Header& header, bool is_reply);
+    // Whether this is a probe by the sender that a path had when it was last answered. Any context.
+    bool is_peers(const Header& header);
     // Sends a probe or an answer over path. Any context.
     void send_handshake(Path& path, bool is_reply);
     void write_handshake_to(Path& path, Header& header, bool is_reply);

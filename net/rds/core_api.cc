@@ -134,7 +134,17 @@ unsigned rds_conn_paths(rds_conn* conn, int* peer_indexes)
     return conn_of(conn).paths();
 }
 int rds_conn_is_foreign(rds_conn* conn) { return conn_of(conn).peer() == Peer::foreign; }
+u32 rds_conn_payer(rds_conn* conn) { return conn_of(conn).payer; }
 void rds_conn_peer_is(rds_conn* conn, int hawser) { conn_of(conn).peer_is(hawser ? Peer::hawser : Peer::foreign); }
+int rds_conn_stream_room(rds_conn* conn) { return conn_of(conn).net.peers_memory.stream_room(); }
+void rds_conn_stream_added(rds_conn* conn) { conn_of(conn).net.peers_memory.stream_added(); }
+void rds_conn_stream_gone(rds_conn* conn) { conn_of(conn).net.peers_memory.stream_gone(); }
+int rds_conn_is_peers(rds_conn* conn, const void* header)
+{
+    Header untrusted;
+    kapi_copy(&untrusted, header, sizeof(untrusted));
+    return conn_of(conn).is_peers(untrusted);
+}
 void rds_path_notify(rds_conn* conn, unsigned path, unsigned events) { conn_of(conn).path(path).notify(events); }
 void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
     conn_of(conn).path(path).receive_later(events);
@@ -193,11 +203,16 @@ unsigned rds_out_segments(rds_out* out, u32 offset, kapi_segment* segments, unsi
 const rds_rdma_op* rds_out_rdma(const rds_out* out)
 {
     RdmaOperation* operation = out_of(out).operation();
-    return operation ? &operation->c() : nullptr;
+    return operation && !operation->has_begun() ? &operation->c() : nullptr;
 }
 void rds_out_rdma_begins(rds_out* out) { out_of(out).operation()->begin(); }
 void rds_out_rdma_done(rds_out* out, rds_rdma_status status) { out_of(out).operation_done(status); }
 void rds_out_hold(rds_out* out) { out_of(out).ref(); }
 void rds_out_put(rds_out* out) { out_of(out).unref(); }
+void rds_out_abandon(rds_out* out)
+{
+    out_of(out).keep_memory();
+    out_of(out).unref();
+}
 
 } // extern "C"

@@ -41,7 +41,7 @@ Path& Connection::path_for(u16 port)
     if (count == 0 || early)
         return path(0);
     u32 hash = (port * 2654435761u) >> 16;
-    return path(hash % count);
+    return path(hash % transport.max_paths);
 }
 
 Result<> Connection::wait_for_handshake(u64 deadline_ns)
@@ -89,6 +89,17 @@ void Connection::send_handshake(Path& path, bool is_reply)
     write_handshake_to(path, (*message)->header(), is_reply);
     if (path.enqueue_bounded(std::move(*message)))
         path.notify(RDS_PATH_SEND);
+}
+
+bool Connection::is_peers(const Header& header)
+{
+    auto kind = classify(header);
+    if (!kind || *kind != MessageKind::probe)
+        return false;
+    Handshake handshake = parse_handshake(header);
+    u32 generation = handshake.generation.value_or(0);
+    return handshake.hawser && handshake.path < transport.max_paths && generation &&
+           path(handshake.path).proven_sender() == generation;
 }
 
 void Connection::peer_is(Peer kind)
@@ -219,11 +230,15 @@ void Connection::note_sender(Path& came_by, u32 generation)
     }
 }
 
-// Whether path is used though the handshake leaves it out that came over by: a hawser answered on it, and not the one that
-// left it out.
+// Whether path is used though the handshake leaves it out that came over by. A hawser has the same number of paths all its
+// life, so another number is believed only from the one that sent over path, if any did; and from a foreign peer while no
+// hawser answers on path.
 bool Connection::is_kept(Path& path, Path* by)
 {
-    return path.is_answered_by_hawser() && !(by && by->is_answered_by_hawser() && by->sender() == path.sender());
+    u32 sender = path.sender();
+    if (by && by->is_answered_by_hawser() && (sender == 0 || sender == by->sender()))
+        return false;
+    return path.is_answered_by_hawser() || peer() == Peer::hawser;
 }
 
 // by: what the last handshake came over, if it came just now. Any context, also at the same time.

@@ -225,8 +225,14 @@ template <class Row> void add_sockets(Net& net, Rows& rows)
     });
 }
 
-template <class Row> void add_tcp_sockets(Net& net, Rows& rows)
+// Items that a transport provides: these return 0 when it is not there, else the size of a row.
+using HeldTransport = Own<const rds_transport, Module::drop_transport>;
+
+template <class Row> usize add_tcp_sockets(Net& net, Rows& rows)
 {
+    HeldTransport provider(net.module.transport(RDS_TRANSPORT_TCP));
+    if (!provider)
+        return 0;
     walk(net.connections, rows, [&](Connection& c) {
         if (c.loops() || !c.transport.socket_row || !fits<sizeof(Row::local_addr)>(c.local.ip))
             return;
@@ -249,6 +255,34 @@ template <class Row> void add_tcp_sockets(Net& net, Rows& rows)
             rows.add(row);
         }
     });
+    return sizeof(Row);
+}
+
+template <class Row> usize add_ib_connections(Net& net, Rows& rows)
+{
+    HeldTransport provider(net.module.transport(RDS_TRANSPORT_IB));
+    if (!provider)
+        return 0;
+    walk(net.connections, rows, [&](Connection& c) {
+        if (c.loops() || !c.transport.rdma_row || !fits<sizeof(Row::src_addr)>(c.local.ip))
+            return;
+        for (unsigned i = 0; i < c.path_count(); i++) {
+            rds_rdma_row from{};
+            static_cast<void>(c.with_state([&](void* state) { return c.transport.rdma_row(state, i, &from), true; }));
+            Row row;
+            kapi_fill(&row, 0, sizeof(row)); // the padding, too
+            put_ip(row.src_addr, c.local.ip);
+            put_ip(row.dst_addr, c.remote.ip);
+            kapi_copy(row.src_gid, from.local_gid, sizeof(row.src_gid));
+            kapi_copy(row.dst_gid, from.remote_gid, sizeof(row.dst_gid));
+            row.max_send_wr = from.max_send_wr;
+            row.max_recv_wr = from.max_recv_wr;
+            row.max_send_sge = from.max_send_sge;
+            row.tos = c.tos;
+            rows.add(row);
+        }
+    });
+    return sizeof(Row);
 }
 
 // Fills rows and returns the size of one; 0: no transport provides this item.
@@ -280,21 +314,12 @@ usize gather(Net& net, int option, Rows& rows)
         add_received<rds_abi_info6_message>(net, rows);
         return sizeof(rds_abi_info6_message);
     case RDS_ABI_INFO6_SOCKETS: add_sockets<rds_abi_info6_socket>(net, rows); return sizeof(rds_abi_info6_socket);
-    default: break;
+    case RDS_ABI_INFO_TCP_SOCKETS: return add_tcp_sockets<rds_abi_info_tcp_socket>(net, rows);
+    case RDS_ABI_INFO6_TCP_SOCKETS: return add_tcp_sockets<rds_abi_info6_tcp_socket>(net, rows);
+    case RDS_ABI_INFO_IB_CONNECTIONS: return add_ib_connections<rds_abi_info_rdma_connection>(net, rows);
+    case RDS_ABI_INFO6_IB_CONNECTIONS: return add_ib_connections<rds_abi_info6_rdma_connection>(net, rows);
+    default: return 0;
     }
-    const rds_transport* tcp = net.module.transport(RDS_TRANSPORT_TCP);
-    if (!tcp)
-        return 0; // RDS_INFO_TCP_SOCKETS is the transport's
-    usize size = 0;
-    if (option == RDS_ABI_INFO_TCP_SOCKETS) {
-        add_tcp_sockets<rds_abi_info_tcp_socket>(net, rows);
-        size = sizeof(rds_abi_info_tcp_socket);
-    } else if (option == RDS_ABI_INFO6_TCP_SOCKETS) {
-        add_tcp_sockets<rds_abi_info6_tcp_socket>(net, rows);
-        size = sizeof(rds_abi_info6_tcp_socket);
-    }
-    Module::drop_transport(tcp);
-    return size;
 }
 
 } // namespace

@@ -48,6 +48,7 @@ constinit const rds_transport loop_transport = {
     .counter_names = nullptr,
     .counter = nullptr,
     .socket_row = nullptr,
+    .rdma_row = nullptr,
 };
 
 } // namespace rds

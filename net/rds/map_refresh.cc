@@ -18,11 +18,13 @@ void MapRefresh::met(u16 port)
     Net& net = connection_.net;
     met_.fetch_or(u64{1} << port % 64);
     met_ns_.store_relaxed(kapi_now_ns());
+    if (connection_.loops()) // it has no map of its own
+        return;
     // Without a stream the peer cannot report that the port is free again. A new one begins with the map.
-    if (!connection_.loops() && !connection_.path(0).is_up())
+    if (!connection_.path(0).is_up())
         connection_.path(0).notify(RDS_PATH_WANTED);
     // One connection keeps maps in order.
-    if (connection_.loops() || connection_.is_mute() || running_.exchange(1))
+    if (connection_.is_mute() || running_.exchange(1))
         return;
     connection_.ref(); // the work's
     if (!work_.queue(net.module.workqueue, net.sysctl.congestion_refresh_ms * ms))

@@ -72,6 +72,13 @@ void Message::operation_done(rds_rdma_status status)
     owner->send_done(*this);
 }
 
+void Message::keep_memory()
+{
+    memory_is_kept_.store_release(1);
+    if (operation_)
+        operation_->keep_pages();
+}
+
 void Message::set_operation(Own<RdmaOperation> operation)
 {
     true_size_ += operation->true_size();
@@ -124,12 +131,17 @@ Result<Ref<Message>> Message::internal(u32 length, Alloc mode)
 void Message::destroy(Message* message)
 {
     HW_ASSERT(!message->has_owner());
+    bool kept = message->memory_is_kept_.load_acquire();
+    if (kept)
+        static_cast<void>(message->pages_.release());
     message->pages_.reset(); // the user's pages are free before the user is notified
     if (message->noticed_)
         message->notices_->put(std::move(message->zerocopy_));
     else if (message->notices_)
         message->notices_->taken(1);
-    dispose(message);
+    message->~Message();
+    if (!kept)
+        kapi_free(message);
 }
 
 void Message::note_promise(bool promised)

@@ -94,8 +94,11 @@ public:
     RdmaOperation* operation() const { return operation_.get(); }
     // Any context. It has ended; without success the message is not sent again.
     void operation_done(rds_rdma_status status);
-    // It is given up: its operation was posted, and its stream has ended.
-    bool is_spent() const { return operation_ && operation_->has_begun(); }
+    // Its operation was posted: not again.
+    bool has_begun() const { return operation_ && operation_->has_begun(); }
+
+    // A device may use its memory for ever, so that is never freed. What else it holds ends with it as usual. Any context.
+    void keep_memory();
 
     // Where it goes; set before it has an owner. The connection lets go of its messages before it ends.
     Ref<Connection> connection;
@@ -122,6 +125,7 @@ private:
     usize true_size_ = 0;
     Pages pages_;
     Atomic<Socket*> owner_{nullptr}; // holds a reference
+    Atomic<u32> memory_is_kept_{0};
     bool noticed_ = false;
     Ref<NoticeBox> notices_;
     Ref<ZerocopyBatch> zerocopy_;

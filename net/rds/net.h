@@ -35,8 +35,8 @@ public:
     kapi_workqueue* workqueue = nullptr;
     PeersShare peers_share;
 
-    // How many connections there are in all namespaces of the user who made this one. Null: that is the administrator.
-    Atomic<u32>* connections_of_owner(kapi_net* host)
+    // How many paths try to connect in all namespaces of the user who made this one. Null: that is the administrator.
+    Atomic<u32>* trying_of_owner(kapi_net* host)
     {
         u32 owner = kapi_net_owner(host);
         return owner ? &of_owners_[owner % KAPI_USERS] : nullptr;
@@ -74,7 +74,7 @@ private:
 
 class ConnectionTable : Pinned {
 public:
-    explicit ConnectionTable(Atomic<u32>* of_owner) : shares(of_owner) {}
+    explicit ConnectionTable(Atomic<u32>* trying_of_owner) : shares(trying_of_owner) {}
     u32 limit = 65536; // in one namespace
     ConnectionShares shares;
 
@@ -138,7 +138,7 @@ public:
     Net* next = nullptr; // in the module's list, under its lock
     rds_sysctl sysctl{};
     BindTable binds;
-    ConnectionTable connections{module.connections_of_owner(host)};
+    ConnectionTable connections{module.trying_of_owner(host)};
     CongestionMaps own_maps{*this};  // of our addresses
     CongestionMaps peer_maps{*this}; // of remote addresses
     Collector collector{*this};

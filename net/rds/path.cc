@@ -26,6 +26,8 @@ void Path::acked(u32 una)
 
 void Path::transmit()
 {
+    if (Path* other = moved_to_.load_acquire()) [[unlikely]]
+        return other->transmit();
     if (!is_up() || !owner_.acquire()) {
         if (!is_up())
             notify(RDS_PATH_SEND);
@@ -58,6 +60,8 @@ void Path::answered(u32 peers_id)
 {
     if (receiver_.note_answer(peers_id))
         give_up_sent(false);
+    if (peers_id)
+        proven_sender_.store_relaxed(receiver_.sender());
     answered_.store_release(1);
     notify(RDS_PATH_SEND);
 }

@@ -94,6 +94,7 @@ public:
     // The handshake. Any context; as in ReceiverMemory.
     bool note_sender(u32 sender, bool hawser) { return receiver_.note_sender(sender, hawser); }
     u32 sender() { return receiver_.sender(); }
+    u32 proven_sender() const { return proven_sender_.load_relaxed(); } // when a hawser last answered; 0: none did
     u32 receiver_id() { return receiver_.receiver_id(); }
     // The peer answered a probe over the present stream; peers_id is what it remembers our numbers by, 0: not said.
     void answered(u32 peers_id);
@@ -147,6 +148,7 @@ private:
     bool is_left_out();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
+    void set_trying(bool trying);
     u64 shortest_delay_ns() const;
     void wait_for_retry();
     // path_peer.cc
@@ -179,8 +181,10 @@ private:
     Atomic<u32> unanswered_{0}; // as the transport said last: the next tick comes sooner
     Atomic<u32> ending_{static_cast<u32>(Ending::none)};
     Atomic<u32> answered_{0}; // the peer answered a probe over the present stream
+    Atomic<u32> proven_sender_{0};
     Atomic<u32> said_foreign_{0};
     Atomic<u32> silent_{0};
+    Atomic<Path*> moved_to_{nullptr}; // which sends what sockets enqueue here, since the peer did without this path
 
     // The worker's:
     bool wanted_ = false;
@@ -189,6 +193,7 @@ private:
     bool retires_ = false;    // being closed because nobody uses it
     bool recycles_ = false;   // being closed to be opened again
     bool peer_gone_ = false; // close without waiting for the peer
+    bool trying_ = false;    // it counts among those that divide the time of the works
     ProbeTimer probe_timer_;
     BackOff back_off_;
     u64 retry_at_ns_ = 0;
@@ -197,7 +202,7 @@ private:
     u64 overdraws_at_ns_ = 0; // if a full socket has what the stream holds wait
     u64 next_tick_ns_ = 0;
     u64 next_look_ns_ = 0; // of the transport at its stream
-    u64 kept_until_ns_ = 0; // what was sent, while the peer does without this path. 0: the time has not begun
+    u64 left_out_since_ns_ = 0; // by the peer, with messages that were sent; 0: it is not
     u64 look_ns_ = 0; // when the worker looks again though nothing happens: the first time of all reasons
 
     Work<Path, &Path::run> work_{*this};

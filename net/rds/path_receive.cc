@@ -72,12 +72,12 @@ bool PathReceiver::in_sequence(const Header& header)
 
 // ---- stalling
 
-bool PathReceiver::stall_on(Socket& socket)
+bool PathReceiver::stall_on(Socket& socket, usize bytes)
 {
     Ref<Socket> old, before;
     Guard guard(lock_);
     if (stalled_.load_relaxed() == overdrawn) {
-        if (socket.takes_overdraft())
+        if (socket.takes_overdraft(bytes, stalled_on_.get() == &socket))
             return false;
         before = std::move(stalled_on_);
         before->unstall(path_);
@@ -93,7 +93,7 @@ bool PathReceiver::stall_on(Socket& socket)
 bool PathReceiver::overdraw()
 {
     Guard guard(lock_);
-    if (!stalled_on_ || !stalled_on_->takes_overdraft())
+    if (!stalled_on_ || !stalled_on_->takes_overdraft(0, false))
         return false;
     stalled_.store_release(overdrawn);
     return true;
@@ -184,7 +184,8 @@ bool PathReceiver::deliver(Ref<Incoming> incoming)
         net.count(Stat::recv_drop_no_sock);
         return true;
     }
-    return !(socket->deliver(std::move(incoming)) && stall_on(*socket));
+    usize bytes = sizeof(Header) + incoming->length();
+    return !(socket->deliver(std::move(incoming)) && stall_on(*socket, bytes));
 }
 
 bool PathReceiver::receive(Ref<Incoming> incoming)

@@ -29,8 +29,9 @@ public:
     u32 receiver_id();
     u64 next_number();
 
-    // A socket's queue is at its limit: true when the path must not be read until resumed(). Any context.
-    bool stall_on(Socket& socket);
+    // A message of so many bytes has brought a socket's queue to its limit: true when the path must not be read until resumed().
+    // Any context.
+    bool stall_on(Socket& socket, usize bytes);
     // A header came: false when its message must wait, because the socket that stalled an earlier stream of this path
     // is still full. Any context.
     bool may_read(MessageKind kind);

@@ -14,6 +14,7 @@ constexpr u64 closing_tick_ns = 50 * ms;
 constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
+constexpr u64 kept_before_others_ns = 60'000 * ms; // and others wait behind it
 constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
 constexpr u64 attempts_apart_ns = 200'000;    // for all connections of a user together: half of it on average
@@ -75,10 +76,12 @@ void Path::step()
 bool Path::step_down()
 {
     if (!connection_.uses(*this)) {
+        set_trying(false);
         step_left_out();
         return false;
     }
     if (Path* first = connection_.waits_for(*this)) {
+        set_trying(false);
         // One that is not down looks for itself, when it is, who waits for it.
         if (is_wanted() && first->is_down())
             first->notify(RDS_PATH_SEND);
@@ -89,7 +92,8 @@ bool Path::step_down()
         came_up();
         return true;
     }
-    if (!is_wanted())
+    set_trying(is_wanted());
+    if (!trying_)
         return false;
     if (kapi_now_ns() < retry_at_ns_) {
         look_by(retry_at_ns_);
@@ -99,20 +103,25 @@ bool Path::step_down()
 }
 
 // The peer turned out to use fewer paths than we thought. What was sent to a memory with a name is sent to it again if the
-// path comes back: it may have been a stranger who left it out.
+// path comes back: it may have been a stranger who left it out. Until that is given up nothing moves, which would overtake it.
 void Path::step_left_out()
 {
-    Path& first = connection_.path(0);
+    unsigned count = connection_.paths();
+    if (index_ < count)
+        return; // not any more: there is an event of its own
     u64 now = kapi_now_ns();
-    queue_.move_to(first.queue_);
-    bool keeps = queue_.has_unsent() && receiver_.has_name();
-    if (keeps && kept_until_ns_ == 0)
-        kept_until_ns_ = now + kept_after_loss_ns;
-    if (keeps && now < kept_until_ns_)
-        look_by(kept_until_ns_);
-    else
-        give_up_sent(true);
-    first.notify(RDS_PATH_SEND);
+    if (queue_.has_sent_before() && receiver_.has_name()) {
+        if (left_out_since_ns_ == 0)
+            left_out_since_ns_ = now;
+        u64 kept_until_ns = left_out_since_ns_ + (queue_.has_new() ? kept_before_others_ns : kept_after_loss_ns);
+        if (now < kept_until_ns)
+            return look_by(kept_until_ns);
+    }
+    give_up_sent(true);
+    Path& other = connection_.path(index_ % count);
+    moved_to_.store_release(&other);
+    queue_.move_to(other.queue_);
+    other.notify(RDS_PATH_SEND);
 }
 
 // The peer does without this path, and nothing is on its way over it.
@@ -264,12 +273,13 @@ void Path::came_up()
     probe_timer_.stream_began();
     u64 now = kapi_now_ns();
     wanted_ = false;
-    kept_until_ns_ = 0;
+    left_out_since_ns_ = 0;
     peer_gone_ = false;
     retires_ = recycles_ = false;
     was_up_ = true;
     ending_.store_release(static_cast<u32>(Ending::lost)); // until more is known
     up_since_ns_ = now;
+    set_trying(false);
     next_tick_ns_ = next_look_ns_ = now + tick_ns;
     look_by(now + tick_ns);
     unanswered_.store_relaxed(0);
@@ -327,12 +337,20 @@ void Path::closed(bool complete)
     wait_for_retry();
 }
 
+void Path::set_trying(bool trying)
+{
+    ConnectionShares& shares = connection_.net.connections.shares;
+    if (std::exchange(trying_, trying) != trying)
+        trying ? shares.begin_trying(connection_.payer) : shares.end_trying(connection_.payer);
+}
+
 // The works of all users and namespaces wait in one queue. So a user's attempts are not more frequent the more destinations
-// refuse, and the settings of the user's own namespace do not change that.
+// refuse, and the settings of the user's own namespace do not change that. Paths that are up, or that nobody needs, delay no
+// other.
 u64 Path::shortest_delay_ns() const
 {
     Net& net = connection_.net;
-    u64 at_least_ns = net.connections.shares.dividing(connection_.payer) * attempts_apart_ns;
+    u64 at_least_ns = max(net.connections.shares.trying(connection_.payer), 1u) * attempts_apart_ns;
     return max(max<u64>(net.sysctl.reconnect_min_delay_ms, 1) * ms, at_least_ns);
 }
 
@@ -362,6 +380,7 @@ void Path::kill()
             HW_ASSERT(outcome == RDS_CLOSED || outcome == RDS_CLOSED_COMPLETE);
         }
     }
+    set_trying(false);
     receiver_.release_stall();
     partial_.stream_ended(connection_.net.peers_memory);
     transmitter_.stream_ended();

@@ -10,7 +10,7 @@ struct Part {
     u64 least;   // bytes: a small machine, too, needs room for some large messages
 };
 // Of each pool one user has at most a half. A partial message counts with its payload, and may take four times that.
-constexpr Part parts[PeersShare::kinds] = {{16, 0}, {256, 16 << 20}, {512, 1 << 20}};
+constexpr Part parts[PeersShare::kinds] = {{16, 0}, {256, 16 << 20}, {512, 1 << 20}, {128, 32 << 20}};
 
 } // namespace
 

@@ -69,12 +69,15 @@ private:
 class PeersShare : Pinned {
 public:
     enum Kind : unsigned {
-        connections, // that a peer made, with their paths and maps
+        connections, // that a peer made, with their paths and maps; and streams
         partials,    // messages of which only a part has arrived
         answers,     // to pings and handshakes
+        uncharged,   // messages for sockets whose users have their share: of_socket()
         kinds
     };
     PeersShare();
+    // By the user of the socket, whatever its namespace.
+    PeersAccount& of_socket(kapi_sk* sk) { return of_user_[uncharged][kapi_sk_user(sk) % users]; }
     PeersAccount& account(Kind kind, bool initial, u32 owner)
     {
         return initial ? initial_[kind] : of_user_[kind][owner % users];

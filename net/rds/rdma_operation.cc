@@ -74,7 +74,7 @@ Result<> RdmaOperation::read_vector(const rds_abi_rdma_args& args)
 
 void RdmaOperation::unpin()
 {
-    while (op_ && op_->count)
+    while (op_ && op_->count && !kept_.load_acquire())
         transport_.unpin(op_->pins[--op_->count], !op_->write);
 }
 

@@ -41,6 +41,8 @@ public:
     void begin() { begun_.store_release(1); }
     bool has_begun() const { return begun_.load_acquire() != 0; }
     void cancel() { cancelled_.store_release(1); }
+    // Any context. A device may use the pages for ever.
+    void keep_pages() { kept_.store_release(1); }
     // Any context. The pages are the program's again, before it is notified. Once.
     void done(rds_rdma_status status);
 
@@ -56,7 +58,7 @@ private:
     Own<rds_rdma_op, free_op> op_;
     usize true_size_ = 0;
     u32 pages_ = 0;
-    Atomic<u32> begun_{0}, cancelled_{0}, done_{0};
+    Atomic<u32> begun_{0}, cancelled_{0}, done_{0}, kept_{0};
     bool promised_ = false, failures_only_ = false;
     Ref<NoticeBox> notices_;
     Ref<RdmaNotice> notice_;

@@ -10,6 +10,8 @@ namespace {
 
 // With any SO_RCVBUF, one message of the largest size with its overhead fits.
 constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
+// More than what TCP's buffers have: the end of a stream that a peer goes on to fill while there is no memory to read it.
+constexpr u64 most_of_stream = 64 << 20;
 
 } // namespace
 
@@ -25,12 +27,18 @@ void Socket::account_receive(Incoming& incoming, bool added)
     if (added) {
         received_bytes_ += incoming.length();
         received_true_ += incoming.true_size();
-        uncharged_ += !incoming.charged();
+        if (!incoming.charged()) {
+            uncharged_ += incoming.true_size();
+            uncharged().add(incoming.true_size());
+        }
         net.count(Stat::recv_bytes_added_to_sock, incoming.length());
     } else {
         received_bytes_ -= incoming.length();
         received_true_ -= incoming.true_size();
-        uncharged_ -= !incoming.charged();
+        if (!incoming.charged()) {
+            uncharged_ -= incoming.true_size();
+            uncharged().give(incoming.true_size());
+        }
         net.count(Stat::recv_bytes_freed_fromsock, incoming.length());
     }
 }
@@ -47,6 +55,8 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     looped_full_ = is_full(limit) ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
     if (received_.empty())
         poor_ = false;
+    if (!is_full(limit))
+        overdrawn_ = 0;
     bool short_of_memory = looped_full_ || poor_;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
     if (!congested_ && (short_of_memory || (counts_payload && received_bytes_ > receive_limit()))) {
@@ -145,13 +155,18 @@ bool Socket::stall(Path& path)
     return true;
 }
 
-// What a lost stream holds is no more than TCP's buffer. The next one's messages wait for room, but there may be a next one each
-// minute.
-bool Socket::takes_overdraft()
+// A lost stream holds at most one TCP receive buffer of bytes. In our memory its messages take more: an empty one ten times its
+// bytes. So when the first message of a stream is taken, the rest of the stream is taken too. Another stream may be lost each
+// minute, so their bytes are limited together.
+bool Socket::takes_overdraft(usize bytes, bool begun)
 {
     usize limit = hard_limit();
     Guard guard(lock_);
-    return closed_ || (received_true_ < 2 * limit && !uncharged_);
+    if (closed_ || !is_full(limit))
+        return true;
+    bool within = overdrawn_ < limit + (begun ? most_of_stream : 0);
+    overdrawn_ += bytes;
+    return within && (!uncharged_ || uncharged().share(bytes) >= 0);
 }
 
 void Socket::unstall(Path& path)

@@ -150,7 +150,8 @@ Result<> Socket::route(Target& target)
     // Whether the destination is this host is checked again whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
     bool here = loop_transport.check_local(net.host, &addr) == 0 || kapi_net_is_local(net.host, &addr);
-    if (target.transport == &loop_transport && !here) // nothing leaves the host by a loopback address
+    kapi_addr own = target.local.ip.with(0, target.local.scope);
+    if (!here && loop_transport.check_local(net.host, &own) == 0) // nothing leaves the host by a loopback address
         return fail(KAPI_ENETUNREACH);
     const rds_transport& transport = here ? loop_transport : *target.transport;
     if (here && target.transport != &loop_transport)
@@ -251,6 +252,13 @@ bool Socket::has_send_room()
     return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
 }
 
+// Acknowledgements of the RDS of the peer make room: they are asked for in time.
+bool Socket::wants_room_soon()
+{
+    u64 limit = kapi_sk_sndbuf(sk) / 2;
+    return sending_bytes_ >= limit / 2 || sending_true_ >= limit / 2 * true_size_factor;
+}
+
 // Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
 bool Socket::try_reserve(Message& message)
 {
@@ -263,6 +271,8 @@ bool Socket::try_reserve(Message& message)
     }
     sending_bytes_ += message.length();
     sending_true_ += message.true_size();
+    if (message.connection->transport.post && wants_room_soon())
+        message.header().flags |= flag_ack_required;
     message.was_owned = true;
     message.set_owner(Ref<Socket>::share(*this));
     sending_.push_back(Ref<Message>::share(message));

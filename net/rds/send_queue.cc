@@ -16,6 +16,14 @@ constexpr unsigned at_once = 64; // messages that end under one lock
 bool SendQueue::enqueue(Ref<Message> message)
 {
     Guard guard(lock_);
+    return append(std::move(message));
+}
+
+// The queues of a connection have one lock.
+bool SendQueue::append(Ref<Message> message) HW_NO_TSA
+{
+    if (moved_to_ && !message->pong) // an answer is for its own stream
+        return moved_to_->append(std::move(message));
     if (closed_)
         return false;
     // Cancelled between reserving room and now. What had no owner from the start is always queued.
@@ -151,20 +159,21 @@ void SendQueue::fill(Batch& batch)
     }
 }
 
-// True: there may be more that are spent.
+// Spent are those whose operation was posted to an earlier stream. True: there may be more.
 bool SendQueue::fill(Batch& batch, Queue& spent)
 {
     unsigned given_up = 0;
     Guard guard(lock_);
     while (!batch.full()) {
         Ref<Message> message = again_.pop_front();
-        if (message)
+        bool again = message.get() != nullptr;
+        if (again)
             message->header().flags |= flag_retransmitted;
         else
             message = send_.pop_front();
         if (!message)
             return false;
-        if (message->is_spent()) {
+        if (again && message->has_begun()) {
             has_left(*message);
             spent.push_back(std::move(message));
             if (++given_up == at_once)
@@ -257,6 +266,10 @@ void SendQueue::stream_ended()
         una_known_ = false;
         moves_++;
         again_.splice_front(retransmit_);
+        if (Message* next = send_.front(); next && next->has_begun()) { // its operation was posted, and it had to wait
+            next->on = Message::On::again;
+            again_.push_back(send_.pop_front());
+        }
         // Answers are not needed any more: the peer repeats its pings and probes over the next stream. No socket owns an
         // answer and could cancel it, so for a peer that is gone it would keep the connection, and attempts to connect,
         // without end.
@@ -322,29 +335,29 @@ u32 SendQueue::give_up_sent(bool with_present)
     return complete(done);
 }
 
+// False: all have moved.
+bool SendQueue::move_some(SendQueue& other) HW_NO_TSA
+{
+    for (unsigned i = 0; i < at_once; i++) {
+        Ref<Message> message = other.closed_ ? Ref<Message>() : send_.pop_front();
+        if (!message)
+            return false;
+        has_left(*message);
+        static_cast<void>(other.append(std::move(message)));
+    }
+    return true;
+}
+
+// What is enqueued meanwhile comes behind those that have yet to move.
 void SendQueue::move_to(SendQueue& other)
 {
-    Queue moving, done;
-    {
+    for (bool more = true; more;) {
         Guard guard(lock_);
         moves_++;
-        moving.splice_front(send_);
+        more = move_some(other);
+        if (!more)
+            moved_to_ = &other;
     }
-    for (;;) {
-        Ref<Message> message;
-        {
-            Guard guard(lock_); // as in complete()
-            message = moving.pop_front();
-            if (!message)
-                break;
-            has_left(*message);
-        }
-        if (!other.enqueue(message)) {
-            Guard guard(lock_);
-            done.push_back(std::move(message));
-        }
-    }
-    complete(done);
 }
 
 void SendQueue::close()
@@ -367,6 +380,18 @@ bool SendQueue::has_unsent()
 {
     Guard guard(lock_);
     return !again_.empty() || !send_.empty();
+}
+
+bool SendQueue::has_new()
+{
+    Guard guard(lock_);
+    return !send_.empty();
+}
+
+bool SendQueue::has_sent_before()
+{
+    Guard guard(lock_);
+    return !again_.empty();
 }
 
 bool SendQueue::is_empty()

@@ -53,9 +53,12 @@ public:
     // Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also those
     // that the present stream has. How many.
     u32 give_up_sent(bool with_present);
-    // Messages that were never sent go to other, with other's numbers. The peer may have the rest, under numbers that the
-    // other path does not know.
+    // Messages that were never sent go to other, with other's numbers, and so do all that sockets enqueue from now on, for good:
+    // on another path they could overtake those that moved. The peer may have the rest, under numbers that the other path does
+    // not know.
     void move_to(SendQueue& other);
+    bool has_new(); // messages that were never sent
+    bool has_sent_before(); // over an earlier stream
     // The end: nothing is queued any more.
     void close();
 
@@ -117,6 +120,8 @@ private:
     bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
+    bool append(Ref<Message> message) HW_REQUIRES(lock_);
+    bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     void reap_rest();
     void take_resent(Queue& taken) HW_REQUIRES(lock_);
@@ -138,6 +143,7 @@ private:
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs
     bool closed_ HW_GUARDED_BY(lock_) = false;
+    SendQueue* moved_to_ HW_GUARDED_BY(lock_) = nullptr;
 };
 
 } // namespace rds

@@ -98,8 +98,8 @@ Result<> Socket::connect(std::span<const std::byte> name)
         u32 bound_scope = bound_ ? bound_to_.scope : 0;
         if (endpoint.scope == 0 || (bound_scope && bound_scope != endpoint.scope))
             return fail(KAPI_EINVAL);
-        connect_scope_ = endpoint.scope;
     }
+    connect_scope_ = endpoint.ip.is_link_local() ? endpoint.scope : 0;
     peer_ = endpoint;
     return {};
 }
@@ -149,7 +149,7 @@ void Socket::release()
         regions.splice_front(regions_);
         net.count(Stat::recv_bytes_freed_fromsock, received_bytes_); // of any number, so none is looked at
         received_bytes_ = received_true_ = 0;
-        uncharged_ = 0;
+        uncharged().give(std::exchange(uncharged_, 0));
         connection = std::move(connection_);
         if (connection)
             connection->drop_user();

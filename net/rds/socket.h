@@ -65,7 +65,9 @@ public:
     // Path p is not read until there is room; false when there is room already.
     bool stall(Path& p);
     void unstall(Path& p);
-    bool takes_overdraft(); // of a lost stream, though the queue is at its limit. Any context
+    // A lost stream has so many bytes for the socket, though the queue is at its limit: true when it takes more of that stream.
+    // begun: it has taken some. Any context.
+    bool takes_overdraft(usize bytes, bool begun);
     bool stalls(Path& p);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
@@ -132,6 +134,7 @@ private:
     Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool wants_room_soon() HW_REQUIRES(lock_);
     bool room_came() HW_REQUIRES(lock_);
     Ref<Message> account_sent(Message& message) HW_REQUIRES(lock_); // off the list and the accounts
     void wake_senders();
@@ -158,6 +161,7 @@ private:
     void tell_congestion(CongestionChange change);
     bool is_closed();
     void room_made();
+    PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
     u32 receive_limit() const { return kapi_sk_rcvbuf(sk) / 2; }
     usize hard_limit() const;
     bool is_full(usize hard_limit) HW_REQUIRES(lock_) { return received_true_ >= hard_limit || uncharged_; }
@@ -198,7 +202,8 @@ private:
     RefList<Incoming, SocketQueue> received_ HW_GUARDED_BY(lock_);
     u64 received_bytes_ HW_GUARDED_BY(lock_) = 0; // payload
     u64 received_true_ HW_GUARDED_BY(lock_) = 0;  // memory
-    u32 uncharged_ HW_GUARDED_BY(lock_) = 0;      // messages that were not charged: the limit was reached
+    u64 uncharged_ HW_GUARDED_BY(lock_) = 0;      // memory of messages that were not charged: the limit was reached
+    u64 overdrawn_ HW_GUARDED_BY(lock_) = 0;      // bytes that lost streams brought since the queue is full
     bool poor_ HW_GUARDED_BY(lock_) = false;      // little is left below the limit of the charge
     bool congested_ HW_GUARDED_BY(lock_) = false;
     bool looped_full_ HW_GUARDED_BY(lock_) = false; // by a message over loopback; until half of it is taken

@@ -111,7 +111,7 @@ s64 Transmitter::offer(Batch& batch, u32& end_seq)
     rds_out* messages[Batch::max_messages];
     for (unsigned i = 0; i < batch.count; i++)
         messages[i] = reinterpret_cast<rds_out*>(batch.item(i).message.get());
-    int taken = transport.post(connection.state(), path_.index(), messages, batch.count, batch.more);
+    int taken = transport.post(connection.state(), path_.index(), messages, batch.count);
     s64 bytes = min(taken, 0);
     for (int i = 0; i < taken; i++)
         bytes += batch.item(static_cast<unsigned>(i)).bytes;

@@ -107,6 +107,13 @@ struct rds_tcp_socket_row {
 	kapi_u8 tos;
 };
 
+/* What a transport keeps as a row of RDS_INFO_IB_CONNECTIONS: of its queues, and zeroes while the path has none that are up. */
+struct rds_rdma_row {
+	kapi_u8 local_gid[16], remote_gid[16];
+	kapi_u32 max_send_wr, max_recv_wr; /* requests that the queues have room for */
+	kapi_u32 max_send_sge;             /* pieces of a request */
+};
+
 struct rds_transport {
 	const char *name;
 	enum rds_transport_type type;
@@ -145,10 +152,10 @@ struct rds_transport {
 			 int more, kapi_u32 *end_seq);
 	/*
 	 * [worker or sender, one at a time a path] Takes whole messages in order: returns how many, or a negative error that
-	 * ended the stream. Fewer than count: RDS_PATH_SEND follows when there is room. It holds (rds_out_hold) what it needs
-	 * longer. more: others follow at once. NULL of a transport with send().
+	 * ended the stream and took none. Fewer than count: RDS_PATH_SEND follows when there is room. It holds (rds_out_hold)
+	 * what it needs longer. NULL of a transport with send().
 	 */
-	int (*post)(void *state, unsigned int path, struct rds_out *const *messages, unsigned int count, int more);
+	int (*post)(void *state, unsigned int path, struct rds_out *const *messages, unsigned int count);
 	/* As kapi_pin_user(), kapi_unpin() and kapi_pin_pages(), which are in a module that RDS itself does without. */
 	int (*pin)(kapi_u64 address, kapi_size length, int write, struct kapi_pin **pin);
 	void (*unpin)(struct kapi_pin *pin, int dirty);
@@ -181,6 +188,8 @@ struct rds_transport {
 	kapi_u64 (*counter)(struct kapi_net *net, unsigned int index);
 	/* [any] Fills row for the path's socket: 0 when it has none. NULL of a transport without TCP's sockets. */
 	int (*socket_row)(void *state, unsigned int path, struct rds_tcp_socket_row *row);
+	/* [any] Fills row for the path's queues. NULL of a transport without RDMA's. */
+	void (*rdma_row)(void *state, unsigned int path, struct rds_rdma_row *row);
 };
 
 /*
@@ -211,8 +220,23 @@ unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
 
 /* [any] The peer runs the kernel's own module, as far as is known: it does not answer probes. */
 int rds_conn_is_foreign(struct rds_conn *conn);
+/* [any] For whom it was made: the number of a user (kapi_sk_user()), or KAPI_USERS: a peer. */
+kapi_u32 rds_conn_payer(struct rds_conn *conn);
 /* [worker] What the peer runs, before established() or adopt() returns 1. Of a transport that names its peers. */
 void rds_conn_peer_is(struct rds_conn *conn, int hawser);
+
+/*
+ * Streams that the peer's host opened are counted as memory of peers, from when the transport keeps one until it closes it.
+ * [any] Is there room for another? 0: yes; 1: for one that waits at each path; -ENOBUFS: only for one of a path that has none.
+ */
+int rds_conn_stream_room(struct rds_conn *conn);
+void rds_conn_stream_added(struct rds_conn *conn); /* [any] */
+void rds_conn_stream_gone(struct rds_conn *conn);  /* [any] */
+/*
+ * [any] Any user of the peer's host can open a stream. Does header, the first RDS_HEADER_SIZE bytes of one, name the sender that
+ * the stream before it of some path had? No stranger can do that.
+ */
+int rds_conn_is_peers(struct rds_conn *conn, const void *header);
 
 /* [any] Notifies path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);
@@ -254,8 +278,8 @@ kapi_u32 rds_out_length(const struct rds_out *out);
 /* [any] The payload from offset on, as kapi_pages_segments(). The bytes stay where they are while out is held. */
 unsigned int rds_out_segments(struct rds_out *out, kapi_u32 offset, struct kapi_segment *segments, unsigned int count);
 /*
- * [any] From post(). The operation that is to be executed before the message is sent; NULL: none. It is posted after
- * rds_out_rdma_begins() only, and never again: without its end being reported it is given up with its stream.
+ * [any] From post(). The operation that is to be executed before the message is sent; NULL: none, or rds_out_rdma_begins() was
+ * called, which comes before it is posted. Then it and the message are given up with the stream: neither is ever posted again.
  */
 const struct rds_rdma_op *rds_out_rdma(const struct rds_out *out);
 void rds_out_rdma_begins(struct rds_out *out);
@@ -263,6 +287,8 @@ void rds_out_rdma_begins(struct rds_out *out);
 void rds_out_rdma_done(struct rds_out *out, enum rds_rdma_status status);
 void rds_out_hold(struct rds_out *out); /* [any] */
 void rds_out_put(struct rds_out *out);  /* [any] */
+/* [any] The same of one whose bytes a device may use for ever: they are never freed. */
+void rds_out_abandon(struct rds_out *out);
 
 KAPI_END
 #endif

@@ -3,11 +3,13 @@
 // Cost of a message: the same two loops over RDS and over TCP.
 //
 //   bench server tcp|rds MINE PORT
-//   bench client tcp|rds MINE PORT PEER ROUND SCALE
+//   bench client tcp|rds MINE PORT PEER ROUND SCALE [large]
 //
 // The client runs all cells and prints a line for each:
 //
 //   cell PROTOCOL MODE SIZE ROUND MESSAGES NS IDLE_NS SENT RECEIVED
+//
+// large: one more cell, messages of 1 MiB with buffers for them.
 //
 // rr is a round trip of one message each way at a time, counted as one. stream is messages one way, as fast as they go,
 // and one answer to the last. In a machine whose clock counts instructions (QEMU -icount shift=0), NS less IDLE_NS is
@@ -33,7 +35,9 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
-	LARGEST = 65536,
+	LARGEST = 1 << 20,
+	LARGE_BUFFER = 4 << 20,
+	USUAL = 65536,		// larger messages need larger buffers
 	WARM_UP = 24,		// round trips before the marks: connections are up, windows open
 	CELL_SECONDS = 30,	// one that takes longer is stuck
 	EXIT_STUCK = 3,
@@ -52,6 +56,7 @@ static const struct cell {
 } cells[] = {
 	{ RR, 64, 400 },     { RR, 1024, 400 },	      { RR, 8192, 400 },      { RR, 65536, 200 },
 	{ STREAM, 64, 3000 }, { STREAM, 1024, 3000 }, { STREAM, 8192, 2000 }, { STREAM, 65536, 500 },
+	{ STREAM, LARGEST, 60 },
 };
 
 static bool is_rds;
@@ -126,6 +131,15 @@ static void no_delay(void)
 		die("TCP_NODELAY");
 }
 
+static void large_buffers(void)
+{
+	int size = LARGE_BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		die("SO_SNDBUFFORCE, SO_RCVBUFFORCE");
+}
+
 static void round_trips(uint32_t size, uint32_t count)
 {
 	while (count--) {
@@ -144,6 +158,8 @@ static void serve(void)
 			return;
 		if (order.size > LARGEST)
 			die("size");
+		if (order.size > USUAL)
+			large_buffers();
 		for (uint32_t i = 0; i < order.messages; i++) {
 			receive_message(buffer, order.size);
 			if (order.mode == RR)
@@ -196,6 +212,8 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	struct packets before, after;
 	uint64_t ns, idle;
 
+	if (cell->size > USUAL)
+		large_buffers();
 	snprintf(now_running, sizeof(now_running), "stuck %s %s %u %s\n", protocol, mode, cell->size, round);
 	alarm(CELL_SECONDS);
 	send_message(&warm, sizeof(warm));
@@ -223,12 +241,12 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	fflush(stdout);
 }
 
-static void run_client(const char *round, uint32_t scale)
+static void run_client(const char *round, uint32_t scale, bool large)
 {
 	struct order quit = { .mode = QUIT };
 
 	signal(SIGALRM, stuck);
-	for (size_t i = 0; i < ARRAY_SIZE(cells); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cells) && (large || cells[i].size <= USUAL); i++)
 		run_cell(&cells[i], round, scale);
 	send_message(&quit, sizeof(quit));
 	if (is_rds)
@@ -249,11 +267,11 @@ static void accept_one(void)
 
 int main(int argc, char **argv)
 {
-	bool server = argc > 1 && !strcmp(argv[1], "server");
+	bool server = argc > 1 && !strcmp(argv[1], "server"), large = argc > 2 && !strcmp(argv[argc - 1], "large");
 
-	if (argc != (server ? 5 : 8)) {
+	if (argc - large != (server ? 5 : 8)) {
 		fprintf(stderr, "usage: bench server tcp|rds MINE PORT\n"
-				"       bench client tcp|rds MINE PORT PEER ROUND SCALE\n");
+				"       bench client tcp|rds MINE PORT PEER ROUND SCALE [large]\n");
 		return 2;
 	}
 	is_rds = !strcmp(argv[2], "rds");
@@ -272,6 +290,6 @@ int main(int argc, char **argv)
 			die("connect");
 		no_delay();
 	}
-	run_client(argv[6], atoi(argv[7]));
+	run_client(argv[6], atoi(argv[7]), large);
 	return 0;
 }

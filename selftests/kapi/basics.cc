@@ -450,6 +450,56 @@ bool pages(Bench&)
     return true;
 }
 
+namespace {
+
+struct Copied {
+    kapi_size size;
+    kapi_pages* pages;
+};
+
+int copy_in(kapi_msg* msg, void* context)
+{
+    auto* copied = static_cast<Copied*>(context);
+    return kapi_pages_from_msg(msg, copied->size, &copied->pages);
+}
+
+// Of the pages, in all, that its pieces lie in; it has few pieces.
+kapi_size held_by(const kapi_pages* pages)
+{
+    kapi_segment segments[4];
+    kapi_size sum = 0;
+    const unsigned count = kapi_pages_segments(pages, 0, segments, 4);
+    for (unsigned i = 0; i < count; i++)
+        sum += kapi_test_page_size(segments[i].page);
+    return sum;
+}
+
+} // namespace
+
+// What lay around a piece may be gone, and its page is held all the same.
+bool pages_count_what_they_hold(Bench&)
+{
+    constexpr kapi_size sizes[] = {4096, 28'672, 1, 4095, 5000, 27'768};
+    auto* bytes = static_cast<unsigned char*>(kapi_zalloc(32'768, KAPI_SLEEP));
+    CHECK(bytes);
+    bool right = true, has_large = false;
+    for (int round = 0; round < 8 && right; round++) {
+        Copied copied[sizeof(sizes) / sizeof(sizes[0])];
+        for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            copied[i] = {sizes[i], nullptr};
+            right = right && !kapi_test_with_msg(bytes, sizes[i], 0, copy_in, &copied[i]);
+        }
+        for (const Copied& one : copied) {
+            right = right && kapi_pages_true_size(one.pages) >= held_by(one.pages) / 4;
+            has_large = has_large || (right && held_by(one.pages) > 4 * one.size);
+            kapi_pages_free(one.pages);
+        }
+    }
+    kapi_free(bytes);
+    CHECK(right && has_large);
+    return true;
+}
+
 bool addresses(Bench& bench)
 {
     const kapi_addr loop4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, 0, 0, 0};

@@ -88,6 +88,7 @@ bool waits(Bench&);
 bool waits_despite_a_signal(Bench&);
 bool messages(Bench&);
 bool pages(Bench&);
+bool pages_count_what_they_hold(Bench&);
 bool addresses(Bench&);
 bool stream_echo_v4(Bench&);
 bool stream_echo_v6(Bench&);

@@ -33,6 +33,8 @@ void kapi_test_signal(int pending) KAPI_NOEXCEPT;
 int kapi_test_with_msg(void *memory, kapi_size size, int into, int (*use)(struct kapi_msg *msg, void *context),
 		       void *context) KAPI_NOEXCEPT;
 
+kapi_size kapi_test_page_size(const void *page) KAPI_NOEXCEPT; /* [any] of the page of a segment, in all */
+
 /*
  * [task] A program's TCP sockets, by descriptors of this task. Calls wait ten seconds at most. They return what was
  * written, read or is there to be read, a new descriptor, 0, or an error.

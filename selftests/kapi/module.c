@@ -49,6 +49,11 @@ int kapi_test_with_msg(void *memory, kapi_size size, int into, int (*use)(struct
 	return use(kapi_msg_of(&msg), context);
 }
 
+kapi_size kapi_test_page_size(const void *page)
+{
+	return page_size(compound_head((struct page *)page));
+}
+
 static int __init kapi_test_init(void)
 {
 	if (out_of_bounds)

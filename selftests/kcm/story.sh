@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The second half of `make run`: a demonstration of KCM. A server whose workers share all connections, clients of two
+# The last part of `make run`: a demonstration of KCM. A server whose workers share all connections, clients of two
 # kinds, a link that goes down and a client that is killed; every step prints its action and its result.
 #
 #       a $IP_a $IP6_a (server)  ------ eth0 ------  b $IP_b $IP6_b (clients)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The first half of `make run`: a demonstration of RDS. Two hosts load the modules and send data over each transport;
+# The first part of `make run`: a demonstration of RDS. Two hosts load the modules and send data over each transport;
 # every step prints its action and its result.
 #
 #       a $IP_a $IP6_a  ------ eth0 ------  b $IP_b $IP6_b

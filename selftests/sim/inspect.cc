@@ -77,6 +77,10 @@ bool accounts_balance(RdsHost &host)
 
 void print_connections(RdsHost &host)
 {
+    if (!host.node().held_locks.empty()) {
+        std::fprintf(stderr, "  %s: a stopped task holds a lock of its paths\n", host.node().name().c_str());
+        return;
+    }
     for_each_net(host, [&](rds::Net &net) {
         net.connections.for_each([&](rds::Connection &connection) {
             std::fprintf(stderr, "  %s to .%u: peer %s, %u paths, peer's full ports:", host.node().name().c_str(),

@@ -230,6 +230,22 @@ TEST_P(Adopt, give_back__lets_the_program_read_the_pieces_then_what_was_never_co
     EXPECT_EQ(taken.calls, calls);
 }
 
+TEST_P(Adopt, keeping__is_of_one_byte_at_least)
+{
+    static const kapi_stream_ops keep{[](void *, kapi_rx *rx, kapi_size length) {
+                                          EXPECT_DEATH(kapi_rx_keep(rx, 0, 0), "nothing of an offer is kept");
+                                          return length;
+                                      },
+                                      Taken::acked, Taken::event};
+    run(b, [&] {
+        ASSERT_EQ(kapi_stream_adopt(there, nullptr, &taken.stream), 0);
+        kapi_stream_attach(taken.stream, &kOptions, &keep, &taken);
+    });
+    write(a, here, "to be kept");
+    world.run_for(sim::kSecond);
+    run(b, [&] { kapi_stream_give_back(taken.stream, nullptr, 0); });
+}
+
 TEST_P(Adopt, give_back__takes_kept_buffers)
 {
     static kapi_rxbuf *kept;

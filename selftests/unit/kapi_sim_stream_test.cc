@@ -381,6 +381,21 @@ TEST_P(Stream, keepalive__finds_a_dead_peer)
     close_all();
 }
 
+TEST_P(Stream, pages__are_pinned_up_to_a_number)
+{
+    constexpr std::size_t kMost = 1024 * 4096;
+    std::vector<unsigned char> memory(kMost + 1);
+    run(a, [&] {
+        kapi_msg msg{};
+        msg.memory = memory.data();
+        msg.size = memory.size();
+        kapi_pages *pages;
+        EXPECT_EQ(kapi_pages_pin_msg(&msg, kMost + 1, &pages), -KAPI_EMSGSIZE);
+        ASSERT_EQ(kapi_pages_pin_msg(&msg, kMost, &pages), 0);
+        kapi_pages_free(pages);
+    });
+}
+
 TEST_P(Stream, pages__by_reference_must_not_change)
 {
     connect();

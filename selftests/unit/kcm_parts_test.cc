@@ -25,6 +25,21 @@ TEST_F(KcmParts, many_calls__have_a_limit_of_memory)
     EXPECT_LT(parts, 60'000u); // of 64 MiB
 }
 
+TEST_F(KcmParts, calls__count_what_their_pages_hold)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        socket.sk().sndbuf = 1'000'000;
+    });
+    std::string part = text(4097); // some of them with a page that is held for one byte
+    unsigned sent = 0;
+    while (send(socket, part, kNow) == 4097)
+        sent++;
+    EXPECT_GE(sent, 150u);
+    EXPECT_LT(sent, 1'000'000u / (4097 + 256) - 3);
+}
+
 TEST_F(KcmParts, many_calls__are_sent_in_few_steps_at_a_time)
 {
     KcmSocket &socket = new_socket();

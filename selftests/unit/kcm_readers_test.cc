@@ -95,6 +95,48 @@ TEST_P(KcmReaders, fault__leaves_the_count_of_what_is_unread_right)
     EXPECT_EQ(row_of_only_socket().recv_q, 0u);
 }
 
+// Everything that is not with the reader whose memory stalls is read by others at once: its read made the room for a connection.
+TEST_P(KcmReaders, memory_that_stalls__stops_no_connection)
+{
+    constexpr unsigned kMessages = 40;
+    for (std::size_t size : {50'000, 300'000}) { // several have room in a socket, or one
+        KcmSocket &socket = new_socket(), &clone = new_socket();
+        Ends ends = connect();
+        run(a, [&] {
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.set_option(KCM_ABI_MAX_MESSAGE, 1 << 20), 0);
+            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+            ASSERT_EQ(clone.open_as_clone(socket), 0);
+        });
+        auto stream = std::make_shared<std::string>();
+        for (unsigned i = 0; i < kMessages; i++)
+            *stream += framed(text(size));
+        auto writer = world.spawn(b, "writer", [=] { sim::program_write(ends.there, stream->data(), stream->size()); });
+        world.run_for(sim::kSecond);
+        auto memory = std::make_shared<std::string>(size + 4, '\0');
+        std::vector<sim::TaskRef> stalled;
+        auto start_to_stall = [&] {
+            stalled.push_back(world.spawn(a, "stalled", [&socket, memory] {
+                socket.trouble = {.stall_at = 10, .stall_ns = 100 * sim::kSecond};
+                socket.receive(memory->data(), memory->size());
+            }));
+            world.run_for(sim::kMillisecond);
+        };
+        unsigned got = 0;
+        for (unsigned i = 0; i < 50; i++) {
+            if (i < 4)
+                start_to_stall();
+            for (KcmSocket *each : {&socket, &clone})
+                while (receive(*each) != kNothing)
+                    got++;
+            world.run_for(100 * sim::kMillisecond);
+        }
+        EXPECT_EQ(got, kMessages - stalled.size());
+        for (const sim::TaskRef &task : stalled)
+            EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 200 * sim::kSecond));
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmReaders, ::testing::Range(1, 9));
 
 } // namespace

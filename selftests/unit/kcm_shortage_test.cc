@@ -26,14 +26,13 @@ protected:
         writers.push_back(world.spawn(b, "writer", [=] { sim::program_write(ends.there, kept->data(), kept->size()); }));
     }
     /** All get a part of the message, and then the rest as far as there is room. */
-    void start_to_write_parts(const std::vector<Ends> &all, const std::string &message)
+    void start_to_write_parts(const std::vector<Ends> &all, const std::string &message, std::size_t part = 400'000)
     {
-        constexpr std::size_t kPart = 400'000;
         for (const Ends &ends : all)
-            start_to_write(ends, message.substr(0, kPart));
+            start_to_write(ends, message.substr(0, part));
         world.run_for(sim::kSecond);
         for (const Ends &ends : all)
-            start_to_write(ends, message.substr(kPart));
+            start_to_write(ends, message.substr(part));
     }
     /** How often the message comes in ten seconds. */
     unsigned receive_all(KcmSocket &socket, const std::string &message)
@@ -61,7 +60,7 @@ TEST_F(KcmShortage, parts_of_messages__do_not_wait_for_each_other_for_ever)
     const std::string message = framed(text(600'000));
     KcmSocket &socket = new_socket();
     std::vector<Ends> all{attach_large(socket), attach_large(socket)};
-    a.kept_limit = 1'000'000; // one has room, two have not
+    a.kept_limit = 2'400'000; // one has room, two have not: what one holds counts three times, what the other has twice
     start_to_write_parts(all, message);
     world.run_for(500 * sim::kMillisecond);
     EXPECT_TRUE(receive(socket) == kNothing);
@@ -78,7 +77,7 @@ TEST_F(KcmShortage, parts_of_messages__of_many_connections_leave_one_after_the_o
     std::vector<Ends> all;
     for (unsigned i = 0; i < 6; i++)
         all.push_back(attach_large(socket));
-    a.kept_limit = 3'000'000;
+    a.kept_limit = 6'000'000;
     start_to_write_parts(all, message);
     unsigned whole = receive_all(socket, message), ended = failed(all, 12);
     EXPECT_GE(whole, 1u);
@@ -92,7 +91,7 @@ TEST_F(KcmShortage, parts_of_messages__wait_for_a_reader_who_can_make_room)
     Ends before = attach_large(socket);
     std::vector<Ends> all{attach_large(socket), attach_large(socket)};
     run(a, [&] { sim::program_socket_of(all[0].here).rcvtimeo_ns = 5 * sim::kSecond; });
-    a.kept_limit = 1 << 20;
+    a.kept_limit = 1'700'000;
     start_to_write(before, first);
     settle();
     for (const Ends &ends : all)
@@ -109,7 +108,7 @@ TEST_F(KcmShortage, part_of_a_message__waits_alone)
     KcmSocket &socket = new_socket();
     std::vector<Ends> all{attach_large(socket)};
     run(a, [&] { sim::program_socket_of(all[0].here).rcvtimeo_ns = 2 * sim::kSecond; });
-    a.kept_limit = 300'000;
+    a.kept_limit = 1'000'000;
     start_to_write(all[0], message);
     world.run_for(60 * sim::kSecond);
     EXPECT_EQ(failed(all, 0), 1u);
@@ -133,7 +132,7 @@ TEST_F(KcmShortage, part_of_a_message__of_another_user_is_not_in_its_way)
             ASSERT_EQ(socket->attach(ends.here, by_length), 0);
         });
     }
-    a.kept_limit = 1'000'000;
+    a.kept_limit = 2'400'000;
     start_to_write_parts(all, message);
     world.run_for(30 * sim::kSecond);
     EXPECT_EQ(failed(all, 0), 2u);
@@ -141,6 +140,166 @@ TEST_F(KcmShortage, part_of_a_message__of_another_user_is_not_in_its_way)
     settle();
     EXPECT_TRUE(receive(one) == message);
     EXPECT_TRUE(receive(two) == message);
+}
+
+// What a large holder holds counts twice, so it stays refused when all is read, while small messages go on.
+TEST_F(KcmShortage, parts_of_messages__do_not_wait_for_ever_beside_small_messages)
+{
+    constexpr std::size_t kRest = 2'500;
+    const std::string large = framed(text(600'000)), nearly = framed(text(286'000)), small = framed(text(3000));
+    KcmSocket &socket = new_socket(), &second = new_socket();
+    std::vector<Ends> all{attach_large(socket), attach_large(socket), attach_large(socket)};
+    Ends flow = open_with_one(second);
+    a.kept_limit = 2'000'000;
+    start_to_write(all[2], nearly.substr(0, nearly.size() - kRest));
+    world.run_for(sim::kSecond);
+    start_to_write_parts({all[0], all[1]}, large, 225'000);
+    world.run_for(300 * sim::kMillisecond);
+    start_to_write(all[2], nearly.substr(nearly.size() - kRest));
+    unsigned flowed = 0, whole = 0;
+    for (unsigned i = 0; i < 200; i++) { // the reader is a little behind
+        peer_writes(flow, small);
+        world.run_for(50 * sim::kMillisecond);
+        whole += receive(socket) != kNothing;
+        if (i > 4)
+            flowed += receive(second) == small;
+    }
+    EXPECT_GT(flowed, 150u);
+    EXPECT_GE(whole, 1u);
+    EXPECT_EQ(whole + failed(all, 12), 3u);
+}
+
+TEST_F(KcmShortage, parts_of_messages__do_not_wait_for_ever_beside_one_that_gets_memory_now_and_then)
+{
+    const std::string large = framed(text(600'000)), medium = framed(text(30'000));
+    KcmSocket &socket = new_socket(), &second = new_socket();
+    std::vector<Ends> all{attach_large(socket), attach_large(socket)};
+    Ends flow = attach_large(second);
+    a.kept_limit = 2'400'000;
+    start_to_write_parts(all, large, 300'000);
+    world.run_for(100 * sim::kMillisecond);
+    std::string stream;
+    for (unsigned i = 0; i < 400; i++)
+        stream += medium;
+    start_to_write(flow, stream);
+    unsigned flowed = 0, whole = 0;
+    for (unsigned i = 0; i < 50; i++) {
+        world.run_for(200 * sim::kMillisecond);
+        flowed += receive(second) == medium;
+        whole += receive(socket) == large;
+    }
+    EXPECT_GE(flowed, 45u);
+    EXPECT_EQ(whole, 1u);
+    EXPECT_EQ(failed(all, 12), 1u);
+}
+
+TEST_F(KcmShortage, part_of_a_message__waits_alone_for_two_minutes)
+{
+    const std::string message = framed(text(600'000));
+    KcmSocket &socket = new_socket();
+    Ends ends = attach_large(socket);
+    a.kept_limit = 1'000'000;
+    start_to_write(ends, message);
+    world.run_for(119 * sim::kSecond);
+    EXPECT_EQ(error_of(ends), 0);
+    world.run_for(2 * sim::kSecond);
+    EXPECT_EQ(error_of(ends), 12);
+    EXPECT_EQ(a.kept, 0u);
+}
+
+TEST_F(KcmShortage, parts_of_messages__of_two_users_do_not_wait_for_each_other_for_ever)
+{
+    const std::string message = framed(text(600'000));
+    std::vector<Ends> all;
+    std::vector<KcmSocket *> sockets{&new_socket(), &new_socket()};
+    for (unsigned i = 0; i < 2; i++) {
+        Ends ends = all.emplace_back(connect());
+        run(a, [&] {
+            sim::World::current_task()->user = i + 1;
+            ASSERT_EQ(sockets[i]->open(), 0);
+            ASSERT_EQ(sockets[i]->set_option(KCM_ABI_MAX_MESSAGE, 4 << 20), 0);
+            ASSERT_EQ(sockets[i]->attach(ends.here, by_length), 0);
+        });
+    }
+    a.kept_limit = 2'400'000;
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(0, 400'000));
+    world.run_for(sim::kSecond);
+    for (const Ends &ends : all) {
+        start_to_write(ends, message.substr(400'000));
+        world.run_for(sim::kSecond);
+    }
+    world.run_for(122 * sim::kSecond);
+    EXPECT_EQ(failed(all, 12), 1u);
+    EXPECT_EQ((receive(*sockets[0]) == message) + (receive(*sockets[1]) == message), 1);
+}
+
+TEST_F(KcmShortage, part_of_a_message__leaves_the_receive_timeout_as_it_is_while_it_waits)
+{
+    const std::string message = framed(text(60'000));
+    KcmSocket &socket = new_socket();
+    Ends ends = attach_large(socket);
+    run(a, [&] { sim::program_socket_of(ends.here).rcvtimeo_ns = 2 * sim::kSecond; });
+    start_to_write(ends, message.substr(0, 1000));
+    world.run_for(1500 * sim::kMillisecond);
+    a.kept_limit = 0;
+    start_to_write(ends, message.substr(1000, 1000));
+    world.run_for(5 * sim::kSecond);
+    a.kept_limit = ~std::size_t{0};
+    world.run_for(400 * sim::kMillisecond);
+    EXPECT_EQ(error_of(ends), 0);
+    world.run_for(200 * sim::kMillisecond);
+    EXPECT_EQ(error_of(ends), 110); // ETIMEDOUT
+}
+
+TEST_F(KcmShortage, small_parts__are_left_alone_when_a_large_one_is_enough)
+{
+    constexpr unsigned kSmall = 200;
+    const std::string message = framed(text(600'000));
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all, large;
+    for (unsigned i = 0; i < kSmall; i++)
+        all.push_back(attach_large(socket));
+    for (unsigned i = 0; i < 2; i++)
+        large.push_back(attach_large(socket));
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(0, 1000));
+    world.run_for(sim::kSecond);
+    a.kept_limit = a.kept * 2 + 2'400'000;
+    for (const Ends &ends : large)
+        start_to_write(ends, message.substr(0, 400'000));
+    world.run_for(sim::kSecond);
+    // These wait first.
+    a.kept_limit = a.kept;
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(1000, 1000));
+    world.run_for(100 * sim::kMillisecond);
+    for (const Ends &ends : large)
+        start_to_write(ends, message.substr(400'000, 1000));
+    world.run_for(1500 * sim::kMillisecond);
+    EXPECT_GE(failed(large, 12), 1u);
+    EXPECT_EQ(failed(all, 12), 0u);
+}
+
+// One after the other they would take hours.
+TEST_F(KcmShortage, small_parts__end_together_until_one_has_room)
+{
+    constexpr unsigned kSmall = 200;
+    const std::string message = framed(text(100'000));
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < kSmall; i++)
+        all.push_back(attach_large(socket));
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(0, 10'000));
+    world.run_for(sim::kSecond);
+    a.kept_limit = a.kept;
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(10'000));
+    world.run_for(2 * sim::kSecond);
+    EXPECT_GE(failed(all, 12), 5u);
+    a.kept_limit = ~std::size_t{0};
+    settle();
 }
 
 } // namespace

@@ -67,8 +67,7 @@ TEST_P(KcmUnattach, end_of_another_connection__meanwhile_is_not_the_end_of_the_l
 
 TEST_P(KcmUnattach, connection_that_has_room_next__leaves_its_turn_to_another)
 {
-    // Room was made, and it is the turn of a connection that goes before it has used it: the reader that made the room, and
-    // will resume that connection, still waits for its memory.
+    // Room was made, and a connection that had its turn goes, while the reader that made the room still waits for its memory.
     KcmSocket &socket = new_socket();
     Ends first = connect(), second = connect();
     attach(socket, first);
@@ -93,6 +92,7 @@ TEST_P(KcmUnattach, connection_that_has_room_next__leaves_its_turn_to_another)
     run(a, [&] { delivered = socket.connections().at(0).rx_msgs; });
     EXPECT_EQ(delivered, 1u);
     EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 2 * sim::kSecond));
+    EXPECT_EQ(receive(socket), framed("one"));
     EXPECT_EQ(receive(socket), framed("two"));
 }
 

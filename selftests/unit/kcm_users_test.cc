@@ -90,6 +90,28 @@ TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works)
     wait_for(holders);
 }
 
+// More than closed sockets may hold together is not left to works, which may stand still.
+TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_they_have)
+{
+    constexpr std::size_t kLarge = 8 << 20;
+    constexpr unsigned kParts = 9; // of a large message, which has 4 bytes more
+    auto holders = stop_works_of(1);
+    unsigned before = a.live_pages;
+    for (unsigned i = 0; i < 20; i++) {
+        KcmSocket &socket = new_socket();
+        open_as(1, socket);
+        open_narrow(socket);
+        EXPECT_EQ(send(socket, framed(text(30'000))), 30'004);
+        EXPECT_EQ(send(socket, framed(text(kLarge))), static_cast<long>(kLarge + 4));
+        auto closer = world.spawn(a, "closes files for all", [&] { socket.close(); }, sim::TaskKind::work);
+        EXPECT_TRUE(world.run_until([&] { return closer->is_done(); }, sim::kSecond));
+    }
+    settle();
+    EXPECT_GE(a.live_pages - before, 7 * kParts);
+    EXPECT_LE(a.live_pages - before, 8 * kParts + 20); // 64 MiB, and what is cut
+    wait_for(holders);
+}
+
 TEST_P(KcmUsers, close_by_a_thread_of_the_kernel__waits_for_no_program)
 {
     KcmSocket &socket = new_socket();

@@ -246,15 +246,15 @@ TEST_F(Handshake, a_new_sender_on_one_path_does_not_touch_the_numbers_of_another
     run(a, [&] { second.close(true), anew.close(true); });
 }
 
-// Four wait at most; what comes then is reset, not forgotten.
-TEST_F(Handshake, streams_that_find_four_waiting_are_reset)
+// Sixteen wait at most; what comes then is reset, not forgotten.
+TEST_F(Handshake, streams_that_find_no_place_are_reset)
 {
     open_socket(port_of_path(0));
     WireStream first(a);
     std::vector<std::unique_ptr<WireStream>> more;
     run(a, [&] {
         shake_hands(first, 0);
-        for (int i = 0; i < 6; i++) {
+        for (int i = 0; i < 18; i++) {
             more.push_back(std::make_unique<WireStream>(a));
             ASSERT_TRUE(connect(*more.back(), 0));
             // Not abandoned: it has a message.
@@ -265,7 +265,7 @@ TEST_F(Handshake, streams_that_find_four_waiting_are_reset)
         for (auto &stream : more)
             gone += stream->wait([&] { return stream->is_gone(); }, 10 * sim::kMillisecond);
         EXPECT_EQ(gone, 2u);
-        EXPECT_EQ(b.live_streams, 5u);
+        EXPECT_EQ(b.live_streams, 17u);
         first.close(true), more.clear();
     });
 }

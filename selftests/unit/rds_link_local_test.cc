@@ -79,6 +79,23 @@ TEST_F(LinkLocal, between_addresses_of_one_host)
     }
 }
 
+// The link of a destination binds a socket to it only as long as it is the destination.
+TEST_F(LinkLocal, bind_after_connect)
+{
+    for (bool again : {false, true}) {
+        RdsSocket socket(host_a);
+        run(a, [&] {
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.connect(on_link("fe80::2", 12, kLinkOfA + 1)), 0);
+            if (again) {
+                ASSERT_EQ(socket.connect(sim::address("2001:db8::2", 12)), 0);
+            }
+            EXPECT_EQ(socket.bind(on_link("fe80::1", 11, kLinkOfA)), again ? 0 : -KAPI_EINVAL);
+            socket.close();
+        });
+    }
+}
+
 // The same address on two links is two addresses.
 TEST_F(LinkLocal, one_address_on_two_links)
 {

@@ -149,7 +149,8 @@ TEST_P(Loading, fails__when_the_transport_is_taken)
         .adopt = nullptr, .has_accepted = nullptr, .close = nullptr, .send = nullptr, .post = nullptr,
         .pin = nullptr, .unpin = nullptr, .pin_pages = nullptr, .hold = nullptr, .let_go = nullptr, .get_mr = nullptr,
         .free_mr = nullptr, .resume = nullptr,
-        .tick = nullptr, .counters = 0, .counter_names = nullptr, .counter = nullptr, .socket_row = nullptr};
+        .tick = nullptr, .counters = 0, .counter_names = nullptr, .counter = nullptr, .socket_row = nullptr,
+        .rdma_row = nullptr};
     in_a_storm([&] {
         ASSERT_EQ(rds_transport_register(&other), 0);
         for (unsigned round = 0; round < kRounds; round++)

@@ -187,4 +187,21 @@ TEST_F(Loop, loopback_address__reaches_this_host_only)
     });
 }
 
+// What counts is the address and not the transport, which a program may choose.
+TEST_F(Loop, loopback_address__over_tcp_reaches_this_host_only)
+{
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        int tcp = RDS_TRANSPORT_TCP;
+        ASSERT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &tcp, sizeof(tcp)), 0);
+        ASSERT_EQ(socket.bind(sim::address("127.0.0.1", 5)), 0);
+        EXPECT_EQ(send(socket, "x", "10.0.0.2", 5), -KAPI_ENETUNREACH);
+        EXPECT_EQ(reinterpret_cast<rds::Net *>(host_a.net().rds)->connections.size(), 0u);
+        EXPECT_EQ(send(socket, "x", "127.0.0.1", 5), 1);
+        EXPECT_EQ(receive(socket), "x");
+        socket.close();
+    });
+}
+
 } // namespace

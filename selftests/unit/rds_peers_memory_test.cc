@@ -331,6 +331,100 @@ TEST_F(PeersMemory, answers_that_are_not_read__do_not_keep_a_connection)
     EXPECT_EQ(connections(), 0u);
 }
 
+/** Streams that one address opens, 8 for each path. */
+class PeersStreams : public PeersMemory {
+protected:
+    void open_many(unsigned paths = 8, unsigned done = 0)
+    {
+        run(a, [&] {
+            for (unsigned i = done; i < 8 * paths; i++) {
+                WireStream &stream = *streams_.emplace_back(std::make_unique<WireStream>(a));
+                if (i < paths)
+                    shake_hands(stream, i);
+                else
+                    connect(stream, i % paths);
+            }
+            world.sleep(100 * sim::kMillisecond);
+        });
+    }
+    void close_all()
+    {
+        run(a, [&] {
+            for (auto &stream : streams_)
+                stream->close(true);
+            streams_.clear();
+            world.sleep(100 * sim::kSecond); // the victim asks for new ones for a while
+        }, 200 * sim::kSecond);
+    }
+    /** Counts streams while room is what it is now; how many. */
+    unsigned take_while(int room)
+    {
+        sim::NodeScope scope(b);
+        unsigned count = 0;
+        for (; net().peers_memory.stream_room() == room; count++)
+            net().peers_memory.stream_added();
+        return count;
+    }
+    void give(unsigned count)
+    {
+        sim::NodeScope scope(b);
+        while (count--)
+            net().peers_memory.stream_gone();
+    }
+};
+
+TEST_F(PeersStreams, of_one_address__are_counted)
+{
+    open_socket(kPort);
+    open_many(1);
+    unsigned live = static_cast<unsigned>(b.live_streams), left = take_while(0);
+    EXPECT_EQ(live, 8u);
+    give(left);
+    close_all();
+    EXPECT_EQ(b.live_streams, 0u);
+    unsigned all = take_while(0);
+    EXPECT_EQ(all, left + live) << "all were given back";
+    give(all);
+}
+
+TEST_F(PeersStreams, of_one_address__one_waits_at_each_path_when_there_are_many)
+{
+    open_socket(kPort);
+    unsigned taken = take_while(0);
+    open_many();
+    EXPECT_EQ(b.live_streams, 16u);
+    close_all();
+    give(taken);
+}
+
+// A path that has none gets one.
+TEST_F(PeersStreams, of_one_address__none_waits_when_there_is_no_room)
+{
+    open_socket(kPort);
+    run(a, [&] { shake_hands(*streams_.emplace_back(std::make_unique<WireStream>(a)), 0); });
+    unsigned taken = take_while(0) + take_while(1);
+    open_many(8, 1);
+    EXPECT_EQ(b.live_streams, 8u);
+    close_all();
+    give(taken);
+}
+
+TEST_F(PeersStreams, that_wait__end_with_their_host)
+{
+    open_socket(kPort);
+    open_many(1);
+    EXPECT_EQ(b.live_streams, 8u);
+    unsigned left = take_while(0);
+    give(left);
+    world.network().cut(a, b);
+    world.run_for(45 * sim::kSecond);
+    unsigned all = take_while(0);
+    EXPECT_EQ(all, left + 8);
+    give(all);
+    world.network().cut(a, b, false);
+    close_all();
+}
+
 // More large messages than there is room for, over a slow link: some wait, and all arrive.
 class SlowLink : public RdsTest {};
 

@@ -218,6 +218,9 @@ TEST_P(RdsRdmaMemory, is_refused__what_makes_no_sense)
             change(args);
             return send_with(pa, Cmsg(RDS_ABI_CMSG_RDMA_ARGS, args), "never");
         };
+        for (int type : {RDS_ABI_CMSG_ATOMIC_FADD, RDS_ABI_CMSG_ATOMIC_CSWP, RDS_ABI_CMSG_MASKED_ATOMIC_FADD,
+                         RDS_ABI_CMSG_MASKED_ATOMIC_CSWP})
+            EXPECT_EQ(send_with(pa, Cmsg(type, rds_abi_atomic_args{}), "never"), -KAPI_EOPNOTSUPP);
         EXPECT_EQ(with([](auto &args) { args.nr_local = 0; }), -KAPI_EINVAL);
         EXPECT_EQ(with([](auto &args) { args.nr_local = 1025; }), -KAPI_EMSGSIZE);
         EXPECT_EQ(with([](auto &args) { args.nr_local = 0x7fffffff; }), -KAPI_EMSGSIZE);

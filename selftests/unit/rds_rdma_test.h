@@ -6,6 +6,7 @@
 #include <kapi/sim/rdma_control.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -108,6 +109,26 @@ protected:
     {
         return world.run_until(
             [&] { return std::all_of(tasks.begin(), tasks.end(), [](const auto &task) { return task->is_done(); }); }, limit_ns);
+    }
+
+    /** The rows of an item of RDS_INFO, as program finds them. */
+    template <class Row> std::vector<Row> rows(Program &program, int item)
+    {
+        std::vector<Row> got(128);
+        run(program.host.node(), [&] {
+            std::memset(got.data(), 0xa5, got.size() * sizeof(Row)); // what is not written shows
+            int length = static_cast<int>(got.size() * sizeof(Row));
+            EXPECT_EQ(program.socket.get_option(item, got.data(), &length), static_cast<int>(sizeof(Row)));
+            got.resize(static_cast<std::size_t>(length) / sizeof(Row));
+        });
+        return got;
+    }
+    kapi_u64 counter(Program &program, const std::string &name)
+    {
+        for (const auto &row : rows<rds_abi_info_counter>(program, RDS_ABI_INFO_COUNTERS))
+            if (name == reinterpret_cast<const char *>(row.name))
+                return row.value;
+        return ~kapi_u64{0};
     }
 
     kapi_rdma_dev *dev_a = nullptr, *dev_b = nullptr;

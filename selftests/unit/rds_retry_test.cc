@@ -55,18 +55,32 @@ protected:
         world.sleep(seconds * sim::kSecond);
         return (core(net).counted(rds::Stat::conn_reset) - before) / seconds;
     }
-    /** As if there were so many connections. */
-    void pretend(kapi_net &net, unsigned count, unsigned payer)
+    /** As if there were so many connections, */
+    void pretend_up(kapi_net &net, unsigned count, unsigned payer)
     {
         core(net).connections.limit = 1 << 20;
         for (unsigned i = 0; i < count; i++)
             EXPECT_TRUE(core(net).connections.shares.take(payer, ~0u));
     }
-    void unpretend(kapi_net &net, unsigned count, unsigned payer)
+    void unpretend_up(kapi_net &net, unsigned count, unsigned payer)
     {
         for (unsigned i = 0; i < count; i++)
             core(net).connections.shares.give_back(payer);
     }
+    /** to destinations that refuse. */
+    void pretend(kapi_net &net, unsigned count, unsigned payer)
+    {
+        pretend_up(net, count, payer);
+        for (unsigned i = 0; i < count; i++)
+            core(net).connections.shares.begin_trying(payer);
+    }
+    void unpretend(kapi_net &net, unsigned count, unsigned payer)
+    {
+        unpretend_up(net, count, payer);
+        for (unsigned i = 0; i < count; i++)
+            core(net).connections.shares.end_trying(payer);
+    }
+    unsigned trying(kapi_net &net, unsigned payer) { return core(net).connections.shares.trying(payer); }
 
     kapi_net *refusing_ = &b.add_net();
 };
@@ -138,6 +152,49 @@ TEST_F(Retry, destinations_that_give_up_what_they_accepted_are_as_those_that_ref
     }, 300 * sim::kSecond);
     EXPECT_LT(lost, 80u);
     EXPECT_GT(lost, 20u);
+}
+
+// The connection is one that the peer began, and all peers count together.
+TEST_F(Retry, connections_that_are_up_delay_no_other)
+{
+    constexpr unsigned kCount = 30'000, kPeers = rds::ConnectionShares::peers;
+    RdsSocket at_a(host_a), at_b(host_b);
+    run(a, [&] { open(at_a, a.initial_net(), "10.0.0.1", kUser); });
+    run(b, [&] {
+        ASSERT_EQ(at_b.open(), 0);
+        ASSERT_EQ(at_b.bind(sim::address("10.0.0.2", kPort)), 0);
+    });
+    auto arrives_in = [&](const std::string &text) {
+        std::uint64_t began = world.now_ns();
+        run(b, [&] { EXPECT_EQ(send(at_b, text, "10.0.0.1", kPort), static_cast<long>(text.size())); });
+        run(a, [&] { EXPECT_EQ(receive(at_a), text); });
+        return world.now_ns() - began;
+    };
+    arrives_in("first");
+    pretend_up(a.initial_net(), kCount, kPeers);
+    for (int i = 0; i < 4; i++) {
+        EXPECT_NE(world.network().reset(a, b, sim::Sees::both), 0u);
+        EXPECT_LT(arrives_in(std::to_string(i)), 100 * sim::kMillisecond) << i;
+        world.run_for(1400 * sim::kMillisecond);
+    }
+    unpretend_up(a.initial_net(), kCount, kPeers);
+    run(a, [&] { at_a.close(); });
+    run(b, [&] { at_b.close(); });
+}
+
+TEST_F(Retry, those_that_try_are_counted_until_they_are_up_or_end)
+{
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        open(socket, a.initial_net(), "10.0.0.1", kUser);
+        post_to_refusing(socket, 50);
+        EXPECT_EQ(send(socket, "x", "10.0.0.2", kPort), 1);
+        world.sleep(sim::kSecond);
+        EXPECT_EQ(trying(a.initial_net(), kUser), 50u);
+        socket.close();
+        world.sleep(10 * sim::kSecond);
+        EXPECT_EQ(trying(a.initial_net(), kUser), 0u) << "nobody needs them";
+    });
 }
 
 // However many others of his do not answer: the first two attempts do not wait.

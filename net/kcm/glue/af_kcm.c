@@ -272,7 +272,7 @@ static int kcm_splice_room(struct kcm_splice *splice, struct pipe_inode_info *pi
 	unsigned int wanted = min_t(size_t, DIV_ROUND_UP(*size, PAGE_SIZE), room);
 
 	while (splice->count < wanted) {
-		struct page *page = alloc_page(GFP_USER);
+		struct page *page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
 
 		if (!page)
 			break;

@@ -27,7 +27,12 @@ EXPORT_SYMBOL_GPL(rds_conn_get);
 EXPORT_SYMBOL_GPL(rds_conn_put);
 EXPORT_SYMBOL_GPL(rds_conn_paths);
 EXPORT_SYMBOL_GPL(rds_conn_is_foreign);
+EXPORT_SYMBOL_GPL(rds_conn_payer);
 EXPORT_SYMBOL_GPL(rds_conn_peer_is);
+EXPORT_SYMBOL_GPL(rds_conn_stream_room);
+EXPORT_SYMBOL_GPL(rds_conn_stream_added);
+EXPORT_SYMBOL_GPL(rds_conn_stream_gone);
+EXPORT_SYMBOL_GPL(rds_conn_is_peers);
 EXPORT_SYMBOL_GPL(rds_path_notify);
 EXPORT_SYMBOL_GPL(rds_path_stalled);
 EXPORT_SYMBOL_GPL(rds_path_retry_later);
@@ -46,6 +51,7 @@ EXPORT_SYMBOL_GPL(rds_out_rdma_begins);
 EXPORT_SYMBOL_GPL(rds_out_rdma_done);
 EXPORT_SYMBOL_GPL(rds_out_hold);
 EXPORT_SYMBOL_GPL(rds_out_put);
+EXPORT_SYMBOL_GPL(rds_out_abandon);
 
 static int __init rds_module_init(void)
 {

@@ -21,7 +21,7 @@ int RdmaConnection::connect()
 {
     if (!HW_ASSERT(!link_))
         return -KAPI_EALREADY;
-    connecting_ = true;
+    phase_.store_release(connecting);
     auto link = Link::connect(net_, conn_, local_, remote_, tos_);
     if (!link)
         return link.error().to_c();
@@ -31,8 +31,9 @@ int RdmaConnection::connect()
 
 int RdmaConnection::came_up()
 {
-    connecting_ = false;
+    phase_.store_release(up);
     rds_conn_peer_is(conn_, link_->is_hawser());
+    row_.with([row = link_->row()](rds_rdma_row& shown) { shown = row; });
     link_->began();
     registrar_.with([&](Ref<Registrar>& registrar) { registrar = link_->registrar(); });
     return 1;
@@ -67,7 +68,7 @@ rds_stream_waits RdmaConnection::has_accepted()
             return Own<Link>();
         if (waiting->has_ended() || waiting->age_ns() >= longest_wait_ns)
             return std::move(waiting);
-        waits = !(connecting_ && waiting->is_hawser() && is_smaller());
+        waits = !(phase_.load_relaxed() == connecting && waiting->is_hawser() && is_smaller());
         return Own<Link>();
     });
     return waits ? RDS_STREAM_WAITS : RDS_NO_STREAM_WAITS;
@@ -76,7 +77,8 @@ rds_stream_waits RdmaConnection::has_accepted()
 // What was sent and not acknowledged is sent again, and so does the peer: there is nothing to wait for.
 rds_closing RdmaConnection::close()
 {
-    connecting_ = false;
+    phase_.store_release(down);
+    row_.with([](rds_rdma_row& shown) { shown = {}; });
     Ref<Registrar> old = registrar_.with([](Ref<Registrar>& registrar) { return std::move(registrar); });
     link_.reset();
     return RDS_CLOSED;
@@ -87,10 +89,10 @@ Ref<Registrar> RdmaConnection::hold()
     return registrar_.with([](Ref<Registrar>& registrar) { return registrar; });
 }
 
-int RdmaConnection::post(rds_out* const* messages, unsigned count, bool more)
+int RdmaConnection::post(rds_out* const* messages, unsigned count)
 {
     Sender* sender = link_ ? link_->sender() : nullptr;
-    return sender ? sender->post(messages, count, more) : -KAPI_ENOTCONN;
+    return sender ? sender->post(messages, count) : -KAPI_ENOTCONN;
 }
 
 void RdmaConnection::resume()
@@ -99,12 +101,21 @@ void RdmaConnection::resume()
         link_->resume();
 }
 
+void RdmaConnection::tick()
+{
+    if (Sender* sender = link_ ? link_->sender() : nullptr)
+        sender->tick();
+}
+
 void RdmaConnection::offer(Own<Link> link)
 {
     link->wait_for(conn_);
     Own<Link> replaced = waiting_.with([&](Own<Link>& waiting) { return std::exchange(waiting, std::move(link)); });
-    if (replaced)
-        net_.count(Stat::listen_closed_stale);
+    u32 phase = phase_.load_acquire();
+    if (phase == connecting)
+        net_.counters.count(Stat::connect_raced);
+    if (phase == up || replaced)
+        net_.counters.count(Stat::listen_closed_stale);
     rds_path_notify(conn_, 0, RDS_PATH_ACCEPTED);
 }
 

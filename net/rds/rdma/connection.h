@@ -23,9 +23,15 @@ public:
     rds_closing close();
     // Any context. What registers regions on the present stream; null: there is none.
     Ref<Registrar> hold();
-    int post(rds_out* const* messages, unsigned count, bool more);
+    int post(rds_out* const* messages, unsigned count);
     void resume();
+    void tick();
 
+    // Any context.
+    rds_rdma_row row()
+    {
+        return row_.with([](const rds_rdma_row& row) { return row; });
+    }
     // The peer asks for a connection. Sleeps.
     void offer(Own<Link> link);
 
@@ -42,11 +48,13 @@ private:
     RdmaNet& net_;
     const kapi_addr local_, remote_; // port 0
     const u8 tos_;
+    enum Phase : u32 { down, connecting, up };
+    Atomic<u32> phase_{down}; // set by the path's owner
     // The path's owner's:
     Own<Link> link_;
-    bool connecting_ = false;
     Guarded<Own<Link>, WaitingLock> waiting_; // what the peer asked for last
-    Guarded<Ref<Registrar>, WaitingLock> registrar_;
+    Guarded<rds_rdma_row, RowLock> row_;      // of link_, while that is up
+    Guarded<Ref<Registrar>, WaitingLock> registrar_; // the same
 };
 
 } // namespace rds_rdma

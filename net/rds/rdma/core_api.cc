@@ -53,8 +53,8 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .has_accepted = [](void* state, unsigned) { return connection_of(state).has_accepted(); },
         .close = [](void* state, unsigned, rds_close_mode) { return connection_of(state).close(); },
         .send = nullptr,
-        .post = [](void* state, unsigned, rds_out* const* messages, unsigned count,
-                   int more) { return connection_of(state).post(messages, count, more != 0); },
+        .post = [](void* state, unsigned, rds_out* const* messages,
+                   unsigned count) { return connection_of(state).post(messages, count); },
         .pin = kapi_pin_user,
         .unpin = kapi_unpin,
         .pin_pages = kapi_pin_pages,
@@ -69,21 +69,36 @@ constexpr rds_transport make_transport(kapi_module* owner)
         },
         .free_mr = free_mr,
         .resume = [](void* state, unsigned) { connection_of(state).resume(); },
-        // The device itself finds out that the peer is gone.
-        .tick = [](void*, unsigned) { return RDS_TICK_ANSWERED; },
+        .tick = [](void* state, unsigned) {
+            connection_of(state).tick();
+            return RDS_TICK_ANSWERED; // the device itself finds out that the peer is gone
+        },
         .counters = static_cast<unsigned>(Stat::count),
         .counter_names = stat_names,
         .counter = [](kapi_net* host, unsigned index) -> u64 {
             RdmaNet* net = Module::get().find(host);
-            return net ? net->counted(index) : 0;
+            return net ? net->counters.counted(index) : 0;
         },
         .socket_row = nullptr,
+        .rdma_row = [](void* state, unsigned, rds_rdma_row* row) { *row = connection_of(state).row(); },
     };
 }
 
 } // namespace
 
 extern "C" {
+
+// The bounds of the kernel's own.
+#define ROW(field, low, high) {#field, offsetof(rds_rdma_sysctl, field), sizeof(rds_rdma_sysctl::field), low, high}
+extern constinit const rds_rdma_sysctl_row rds_rdma_sysctl_table[] = {
+    ROW(max_send_wr, 1, 0xffffffff),
+    ROW(max_recv_wr, 1, 0xffffffff),
+    ROW(max_unsignaled_wr, 1, 64),
+    ROW(max_recv_allocation, 0, ~0ul),
+    ROW(flow_control, 0, 0x7fffffff),
+};
+#undef ROW
+extern constinit const unsigned rds_rdma_sysctl_rows = sizeof(rds_rdma_sysctl_table) / sizeof(rds_rdma_sysctl_table[0]);
 
 int rds_rdma_core_init(kapi_module* self)
 {
@@ -124,5 +139,10 @@ int rds_rdma_net_create(kapi_net* host, rds_rdma_net** net)
     return 0;
 }
 void rds_rdma_net_destroy(rds_rdma_net* net) { RdmaNet::destroy(reinterpret_cast<RdmaNet*>(net)); }
+rds_rdma_sysctl* rds_rdma_net_sysctl(rds_rdma_net* net)
+{
+    RdmaNet* of = reinterpret_cast<RdmaNet*>(net);
+    return of->has_rdma() ? &of->sysctl : nullptr;
+}
 
 } // extern "C"

@@ -17,6 +17,7 @@ using namespace hw;
 
 // What a connection needs of its device: requests to send, two of the largest messages; and pieces of a request, its header
 // among them. A fragment lies in few pages of ours.
+inline constexpr u32 fragment_size = 4096; // payload of each part of a message but the last
 inline constexpr u32 send_requests = 512;
 inline constexpr u32 least_pieces = 6;
 

@@ -55,20 +55,25 @@ void Link::on_ended(void* context, const kapi_cm_end*)
 void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
 {
     Link& link = *static_cast<Link*>(context);
+    link.net_.counters.count(Stat::tasklet_call);
+    link.net_.counters.count(Stat::tx_cq_event, n);
     for (unsigned i = 0; i < n; i++) {
         if (wcs[i].cookie != Registrar::cookie) {
             link.queues_->sender.completed(wcs[i]);
             continue;
         }
-        link.registrar_->completed(wcs[i]);
         if (wcs[i].status != KAPI_WC_OK)
-            link.queues_->ends.lost();
+            link.queues_->ends.failed();
+        link.registrar_->completed(wcs[i]);
     }
 }
 
 void Link::on_received(void* context, const kapi_wc* wcs, unsigned n)
 {
-    static_cast<Link*>(context)->queues_->receiver.received(wcs, n);
+    Link& link = *static_cast<Link*>(context);
+    link.net_.counters.count(Stat::tasklet_call);
+    link.net_.counters.count(Stat::rx_cq_event, n);
+    link.queues_->receiver.received(wcs, n);
 }
 
 // ---- beginning
@@ -115,21 +120,22 @@ void Link::wait_for(rds_conn* conn)
 Result<> Link::make_parts(Queues& queues)
 {
     Device& device = queues.ends.device;
-    TRY(queues.sender.build());
     registrar_ = Ref<Registrar>::adopt(make<Registrar>(Alloc::sleep, queues.ends));
     if (!registrar_)
         return fail(KAPI_ENOMEM);
-    ring_ = net_.take_ring();
+    TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
+    ring_ = net_.take_ring(rds_conn_payer(conn_), remote_);
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
-    TRY(check(kapi_cq_create(device.dev, Sender::capacity + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    TRY(check(kapi_cq_create(device.dev, queues.sender.capacity() + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
     TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
-    kapi_qp_caps caps{Sender::capacity + 2, ring_, min(Sender::max_pieces, device.attrs.max_sge), 2, 0};
+    // Beside messages and operations: an acknowledgement, and a registration.
+    kapi_qp_caps caps{queues.sender.capacity() + 2, ring_, queues.sender.pieces(), 2, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -141,7 +147,7 @@ Result<> Link::make_queues()
     Device* device = Module::get().devices.enter(dev_, conn_, user_);
     if (!device)
         return fail(KAPI_ENODEV);
-    queues_.reset(make<Queues>(Alloc::sleep, conn_, *device));
+    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *device));
     if (!queues_)
         return fail(KAPI_ENOMEM);
     TRY(make_parts(*queues_));
@@ -149,7 +155,7 @@ Result<> Link::make_queues()
         Guard guard(queues_->ends.lock);
         queues_->ends.open = true;
     }
-    queues_->receiver.refill();
+    queues_->receiver.refill(Stat::rx_refill_from_thread);
     return {};
 }
 
@@ -205,16 +211,29 @@ Link::Step Link::step()
 
 void Link::began()
 {
-    queues_->sender.begin();
+    queues_->sender.begin(is_hawser());
     queues_->receiver.begin();
+}
+
+rds_rdma_row Link::row() const
+{
+    kapi_cm_info info;
+    kapi_cm_describe(cm_.get(), &info);
+    rds_rdma_row row{};
+    kapi_copy(row.local_gid, info.local_gid, sizeof(row.local_gid));
+    kapi_copy(row.remote_gid, info.remote_gid, sizeof(row.remote_gid));
+    row.max_send_wr = queues_->sender.capacity();
+    row.max_recv_wr = ring_;
+    row.max_send_sge = queues_->sender.pieces();
+    return row;
 }
 
 void Link::resume()
 {
     if (!queues_)
         return;
-    queues_->receiver.refill();
-    queues_->receiver.process();
+    queues_->receiver.refill(Stat::rx_refill_from_thread);
+    queues_->receiver.process(Stat::rx_refill_from_thread);
 }
 
 // ---- the end
@@ -222,22 +241,19 @@ void Link::resume()
 void Link::end_queues()
 {
     QueueEnds& ends = queues_->ends;
-    {
-        Guard guard(ends.lock);
-        ends.open = false;
-    }
+    ends.close();
     if (registrar_)
         registrar_->close();
     if (ends.qp && kapi_qp_drain(ends.qp.get()) < 0) {
         kapi_log(KAPI_LOG_ERR, "rds_rdma: device %s does not end what it was given", ends.device.attrs.name);
+        // We are called no more, so all but what it may use for ever is freed. That stays counted.
+        ends.qp.reset();
         if (registrar_)
             registrar_->lose_posted();
-        static_cast<void>(queues_.release()); // it may use the memory for ever
-        static_cast<void>(cm_.release());
-        return;
+        queues_->sender.abandon();
+        queues_->receiver.abandon();
+        ring_ = 0;
     }
-    net_.count(Stat::tx_ring_full, queues_->sender.ring_full.load());
-    net_.count(Stat::ack_sent, queues_->sender.acks_sent.load());
     queues_.reset();
 }
 
@@ -248,7 +264,8 @@ Link::~Link()
     if (queues_)
         end_queues();
     cm_.reset();
-    net_.give_ring(ring_);
+    if (ring_)
+        Module::get().rings.give(rds_conn_payer(conn_), remote_, ring_);
     Module::get().devices.leave(user_);
 }
 

@@ -27,6 +27,7 @@ public:
     Step step();
     Result<> accept();
     void began(); // the path is up
+    rds_rdma_row row() const;
     Sender* sender() { return queues_ ? &queues_->sender : nullptr; }
     void resume();
     const Ref<Registrar>& registrar() const { return registrar_; }
@@ -53,7 +54,10 @@ private:
     enum Seen : u32 { resolved = 1, established = 2, ended = 4 };
     enum Role : u32 { unowned, waits, owned };
     struct Queues : Pinned {
-        Queues(rds_conn* conn, Device& device) : ends(conn, device), sender(ends), receiver(ends, sender) {}
+        Queues(Counters& counters, rds_conn* conn, Device& device)
+            : ends(counters, conn, device), sender(ends), receiver(ends, sender)
+        {
+        }
         QueueEnds ends; // last to go
         Sender sender;
         Receiver receiver;

@@ -7,13 +7,17 @@
 
 namespace rds_rdma {
 
-const char* const stat_names[] = {"ib_listen_closed_stale", "ib_tx_ring_full", "ib_ack_sent"};
+const char* const stat_names[] = {
+    "ib_connect_raced", "ib_listen_closed_stale", "ib_tasklet_call", "ib_tx_cq_event", "ib_tx_ring_full",
+    "ib_tx_sg_mapping_failure", "ib_rx_cq_event", "ib_rx_ring_empty", "ib_rx_refill_from_cq", "ib_rx_refill_from_thread",
+    "ib_rx_alloc_limit", "ib_rx_total_frags", "ib_rx_total_incs", "ib_ack_sent", "ib_ack_send_failure", "ib_ack_send_delayed",
+    "ib_ack_send_piggybacked", "ib_ack_received",
+};
 static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned>(Stat::count));
 
 namespace {
 
 constexpr unsigned listen_backlog = 128;
-constexpr u32 memory_part = 32; // of the machine's, for all rings
 
 // The connection manager gives those to any device.
 bool is_loopback(const kapi_addr& addr)
@@ -65,16 +69,23 @@ RdmaNet* Module::find(kapi_net* host)
 
 // ---- a namespace
 
+RdmaNet::RdmaNet(kapi_net* h)
+    : host(h), sysctl{.max_send_wr = 256,
+                      .max_recv_wr = 1024,
+                      .max_unsignaled_wr = 16,
+                      .max_recv_allocation = kapi_memory_total() / 3 / fragment_size,
+                      .flow_control = 0}
+{
+}
+
 Result<RdmaNet*> RdmaNet::create(kapi_net* host)
 {
     Own<RdmaNet> net(make<RdmaNet>(Alloc::sleep, host));
     if (!net)
         return fail(KAPI_ENOMEM);
-    net->counters_ = kapi_counters_create(static_cast<unsigned>(Stat::count));
-    if (!net->counters_)
-        return fail(KAPI_ENOMEM);
+    TRY(net->counters.make());
     Module::get().add(*net);
-    int err = kapi_net_is_initial(host) ? net->listen() : 0;
+    int err = net->has_rdma() ? net->listen() : 0;
     if (err) {
         destroy(net.release());
         return fail(Errno::from_c(err));
@@ -113,34 +124,29 @@ void RdmaNet::destroy(RdmaNet* net)
     rds_transport_leave_net(&Module::get().transport, net->host);
     while (Link* link = net->asked_.with([](Asked& asked) { return asked.take(); }))
         dispose(link);
-    kapi_counters_destroy(net->counters_);
     dispose(net);
 }
 
 int RdmaNet::check_local(const kapi_addr& addr)
 {
     kapi_rdma_dev* dev = nullptr;
-    if (!kapi_net_is_initial(host) || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
+    if (!has_rdma() || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
         return -KAPI_EADDRNOTAVAIL;
     return 0;
 }
 
-u32 RdmaNet::take_ring()
+u32 RdmaNet::send_ring() const
 {
-    Atomic<u64>& held = Module::get().ring_bytes;
-    u64 limit = kapi_memory_total() / memory_part;
-    bool plenty = held.load() + u64{Receiver::most} * fragment_size <= limit / 2;
-    u32 fragments = plenty ? Receiver::most : Receiver::least;
-    u64 bytes = u64{fragments} * fragment_size;
-    if (held.fetch_add(bytes) + bytes <= limit)
-        return fragments;
-    held.fetch_sub(bytes);
-    return 0;
+    return static_cast<u32>(min<u64>(max<u64>(sysctl.max_send_wr, Sender::least), Sender::most));
 }
 
-void RdmaNet::give_ring(u32 fragments)
+u32 RdmaNet::take_ring(u32 payer, const kapi_addr& remote)
 {
-    Module::get().ring_bytes.fetch_sub(u64{fragments} * fragment_size);
+    u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most));
+    u32 taken = Module::get().rings.take(payer, remote, wanted, sysctl.max_recv_allocation);
+    if (taken < wanted)
+        counters.count(Stat::rx_alloc_limit);
+    return taken;
 }
 
 // ---- what peers ask for

@@ -6,6 +6,8 @@
 #include "device.h"
 #include "glue/rds_rdma_core.h"
 #include "private_data.h"
+#include "ring_shares.h"
+#include "stats.h"
 
 #include <hawser/atomic.h>
 #include <hawser/work.h>
@@ -15,21 +17,13 @@ namespace rds_rdma {
 class Link;
 class RdmaNet;
 
-enum class Stat : unsigned {
-    listen_closed_stale,
-    tx_ring_full,
-    ack_sent,
-    count
-};
-extern const char* const stat_names[];
-
 class Module : Pinned {
 public:
     static Module& get();
     rds_transport transport{};
     kapi_workqueue* workqueue = nullptr;
     Devices devices;
-    Atomic<u64> ring_bytes{0}; // in the receive rings of all connections
+    RingShares rings;
 
     void add(RdmaNet& net);
     void remove(RdmaNet& net);
@@ -46,19 +40,20 @@ class RdmaNet : Pinned {
 public:
     static Result<RdmaNet*> create(kapi_net* host);
     static void destroy(RdmaNet* net);
-    explicit RdmaNet(kapi_net* h) : host(h) {}
+    explicit RdmaNet(kapi_net* h);
 
     kapi_net* const host;
     RdmaNet* next = nullptr; // in the module's list, under its lock
+    rds_rdma_sysctl sysctl;
 
-    void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
-    u64 counted(unsigned index) const { return kapi_counters_read(counters_, index); }
+    Counters counters;
+    bool has_rdma() const { return kapi_net_is_initial(host); }
     // Sleeps. 0: connections can be made from this address.
     int check_local(const kapi_addr& addr);
-    // How many fragments a connection may have in its ring. 0: none. Peers can have many connections, for which nobody is
-    // charged.
-    u32 take_ring();
-    void give_ring(u32 fragments);
+    // How many requests a connection may have in its send queue.
+    u32 send_ring() const;
+    // How many fragments a connection may have in its ring, as RingShares::take().
+    u32 take_ring(u32 payer, const kapi_addr& remote);
 
 private:
     static constexpr unsigned max_asked = 64;
@@ -69,7 +64,6 @@ private:
     void place_all();
     void place(Own<Link> link);
 
-    kapi_counters* counters_ = nullptr;
     CmListener v4_, v6_;
     struct Asked {
         Link* first = nullptr; // owned

@@ -3,13 +3,34 @@
 
 namespace rds_rdma {
 
-Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces)
+namespace {
+
+unsigned pieces_of(const rds_rdma_op& op, const Device& device, unsigned pieces)
+{
+    return op.write ? pieces : min(pieces, device.attrs.max_read_sge);
+}
+
+u32 pages_of(const rds_rdma_op& op)
+{
+    u32 pages = 0;
+    for (unsigned i = 0; i < op.count; i++)
+        pages += kapi_pin_pages(op.pins[i]);
+    return pages;
+}
+
+} // namespace
+
+u32 Operation::most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces)
 {
     if (!op.write && device.attrs.flags & KAPI_RDMA_IWARP) // its target needs a region
-        return fail(KAPI_EOPNOTSUPP);
-    if (!op.write)
-        pieces = min(pieces, device.attrs.max_read_sge);
-    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces));
+        return 0;
+    unsigned each = pieces_of(op, device, pieces);
+    return each ? (pages_of(op) + each - 1) / each : 0;
+}
+
+Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces)
+{
+    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces_of(op, device, pieces)));
     if (!operation)
         return fail(KAPI_ENOMEM);
     TRY(operation->build(device));
@@ -18,9 +39,7 @@ Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, co
 
 Result<> Operation::build(const Device& device)
 {
-    u32 most = 0; // pieces: pages at most
-    for (unsigned i = 0; i < op_.count; i++)
-        most += kapi_pin_pages(op_.pins[i]);
+    u32 most = pages_of(op_); // pieces
     maps_.reset(static_cast<Mapping*>(kapi_zalloc(op_.count * sizeof(Mapping), KAPI_SLEEP)));
     sges_.reset(static_cast<kapi_sge*>(kapi_alloc(most * sizeof(kapi_sge), KAPI_SLEEP)));
     if (!maps_ || !sges_)

@@ -11,9 +11,11 @@ inline void free_array(kapi_sge* array) { kapi_free(array); }
 
 class Operation : Pinned {
 public:
-    // Sleeps. pieces: of a request. ENOMEM; EOPNOTSUPP: the device cannot do it; EIO: it cannot reach the memory.
+    // Sleeps. pieces: of a request. ENOMEM; EIO: there is no room for what the device does not reach itself.
     static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces);
     ~Operation();
+    // 0: the device cannot do it.
+    static u32 most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces);
 
     u32 requests() const { return (count_ + pieces_ - 1) / pieces_; }
     // Fills wr but for the cookie; in order, the first is 0.

@@ -3,16 +3,20 @@
 
 namespace rds_rdma {
 
+// The sum of ones' complement may be made of words of any width in the host's order of bytes; so is then the result.
 u16 header_checksum(const Header& header)
 {
-    u8 bytes[sizeof(header)];
-    kapi_copy(bytes, &header, sizeof(header));
-    u32 sum = 0;
-    for (unsigned i = 0; i < sizeof(bytes); i += 2)
-        sum += static_cast<u32>(bytes[i] << 8 | bytes[i + 1]);
+    u32 words[sizeof(header) / sizeof(u32)];
+    static_assert(sizeof(words) == sizeof(header));
+    kapi_copy(words, &header, sizeof(words));
+    u64 sum = 0;
+    for (u32 word : words)
+        sum += word;
+    sum = (sum & 0xffffffff) + (sum >> 32);
     sum = (sum & 0xffff) + (sum >> 16);
-    sum += sum >> 16;
-    return static_cast<u16>(~sum);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return __builtin_bit_cast(Be16, static_cast<u16>(~sum));
 }
 
 Result<> Headers::make(Device& device, u32 count, kapi_map_direction direction)
@@ -24,16 +28,10 @@ Result<> Headers::make(Device& device, u32 count, kapi_map_direction direction)
     kapi_segment segment{memory, nullptr, 0, static_cast<u32>(count * sizeof(Header))};
     map_ = TRY(Mapping::with(
         [&](kapi_map* map) { return kapi_map_segments(map, device.dev, &segment, 1, direction, KAPI_SLEEP); }));
-    return {};
-}
-
-kapi_sge Headers::sge(u32 index, const kapi_pd* pd) const
-{
-    kapi_map_place place{0, static_cast<u32>(index * sizeof(Header))};
-    kapi_size length = sizeof(Header);
-    kapi_sge sge{};
-    kapi_map_sges(map_.c(), &place, &length, pd, &sge, 1);
-    return sge;
+    kapi_map_place place{};
+    kapi_size length = segment.length;
+    kapi_map_sges(map_.c(), &place, &length, device.pd.get(), &all_, 1);
+    return length ? Result<>(fail(KAPI_EIO)) : Result<>();
 }
 
 } // namespace rds_rdma

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "stats.h"
 
 #include "../wire.h"
 
@@ -12,16 +13,16 @@ namespace rds_rdma {
 
 using rds::Header;
 
-inline constexpr u32 fragment_size = 4096;          // payload of each part of a message but the last
 inline constexpr u32 header_size = RDS_HEADER_SIZE; // in front of each
 
-inline u32 fragments_of(u32 length)
+constexpr u32 fragments_of(u32 length)
 {
     return max(1u, (length + fragment_size - 1) / fragment_size);
 }
 
 struct QueueEnds : Pinned {
-    QueueEnds(rds_conn* c, Device& d) : conn(c), device(d) {}
+    QueueEnds(Counters& n, rds_conn* c, Device& d) : counters(n), conn(c), device(d) {}
+    Counters& counters;
     rds_conn* const conn;
     Device& device;
     CompletionQueue send_cq, recv_cq;
@@ -33,6 +34,22 @@ struct QueueEnds : Pinned {
 
     // Any context. The connection is of no use any more.
     void lost() { rds_path_notify(conn, 0, RDS_PATH_LOST); }
+    // The same, and nothing more is posted from other contexts than the path's owner.
+    void failed()
+    {
+        close();
+        lost();
+    }
+    void close()
+    {
+        Guard guard(lock);
+        open = false;
+    }
+    bool is_open()
+    {
+        Guard guard(lock);
+        return open;
+    }
 };
 
 // The checksum of a header, whose field for it is 0; or, with the field as it was received, 0.
@@ -41,18 +58,26 @@ u16 header_checksum(const Header& header);
 // Memory for headers, one for each slot of a ring, that the device may use.
 class Headers : Pinned {
 public:
+    // ENOMEM; EIO: the device does not see it in one piece.
     Result<> make(Device& device, u32 count, kapi_map_direction direction);
     Header& at(u32 index) { return memory_.get()[index]; }
     void sync(u32 index, kapi_map_side side)
     {
         kapi_map_sync(map_.c(), index * sizeof(Header), sizeof(Header), side);
     }
-    kapi_sge sge(u32 index, const kapi_pd* pd) const;
+    kapi_sge sge(u32 index) const { return {all_.address + index * sizeof(Header), sizeof(Header), all_.key}; }
+    // The device may use it for ever.
+    void abandon()
+    {
+        map_.leak();
+        static_cast<void>(memory_.release());
+    }
 
 private:
     static void release(Header* memory) { kapi_free(memory); }
     Own<Header, release> memory_;
     Mapping map_;
+    kapi_sge all_{}; // as the device sees it
 };
 
 } // namespace rds_rdma

@@ -24,6 +24,12 @@ Result<> Receiver::build(u32 depth)
 
 // ---- the ring
 
+namespace {
+
+constexpr unsigned some = 8; // posted at once: a few places of a ring may wait for others
+
+} // namespace
+
 void Receiver::put_free(u16 index)
 {
     Guard guard(lock_);
@@ -33,10 +39,12 @@ void Receiver::put_free(u16 index)
 bool Receiver::prepare(u16 index)
 {
     Slot& slot = slots_->slot[index];
-    if (!slot.buffer)
+    if (!slot.buffer) {
         slot.buffer.reset(kapi_rxbuf_create(fragment_size, KAPI_ATOMIC));
-    if (!slot.buffer)
-        return false;
+        if (!slot.buffer)
+            return false;
+        ends_.counters.count(Stat::rx_total_frags);
+    }
     auto map = Mapping::with([&](kapi_map* to) { return kapi_map_rxbuf(to, ends_.device.dev, slot.buffer.get()); });
     if (!map)
         return false;
@@ -47,11 +55,12 @@ bool Receiver::prepare(u16 index)
 // Posts a few. False: there are no more places to fill, or no memory.
 bool Receiver::post_some()
 {
-    constexpr unsigned some = 8;
     kapi_recv_wr wr[some];
     kapi_sge sge[some][2];
     unsigned count = 0;
     bool starved = false;
+    if (!ends_.is_open())
+        return false;
     const kapi_pd* pd = ends_.device.pd.get();
     while (count < some && !starved) {
         u16 index;
@@ -69,7 +78,7 @@ bool Receiver::post_some()
         headers_.sync(index, KAPI_MAP_FOR_DEVICE);
         kapi_map_place place{};
         kapi_size length = fragment_size;
-        sge[count][0] = headers_.sge(index, pd);
+        sge[count][0] = headers_.sge(index);
         kapi_map_sges(slots_->slot[index].map.c(), &place, &length, pd, &sge[count][1], 1);
         wr[count] = {.next = nullptr, .cookie = index, .sges = sge[count], .n_sges = 2, .pad = 0, .opaque = {}};
         if (count)
@@ -84,7 +93,7 @@ bool Receiver::post_some()
     {
         Guard guard(ends_.lock);
         if (ends_.open && kapi_qp_recv(ends_.qp.get(), wr, &bad) == 0)
-            return !starved;
+            return !starved && count == some;
     }
     for (; bad; bad = bad->next) {
         u16 index = static_cast<u16>(bad->cookie);
@@ -95,8 +104,14 @@ bool Receiver::post_some()
     return false;
 }
 
-void Receiver::refill()
+void Receiver::refill(Stat by)
 {
+    {
+        Guard guard(lock_);
+        if (free_ < min(some, max(1u, depth_ / some)))
+            return;
+    }
+    ends_.counters.count(by);
     while (post_some())
         ;
 }
@@ -109,7 +124,7 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
     Slot& slot = slots_->slot[index];
     slot.map = Mapping();
     if (wc.status != KAPI_WC_OK) {
-        ends_.lost();
+        ends_.failed();
         return false;
     }
     slot.length = wc.length;
@@ -122,13 +137,18 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
         broken_ = true;
     }
     bool only_acknowledges = wc.length == header_size && !header.sport && !header.dport && !header.length;
+    if (only_acknowledges && (header.flags & rds::flag_ack_required))
+        sender_.want_ack();
     if (!good)
         ends_.lost();
+    if (good && only_acknowledges)
+        ends_.counters.count(Stat::ack_received);
     return good && !only_acknowledges;
 }
 
 void Receiver::received(const kapi_wc* wcs, unsigned n)
 {
+    bool empty = false;
     for (unsigned i = 0; i < n; i++) {
         u16 index = static_cast<u16>(wcs[i].cookie);
         if (!HW_ASSERT(wcs[i].cookie < depth_))
@@ -139,8 +159,11 @@ void Receiver::received(const kapi_wc* wcs, unsigned n)
             slots_->waiting[(first_ + waiting_++) % most] = index;
         else
             slots_->free[free_++] = index;
+        empty |= wcs[i].status == KAPI_WC_OK && free_ + waiting_ == depth_;
     }
-    process();
+    if (empty)
+        ends_.counters.count(Stat::rx_ring_empty);
+    process(Stat::rx_refill_from_cq);
 }
 
 void Receiver::begin()
@@ -149,7 +172,7 @@ void Receiver::begin()
         Guard guard(lock_);
         begun_ = true;
     }
-    process();
+    process(Stat::rx_refill_from_thread);
 }
 
 // The oldest that waits, for who is busy.
@@ -163,7 +186,7 @@ bool Receiver::take(u16& index)
 }
 
 // One context at a time handles what waits. Who comes meanwhile leaves it to that one.
-void Receiver::process()
+void Receiver::process(Stat by)
 {
     {
         Guard guard(lock_);
@@ -197,7 +220,7 @@ void Receiver::process()
             waiting_--;
             slots_->free[free_++] = index;
         }
-        refill();
+        refill(by);
     }
     sender_.send_ack();
 }
@@ -209,6 +232,7 @@ Receiver::Verdict Receiver::begin_message(const Header& header, u32 payload)
     switch (rds_inc_create(ends_.conn, 0, &header, payload, &inc_)) {
     case 0:
         header_ = header;
+        ends_.counters.count(Stat::rx_total_incs);
         return Verdict::done;
     case -KAPI_ENOMEM:
         return Verdict::starved;

@@ -21,16 +21,21 @@ public:
     // The queue is drained, or was never used.
     ~Receiver();
     Result<> build(u32 depth);
-    u32 depth() const { return depth_; }
+    // The device did not end what was posted: what it may use is never freed.
+    void abandon()
+    {
+        headers_.abandon();
+        static_cast<void>(slots_.release());
+    }
 
     // From the completion queue.
     void received(const kapi_wc* wcs, unsigned n);
-    // Any context. Fills the ring as far as there is memory.
-    void refill();
+    // Any context. Fills the ring as far as there is memory. by: which counter counts it.
+    void refill(Stat by);
     // The path is up: from now on messages are given to it. Any context.
     void begin();
-    // Goes on with what waits. Any context.
-    void process();
+    // Goes on with what waits, and refills. Any context.
+    void process(Stat by);
 
 private:
     struct Slot {

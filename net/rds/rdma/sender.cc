@@ -5,7 +5,8 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u32 ack_every = 8; // messages, as the kernel's own asks for by default
+constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
+constexpr u64 longest_unmapped_ns = 5'000'000'000;
 
 } // namespace
 
@@ -17,10 +18,22 @@ Sender::~Sender()
         release(slot(i), false);
 }
 
-Result<> Sender::build()
+// Of an operation that is left in the slots, the memory that it has mapped stays mapped.
+void Sender::abandon()
 {
+    headers_.abandon();
+    for (u64 i = tail_.load(); i != head_; i++)
+        if (rds_out* out = std::exchange(slot(i).out, nullptr))
+            rds_out_abandon(out);
+    static_cast<void>(slots_.release());
+}
+
+Result<> Sender::build(u32 capacity, u32 max_unsignaled)
+{
+    capacity_ = capacity;
+    max_unsignaled_ = max_unsignaled;
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
-    TRY(headers_.make(ends_.device, capacity + 1, KAPI_MAP_TO_DEVICE));
+    TRY(headers_.make(ends_.device, capacity_ + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     chain_.reset(make<Chain>(Alloc::sleep));
     if (!slots_ || !chain_)
@@ -81,18 +94,60 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
 }
 
 // All or nothing, before anything of it is posted.
-Result<> Sender::map_payload(rds_out* out, u32 first, u32 fragments)
+Result<> Sender::map_payload(rds_out* out, u64 at, u32 fragments)
 {
     HW_UNINITIALIZED Pieces pieces(out);
     for (u32 i = 0; i < fragments; i++) {
-        auto mapped = map_fragment(slot(head_ + first + i), pieces);
+        auto mapped = map_fragment(slot(at + i), pieces);
         if (mapped)
             continue;
         while (i--)
-            slot(head_ + first + i).payload = Mapping();
+            slot(at + i).payload = Mapping();
         return mapped;
     }
     return {};
+}
+
+// There may be no memory, or no room for what the device does not reach itself, which others give back. False: for too long.
+bool Sender::may_map_later()
+{
+    u64 now = kapi_now_ns();
+    if (!unmapped_since_ns_)
+        unmapped_since_ns_ = now;
+    return now - unmapped_since_ns_ < longest_unmapped_ns;
+}
+
+// Room may have come just before the flag was up.
+bool Sender::waits_for_room(u64 head)
+{
+    if (has_room(head) || (!full_.exchange(1) && has_room(head)))
+        return false;
+    ends_.counters.count(Stat::tx_ring_full);
+    return true;
+}
+
+// How many have room and are mapped. Before anything is posted, so that the last one of them is known when it is.
+unsigned Sender::prepare(rds_out* const* messages, unsigned count)
+{
+    u64 at = head_;
+    for (unsigned i = 0; i < count; i++) {
+        u32 fragments = fragments_of(rds_out_length(messages[i]));
+        if (waits_for_room(at + fragments))
+            return i;
+        if (auto mapped = map_payload(messages[i], at, fragments); !mapped) {
+            ends_.counters.count(Stat::tx_sg_mapping_failure);
+            if (may_map_later() || i) {
+                rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+            } else {
+                flush(); // operations may be before it
+                broken_ = true;
+            }
+            return i;
+        }
+        unmapped_since_ns_ = 0;
+        at += fragments;
+    }
+    return count;
 }
 
 void Sender::write_header(u32 index, const Header& from, u8 flags)
@@ -115,44 +170,37 @@ kapi_wr& Sender::next_request()
     return wr;
 }
 
-void Sender::add_operation(rds_out* out, Own<Operation>& operation, bool alone)
+// Mostly the next message of the peer acknowledges, so it is not to send an acknowledgement of its own for each message. What
+// remains is asked for by tick(). A foreign peer does not understand that, so the last message of each call asks: what was to
+// follow may be cancelled.
+bool Sender::asks(const Header& header, bool last)
 {
-    Operation& all = *operation;
-    for (u32 i = 0; i < all.requests(); i++) {
-        Slot& to = slot(head_);
-        to.operation = &all;
-        kapi_wr& wr = next_request();
-        all.fill(wr, i);
-        if (alone && i + 1 == all.requests()) {
-            wr.flags = KAPI_WR_SIGNALED;
-            rds_out_hold(out);
-            to.out = out;
-            static_cast<void>(operation.release());
-        }
-        if (chain_->count == Chain::most)
-            flush();
-    }
+    u64 number = header.sequence;
+    last_sent_.store_release(number);
+    bool asks = (header.flags & rds::flag_ack_required) || (last && !to_hawser_) ||
+                number - max(acked_.load_relaxed(), asked_) >= ack_every;
+    if (asks)
+        asked_ = number;
+    return asks;
 }
 
-void Sender::add(rds_out* out, u32 fragments, Own<Operation> operation, bool last)
+void Sender::add(rds_out* out, u32 fragments, bool last)
 {
+    if (ack_wanted_.load_relaxed() && ack_wanted_.exchange(0)) // the headers say it
+        ends_.counters.count(Stat::ack_send_piggybacked);
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
-    u8 flags = 0;
-    if (header.sequence) {
-        last_sent_.store_release(header.sequence);
-        if (last || operation || ++unrequested_ >= ack_every) {
-            unrequested_ = 0;
-            flags = rds::flag_ack_required;
-        }
-    }
+    u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
     const kapi_pd* pd = ends_.device.pd.get();
     for (u32 i = 0; i < fragments; i++) {
-        u32 index = static_cast<u32>(head_ % capacity);
+        u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;
+        // The last one always: what follows may wait for the room or the memory of these.
+        bool reports = (ends && last) || unsignaled_ >= max_unsignaled_;
+        unsignaled_ = reports ? 0 : unsignaled_ + 1;
         write_header(index, header, flags);
         kapi_sge* sges = chain_->sge[chain_->count];
-        sges[0] = headers_.sge(index, pd);
+        sges[0] = headers_.sge(index);
         unsigned count = 1;
         Slot& to = slot(head_);
         if (to.payload) {
@@ -161,18 +209,18 @@ void Sender::add(rds_out* out, u32 fragments, Own<Operation> operation, bool las
             count += kapi_map_sges(to.payload.c(), &place, &length, pd, sges + 1, pieces_ - 1);
             broken_ |= !HW_ASSERT(length == 0);
         }
-        // What was read is there when the peer is informed, and may end the region.
-        u8 fence = operation && !i ? KAPI_WR_FENCE : 0;
         if (ends) {
             rds_out_hold(out);
             to.out = out;
-            to.operation = operation.release();
         }
         kapi_wr& wr = next_request();
         wr.sges = sges;
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = (ends ? KAPI_WR_SIGNALED | KAPI_WR_SOLICITED : 0) | fence;
+        wr.flags = (reports ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0);
+        // What an operation read is there when the peer is informed, and may end the region.
+        if (std::exchange(fence_, false))
+            wr.flags |= KAPI_WR_FENCE;
         if (chain_->count == Chain::most)
             flush();
     }
@@ -190,58 +238,90 @@ void Sender::flush()
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
 }
 
-Sender::Posted Sender::add_message(rds_out* out, bool last)
+// ---- operations
+
+void Sender::add_operation(rds_out* out, Own<Operation> operation)
 {
-    u32 fragments = fragments_of(rds_out_length(out));
-    Own<Operation> operation;
-    Result<> ready;
-    if (const rds_rdma_op* op = rds_out_rdma(out)) {
-        auto made = Operation::create(out, *op, ends_.device, pieces_);
-        if (op->alone)
-            fragments = 0;
-        if (made && (*made)->requests() + fragments > capacity)
-            made = fail(KAPI_EOPNOTSUPP);
-        if (made)
-            operation = std::move(*made);
-        else if (made.error().code() == KAPI_ENOMEM)
-            ready = fail(made.error());
-        else
-            return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Posted::never;
+    Operation& all = *operation;
+    for (u32 i = 0; i < all.requests(); i++) {
+        Slot& to = slot(head_);
+        to.operation = &all;
+        kapi_wr& wr = next_request();
+        all.fill(wr, i);
+        if (i + 1 == all.requests()) {
+            wr.flags = KAPI_WR_SIGNALED;
+            rds_out_hold(out);
+            to.out = out;
+            static_cast<void>(operation.release());
+            unsignaled_ = 0;
+        }
+        if (chain_->count == Chain::most)
+            flush();
     }
-    u32 requests = operation ? operation->requests() : 0;
-    // Room may have come just before the flag was up.
-    if (ready && !has_room(requests + fragments) && (full_.exchange(1) || !has_room(requests + fragments))) {
-        ring_full.fetch_add(1);
-        return Posted::later;
-    }
-    if (ready)
-        ready = map_payload(out, requests, fragments);
-    if (!ready) {
-        broken_ = ready.error().code() != KAPI_ENOMEM;
-        rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-        return Posted::later;
-    }
-    if (operation) {
-        rds_out_rdma_begins(out);
-        add_operation(out, operation, fragments == 0);
-    }
-    add(out, fragments, std::move(operation), last);
-    return Posted::yes;
 }
 
-int Sender::post(rds_out* const* messages, unsigned count, bool more)
+// The message may have to wait for room after it: both together can be more than the queue has room for.
+Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
 {
-    if (ack_wanted_.load_relaxed())
-        ack_wanted_.exchange(0); // the headers say it
+    u32 most = Operation::most_requests(op, ends_.device, pieces_);
+    if (!most || most > capacity_)
+        return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
+    if (waits_for_room(head_ + most))
+        return Operated::later;
+    auto made = Operation::create(out, op, ends_.device, pieces_);
+    if (!made) {
+        ends_.counters.count(Stat::tx_sg_mapping_failure);
+        if (may_map_later()) {
+            rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+            return Operated::later;
+        }
+    }
+    unmapped_since_ns_ = 0;
+    if (!made)
+        return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
+    rds_out_rdma_begins(out);
+    add_operation(out, std::move(*made));
+    fence_ = true;
+    return op.alone ? Operated::alone : Operated::done;
+}
+
+// Those that have no operation, or whose operation was posted. How many.
+unsigned Sender::post_messages(rds_out* const* messages, unsigned count)
+{
+    unsigned ready = prepare(messages, count);
+    for (unsigned i = 0; i < ready; i++)
+        add(messages[i], fragments_of(rds_out_length(messages[i])), i + 1 == ready);
+    return ready;
+}
+
+// What was taken is sent again over the next connection, as something of it may have been received; so an error is no result once
+// it was.
+int Sender::post(rds_out* const* messages, unsigned count)
+{
     unsigned taken = 0;
     while (taken < count && !broken_) {
-        bool last = taken + 1 == count && !more;
-        if (add_message(messages[taken], last) == Posted::later)
+        const rds_rdma_op* op = rds_out_rdma(messages[taken]);
+        Operated operated = op ? post_operation(messages[taken], *op) : Operated::done;
+        if (operated == Operated::later)
             break;
-        taken++;
+        if (operated == Operated::alone) {
+            taken++;
+            continue;
+        }
+        unsigned run = 1;
+        while (taken + run < count && !rds_out_rdma(messages[taken + run]))
+            run++;
+        unsigned posted = post_messages(messages + taken, run);
+        taken += posted;
+        if (posted < run)
+            break;
     }
+    if (broken_ && !taken)
+        return -KAPI_EIO;
     flush();
-    return broken_ ? -KAPI_EIO : static_cast<int>(taken);
+    if (broken_)
+        ends_.lost();
+    return static_cast<int>(taken);
 }
 
 // ---- completions
@@ -262,7 +342,7 @@ void Sender::release(Slot& slot, bool completed)
 void Sender::completed(const kapi_wc& wc)
 {
     if (wc.status != KAPI_WC_OK)
-        ends_.lost();
+        ends_.failed();
     if (wc.cookie == ack_cookie) {
         {
             Guard guard(ends_.lock);
@@ -272,7 +352,7 @@ void Sender::completed(const kapi_wc& wc)
         return;
     }
     u64 from = tail_.load_relaxed();
-    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity))
+    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity_))
         return;
     for (u64 i = from; i <= wc.cookie; i++) {
         if (slot(i).operation)
@@ -288,21 +368,30 @@ void Sender::completed(const kapi_wc& wc)
 
 bool Sender::acknowledged(u64 number)
 {
-    if (number <= acked_)
+    if (number <= acked_.load_relaxed())
         return true;
     if (number > last_sent_.load_acquire())
         return false;
-    acked_ = number;
+    acked_.store_relaxed(number);
     rds_path_acked(ends_.conn, 0, static_cast<u32>(number) + 1);
     return true;
 }
 
-void Sender::begin()
+void Sender::begin(bool to_hawser)
 {
+    to_hawser_ = to_hawser;
     {
         Guard guard(ends_.lock);
         began_ = true;
     }
+    send_ack();
+}
+
+void Sender::tick()
+{
+    if (!to_hawser_ || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
+        return;
+    question_wanted_.store_release(1);
     send_ack();
 }
 
@@ -312,11 +401,18 @@ void Sender::send_ack()
     bool failed;
     {
         Guard guard(ends_.lock);
-        if (!ends_.open || !began_ || ack_out_ || !ack_wanted_.exchange(0))
+        if (!ends_.open || !began_)
+            return;
+        if (ack_out_ && ack_wanted_.load())
+            ends_.counters.count(Stat::ack_send_delayed);
+        if (ack_out_)
+            return;
+        bool acknowledges = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
+        if (!acknowledges && !asks)
             return;
         ack_out_ = true;
-        write_header(ack_slot, Header{}, 0);
-        kapi_sge sge = headers_.sge(ack_slot, ends_.device.pd.get());
+        write_header(ack_slot(), Header{}, asks ? rds::flag_ack_required : 0);
+        kapi_sge sge = headers_.sge(ack_slot());
         kapi_wr wr{};
         wr.cookie = ack_cookie;
         wr.sges = &sge;
@@ -326,7 +422,7 @@ void Sender::send_ack()
         kapi_wr* bad = nullptr;
         failed = kapi_qp_send(ends_.qp.get(), &wr, &bad) < 0;
     }
-    acks_sent.fetch_add(1);
+    ends_.counters.count(failed ? Stat::ack_send_failure : Stat::ack_sent);
     if (failed)
         ends_.lost();
 }

@@ -9,16 +9,18 @@ namespace rds_rdma {
 
 class Sender : Pinned {
 public:
-    static constexpr u32 capacity = send_requests;
+    static constexpr u32 least = fragments_of(RDS_MAX_MESSAGE), most = send_requests; // requests in the queue
     static constexpr u32 max_pieces = 8; // of a request, where the device has as many
 
     explicit Sender(QueueEnds& ends) : ends_(ends) {}
     // The queue is drained, or was never used.
     ~Sender();
-    Result<> build();
+    Result<> build(u32 capacity, u32 max_unsignaled);
+    // The device did not end what was posted: what it may use is never freed.
+    void abandon();
 
     // The path's owner's, as rds_transport's post().
-    int post(rds_out* const* messages, unsigned count, bool more);
+    int post(rds_out* const* messages, unsigned count);
     // From the completion queue.
     void completed(const kapi_wc& wc);
     // The same queue's, when something was received. False: so much was never sent.
@@ -27,18 +29,22 @@ public:
     void want_ack() { ack_wanted_.store_release(1); }
     void send_ack();
     // The peer can receive.
-    void begin();
+    void begin(bool to_hawser);
+    // The path's owner's, from time to time: what was sent last and is not acknowledged is asked for.
+    void tick();
 
-    Atomic<u32> ring_full{0}, acks_sent{0}; // how often
+    // From build() on. Requests in the queue, beside that of an acknowledgement; pieces of a request at this device.
+    u32 capacity() const { return capacity_; }
+    u32 pieces() const { return pieces_; }
 
 private:
     struct Slot {
         Mapping payload;
         rds_out* out = nullptr; // held
-        Operation* operation = nullptr; // that the request is a part of, or that went before the message
+        Operation* operation = nullptr; // that the request is a part of. Owned where out is
     };
     struct Slots {
-        Slot slot[capacity];
+        Slot slot[most];
     };
     struct Chain {
         static constexpr unsigned most = 16;
@@ -47,18 +53,23 @@ private:
         unsigned count;
     };
     static constexpr u64 ack_cookie = 1ull << 62;
-    static constexpr u32 ack_slot = capacity; // of headers_
 
-    Slot& slot(u64 number) { return slots_->slot[number % capacity]; }
-    bool has_room(u32 fragments) { return head_ + fragments - tail_.load() <= capacity; }
-    Result<> map_payload(rds_out* out, u32 first, u32 fragments);
-    enum class Posted { yes, later, never };
-    Posted add_message(rds_out* out, bool last);
-    void add_operation(rds_out* out, Own<Operation>& operation, bool alone);
+    Slot& slot(u64 number) { return slots_->slot[number % capacity_]; }
+    u32 ack_slot() const { return capacity_; } // of headers_
+    bool has_room(u64 head) { return head - tail_.load() <= capacity_; }
+    bool waits_for_room(u64 head);
+    unsigned prepare(rds_out* const* messages, unsigned count);
+    bool may_map_later();
+    Result<> map_payload(rds_out* out, u64 at, u32 fragments);
+    enum class Operated { done, later, alone }; // alone: its message is not sent
+    Operated post_operation(rds_out* out, const rds_rdma_op& op);
+    void add_operation(rds_out* out, Own<Operation> operation);
+    unsigned post_messages(rds_out* const* messages, unsigned count);
     kapi_wr& next_request();
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
+    bool asks(const Header& header, bool last);
     void write_header(u32 index, const Header& from, u8 flags);
-    void add(rds_out* out, u32 fragments, Own<Operation> operation, bool last);
+    void add(rds_out* out, u32 fragments, bool last);
     void flush();
     void release(Slot& slot, bool completed);
 
@@ -66,18 +77,22 @@ private:
     Headers headers_;
     Own<Slots> slots_;
     Own<Chain> chain_;
-    unsigned pieces_ = 0; // of a request at this device
+    u32 capacity_ = 0, max_unsignaled_ = 0, pieces_ = 0;
     bool began_ HW_GUARDED_BY(ends_.lock) = false;
     bool ack_out_ HW_GUARDED_BY(ends_.lock) = false;
-    Atomic<u32> ack_wanted_{0};
+    Atomic<u32> ack_wanted_{0}, question_wanted_{0};
     // The path's owner's:
     u64 head_ = 0;
-    u32 unrequested_ = 0; // messages since one asked for an acknowledgement
+    u32 unsignaled_ = 0; // requests since one reports its completion
+    bool fence_ = false; // an operation was posted, and no message since
+    u64 asked_ = 0; // up to there acknowledgements were asked for
+    u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
+    bool to_hawser_ = false;
     bool broken_ = false;
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};
     Atomic<u32> full_{0};
-    u64 acked_ = 0; // by the peer
+    Atomic<u64> acked_{0}; // by the peer
     Atomic<u64> last_sent_{0};
 };
 

@@ -28,16 +28,8 @@ void TcpConnection::destroy(TcpConnection* connection)
     connection->net.remove(*connection);
     for (auto& path : connection->paths_)
         path->discard_waiting();
-    for (;;) {
-        kapi_stream* stream;
-        {
-            Guard guard(connection->lock_);
-            stream = connection->unplaced_.take(0);
-        }
-        if (!stream)
-            break;
-        kapi_stream_close(stream, 1);
-    }
+    while (kapi_stream* stream = connection->unplaced_.take())
+        connection->close_accepted(stream);
     dispose(connection);
 }
 
@@ -56,34 +48,53 @@ bool TcpConnection::may_be_for(u16 peer_port, unsigned index) const
     return !indexes || !paths || peer_port % paths == index % paths;
 }
 
-int TcpConnection::find_unplaced(unsigned index)
+// Whether a stream from a peer's source port that is not placed is for the path, or for an unknown one.
+bool TcpConnection::may_be_unplaced(unsigned index, u16 peer_port) const
 {
     int indexes = 0;
     unsigned paths = max(1u, rds_conn_paths(conn, &indexes));
-    if (index >= paths)
-        return -1;
-    for (unsigned i = 0; i < unplaced_.count(); i++) {
-        int meant = index_of(unplaced_.peer_port(i));
-        if (meant < 0 || static_cast<unsigned>(meant) == index)
-            return static_cast<int>(i);
-    }
-    return -1;
+    int meant = index_of(peer_port);
+    return index < paths && (meant < 0 || static_cast<unsigned>(meant) == index);
 }
 
 rds_stream_waits TcpConnection::has_unplaced(unsigned index)
 {
-    Guard guard(lock_);
-    int position = find_unplaced(index);
-    if (position < 0)
+    u16 found = 0;
+    bool has = unplaced_.has([&](u16 port) {
+        found = port;
+        return may_be_unplaced(index, port);
+    });
+    if (!has)
         return RDS_NO_STREAM_WAITS;
-    return index_of(unplaced_.peer_port(static_cast<unsigned>(position))) < 0 ? RDS_STREAM_UNPLACED : RDS_STREAM_WAITS;
+    return index_of(found) < 0 ? RDS_STREAM_UNPLACED : RDS_STREAM_WAITS;
 }
 
 kapi_stream* TcpConnection::take_unplaced(unsigned index)
 {
-    Guard guard(lock_);
-    int position = find_unplaced(index);
-    return position < 0 ? nullptr : unplaced_.take(static_cast<unsigned>(position));
+    return unplaced_.take([&](u16 port) { return may_be_unplaced(index, port); });
+}
+
+void TcpConnection::close_accepted(kapi_stream* stream)
+{
+    if (!stream)
+        return;
+    rds_conn_stream_gone(conn);
+    net.refuse(stream);
+}
+
+bool TcpConnection::keep(Waiting& waiting, kapi_stream* stream, u16 peer_port, bool is_first)
+{
+    int room = rds_conn_stream_room(conn);
+    bool kept = room >= 0 || is_first || waiting.has();
+    rds_conn_stream_added(conn);
+    kapi_stream* unwanted = stream;
+    if (kept) {
+        kapi_stream_options options = net.stream_options();
+        kapi_stream_keep_alive(stream, &options);
+        unwanted = waiting.put(stream, peer_port, room == 0 ? Waiting::max : 1);
+    }
+    close_accepted(unwanted);
+    return kept;
 }
 
 void TcpConnection::accepted(kapi_stream* stream, u16 peer_port)
@@ -103,17 +114,9 @@ void TcpConnection::accepted(kapi_stream* stream, u16 peer_port)
 
 void TcpConnection::keep_unplaced(kapi_stream* stream, u16 peer_port)
 {
-    kapi_stream* unwanted = nullptr;
-    bool kept;
-    {
-        Guard guard(lock_);
-        kept = unplaced_.put(stream, peer_port, unwanted);
-    }
-    net.refuse(kept ? unwanted : stream);
-    if (!kept)
-        return;
     int indexes = 0;
     unsigned paths = max(1u, rds_conn_paths(conn, &indexes));
+    keep(unplaced_, stream, peer_port, !path(0).has_stream() && !unplaced_.has());
     for (unsigned i = 0; i < paths; i++)
         rds_path_notify(conn, i, RDS_PATH_ACCEPTED);
 }

@@ -31,6 +31,10 @@ public:
     int index_of(u16 peer_port) const;
     // Whether a stream from a peer's source port may be for the path.
     bool may_be_for(u16 peer_port, unsigned index) const;
+    // Takes over stream in waiting, if it or another one there may have the place. is_first: its path has none.
+    bool keep(Waiting& waiting, kapi_stream* stream, u16 peer_port, bool is_first);
+    // Resets one that was kept, or did without; null: does nothing.
+    void close_accepted(kapi_stream* stream);
     // A waiting stream whose path is not known, or is index.
     kapi_stream* take_unplaced(unsigned index);
     rds_stream_waits has_unplaced(unsigned index);
@@ -38,14 +42,13 @@ public:
 private:
     HW_MADE_BY_CREATE;
     TcpConnection(rds_conn* c, TcpNet& n, const kapi_addr& l, const kapi_addr& r)
-        : conn(c), net(n), local(l), remote(r) {}
+        : conn(c), net(n), local(l), remote(r), unplaced_(c) {}
     bool build(Alloc mode);
-    int find_unplaced(unsigned index) HW_REQUIRES(lock_);
+    bool may_be_unplaced(unsigned index, u16 peer_port) const;
     void keep_unplaced(kapi_stream* stream, u16 peer_port);
 
     Own<TcpPath> paths_[RDS_MAX_PATHS];
-    Spin<StreamsLock> lock_;
-    Waiting unplaced_ HW_GUARDED_BY(lock_);
+    Waiting unplaced_;
 };
 
 } // namespace rds_tcp

@@ -53,6 +53,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
         },
         .socket_row = [](void* state, unsigned path,
                          rds_tcp_socket_row* row) { return path_of(state, path).row(*row) ? 1 : 0; },
+        .rdma_row = nullptr,
     };
 }
 

@@ -22,7 +22,7 @@ constexpr u32 window_probe_ms = 500;
 constinit const kapi_stream_ops TcpPath::stream_ops = {.rx = on_rx, .acked = on_acked, .event = on_event};
 
 TcpPath::TcpPath(TcpConnection& connection, unsigned index)
-    : connection_(connection), index_(index), assembler_(connection.conn, index)
+    : connection_(connection), index_(index), assembler_(connection.conn, index), waiting_(connection.conn)
 {
 }
 
@@ -106,7 +106,6 @@ int TcpPath::established()
 {
     if (connection_.connects()) {
         up_ = true;
-        accepted_ = false;
         set_row(true);
         if (new_buffers_.load_acquire()) // since its options were read
             notify(RDS_PATH_RESUME);
@@ -123,10 +122,7 @@ int TcpPath::adopt()
 {
     if (!HW_ASSERT(!stream_))
         return 0;
-    {
-        Guard guard(lock_);
-        stream_ = waiting_.take(0);
-    }
+    stream_ = waiting_.take();
     if (!stream_)
         stream_ = connection_.take_unplaced(index_);
     if (!stream_)
@@ -153,42 +149,30 @@ rds_stream_waits TcpPath::has_accepted()
 {
     if (misplaced())
         return RDS_STREAM_MISPLACED;
-    {
-        Guard guard(lock_);
-        if (waiting_.count())
-            return RDS_STREAM_WAITS;
-    }
+    connection_.close_accepted(waiting_.take_abandoned());
+    if (waiting_.has())
+        return RDS_STREAM_WAITS;
     rds_stream_waits unplaced = connection_.has_unplaced(index_);
     return unplaced == RDS_STREAM_UNPLACED && !up_ ? RDS_STREAM_WAITS : unplaced;
 }
 
+bool TcpPath::has_stream()
+{
+    Guard guard(lock_);
+    return row_valid_;
+}
+
 void TcpPath::offer(kapi_stream* stream, u16 peer_port)
 {
-    kapi_stream* unwanted = nullptr;
-    bool kept;
-    {
-        Guard guard(lock_);
-        kept = waiting_.put(stream, peer_port, unwanted);
-    }
-    if (kept)
-        notify(RDS_PATH_ACCEPTED);
-    else
-        unwanted = stream;
-    connection_.net.refuse(unwanted);
+    bool is_first = !has_stream() && !waiting_.has();
+    // Without a place its peer tries again: then the present stream has to be gone, if the peer has left it.
+    notify(connection_.keep(waiting_, stream, peer_port, is_first) ? RDS_PATH_ACCEPTED : RDS_PATH_PROBE);
 }
 
 void TcpPath::discard_waiting()
 {
-    for (;;) {
-        kapi_stream* stream;
-        {
-            Guard guard(lock_);
-            stream = waiting_.take(0);
-        }
-        if (!stream)
-            return;
-        kapi_stream_close(stream, 1);
-    }
+    while (kapi_stream* stream = waiting_.take())
+        connection_.close_accepted(stream);
 }
 
 // The peer opens streams, and the kernel's own opens no other for one that it believes it has: it finds out by its keepalive,
@@ -228,6 +212,8 @@ rds_closing TcpPath::close(rds_close_mode mode)
     if (!complete)
         note_lost();
     kapi_stream_close(std::exchange(stream_, nullptr), abort);
+    if (std::exchange(accepted_, false))
+        rds_conn_stream_gone(connection_.conn);
     set_row(false);
     forget_received();
     closing_since_ns_ = unanswered_since_ns_ = 0;

@@ -28,6 +28,7 @@ public:
 
     // The namespace's buffer sizes changed.
     void buffers_changed();
+    bool has_stream();
     // Takes over a stream that the peer opened for this path.
     void offer(kapi_stream* stream, u16 peer_port);
     void discard_waiting();
@@ -69,8 +70,8 @@ private:
     Atomic<u32> begin_seq_{0}, end_seq_{0}; // of what the stream took last
     Atomic<u32> full_{0};                   // the stream took nothing, and nothing was acknowledged since
 
+    Waiting waiting_;
     Spin<StreamsLock> lock_;
-    Waiting waiting_ HW_GUARDED_BY(lock_);
     bool row_valid_ HW_GUARDED_BY(lock_) = false;
     kapi_addr local_ HW_GUARDED_BY(lock_){}, remote_ HW_GUARDED_BY(lock_){};
 };

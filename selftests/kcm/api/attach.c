@@ -2,6 +2,8 @@
 /* TCP sockets and programs that a multiplexor accepts. */
 #include "api.h"
 
+#include <linux/filter.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>
 
@@ -172,6 +174,70 @@ static void descriptors_closed(void)
 	close(r.peer);
 }
 
+static void set_fast_open(const char *bits)
+{
+	FILE *file = fopen("/proc/sys/net/ipv4/tcp_fastopen", "w");
+
+	NEED(file && fputs(bits, file) >= 0 && fclose(file) == 0);
+}
+
+static int state_of(int tcp)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	NEED(getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &info, &len) == 0);
+	return info.tcpi_state;
+}
+
+/* A socket whose peer has sent data with its SYN, and has not acknowledged the answer: a filter hides that from it. */
+static struct link fast_opened(size_t size)
+{
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = { 1, &nothing };
+	struct link l = { .far = socket(AF_INET, SOCK_STREAM, 0) };
+	int listener = tcp_listener(HERE, AF_INET);
+	struct addr to = addr_of(listener);
+
+	set_fast_open("519"); /* both sides, without cookies */
+	NEED(set_int(listener, IPPROTO_TCP, TCP_FASTOPEN, 5) == 0);
+	NEED(setsockopt(l.far, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0);
+	frame_fill(buf, MEDIUM, 1);
+	NEED(sendto(l.far, buf, size, MSG_FASTOPEN | MSG_DONTWAIT, &to.sa, to.len) == (ssize_t)size);
+	l.near = accept(listener, NULL, NULL);
+	NEED(l.near >= 0 && state_of(l.near) == TCP_SYN_RECV);
+	set_fast_open("1");
+	close(listener);
+	return l;
+}
+
+static void before_the_handshake_ends(void)
+{
+	struct link l = fast_opened(MEDIUM);
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+
+	EXPECT_OK(kcm_attach(kcm, l.near, parser_framed()), "attach: one with the data of a SYN");
+	check(kcm_takes(kcm, MEDIUM, 1), "attach: ... which are received");
+	NEED(state_of(l.near) == TCP_SYN_RECV);
+	check(kcm_sends(kcm, MEDIUM, 2), "attach: ... and sends");
+	NEED(set_int(l.far, SOL_SOCKET, SO_DETACH_FILTER, 0) == 0);
+	check(peer_takes(l.far, MEDIUM, 2), "attach: ... what the peer gets when it sees an answer");
+	peer_send_frame(l.far, MEDIUM, 3);
+	check(kcm_takes(kcm, MEDIUM, 3), "attach: ... and receives what follows");
+	close(kcm);
+	tcp_link_close(&l);
+
+	l = fast_opened(50);
+	kcm = kcm_socket(HERE, SOCK_DGRAM);
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0 && kcm_unattach(kcm, l.near) == 0);
+	frame_fill(buf + MEDIUM, MEDIUM, 1);
+	check(peer_reads(l.near, buf, 50) == 50 && !memcmp(buf, buf + MEDIUM, 50), "attach: ... and gives a part back");
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	close(l.far);
+	close(kcm);
+	close(l.near);
+}
+
 void api_attach(void)
 {
 	int kcm = kcm_socket(HERE, SOCK_DGRAM);
@@ -186,4 +252,6 @@ void api_attach(void)
 	unprivileged();
 	bytes_before();
 	descriptors_closed();
+	if (ktap_suite() == SUITE_OURS)
+		before_the_handshake_ends();
 }

@@ -2,6 +2,9 @@
 /* A multiplexor whose connection is closed by the other end, in order or by a reset. */
 #include "api.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 /* True if poll() reports POLLERR alone and SO_ERROR is @error, once. */
 static bool reports_error(int kcm, int error)
 {
@@ -98,6 +101,19 @@ static void reset_of_one(void)
 	rig_close(&r);
 }
 
+/* All of it in one segment: the urgent byte ends the connection, not the FIN behind it, of which TCP reports first. */
+static void urgent_byte_and_end(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	NEED(set_int(r.peer, IPPROTO_TCP, TCP_CORK, 1) == 0);
+	peer_send_frame(r.peer, MEDIUM, 1);
+	NEED(send(r.peer, "!", 1, MSG_OOB | MSG_MORE) == 1 && shutdown(r.peer, SHUT_WR) == 0);
+	check(kcm_takes(r.kcm, MEDIUM, 1), "urgent byte: a message before it is delivered");
+	EXPECT_EQ(sock_error_soon(r.tcp), EPROTO, "urgent byte: with a FIN behind it");
+	rig_close(&r);
+}
+
 void api_peers(void)
 {
 	end_of_stream("after a message", true);
@@ -105,4 +121,6 @@ void api_peers(void)
 	cut_message();
 	reset_of_all();
 	reset_of_one();
+	if (ktap_suite() == SUITE_OURS)
+		urgent_byte_and_end();
 }

@@ -41,6 +41,30 @@ static void between(const char *memory, const char *name)
 	close(kcm);
 }
 
+/* What the others leave of a page is held as well, so that it counts. */
+static void limited(int sndbuf, size_t size, long most)
+{
+	static char large[32768];
+	int kcm = kcm_socket(HERE, SOCK_DGRAM), other = kcm_socket(HERE, SOCK_DGRAM);
+	const char *name = size < 4096 ? "small" : "large";
+	long page = size < 4096 ? 4096 : 32768, sent = 0;
+
+	NEED(set_int(kcm, SOL_SOCKET, SO_SNDBUF, sndbuf) == 0);
+	sndbuf = get_int(kcm, SOL_SOCKET, SO_SNDBUF);
+	while (sent < 10000 && send(kcm, large, size, MSG_DONTWAIT) == (ssize_t)size) {
+		sent++;
+		NEED(send(other, large, page - size, MSG_MORE) == (ssize_t)(page - size));
+		if (sent % 4 == 0) {
+			close(other);
+			other = kcm_socket(HERE, SOCK_DGRAM);
+		}
+	}
+	check(sent > 1 && (sent - 1) * page <= most * sndbuf, "pinned: parts of %s pages hold %ld KiB at %d KiB of SO_SNDBUF",
+	      name, sent * page / 1024, sndbuf / 1024);
+	close(other);
+	close(kcm);
+}
+
 void api_pinned(void)
 {
 	static char large[BETWEEN];
@@ -48,4 +72,8 @@ void api_pinned(void)
 	between(NULL, "messages that fault");
 	if (ktap_suite() == SUITE_OURS) /* the kernel's own gives every byte a page of 32 KiB then */
 		between(large, "messages that are sent no more");
+	if (ktap_suite() == SUITE_OURS) {
+		limited(100000, 4096, 4);
+		limited(100000, 1, 16);
+	}
 }

@@ -5,7 +5,9 @@
  */
 #include "api.h"
 
+#include <hawser_kcm.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 
 #include "tls.h"
 
@@ -84,6 +86,24 @@ static void both_ways(int type, int family, int version)
 	rig_close(&r);
 }
 
+/* A program that waits on its TCP socket has nothing to do with what KCM receives. */
+static void undisturbed(void)
+{
+	struct rig r = secure_rig(SOCK_DGRAM, AF_INET, TLS_1_2_VERSION);
+	struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	bool good = true;
+
+	NEED(epoll_ctl(epoll, EPOLL_CTL_ADD, r.tcp, &event) == 0 && epoll_wait(epoll, &event, 1, 0) == 1);
+	for (int i = 0; i < 10; i++) {
+		peer_send_frame(r.peer, MEDIUM, i);
+		good = good && kcm_takes(r.kcm, MEDIUM, i);
+	}
+	check(good && epoll_wait(epoll, &event, 1, 20) == 0, "tls: what KCM receives wakes nobody who waits for the TCP socket");
+	close(epoll);
+	rig_close(&r);
+}
+
 /* A record may hold many messages, and a message many records. */
 static void pieces(void)
 {
@@ -124,6 +144,111 @@ static void encrypted(void)
 	check(!kcm_sends(kcm, MEDIUM, 2) || polled(kcm, POLLERR, SOON_MS), "tls: ... for KCM, too");
 	close(kcm);
 	tcp_link_close(&l);
+}
+
+/* What TLS of Linux refuses by its header, and what it has to decrypt first. */
+static const struct forgery {
+	const char *name, *record;
+	size_t length;
+} forgeries[] = {
+	{ "of a wrong version", "\x17\x02\x04\x00\x20this was never encrypted by TLS.", 37 },
+	{ "that is too long", "\x17\x03\x03\xff\xffthis was never encrypted by TLS.", 37 },
+	{ "that is too short", "\x17\x03\x03\x00\x08this was never encrypted by TLS.", 37 },
+	{ "with wrong contents", "\x17\x03\x03\x00\x20this was never encrypted by TLS.", 37 },
+};
+
+static int error_of_connection(int kcm)
+{
+	struct kcm_connection_stats stats;
+	socklen_t len = sizeof(stats);
+
+	NEED(getsockopt(kcm, SOL_KCM, KCM_STATS, &stats, &len) == 0 && len == sizeof(stats));
+	return stats.error;
+}
+
+/* Only the near end has TLS, so that the far end can forge. */
+static struct link link_to_forger(void)
+{
+	struct link l = tcp_link(HERE, AF_INET);
+
+	NEED(tls_start(l.near) == 0);
+	NEED(tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 1) == 0 && tls_set_key(l.near, TLS_RX, TLS_1_2_VERSION, 2) == 0);
+	return l;
+}
+
+/* The first record of one who has that key, with a frame in it. */
+static size_t sealed_frame(char *record)
+{
+	struct link l = tcp_link(HERE, AF_INET);
+
+	NEED(tls_start(l.near) == 0 && tls_set_key(l.near, TLS_TX, TLS_1_2_VERSION, 2) == 0);
+	peer_send_frame(l.near, MEDIUM, 1);
+	NEED(peer_reads(l.far, record, MEDIUM + 29) == MEDIUM + 29);
+	tcp_link_close(&l);
+	return MEDIUM + 29;
+}
+
+static void forged(const struct forgery *forgery)
+{
+	struct link l = link_to_forger();
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	peer_send(l.far, forgery->record, forgery->length);
+	check(polled(l.near, POLLERR, SOON_MS) & POLLERR, "tls: a record %s is reported", forgery->name);
+	EXPECT_EQ(sock_error_soon(l.near), EBADMSG, "tls: a record %s is forged", forgery->name);
+	check(WAIT_UNTIL(SOON_MS, error_of_connection(kcm)) && error_of_connection(kcm) == EBADMSG, "tls: ... and is the end");
+	close(kcm);
+	tcp_link_close(&l);
+}
+
+static void forged_behind_a_good_one(const struct forgery *forgery)
+{
+	struct link l = link_to_forger();
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+	char records[1000];
+	size_t length = sealed_frame(records);
+
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	memcpy(records + length, forgery->record, forgery->length);
+	peer_send(l.far, records, length + forgery->length);
+	check(kcm_takes(kcm, MEDIUM, 1), "tls: a message before a record %s is delivered", forgery->name);
+	EXPECT_EQ(sock_error_soon(l.near), EBADMSG, "tls: a record %s behind a good one is forged", forgery->name);
+	check(WAIT_UNTIL(SOON_MS, error_of_connection(kcm)) && error_of_connection(kcm) == EBADMSG, "tls: ... and is the end");
+	close(kcm);
+	tcp_link_close(&l);
+}
+
+/* TLS has found it when KCM gets the connection; the program may have taken TLS's error, and the peer may be gone. */
+static void forged_before(const struct forgery *forgery, bool taken, bool ended)
+{
+	struct link l = link_to_forger();
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+	bool found = false;
+
+	peer_send(l.far, forgery->record, forgery->length);
+	if (ended)
+		NEED(shutdown(l.far, SHUT_WR) == 0);
+	nap_us(20000);
+	if (taken)
+		sock_error(l.near);
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	WAIT_UNTIL(SOON_MS, (found = sock_error(l.near) == EBADMSG));
+	check(found, "tls: a record %s is forged that came before%s%s", forgery->name, taken ? ", reported before" : "",
+	      ended ? ", with a FIN" : "");
+	close(kcm);
+	tcp_link_close(&l);
+}
+
+static void all_forged(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forgeries); i++) {
+		forged(&forgeries[i]);
+		forged_behind_a_good_one(&forgeries[i]);
+		forged_before(&forgeries[i], false, false);
+		forged_before(&forgeries[i], true, false);
+		forged_before(&forgeries[i], false, true);
+	}
 }
 
 static void given_back(void)
@@ -260,7 +385,11 @@ void api_tls(void)
 	both_ways(SOCK_DGRAM, AF_INET6, TLS_1_3_VERSION);
 	both_ways(SOCK_SEQPACKET, AF_INET, TLS_1_3_VERSION);
 	pieces();
+	if (ktap_suite() == SUITE_OURS)
+		undisturbed();
 	encrypted();
+	if (ktap_suite() == SUITE_OURS)
+		all_forged();
 	given_back();
 	alerted();
 	closed_by_peer();

@@ -10,6 +10,24 @@ KAPI_BEGIN
 struct kapi_module;
 struct rds_rdma_net;
 
+/* Values behind net.rds.ib.*. A connection has those of its beginning. */
+struct rds_rdma_sysctl {
+	unsigned long max_send_wr;         /* requests in a send queue */
+	unsigned long max_recv_wr;         /* receives in a ring */
+	unsigned long max_unsignaled_wr;   /* requests in a row that do not report their completion */
+	unsigned long max_recv_allocation; /* fragments in the rings of all connections */
+	unsigned int flow_control;         /* of no effect */
+};
+/* Rows as in net/rds/glue/rds_core.h. */
+struct rds_rdma_sysctl_row {
+	const char *name;
+	unsigned int offset;
+	unsigned int size;
+	unsigned long min, max;
+};
+extern const struct rds_rdma_sysctl_row rds_rdma_sysctl_table[];
+extern const unsigned int rds_rdma_sysctl_rows;
+
 /* [init] In the order of rds_tcp_core_init() and the others (net/rds/tcp/glue/rds_tcp_core.h). */
 int rds_rdma_core_init(struct kapi_module *self);
 int rds_rdma_core_publish(void);
@@ -18,6 +36,7 @@ void rds_rdma_core_exit(void);
 
 int rds_rdma_net_create(struct kapi_net *host, struct rds_rdma_net **net); /* [init] listens */
 void rds_rdma_net_destroy(struct rds_rdma_net *net); /* [init] no connection is left in the namespace */
+struct rds_rdma_sysctl *rds_rdma_net_sysctl(struct rds_rdma_net *net); /* NULL: there is no RDS over RDMA in the namespace */
 
 KAPI_END
 #endif

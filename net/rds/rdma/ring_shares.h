@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+// The limits of the memory that connections take for what they receive and send, which no program is charged for.
+//
+// Peers can have as many connections as there are types of service, between any two addresses. So those that peers made have one
+// half of the memory, of which each remote address has a share (kapi/share.h). The other half is for connections that local users
+// made, each user with a share: no peer can take it.
+#pragma once
+
+#include <hawser/atomic.h>
+#include <hawser/hash_table.h>
+#include <kapi/share.h>
+#include <kapi/stream.h>
+
+namespace rds_rdma {
+
+using namespace hw;
+
+class RingShares : Pinned {
+public:
+    RingShares();
+    // How many fragments a new connection may have in its ring, of those wanted: all, fewer when there is little room, 0 when
+    // there is none. payer: rds_conn_payer(). allowed: fragments in all rings.
+    u32 take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed);
+    void give(u32 payer, const kapi_addr& remote, u32 fragments);
+
+private:
+    struct Pool {
+        u64 limit = 0; // bytes
+        Atomic<u64> used{0};
+    };
+    static constexpr unsigned addresses = 256; // two with the same number have one share
+
+    Pool& pool_of(u32 payer) { return payer < KAPI_USERS ? users_ : peers_; }
+    Atomic<u64>& held_by(u32 payer, const kapi_addr& remote);
+    bool take_fragments(u32 count, u64 limit);
+    static bool take(Pool& pool, Atomic<u64>& held, u64 bytes, bool may_be_last);
+    static void give(Pool& pool, Atomic<u64>& held, u64 bytes);
+
+    Pool users_, peers_;
+    Atomic<u64> of_user_[KAPI_USERS], of_address_[addresses];
+    Atomic<u64> fragments_{0}; // in all rings
+    HashSeed seed_;
+};
+
+} // namespace rds_rdma

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+// Acknowledgements over RDMA: few, and nobody waits for one.
+#include "rds_rdma_test.h"
+
+namespace {
+
+class RdsRdmaAcks : public RdmaTest {
+protected:
+    kapi_u64 acks_of(Program &program) { return counter(program, "ib_ack_sent"); }
+    bool all_acknowledged(Program &program)
+    {
+        return rows<rds_abi_info_message>(program, RDS_ABI_INFO_RETRANS_MESSAGES).empty();
+    }
+    void connect(Program &pa, Program &pb)
+    {
+        load();
+        open(pa);
+        open(pb);
+        EXPECT_TRUE(wait({spawn(pa, [&] { pa.send("hello"); }), spawn(pb, [&] { pb.receive(); })}));
+        world.run_for(3 * sim::kSecond);
+    }
+};
+
+TEST_P(RdsRdmaAcks, go_with_the_answers)
+{
+    auto pa = on_a(), pb = on_b();
+    connect(pa, pb);
+    constexpr unsigned kRounds = 200;
+    auto client = spawn(pa, [&] {
+        for (unsigned i = 0; i < kRounds; i++) {
+            pa.send("question");
+            pa.receive();
+        }
+    });
+    auto server = spawn(pb, [&] {
+        for (unsigned i = 0; i < kRounds; i++) {
+            pb.receive();
+            pb.send("answer");
+        }
+    });
+    EXPECT_TRUE(wait({client, server}));
+    EXPECT_LE(acks_of(pa) + acks_of(pb), 12u);
+    close(pa);
+    close(pb);
+}
+
+TEST_P(RdsRdmaAcks, are_few_in_one_direction)
+{
+    auto pa = on_a(), pb = on_b();
+    connect(pa, pb);
+    constexpr unsigned kCount = 400;
+    auto sender = spawn(pa, [&] {
+        for (unsigned i = 0; i < kCount; i++) {
+            pa.send("so");
+            world.sleep(sim::kMillisecond);
+        }
+    });
+    auto receiver = spawn(pb, [&] {
+        for (unsigned i = 0; i < kCount; i++)
+            pb.receive();
+    });
+    EXPECT_TRUE(wait({sender, receiver}));
+    EXPECT_LE(acks_of(pb), kCount / 8 + 12);
+    EXPECT_GE(acks_of(pb), kCount / 16);
+    close(pa);
+    close(pb);
+}
+
+// Nothing follows, and nothing comes back.
+TEST_P(RdsRdmaAcks, come_for_the_last_message__soon)
+{
+    auto pa = on_a(), pb = on_b();
+    connect(pa, pb);
+    EXPECT_TRUE(all_acknowledged(pa));
+    run(a, [&] { pa.send("the last"); });
+    world.run_for(1200 * sim::kMillisecond);
+    EXPECT_TRUE(all_acknowledged(pa));
+    close(pa);
+    close(pb);
+}
+
+// It is asked again: at the first question the messages waited for room at the peer's socket.
+TEST_P(RdsRdmaAcks, come_for_the_last_message__when_a_full_socket_was_read)
+{
+    auto pa = on_a(), pb = on_b();
+    connect(pa, pb);
+    pb.socket.sk().rcvbuf = 4096;
+    constexpr unsigned kCount = 20;
+    auto sender = spawn(pa, [&] {
+        for (unsigned i = 0; i < kCount; i++)
+            pa.send(contents(4000, i));
+    });
+    world.run_for(4 * sim::kSecond);
+    auto receiver = spawn(pb, [&] {
+        for (unsigned i = 0; i < kCount; i++)
+            EXPECT_TRUE(pb.receive() == contents(4000, i));
+    });
+    EXPECT_TRUE(wait({sender, receiver}));
+    world.run_for(1200 * sim::kMillisecond);
+    EXPECT_TRUE(all_acknowledged(pa));
+    close(pa);
+    close(pb);
+}
+
+// A sender that waits for room waits for an acknowledgement, however few messages its buffer holds.
+TEST_P(RdsRdmaAcks, make_room_in_a_small_buffer__at_once)
+{
+    for (int buffer : {256, 4096, 20000, 200000}) {
+        auto pa = on_a(), pb = on_b();
+        if (buffer == 256)
+            load();
+        open(pa);
+        open(pb);
+        pa.socket.sk().sndbuf = buffer;
+        constexpr unsigned kCount = 100;
+        EXPECT_TRUE(wait({spawn(pa, [&] { pa.send("hello"); }), spawn(pb, [&] { pb.receive(); })}));
+        auto began = world.now_ns();
+        auto sender = spawn(pa, [&] {
+            for (unsigned i = 0; i < kCount; i++)
+                pa.send(contents(std::min(1000 + i * 37, static_cast<unsigned>(buffer) / 2), i));
+        });
+        auto receiver = spawn(pb, [&] {
+            for (unsigned i = 0; i < kCount; i++)
+                EXPECT_TRUE(pb.receive() == contents(std::min(1000 + i * 37, static_cast<unsigned>(buffer) / 2), i));
+        });
+        EXPECT_TRUE(wait({sender, receiver}));
+        EXPECT_LT(world.now_ns() - began, 900 * sim::kMillisecond) << buffer;
+        close(pa);
+        close(pb);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaAcks, ::testing::Range(1, 5));
+
+} // namespace

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+// Devices that fail: they refuse a request, have no room for a mapping, or do nothing any more.
+#include "net/rds/net.h"
+#include "rds_rdma_test.h"
+
+namespace {
+
+class RdsRdmaFailures : public RdmaTest {
+protected:
+    void open_all(std::vector<Program *> programs)
+    {
+        kapi_u16 port = kPort;
+        for (Program *program : programs) {
+            open(*program, port);
+            program->socket.sk().sndbuf = program->socket.sk().rcvbuf = 8 << 20;
+            port = &program->host == &host_a ? port + 1 : port;
+        }
+    }
+    void say_hello(Program &from, Program &to)
+    {
+        run(from.host.node(), [&] { from.send("hello"); });
+        run(to.host.node(), [&] { EXPECT_EQ(to.receive(), "hello"); });
+        world.run_for(100 * sim::kMillisecond);
+    }
+    static std::uint64_t counted(RdsHost &host, rds::Stat stat)
+    {
+        sim::NodeScope scope(host.node());
+        return reinterpret_cast<rds::Net *>(host.net().rds)->counted(stat);
+    }
+    sim::TaskRef receive_numbers(Program &program, unsigned count, std::size_t size)
+    {
+        return spawn(program, [&program, count, size] {
+            for (unsigned i = 0; i < count; i++)
+                EXPECT_TRUE(program.receive() == numbered(size, i)) << i;
+        });
+    }
+};
+
+// The device refuses a request when others before it were posted: they may have arrived.
+TEST_P(RdsRdmaFailures, messages_arrive_once__when_a_request_is_refused_behind_them)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pb);
+    open_all({&pa});
+    sim::refuse_send(*dev_a, 16 + static_cast<unsigned>(GetParam()));
+    constexpr std::size_t kSizes[] = {100, 200'000, 100};
+    auto sends = spawn(pa, [&] {
+        for (unsigned i = 0; i < 3; i++)
+            pa.send(numbered(kSizes[i], i));
+    });
+    auto receives = spawn(pb, [&] {
+        for (unsigned i = 0; i < 3; i++)
+            EXPECT_TRUE(pb.receive() == numbered(kSizes[i], i)) << i;
+    });
+    EXPECT_TRUE(wait({sends, receives}));
+    close(pa);
+    close(pb);
+}
+
+// What was to follow, and to ask for the acknowledgement, is cancelled.
+TEST_P(RdsRdmaFailures, a_message_is_acknowledged__also_when_what_follows_is_cancelled)
+{
+    load();
+    auto pa = on_a(), other = on_a(), pb = on_b();
+    open_all({&pa, &other});
+    open(pb);
+    pb.socket.sk().rcvbuf = 8 << 20;
+    say_hello(pa, pb);
+    cut(true);
+    std::string text(1500, 'x');
+    run(a, [&] {
+        other.send(contents(1 << 20, 1));
+        pa.send(text);
+        other.send(contents(1 << 20, 2));
+        other.socket.close();
+    });
+    cut(false);
+    world.run_for(5 * sim::kSecond);
+    run(a, [&] {
+        pa.socket.sk().sndbuf = 4096; // half of it for what is not acknowledged
+        EXPECT_EQ(pa.socket.send(text.data(), text.size(), sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT),
+                  static_cast<long>(text.size()));
+    });
+    close(pa);
+    close(pb);
+}
+
+// Where the device does not reach memory itself, the room for copies may be full for the moment.
+TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
+{
+    constexpr std::size_t kRing = 256 * (4096 + 48) + 513 * 48, kSize = 40'000;
+    constexpr unsigned kCount = 20;
+    sim::make_bounce(*dev_a, kRing + kSize + 4096);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open_all({&pa});
+    open(pb);
+    pb.socket.sk().rcvbuf = 8 << 20;
+    say_hello(pa, pb);
+    auto began = world.now_ns();
+    auto receives = receive_numbers(pb, kCount, kSize);
+    run(a, [&] {
+        for (unsigned i = 0; i < kCount; i++)
+            pa.send(numbered(kSize, i));
+    });
+    EXPECT_TRUE(wait({receives}));
+    EXPECT_LT(world.now_ns() - began, 2 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    close(pa);
+    close(pb);
+}
+
+TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_after_seconds)
+{
+    sim::make_bounce(*dev_a, 256 * (4096 + 48) + 513 * 48 + 65536);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open_all({&pa});
+    open(pb);
+    say_hello(pa, pb);
+    run(a, [&] { pa.send(contents(1 << 20, 1)); });
+    world.run_for(4 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    world.run_for(4 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 1u);
+    close(pa);
+    close(pb);
+}
+
+// Only the memory that the device may use for ever is lost.
+TEST_P(RdsRdmaFailures, a_device_that_is_stuck__is_removed)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    say_hello(pa, pb);
+    sim::make_stuck(*dev_a);
+    run(a, [&] { pa.send("is never sent"); });
+    world.run_for(100 * sim::kMillisecond);
+    auto began = world.now_ns();
+    unplug(dev_a);
+    EXPECT_LT(world.now_ns() - began, 12 * sim::kSecond) << "the device has ten to end what was posted";
+    world.run_for(30 * sim::kSecond);
+    close(pa);
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
+    a.crash(); // what was posted is never freed
+    close(pb);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaFailures, ::testing::Range(1, 9));
+
+} // namespace
