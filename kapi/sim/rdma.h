@@ -297,6 +297,7 @@ bool execute_invalidate(kapi_qp &qp, kapi_u32 key);
 void complete(kapi_qp &qp, Completion completion);
 void borrow(kapi_qp &qp, Borrowed &borrowed, const std::vector<kapi_sge> &sges);
 void give_back(kapi_rdma_dev &dev, const Borrowed &borrowed);
+void give_back_regions(kapi_rdma_dev &dev, const Borrowed &borrowed);
 void expect_not_in_done(const char *call);
 /** done() is called no more, and does not run when this returns. */
 void stop(kapi_cq &cq);

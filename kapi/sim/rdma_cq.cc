@@ -35,6 +35,11 @@ void give_back(kapi_rdma_dev &dev, const Borrowed &borrowed)
 {
     for (kapi_u64 id : borrowed.mappings)
         dev.mappings.at(id)->posted--;
+    give_back_regions(dev, borrowed);
+}
+
+void give_back_regions(kapi_rdma_dev &dev, const Borrowed &borrowed)
+{
     for (kapi_u32 index : borrowed.regions)
         dev.regions.at(index)->posted--;
 }

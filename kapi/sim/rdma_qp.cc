@@ -217,6 +217,9 @@ void kapi_qp_free(struct kapi_qp *qp) noexcept
     if (qp->undrained) {
         stop(*qp->send_cq);
         stop(*qp->recv_cq);
+        for (const SendEntry &entry : qp->send) // their memory is never given back
+            give_back_regions(*qp->dev, entry.borrowed);
+        give_back_regions(*qp->dev, qp->unreported);
     } else if (qp->send_outstanding || qp->recv_outstanding)
         broken("a queue pair ends with %u sends and %u receives that have not completed", qp->send_outstanding,
                qp->recv_outstanding);

@@ -22,7 +22,7 @@ Result<Ref<UserRegion>> UserRegion::create(const kapi_rdma_dev* dev, Pin pin, u6
     if (!region)
         return fail(KAPI_ENOMEM);
     if (auto built = region->build(dev, std::move(pin), first, payer); !built) {
-        region->end();
+        region->give_up();
         return fail(built.error());
     }
     return region;
@@ -50,8 +50,8 @@ Result<> UserRegion::build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 pay
 void UserRegion::end()
 {
     for (u32 now = state_.load(); now < ending;) {
-        if (now == registers || now == left_behind) {
-            // The device goes: the connection fails, and all that was posted to it completes.
+        if (now == fresh || now == registers || now == left_behind) {
+            // The device goes: the connection fails, and all that was posted to it completes; nothing more is posted.
             changed_.wait_for([&] { return state_.load() != now; });
             now = state_.load();
             continue;
@@ -67,6 +67,15 @@ void UserRegion::end()
         return;
     }
     changed_.wait_for([&] { return state_.load() == ended; });
+}
+
+void UserRegion::give_up()
+{
+    u32 expected = fresh;
+    if (state_.compare_exchange(expected, invalid))
+        changed_.wake();
+    if (state_.load() != left_behind)
+        end();
 }
 
 void UserRegion::registered(bool is_valid)
@@ -85,10 +94,9 @@ void UserRegion::registered(bool is_valid)
 
 void UserRegion::lost()
 {
-    ref();
-    Module::get().devices.leave(user_);
-    state_.store_release(ended);
-    changed_.wake();
+    map_.leak();
+    static_cast<void>(pin_.release());
+    registered(false);
 }
 
 void UserRegion::end_later()

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // Memory of a program that peers may read and write by its key, from its registration to its end.
 //
-// It ends when its owner lets go of it, or when its device goes; whoever is second waits for the first. A registration is
-// posted to the queue pair of a connection, behind all that is to be sent there. Its caller waits for it, but a peer that takes
-// nothing can delay it for any time: then the caller leaves the region behind, which ends when the request has completed.
+// It ends when its owner lets go of it, or when its device goes, which waits for one that is being made; whoever is second waits
+// for the first. A registration is posted to the queue pair of a connection, behind all that is to be sent there. Its caller waits
+// for it, but a peer that takes nothing can delay it for any time: then the caller leaves the region behind, which ends when the
+// request has completed.
 #pragma once
 
 #include "queue_ends.h"
@@ -27,25 +28,22 @@ public:
     // Any context. Of the one request that makes it valid.
     void registering() { state_.store_release(registers); }
     void registered(bool valid);
-    // The device is broken and never completes it: what it may use stays for ever. Any context.
+    // The same; the device is broken and never completed it: the memory that it may use stays for ever.
     void lost();
     // Sleeps. The request is completed: is the region valid? EAGAIN: no; ETIMEDOUT, EINTR: not completed, and end() is called
     // when it is.
     Result<> wait();
-    // Sleeps. Ends it unless that is done when the request completes.
-    void give_up()
-    {
-        if (state_.load() != left_behind)
-            end();
-    }
+    // Sleeps. By who made it: ends it unless that is done when the request completes.
+    void give_up();
 
 private:
     HW_MADE_BY_CREATE;
     UserRegion() = default;
-    ~UserRegion() { HW_ASSERT(state_.load() == fresh || state_.load() == ended); }
+    ~UserRegion() { HW_ASSERT(state_.load() == ended); }
     Result<> build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
     void end_later();
 
+    // fresh: nobody but who makes it changes it.
     enum State : u32 { fresh, registers, left_behind, valid, invalid, ending, ended };
     Atomic<u32> state_{fresh};
     DeviceUser user_;
@@ -72,7 +70,7 @@ public:
     void completed(const kapi_wc& wc);
     // Any context. No request is posted any more.
     void close();
-    void lose_posted(); // the device is broken
+    void lose_posted(); // the device is broken, and the queue pair is gone
 
 private:
     Result<> post(UserRegion& region);

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+// Regions and operations when devices go, break or are full; and whom a key serves.
+#include "rds_rdma_memory_test.h"
+
+namespace {
+
+class RdsRdmaRegions : public RdmaMemoryTest {};
+
+// The device's removal meets regions at every moment of their registration.
+TEST_P(RdsRdmaRegions, are_got__while_their_device_goes)
+{
+    open_both();
+    Bytes memory(16 * 4096);
+    for (unsigned round = 0; round < 6; round++) {
+        std::vector<sim::TaskRef> tasks;
+        for (unsigned task = 0; task < 4; task++)
+            tasks.push_back(spawn(pb, [&, task] {
+                for (unsigned i = 0; i < 8; i++) {
+                    kapi_u64 cookie = 0;
+                    int got = get_mr(pb, memory.data() + 4096 * task, 4096, cookie);
+                    EXPECT_TRUE(got == 0 || got == -KAPI_EAGAIN) << got;
+                    if (got == 0) {
+                        EXPECT_EQ(free_mr(pb, cookie), 0);
+                    }
+                }
+            }));
+        world.run_for(round * 3 * sim::kMicrosecond);
+        unplug(dev_b);
+        world.run_for(500 * sim::kMillisecond);
+        dev_b = &sim::plug_rdma(b.initial_net(), "again");
+        EXPECT_TRUE(wait(tasks, 200 * sim::kSecond));
+        run(a, [&] { pa.send("again"); });
+        expect_message(pb, "again");
+    }
+    close_both();
+}
+
+// The operation is posted, the message finds no room after it, and the connection breaks: both are given up.
+TEST_P(RdsRdmaRegions, a_message_that_waits_behind_its_operation__goes_with_it)
+{
+    open_both();
+    Bytes remote(1 << 20, 0xee), local = pattern(1 << 20, 5);
+    kapi_u64 cookie = region_on_b(remote.data(), remote.size());
+    std::vector<rds_abi_iovec> vectors;
+    for (std::size_t i = 0; i < 1024; i++)
+        vectors.push_back({place_of(local.data() + 1024 * i), 1024});
+    cut(true);
+    run(a, [&] {
+        pa.send("breaks the connection");
+        EXPECT_EQ(operate(pa, {cookie, 0, vectors}, contents(1 << 20, 9)), 1 << 20);
+        pa.send("next");
+    });
+    world.run_for(5 * sim::kSecond);
+    cut(false);
+    rds_abi_rdma_notify notice = next_notice(pa);
+    EXPECT_EQ(notice.status, RDS_ABI_RDMA_DROPPED);
+    EXPECT_EQ(a.pinned_pages, 0u);
+    expect_message(pb, "breaks the connection");
+    expect_message(pb, "next");
+    EXPECT_TRUE(remote == Bytes(1 << 20, 0xee));
+    close_both();
+}
+
+// What it may use for ever stays pinned, and programs are not held up.
+TEST_P(RdsRdmaRegions, of_a_stuck_device__keep_what_it_may_use)
+{
+    open_both();
+    Bytes remote(8192, 0xee), local = pattern(8192, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), 8192);
+    sim::make_stuck(*dev_a);
+    int got = 0;
+    std::uint64_t began = world.now_ns();
+    run(a, [&] {
+        EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), 8192}}, RDS_ABI_RDMA_NOTIFY_ME}), 4);
+        kapi_u64 own = 0;
+        got = get_mr(pa, local.data(), 100, own);
+    });
+    EXPECT_EQ(got, -KAPI_ETIMEDOUT);
+    EXPECT_LT(world.now_ns() - began, 6 * sim::kSecond);
+    unsigned pinned = a.pinned_pages;
+    EXPECT_NE(pinned, 0u);
+    began = world.now_ns();
+    unplug(dev_a);
+    EXPECT_LT(world.now_ns() - began, 12 * sim::kSecond) << "the device has ten to end what was posted";
+    run(a, [&] {
+        SocketName name(sim::address(pa.to, kPort));
+        EXPECT_EQ(pa.socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, 16), 0);
+    });
+    EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_CANCELED);
+    EXPECT_EQ(a.pinned_pages, pinned);
+    close(pa);
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
+    EXPECT_EQ(a.pinned_pages, pinned);
+    a.crash(); // what was posted is never freed
+    close(pb);
+}
+
+// Room for copies comes back when what others have mapped ends.
+TEST_P(RdsRdmaRegions, an_operation_waits__for_a_full_bounce_buffer)
+{
+    constexpr std::size_t kRing = 256 * (4096 + 48) + 513 * 48, kSize = 40'000;
+    sim::make_bounce(*dev_a, kRing + kSize + 4096);
+    open_both();
+    Bytes remote(kSize, 0), local = pattern(kSize, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), kSize);
+    run(a, [&] {
+        for (unsigned i = 0; i < 4; i++)
+            EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), kSize}}}), 4);
+    });
+    for (unsigned i = 0; i < 4; i++)
+        expect_message(pb, "done");
+    unsigned seen = 0;
+    run(a, [&] {
+        while (seen < 4) {
+            Received received = receive(pa);
+            ASSERT_EQ(received.result, 0);
+            for (const auto &notice : received.notices)
+                EXPECT_EQ(notice.status, RDS_ABI_RDMA_SUCCESS);
+            seen += static_cast<unsigned>(received.notices.size());
+        }
+    });
+    EXPECT_TRUE(remote == local);
+    close_both();
+}
+
+TEST_P(RdsRdmaRegions, an_operation_fails__that_the_bounce_buffer_has_no_room_for)
+{
+    sim::make_bounce(*dev_a, 256 * (4096 + 48) + 513 * 48 + 65536);
+    open_both();
+    Bytes remote(1 << 20, 0xee), local = pattern(1 << 20, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), remote.size());
+    run(a, [&] {
+        EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), local.size()}}}), 4);
+        pa.send("next");
+    });
+    std::uint64_t began = world.now_ns();
+    EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_OTHER_ERROR);
+    EXPECT_LT(world.now_ns() - began, 6 * sim::kSecond);
+    expect_message(pb, "next");
+    EXPECT_TRUE(remote == Bytes(1 << 20, 0xee));
+    close_both();
+}
+
+TEST_P(RdsRdmaRegions, are_limited__of_a_socket_and_of_a_user)
+{
+    open_both();
+    Bytes memory(8192);
+    std::vector<kapi_u64> cookies(1025);
+    run(b, [&] {
+        for (std::size_t i = 0; i < 1024; i++)
+            ASSERT_EQ(get_mr(pb, memory.data(), 1, cookies[i]), 0) << i;
+        EXPECT_EQ(get_mr(pb, memory.data(), 1, cookies[1024]), -KAPI_ENOMEM);
+        EXPECT_EQ(free_mr(pb, cookies[7]), 0);
+        EXPECT_EQ(get_mr(pb, memory.data(), 1, cookies[7]), 0);
+    });
+    close(pb);
+    unplug(dev_b);
+    dev_b = &sim::plug_rdma(b.initial_net(), "small", 2, [](kapi_rdma_attrs &attrs) { attrs.max_mr = 64; });
+    world.run_for(sim::kMillisecond);
+    open(pb);
+    run(a, [&] { pa.send("again"); });
+    expect_message(pb, "again");
+    run(b, [&] { pb.send("again"); });
+    expect_message(pa, "again");
+    run(b, [&] {
+        unsigned got = 0;
+        while (get_mr(pb, memory.data(), 1, cookies[got]) == 0)
+            got++;
+        EXPECT_EQ(got, 16u) << "half of what is for regions";
+        EXPECT_EQ(get_mr(pb, memory.data(), 1, cookies[16]), -KAPI_ENOMEM);
+    });
+    close_both();
+}
+
+// A program gives its key to whom it likes, as with the kernel's own: all connections of a device have one protection domain.
+TEST_P(RdsRdmaRegions, a_key_serves_every_peer_of_the_device)
+{
+    open_both();
+    sim::Node &c = world.add_node("c");
+    c.initial_net().add(sim::address("10.0.0.3"));
+    sim::plug_rdma(c.initial_net(), "rxe_c");
+    RdsHost host_c(c);
+    run(c, [&] {
+        ASSERT_EQ(host_c.load_rds(), 0);
+        ASSERT_EQ(host_c.load_rdma(), 0);
+    });
+    Program pc{*this, host_c, "10.0.0.3", "10.0.0.2"};
+    open(pc);
+    Bytes remote(100, 0xee), local = pattern(100, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), 100);
+    run(c, [&] { EXPECT_EQ(operate(pc, {cookie, 0, {{place_of(local.data()), 100}}}), 4); });
+    expect_message(pb, "done");
+    expect_success(pc);
+    EXPECT_TRUE(remote == local);
+    close(pc);
+    run(c, [&] { EXPECT_TRUE(host_c.unload_soon()); }, 200 * sim::kSecond);
+    close_both();
+}
+
+// And none that came over another device of the same host.
+TEST_P(RdsRdmaRegions, a_key_serves_no_peer_of_another_device)
+{
+    b.initial_net().add(sim::address("10.1.0.2"), 3);
+    kapi_rdma_dev &other = sim::plug_rdma(b.initial_net(), "other", 3);
+    open_both();
+    auto far = on_b("10.1.0.2"), near = on_a("10.0.0.1", "10.1.0.2");
+    open(far);
+    open(near, kPort + 1);
+    run(a, [&] { near.send("hello"); });
+    expect_message(far, "hello");
+    Bytes remote(100, 0xee), local = pattern(100, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), 100);
+    run(a, [&] { EXPECT_EQ(operate(near, {cookie, 0, {{place_of(local.data()), 100}}}), 4); });
+    expect_refusal(near);
+    EXPECT_TRUE(remote == Bytes(100, 0xee));
+    close(near);
+    close(far);
+    run(b, [&] { sim::unplug_rdma(other); }, 200 * sim::kSecond);
+    close_both();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaRegions, ::testing::Range(1, 9));
+
+} // namespace
