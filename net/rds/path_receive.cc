@@ -184,6 +184,8 @@ bool PathReceiver::deliver(Ref<Incoming> incoming)
         net.count(Stat::recv_drop_no_sock);
         return true;
     }
+    if (!connection.transport.get_mr) // then it has nothing to say of memory
+        incoming->header.extensions[0] = 0;
     usize bytes = sizeof(Header) + incoming->length();
     return !(socket->deliver(std::move(incoming)) && stall_on(*socket, bytes));
 }

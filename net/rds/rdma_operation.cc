@@ -81,7 +81,7 @@ void RdmaOperation::unpin()
 RdmaOperation::~RdmaOperation()
 {
     if (!done_.load())
-        done(cancelled_.load() ? RDS_RDMA_CANCELED : RDS_RDMA_DROPPED);
+        done(cancelled_.load() && !has_begun() ? RDS_RDMA_CANCELED : RDS_RDMA_DROPPED);
 }
 
 usize RdmaOperation::true_size() const { return true_size_; }

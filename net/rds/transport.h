@@ -54,7 +54,7 @@ struct kapi_rxbuf;
 enum rds_rdma_status {
 	RDS_RDMA_SUCCESS = 0,
 	RDS_RDMA_REMOTE_ERROR = 1, /* the peer has no such memory for us */
-	RDS_RDMA_CANCELED = 2,
+	RDS_RDMA_CANCELED = 2,     /* before it began */
 	RDS_RDMA_DROPPED = 3,      /* the stream ended first: whether it was executed is not known */
 	RDS_RDMA_OTHER_ERROR = 4,
 };

@@ -28,6 +28,31 @@ TEST_F(Foreign, a_ping_is_answered)
     });
 }
 
+TEST_F(Foreign, memory_is_nothing_that_it_says_over_TCP)
+{
+    open_socket(port_of_path(0));
+    WireStream stream(a);
+    run(a, [&] {
+        shake_hands(stream, 0);
+        rds::Header header{};
+        header.sequence = 1;
+        header.sport = kPeersPort;
+        header.dport = port_of_path(0);
+        rds::write_cookie(header, 0x123456789);
+        EXPECT_TRUE(stream.send(&header, sizeof(header)));
+    });
+    run(b, [&] {
+        char byte = 0;
+        kapi_msg msg = sim::make_msg(&byte, 1, {});
+        msg.control_room = 256;
+        rds_receive call{};
+        call.msg = &msg;
+        call.size = 1;
+        EXPECT_EQ(rds_socket_recvmsg(socket.core(), &call), 0);
+        EXPECT_TRUE(msg.control.empty());
+    });
+}
+
 TEST_F(Foreign, who_asks_is_told_the_map)
 {
     open_socket(port_of_path(0));

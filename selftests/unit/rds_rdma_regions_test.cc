@@ -86,7 +86,7 @@ TEST_P(RdsRdmaRegions, of_a_stuck_device__keep_what_it_may_use)
         SocketName name(sim::address(pa.to, kPort));
         EXPECT_EQ(pa.socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, 16), 0);
     });
-    EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_CANCELED);
+    EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_DROPPED) << "it may have been executed";
     EXPECT_EQ(a.pinned_pages, pinned);
     close(pa);
     run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);

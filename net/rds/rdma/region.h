@@ -2,9 +2,9 @@
 // Memory of a program that peers may read and write by its key, from its registration to its end.
 //
 // It ends when its owner lets go of it, or when its device goes, which waits for one that is being made; whoever is second waits
-// for the first. A registration is posted to the queue pair of a connection, behind all that is to be sent there. Its caller waits
-// for it, but a peer that takes nothing can delay it for any time: then the caller leaves the region behind, which ends when the
-// request has completed.
+// for the first. A registration is posted to the queue pair of a connection, behind all that is to be sent there. Its caller
+// waits for it, but a peer that takes nothing can delay it for any time: then the caller leaves the region behind, which ends
+// when the request has completed.
 #pragma once
 
 #include "queue_ends.h"
