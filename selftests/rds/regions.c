@@ -287,14 +287,14 @@ static int get_and_free(void)
 	return free_mr(cookie) < 0 ? errno : 0;
 }
 
-/* The kernel's own has none here: it refuses Soft-RoCE. */
+/* The kernel's own registers memory only together with a message (RDS_CMSG_RDMA_MAP) where devices are of today's kind. */
 static bool has_regions(void)
 {
 	int error;
 
 	WAIT_UNTIL(SOON_MS, (error = get_and_free()) != EAGAIN); /* there is no connection yet */
 	if (ktap_suite() == SUITE_KERNEL)
-		EXPECT_EQ(error, EOPNOTSUPP, "regions: the kernel's own has none over Soft-RoCE, EOPNOTSUPP");
+		EXPECT_EQ(error, EOPNOTSUPP, "regions: the kernel's own refuses RDS_GET_MR_FOR_DEST, EOPNOTSUPP");
 	else
 		EXPECT_EQ(error, 0, "regions: a key is got and freed");
 	return error == 0;
@@ -313,7 +313,7 @@ int main(int argc, char **argv)
 	set_timeout_ms(fd, SO_RCVTIMEO, SOON_MS);
 	has = has_regions();
 	if (!meet(has) || !has) {
-		note("one of the hosts has no regions");
+		note("one of the hosts refuses RDS_GET_MR_FOR_DEST: nothing more is tried");
 		nap_us(stretched(2000) * 1000); /* closing would cancel what is not acknowledged */
 		return ktap_finish();
 	}
