@@ -14,7 +14,7 @@ namespace {
 kapi_rdma_dev *find_device(const kapi_net *net, const kapi_addr &addr)
 {
     for (const auto &dev : fabric().devices)
-        if (!dev->going && kapi_rdma_usable(dev.get(), net) && dev->holds(net, addr))
+        if (!dev->going && (!dev->exclusive || dev->net == net) && dev->holds(net, addr)) // no call: devices come and go
             return dev.get();
     return nullptr;
 }

@@ -86,7 +86,9 @@ rds_closing RdmaConnection::close()
 
 Ref<Registrar> RdmaConnection::hold()
 {
-    return registrar_.with([](Ref<Registrar>& registrar) { return registrar; });
+    return registrar_.with([](Ref<Registrar>& registrar) {
+        return registrar && registrar->is_open() ? registrar : Ref<Registrar>(); // who tried in vain waits for the next one
+    });
 }
 
 int RdmaConnection::post(rds_out* const* messages, unsigned count)

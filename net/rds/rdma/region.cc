@@ -118,6 +118,12 @@ Result<> UserRegion::wait()
 
 // ---- on a connection
 
+bool Registrar::is_open()
+{
+    Guard guard(lock_);
+    return ends_ && ends_->is_open();
+}
+
 Result<> Registrar::post(UserRegion& region)
 {
     Guard guard(lock_);

@@ -64,6 +64,8 @@ public:
     explicit Registrar(QueueEnds& ends) : dev_(ends.device.dev), ends_(&ends) {}
     const kapi_rdma_dev* device() const { return dev_; }
 
+    // Any context. May it be tried?
+    bool is_open();
     // Sleeps. As UserRegion::wait().
     Result<> make_valid(UserRegion& region);
     // The completion queue's.
