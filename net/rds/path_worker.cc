@@ -80,6 +80,7 @@ bool Path::step_down()
         step_left_out();
         return false;
     }
+    left_out_since_ns_ = 0;
     if (Path* first = connection_.waits_for(*this)) {
         set_trying(false);
         // One that is not down looks for itself, when it is, who waits for it.
@@ -118,10 +119,12 @@ void Path::step_left_out()
             return look_by(kept_until_ns);
     }
     give_up_sent(true);
-    Path& other = connection_.path(index_ % count);
-    moved_to_.store_release(&other);
-    queue_.move_to(other.queue_);
-    other.notify(RDS_PATH_SEND);
+    Path* other = moved_to_.load_acquire();
+    if (!other) // for good, whatever numbers of paths follow: a socket's messages would go over two paths
+        other = &connection_.path(index_ % count);
+    moved_to_.store_release(other);
+    queue_.move_to(other->queue_);
+    other->notify(RDS_PATH_SEND);
 }
 
 // The peer does without this path, and nothing is on its way over it.
@@ -273,7 +276,6 @@ void Path::came_up()
     probe_timer_.stream_began();
     u64 now = kapi_now_ns();
     wanted_ = false;
-    left_out_since_ns_ = 0;
     peer_gone_ = false;
     retires_ = recycles_ = false;
     was_up_ = true;

@@ -130,7 +130,7 @@ struct rds_transport {
 	/* [sleep], with KAPI_ATOMIC [any]. State for a new connection, or NULL. Its addresses are fixed. */
 	void *(*create)(struct rds_conn *conn, struct kapi_net *net, const struct kapi_addr *local,
 			const struct kapi_addr *remote, kapi_u8 tos, enum kapi_alloc_mode mode);
-	/* [any] No path has a stream any more. */
+	/* [sleep] No path has a stream any more. */
 	void (*destroy)(void *state);
 
 	/* [worker] Starts a connection attempt; an event follows. An error starts the back-off. */

@@ -104,6 +104,33 @@ protected:
         ASSERT_TRUE(stream.handshake(true, kGeneration, path, kMemory));
         world.sleep(10 * sim::kMillisecond);
     }
+    /** A socket of the victim sends, the peer's TCP does not get it, and all streams are lost. */
+    void sends_before_the_loss(RdsSocket &from, const std::string &text, std::initializer_list<WireStream *> streams)
+    {
+        world.network().cut(a, b);
+        run(b, [&] {
+            auto size = static_cast<long>(text.size());
+            EXPECT_EQ(from.send(text.data(), text.size(), sim::address("10.0.0.1", kPeersPort)), size);
+        });
+        world.network().reset(a, b, sim::Sees::both);
+        world.run_for(sim::kMillisecond);
+        world.network().cut(a, b, false);
+        run(a, [&] {
+            for (WireStream *stream : streams)
+                stream->close(true);
+            world.sleep(10 * sim::kMillisecond);
+        });
+    }
+    /** A stranger answers nothing, and is gone at once. Task of host a. */
+    void stranger_has(kapi_u32 paths, bool foreign)
+    {
+        WireStream stranger(a);
+        ASSERT_TRUE(connect(stranger, 0));
+        ASSERT_TRUE(foreign ? foreign_handshake(stranger, false, paths) : handshake_of(stranger, paths));
+        world.sleep(10 * sim::kMillisecond);
+        stranger.close(true);
+        world.sleep(100 * sim::kMillisecond);
+    }
     void goes_over_one_path(bool foreign, bool path_was_used)
     {
         open_socket(port_of_path(3));
@@ -145,5 +172,76 @@ protected:
 TEST_F(LeftOutUnsent, by_one_that_looks_like_a_hawser) { goes_over_one_path(false, true); }
 TEST_F(LeftOutUnsent, by_a_foreign_one) { goes_over_one_path(true, true); }
 TEST_F(LeftOutUnsent, by_a_foreign_one__a_path_that_had_no_stream_yet) { goes_over_one_path(true, false); }
+
+// Path 3 moves to path 0. Path 1 does not, as what it has sent is not acknowledged: so path 3 must not move to it later.
+TEST_F(LeftOutUnsent, by_two_with_different_numbers)
+{
+    open_socket(port_of_path(3));
+    RdsSocket other(host);
+    run(b, [&] {
+        ASSERT_EQ(other.open(), 0);
+        ASSERT_EQ(other.bind(sim::address("10.0.0.2", port_of_path(1))), 0);
+    });
+    WireStream first(a), second(a), third(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(second, 1);
+        shake_hands(third, 3);
+    });
+    victim_sends("0");
+    world.run_for(100 * sim::kMillisecond);
+    sends_before_the_loss(other, "vain", {&first, &second, &third});
+    WireStream next(a);
+    run(a, [&] {
+        stranger_has(1, true);
+        ASSERT_TRUE(connect(next, 0));
+        ASSERT_TRUE(handshake_of(next, 2));
+        world.sleep(10 * sim::kMillisecond);
+    });
+    victim_sends("1");
+    world.run_for(4 * sim::kSecond); // path 3 looks again
+    victim_sends("2");
+    run(a, [&] {
+        next.close(true);
+        world.sleep(100 * sim::kMillisecond);
+        connect_again(first, 0);
+        connect_again(second, 1);
+        connect_again(third, 3);
+        world.sleep(sim::kSecond);
+        EXPECT_EQ(payloads(first), (std::vector<std::string>{"1", "2"}));
+        EXPECT_EQ(payloads(second), (std::vector<std::string>{"vain"}));
+        EXPECT_EQ(payloads(third), (std::vector<std::string>{}));
+        first.close(true), second.close(true), third.close(true);
+    });
+    run(b, [&] { other.close(); });
+}
+
+// The half hour for which sent messages are kept begins anew.
+TEST_F(LeftOutUnsent, again_after_an_hour)
+{
+    open_socket(port_of_path(3));
+    WireStream first(a), third(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(third, 3);
+    });
+    world.run_for(100 * sim::kMillisecond);
+    sends_before_the_loss(socket, "sent", {&first, &third});
+    auto dropped = counted(rds::Stat::send_drop_restart);
+    run(a, [&] {
+        stranger_has(1, true);
+        stranger_has(8, false);
+        world.sleep(3600 * sim::kSecond);
+        stranger_has(1, true);
+    }, 5000 * sim::kSecond);
+    EXPECT_EQ(counted(rds::Stat::send_drop_restart), dropped);
+    run(a, [&] {
+        connect_again(first, 0);
+        connect_again(third, 3);
+        world.sleep(sim::kSecond);
+        EXPECT_EQ(payloads(third), (std::vector<std::string>{"sent"}));
+        first.close(true), third.close(true);
+    });
+}
 
 } // namespace

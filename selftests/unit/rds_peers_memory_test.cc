@@ -409,6 +409,48 @@ TEST_F(PeersStreams, of_one_address__none_waits_when_there_is_no_room)
     give(taken);
 }
 
+// The same for a peer whose ports do not say which path is meant.
+TEST_F(PeersStreams, of_a_foreign_peer__a_path_that_has_none_gets_one_when_there_is_no_room)
+{
+    open_socket(kPort);
+    unsigned taken = 0;
+    run(a, [&] {
+        WireStream first(a), second(a);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8));
+        world.sleep(100 * sim::kMillisecond);
+        taken = take_while(0) + take_while(1);
+        ASSERT_TRUE(connect(second, 1));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_FALSE(second.is_gone());
+        EXPECT_EQ(b.live_streams, 2u);
+        first.close(true), second.close(true);
+    });
+    world.run_for(sim::kSecond);
+    give(taken);
+}
+
+TEST_F(PeersStreams, of_a_foreign_peer__that_it_has_left_are_closed_though_all_paths_are_up)
+{
+    open_socket(kPort);
+    run(a, [&] {
+        std::vector<std::unique_ptr<WireStream>> streams;
+        for (unsigned i = 0; i < 9; i++) {
+            streams.push_back(std::make_unique<WireStream>(a));
+            ASSERT_TRUE(connect(*streams.back(), i % 8));
+            if (i == 0) {
+                ASSERT_TRUE(foreign_handshake(*streams.back(), false, 8));
+            }
+            world.sleep(100 * sim::kMillisecond);
+        }
+        EXPECT_EQ(b.live_streams, 9u);
+        streams.back()->close(false);
+        world.sleep(10 * sim::kSecond);
+        EXPECT_EQ(b.live_streams, 8u);
+    });
+    close_all();
+}
+
 TEST_F(PeersStreams, that_wait__end_with_their_host)
 {
     open_socket(kPort);

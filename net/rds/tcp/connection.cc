@@ -59,6 +59,7 @@ bool TcpConnection::may_be_unplaced(unsigned index, u16 peer_port) const
 
 rds_stream_waits TcpConnection::has_unplaced(unsigned index)
 {
+    close_accepted(unplaced_.take_abandoned());
     u16 found = 0;
     bool has = unplaced_.has([&](u16 port) {
         found = port;
@@ -116,9 +117,12 @@ void TcpConnection::keep_unplaced(kapi_stream* stream, u16 peer_port)
 {
     int indexes = 0;
     unsigned paths = max(1u, rds_conn_paths(conn, &indexes));
-    keep(unplaced_, stream, peer_port, !path(0).has_stream() && !unplaced_.has());
+    bool one_has_none = false;
     for (unsigned i = 0; i < paths; i++)
-        rds_path_notify(conn, i, RDS_PATH_ACCEPTED);
+        one_has_none = one_has_none || !path(i).has_stream();
+    bool kept = keep(unplaced_, stream, peer_port, one_has_none && !unplaced_.has());
+    for (unsigned i = 0; i < paths; i++)
+        rds_path_notify(conn, i, kept ? RDS_PATH_ACCEPTED : RDS_PATH_PROBE); // as TcpPath::offer()
 }
 
 } // namespace rds_tcp
