@@ -238,53 +238,6 @@ void Sender::flush()
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
 }
 
-// ---- operations
-
-void Sender::add_operation(rds_out* out, Own<Operation> operation)
-{
-    Operation& all = *operation;
-    for (u32 i = 0; i < all.requests(); i++) {
-        Slot& to = slot(head_);
-        to.operation = &all;
-        kapi_wr& wr = next_request();
-        all.fill(wr, i);
-        if (i + 1 == all.requests()) {
-            wr.flags = KAPI_WR_SIGNALED;
-            rds_out_hold(out);
-            to.out = out;
-            static_cast<void>(operation.release());
-            unsignaled_ = 0;
-        }
-        if (chain_->count == Chain::most)
-            flush();
-    }
-}
-
-// The message may have to wait for room after it: both together can be more than the queue has room for.
-Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
-{
-    u32 most = Operation::most_requests(op, ends_.device, pieces_);
-    if (!most || most > capacity_)
-        return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
-    if (waits_for_room(head_ + most))
-        return Operated::later;
-    auto made = Operation::create(out, op, ends_.device, pieces_);
-    if (!made) {
-        ends_.counters.count(Stat::tx_sg_mapping_failure);
-        if (may_map_later()) {
-            rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-            return Operated::later;
-        }
-    }
-    unmapped_since_ns_ = 0;
-    if (!made)
-        return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
-    rds_out_rdma_begins(out);
-    add_operation(out, std::move(*made));
-    fence_ = true;
-    return op.alone ? Operated::alone : Operated::done;
-}
-
 // Those that have no operation, or whose operation was posted. How many.
 unsigned Sender::post_messages(rds_out* const* messages, unsigned count)
 {
