@@ -70,6 +70,12 @@ fi
 barrier "RDMA pinged"
 stress -T 2 -t 2 -d 4 -q 4096 -v
 stress -T 2 -t 1 -d 2 -q 65536 -v
+show "Each now gives the other a key to a part of its memory, and reads and writes what it has a key to; -v checks the bytes."
+stress -T 2 -t 1 -d 2 -D 64K -v
+jq -e '.counts.rdma_bytes_in > 0 and .counts.rdma_bytes_out > 0' out >/dev/null
+verdict $? "each read and wrote the other's memory"
+show "$(number '.counts | "  a wrote \(.rdma_bytes_out / 1024 | round) KiB into the memory of b, and read " +
+	"\(.rdma_bytes_in / 1024 | round) KiB of it"')"
 
 if [ "$HOST" = a ]; then
 	show "$ rds-info -n             # each message has a number on its connection"

@@ -137,7 +137,7 @@ static void keep_timestamps(void)
 void storm(const struct storm *s, int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)now_us();
-	int seconds = argc > 2 ? atoi(argv[2]) : 25;
+	int seconds = argc > 2 ? atoi(argv[2]) : 20;
 
 	is = s;
 	kinds_are(s->kinds, s->kind_count);
