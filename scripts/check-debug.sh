@@ -27,8 +27,8 @@ if [ $# = 0 ]; then
 	set -- selftests/kapi/kapi.sh selftests/lab/rds_flow.sh
 	for scene in selftests/rds/*.sh selftests/kcm/*.sh; do
 		case $scene in
-		# A story is for people; tests of RDMA come with its transport.
-		*/story.sh | */story_rdma.sh | */tools_rdma.sh) ;;
+		# A story is for people.
+		*/story.sh | */story_rdma.sh) ;;
 		# It expects an end before a timer tick, 4 million instructions; this kernel needs them for the work itself.
 		*/kcm_clock.sh) ;;
 		# Not every kernel can inject allocation failures.
