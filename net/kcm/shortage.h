@@ -7,8 +7,8 @@
 // (kapi_share()), so that one which holds much may still get nothing when all is read, while others go on.
 //
 // So each is judged by its own time, whatever others get meanwhile: it may end when it got nothing for some time, and either as
-// much was read as it lacks, or too little is there to be read. A connection that waits alone may wait for another user, or for
-// what its memory cgroup has in other places: it has a longer time.
+// much was read as it lacks, or as another lacks that waits for its memory, or too little is there to be read. A connection that
+// waits alone may wait for another user, or for what its memory cgroup has in other places: it has a longer time.
 #pragma once
 
 #include "../lock_order.h"

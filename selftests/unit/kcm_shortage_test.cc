@@ -302,4 +302,41 @@ TEST_F(KcmShortage, small_parts__end_together_until_one_has_room)
     settle();
 }
 
+// Little was read beside what the large ones lack, but as much as the small ones lack.
+class KcmShortageOfMany : public KcmShortage, public testing::WithParamInterface<unsigned> {};
+
+TEST_P(KcmShortageOfMany, parts_of_messages__end_before_a_smaller_one_that_lacks_little)
+{
+    const std::string large = framed(text(3'000'000)), modest = framed(text(53'000)), small = framed(text(3000));
+    KcmSocket &socket = new_socket(), &second = new_socket();
+    std::vector<Ends> greedy, honest;
+    for (unsigned i = 0; i < GetParam(); i++)
+        start_to_write(greedy.emplace_back(attach_large(socket)), large.substr(0, 300'000));
+    for (unsigned i = 0; i < 2; i++)
+        start_to_write(honest.emplace_back(attach_large(socket)), modest.substr(0, 50'000));
+    Ends flow = open_with_one(second);
+    world.run_for(sim::kSecond);
+    a.kept_limit = 2 * a.kept + 20'000;
+    for (const Ends &ends : greedy)
+        start_to_write(ends, large.substr(300'000, 100'000));
+    world.run_for(100 * sim::kMillisecond);
+    for (const Ends &ends : honest)
+        start_to_write(ends, modest.substr(50'000));
+    unsigned flowed = 0, whole = 0;
+    for (unsigned i = 0; i < 160; i++) {
+        peer_writes(flow, small);
+        world.run_for(50 * sim::kMillisecond);
+        flowed += receive(second) == small;
+        whole += receive(socket) == modest;
+    }
+    EXPECT_GT(flowed, 100u);
+    EXPECT_GE(failed(greedy, 12), 1u);
+    EXPECT_EQ(failed(honest, 0), 2u);
+    EXPECT_EQ(whole, 2u);
+    a.kept_limit = ~std::size_t{0};
+    settle();
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, KcmShortageOfMany, ::testing::Values(2u, 10u));
+
 } // namespace
