@@ -59,12 +59,13 @@ void Socket::release()
         drains_ = !empty;
         too_much = drains_ && !mux->start_draining(queued_bytes_ + drain_overhead);
     }
-    if (unfinished_in)
-        unfinished_in->wake(); // it may be of no use any more
     if (too_much || !mux->has_connections()) { // or nobody is there to send it to
         stop_sending();
         drop_all_unsent();
     }
+    // It may be of no use any more. Not before: a work that transmits may wait for a program, and nobody else drops anything.
+    if (unfinished_in)
+        unfinished_in->wake();
     if (!empty) {
         ref();
         if (!give_up_work_.queue(mux->workqueue(), drain_limit_ns))

@@ -112,6 +112,31 @@ TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_they_have)
     wait_for(holders);
 }
 
+// A work may begin to send as soon as the socket is closed, and then wait for a program.
+TEST_P(KcmUsers, closed_sockets__drop_what_they_have_before_a_work_looks_at_what_was_unfinished)
+{
+    constexpr std::size_t kLarge = 8 << 20;
+    constexpr unsigned kParts = 9, kSockets = 20;
+    unsigned before = a.live_pages;
+    std::vector<sim::TaskRef> holders;
+    for (unsigned i = 0; i < kSockets; i++) {
+        KcmSocket &socket = new_socket();
+        open_as(1, socket);
+        Ends ends = open_narrow(socket);
+        run(a, [&] { socket.set_sndbuf(16 << 20); });
+        EXPECT_EQ(send(socket, framed(text(30'000))), 30'004);
+        EXPECT_EQ(send(socket, framed(text(kLarge))), static_cast<long>(kLarge + 4));
+        EXPECT_EQ(send(socket, "unfinished", KCM_ABI_MSG_MORE), 10);
+        settle();
+        holders.push_back(start_to_hold(ends, 30 * sim::kSecond));
+        settle();
+        auto closer = world.spawn(a, "closes files for all", [&] { socket.close(); }, sim::TaskKind::work);
+        EXPECT_TRUE(world.run_until([&] { return closer->is_done(); }, sim::kSecond));
+    }
+    EXPECT_LE(a.live_pages - before, 8 * kParts + kSockets);
+    wait_for(holders);
+}
+
 TEST_P(KcmUsers, close_by_a_thread_of_the_kernel__waits_for_no_program)
 {
     KcmSocket &socket = new_socket();
