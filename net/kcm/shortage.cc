@@ -95,12 +95,24 @@ void Shortage::wait(Psock& psock, u64 held, u64 missing)
     }
 }
 
+Ref<Psock> Shortage::remove(Psock& psock)
+{
+    return is_on<Starved>(psock) ? list_of(psock.parts.held).remove(psock) : Ref<Psock>();
+}
+
+void Shortage::got_memory(Psock& psock)
+{
+    Ref<Psock> removed;
+    Guard guard(lock_);
+    removed = remove(psock);
+    psock.stay();
+}
+
 void Shortage::stop(Psock& psock)
 {
     Ref<Psock> removed;
     Guard guard(lock_);
-    if (is_on<Starved>(psock))
-        removed = list_of(psock.parts.held).remove(psock);
+    removed = remove(psock);
 }
 
 } // namespace kcm

@@ -302,6 +302,43 @@ TEST_F(KcmShortage, small_parts__end_together_until_one_has_room)
     settle();
 }
 
+// Another connection looks just when this one, which holds most, has got what it lacked, but has not said so.
+TEST_F(KcmShortage, part_of_a_message__that_has_got_its_memory_does_not_end_for_others)
+{
+    const std::string message = framed(text(60'000)), next = framed("next");
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all{attach_large(socket), connect()};
+    unsigned slow = 0;
+    sim::WaitList stalled; // its processor stands still
+    run(a, [&] {
+        int filter = sim::program_filter([&](const unsigned char *bytes, std::size_t) -> kapi_s32 {
+            if (bytes[2] == 0 && slow++ == 0) {
+                world.after(300 * sim::kMillisecond, [&] { world.wake(stalled); });
+                world.wait(stalled, "its processor");
+            }
+            return 4 + (bytes[1] << 16 | bytes[2] << 8 | bytes[3]);
+        });
+        ASSERT_EQ(socket.attach(all[1].here, filter), 0);
+        sim::program_close(filter);
+    });
+    start_to_write(all[0], message.substr(0, 10'000));
+    start_to_write(all[1], message.substr(0, message.size() - 1000));
+    world.run_for(sim::kSecond);
+    a.kept_limit = a.kept;
+    start_to_write(all[0], message.substr(10'000, 30'000));
+    start_to_write(all[1], message.substr(message.size() - 1000) + next);
+    world.run_for(950 * sim::kMillisecond);
+    a.kept_limit = ~std::size_t{0};
+    EXPECT_TRUE(world.run_until([&] { return slow != 0; }, 20 * sim::kMillisecond));
+    a.kept_limit = 0;
+    EXPECT_TRUE(receive(socket) == message);
+    world.run_for(400 * sim::kMillisecond);
+    EXPECT_EQ(failed(all, 0), 2u);
+    a.kept_limit = ~std::size_t{0};
+    settle();
+    EXPECT_TRUE(receive(socket) == next);
+}
+
 // Little was read beside what the large ones lack, but as much as the small ones lack.
 class KcmShortageOfMany : public KcmShortage, public testing::WithParamInterface<unsigned> {};
 
