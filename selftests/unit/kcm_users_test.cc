@@ -112,6 +112,30 @@ TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_they_have)
     wait_for(holders);
 }
 
+// TCP has a part of each message.
+TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_is_cut)
+{
+    constexpr std::size_t kLarge = 8 << 20;
+    constexpr unsigned kParts = 9;
+    auto holders = stop_works_of(1);
+    unsigned before = a.live_pages;
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < 40; i++) {
+        KcmSocket &socket = new_socket();
+        open_as(1, socket);
+        all.push_back(open_narrow(socket));
+        EXPECT_EQ(send(socket, framed(text(kLarge))), static_cast<long>(kLarge + 4));
+        auto closer = world.spawn(a, "closes files for all", [&] { socket.close(); }, sim::TaskKind::work);
+        EXPECT_TRUE(world.run_until([&] { return closer->is_done(); }, sim::kSecond));
+    }
+    settle();
+    EXPECT_GE(a.live_pages - before, 7 * kParts);
+    EXPECT_LE(a.live_pages - before, 8 * kParts);
+    EXPECT_EQ(error_of(all.front()), 0);
+    EXPECT_EQ(error_of(all.back()), 103); // ECONNABORTED
+    wait_for(holders);
+}
+
 // A work may begin to send as soon as the socket is closed, and then wait for a program.
 TEST_P(KcmUsers, closed_sockets__drop_what_they_have_before_a_work_looks_at_what_was_unfinished)
 {
