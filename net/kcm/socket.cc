@@ -90,7 +90,8 @@ void Socket::stop_sending()
     runnable_.splice_front(stalled_);
 }
 
-// TCP has a part of the message that is left, and will not get the rest: its connection ends. It is reset when it is given back.
+// TCP has a part of the message that is left, and will not get the rest: its connection ends. A program waits for
+// TCP's lock and resets it; otherwise it is reset when it is given back.
 void Socket::drop_cut(SendQueue& queue)
 {
     Ref<Outgoing> cut;
@@ -107,6 +108,8 @@ void Socket::drop_cut(SendQueue& queue)
     queue.psock->tx_aborts.add(1);
     queue.psock->mark_for_reset();
     queue.psock->fail(KAPI_ECONNABORTED);
+    if (kapi_in_program())
+        kapi_stream_reset(queue.psock->stream());
     notify_room(room);
 }
 

@@ -136,6 +136,28 @@ TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_is_cut)
     wait_for(holders);
 }
 
+// Not only when its multiplexor is closed.
+TEST_P(KcmUsers, closed_socket__that_sends_no_more_resets_the_connection_of_a_cut_message)
+{
+    const std::string large = framed(text(17 << 20));
+    KcmSocket &open = new_socket(), &first = new_socket(), &second = new_socket();
+    Ends before = open_narrow(open), cut = connect_narrow();
+    run(a, [&] { ASSERT_TRUE(first.open_as_clone(open) == 0 && second.open_as_clone(open) == 0); });
+    EXPECT_EQ(send(first, large), static_cast<long>(large.size()));
+    attach(open, cut);
+    EXPECT_EQ(send(second, large), static_cast<long>(large.size()));
+    run(a, [&] { first.close(), second.close(); });
+    settle();
+    EXPECT_EQ(error_of(before), 0);
+    long got = 1;
+    run(b, [&] {
+        char bytes[4096];
+        while (got > 0)
+            got = sim::program_read(cut.there, bytes, sizeof(bytes));
+    });
+    EXPECT_EQ(got, -104); // ECONNRESET
+}
+
 // A work may begin to send as soon as the socket is closed, and then wait for a program.
 TEST_P(KcmUsers, closed_sockets__drop_what_they_have_before_a_work_looks_at_what_was_unfinished)
 {
