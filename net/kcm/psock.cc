@@ -161,7 +161,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
     bool no_memory = outcome.stop == Parser::Stop::memory;
     if (starves_ && (!no_memory || outcome.used)) {
         starves_ = false;
-        mux->shortage().stop(*this);
+        mux->shortage().got_memory(*this);
     }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
     watch_assembly();

@@ -59,6 +59,7 @@ public:
 
     // Ends soon: the memory that it holds is needed. Any context.
     void give_way();
+    void stay() { gives_way_.store_release(0); } // under the lock of the shortage, as it has got memory
     bool gives_way() const { return gives_way_.load_acquire() != 0; }
     // Goes on reading, in work of its own. Any context.
     void resume_later(u64 delay_ns = 0);

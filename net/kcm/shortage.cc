@@ -62,8 +62,11 @@ void Shortage::look(Psock& psock, u64 now)
         return;
     bool may_help = reading_may_help(least);
     u64 before = gave_way_ns_;
+    // Whether reading helps is asked for the one that looks: those that lack most would otherwise wait the longest for their end.
     auto may = [&](const Parts& parts, u64 patience) {
-        return may_end(parts, now - max(parts.since_ns, before), patience, may_help);
+        Parts judged = parts;
+        judged.missing = min(parts.missing, psock.parts.missing);
+        return may_end(judged, now - max(parts.since_ns, before), patience, may_help);
     };
     if (!may(psock.parts, patience_ns))
         return;
@@ -75,8 +78,8 @@ void Shortage::look(Psock& psock, u64 now)
             continue;
         freed += p.parts.held;
         p.give_way();
+        gave_way_ns_ = now;
     }
-    gave_way_ns_ = now;
 }
 
 void Shortage::wait(Psock& psock, u64 held, u64 missing)
@@ -92,12 +95,24 @@ void Shortage::wait(Psock& psock, u64 held, u64 missing)
     }
 }
 
+Ref<Psock> Shortage::remove(Psock& psock)
+{
+    return is_on<Starved>(psock) ? list_of(psock.parts.held).remove(psock) : Ref<Psock>();
+}
+
+void Shortage::got_memory(Psock& psock)
+{
+    Ref<Psock> removed;
+    Guard guard(lock_);
+    removed = remove(psock);
+    psock.stay();
+}
+
 void Shortage::stop(Psock& psock)
 {
     Ref<Psock> removed;
     Guard guard(lock_);
-    if (is_on<Starved>(psock))
-        removed = list_of(psock.parts.held).remove(psock);
+    removed = remove(psock);
 }
 
 } // namespace kcm

@@ -7,8 +7,8 @@
 // (kapi_share()), so that one which holds much may still get nothing when all is read, while others go on.
 //
 // So each is judged by its own time, whatever others get meanwhile: it may end when it got nothing for some time, and either as
-// much was read as it lacks, or too little is there to be read. A connection that waits alone may wait for another user, or for
-// what its memory cgroup has in other places: it has a longer time.
+// much was read as it lacks, or as another lacks that waits for its memory, or too little is there to be read. A connection that
+// waits alone may wait for another user, or for what its memory cgroup has in other places: it has a longer time.
 #pragma once
 
 #include "../lock_order.h"
@@ -38,7 +38,9 @@ public:
     // psock has no memory for the next piece of a message whose length is known; again, each time it has tried. Those that have
     // to end are asked to give way: of the same user's that may end those that hold most, as many as one of them lacks. In rx().
     void wait(Psock& psock, u64 held, u64 missing);
-    // It has got some, or has ended.
+    // It has got some: it does not give way to those that looked meanwhile. In rx().
+    void got_memory(Psock& psock);
+    // It has ended.
     void stop(Psock& psock);
 
     // Messages that nobody has read yet.
@@ -53,6 +55,7 @@ private:
     List& list_of(u64 held) HW_REQUIRES(lock_);
     void look_at_some(u64 user, Seen& seen) HW_REQUIRES(lock_);
     void look(Psock& psock, u64 now) HW_REQUIRES(lock_);
+    Ref<Psock> remove(Psock& psock) HW_REQUIRES(lock_);
     bool may_end(const Parts& parts, u64 waited_ns, u64 patience, bool reading_may_help);
     // Could one go on that lacks so much if all were read?
     bool reading_may_help(u64 missing);

@@ -59,12 +59,13 @@ void Socket::release()
         drains_ = !empty;
         too_much = drains_ && !mux->start_draining(queued_bytes_ + drain_overhead);
     }
-    if (unfinished_in)
-        unfinished_in->wake(); // it may be of no use any more
     if (too_much || !mux->has_connections()) { // or nobody is there to send it to
         stop_sending();
         drop_all_unsent();
     }
+    // It may be of no use any more. Not before: a work that transmits may wait for a program, and nobody else drops anything.
+    if (unfinished_in)
+        unfinished_in->wake();
     if (!empty) {
         ref();
         if (!give_up_work_.queue(mux->workqueue(), drain_limit_ns))
@@ -89,18 +90,31 @@ void Socket::stop_sending()
     runnable_.splice_front(stalled_);
 }
 
-// False: the queue is empty.
-bool Socket::stall_if_cut(SendQueue& queue)
+// TCP has a part of the message that is left, and will not get the rest: its connection ends. A program waits for
+// TCP's lock and resets it; otherwise it is reset when it is given back.
+void Socket::drop_cut(SendQueue& queue)
 {
-    Guard guard(send_lock_);
-    if (queue.messages.empty())
-        return false;
-    stalled_.push_back(runnable_.remove(queue));
-    return true;
+    Ref<Outgoing> cut;
+    Room room;
+    {
+        Guard guard(send_lock_);
+        if (queue.messages.empty())
+            return;
+        cut = queue.messages.pop_front();
+        queued_--;
+        uncharge(queue, u64{cut->left()} + cut->overhead());
+        room = look_for_room(queue);
+    }
+    queue.psock->tx_aborts.add(1);
+    queue.psock->mark_for_reset();
+    queue.psock->fail(KAPI_ECONNABORTED);
+    if (kapi_in_program())
+        kapi_stream_reset(queue.psock->stream());
+    notify_room(room);
 }
 
-// At once, and without a lock of TCP: what is left to this user's works is there for as long as programs stop these. A message of
-// which TCP has a part stays for them, and what a transmitter is about to send for that one.
+// At once, and without a lock of TCP: what is left to this user's works is there for as long as programs stop these. Only what a
+// transmitter is about to send stays for that one.
 void Socket::drop_all_unsent()
 {
     u32 nobody = 0;
@@ -109,10 +123,9 @@ void Socket::drop_all_unsent()
     while (Ref<SendQueue> queue = next_queue()) {
         while (drop_unsent(*queue))
             kapi_resched();
-        if (!stall_if_cut(*queue))
-            stop_using(*queue);
+        drop_cut(*queue);
+        stop_using(*queue);
     }
-    stop_sending();
     transmitters_.exchange(0); // release() transmits
 }
 

@@ -143,7 +143,7 @@ private:
     void end_waiting();
     void stop_sending();
     void drop_all_unsent();
-    bool stall_if_cut(SendQueue& queue);
+    void drop_cut(SendQueue& queue);
     // receive.cc
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);

@@ -302,4 +302,78 @@ TEST_F(KcmShortage, small_parts__end_together_until_one_has_room)
     settle();
 }
 
+// Another connection looks just when this one, which holds most, has got what it lacked, but has not said so.
+TEST_F(KcmShortage, part_of_a_message__that_has_got_its_memory_does_not_end_for_others)
+{
+    const std::string message = framed(text(60'000)), next = framed("next");
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all{attach_large(socket), connect()};
+    unsigned slow = 0;
+    sim::WaitList stalled; // its processor stands still
+    run(a, [&] {
+        int filter = sim::program_filter([&](const unsigned char *bytes, std::size_t) -> kapi_s32 {
+            if (bytes[2] == 0 && slow++ == 0) {
+                world.after(300 * sim::kMillisecond, [&] { world.wake(stalled); });
+                world.wait(stalled, "its processor");
+            }
+            return 4 + (bytes[1] << 16 | bytes[2] << 8 | bytes[3]);
+        });
+        ASSERT_EQ(socket.attach(all[1].here, filter), 0);
+        sim::program_close(filter);
+    });
+    start_to_write(all[0], message.substr(0, 10'000));
+    start_to_write(all[1], message.substr(0, message.size() - 1000));
+    world.run_for(sim::kSecond);
+    a.kept_limit = a.kept;
+    start_to_write(all[0], message.substr(10'000, 30'000));
+    start_to_write(all[1], message.substr(message.size() - 1000) + next);
+    world.run_for(950 * sim::kMillisecond);
+    a.kept_limit = ~std::size_t{0};
+    EXPECT_TRUE(world.run_until([&] { return slow != 0; }, 20 * sim::kMillisecond));
+    a.kept_limit = 0;
+    EXPECT_TRUE(receive(socket) == message);
+    world.run_for(400 * sim::kMillisecond);
+    EXPECT_EQ(failed(all, 0), 2u);
+    a.kept_limit = ~std::size_t{0};
+    settle();
+    EXPECT_TRUE(receive(socket) == next);
+}
+
+// Little was read beside what the large ones lack, but as much as the small ones lack.
+class KcmShortageOfMany : public KcmShortage, public testing::WithParamInterface<unsigned> {};
+
+TEST_P(KcmShortageOfMany, parts_of_messages__end_before_a_smaller_one_that_lacks_little)
+{
+    const std::string large = framed(text(3'000'000)), modest = framed(text(53'000)), small = framed(text(3000));
+    KcmSocket &socket = new_socket(), &second = new_socket();
+    std::vector<Ends> greedy, honest;
+    for (unsigned i = 0; i < GetParam(); i++)
+        start_to_write(greedy.emplace_back(attach_large(socket)), large.substr(0, 300'000));
+    for (unsigned i = 0; i < 2; i++)
+        start_to_write(honest.emplace_back(attach_large(socket)), modest.substr(0, 50'000));
+    Ends flow = open_with_one(second);
+    world.run_for(sim::kSecond);
+    a.kept_limit = 2 * a.kept + 20'000;
+    for (const Ends &ends : greedy)
+        start_to_write(ends, large.substr(300'000, 100'000));
+    world.run_for(100 * sim::kMillisecond);
+    for (const Ends &ends : honest)
+        start_to_write(ends, modest.substr(50'000));
+    unsigned flowed = 0, whole = 0;
+    for (unsigned i = 0; i < 160; i++) {
+        peer_writes(flow, small);
+        world.run_for(50 * sim::kMillisecond);
+        flowed += receive(second) == small;
+        whole += receive(socket) == modest;
+    }
+    EXPECT_GT(flowed, 100u);
+    EXPECT_GE(failed(greedy, 12), 1u);
+    EXPECT_EQ(failed(honest, 0), 2u);
+    EXPECT_EQ(whole, 2u);
+    a.kept_limit = ~std::size_t{0};
+    settle();
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, KcmShortageOfMany, ::testing::Values(2u, 10u));
+
 } // namespace

@@ -112,6 +112,77 @@ TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_they_have)
     wait_for(holders);
 }
 
+// TCP has a part of each message.
+TEST_P(KcmUsers, closed_sockets__do_not_wait_for_works_to_drop_what_is_cut)
+{
+    constexpr std::size_t kLarge = 8 << 20;
+    constexpr unsigned kParts = 9;
+    auto holders = stop_works_of(1);
+    unsigned before = a.live_pages;
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < 40; i++) {
+        KcmSocket &socket = new_socket();
+        open_as(1, socket);
+        all.push_back(open_narrow(socket));
+        EXPECT_EQ(send(socket, framed(text(kLarge))), static_cast<long>(kLarge + 4));
+        auto closer = world.spawn(a, "closes files for all", [&] { socket.close(); }, sim::TaskKind::work);
+        EXPECT_TRUE(world.run_until([&] { return closer->is_done(); }, sim::kSecond));
+    }
+    settle();
+    EXPECT_GE(a.live_pages - before, 7 * kParts);
+    EXPECT_LE(a.live_pages - before, 8 * kParts);
+    EXPECT_EQ(error_of(all.front()), 0);
+    EXPECT_EQ(error_of(all.back()), 103); // ECONNABORTED
+    wait_for(holders);
+}
+
+// Not only when its multiplexor is closed.
+TEST_P(KcmUsers, closed_socket__that_sends_no_more_resets_the_connection_of_a_cut_message)
+{
+    const std::string large = framed(text(17 << 20));
+    KcmSocket &open = new_socket(), &first = new_socket(), &second = new_socket();
+    Ends before = open_narrow(open), cut = connect_narrow();
+    run(a, [&] { ASSERT_TRUE(first.open_as_clone(open) == 0 && second.open_as_clone(open) == 0); });
+    EXPECT_EQ(send(first, large), static_cast<long>(large.size()));
+    attach(open, cut);
+    EXPECT_EQ(send(second, large), static_cast<long>(large.size()));
+    run(a, [&] { first.close(), second.close(); });
+    settle();
+    EXPECT_EQ(error_of(before), 0);
+    long got = 1;
+    run(b, [&] {
+        char bytes[4096];
+        while (got > 0)
+            got = sim::program_read(cut.there, bytes, sizeof(bytes));
+    });
+    EXPECT_EQ(got, -104); // ECONNRESET
+}
+
+// A work may begin to send as soon as the socket is closed, and then wait for a program.
+TEST_P(KcmUsers, closed_sockets__drop_what_they_have_before_a_work_looks_at_what_was_unfinished)
+{
+    constexpr std::size_t kLarge = 8 << 20;
+    constexpr unsigned kParts = 9, kSockets = 20;
+    unsigned before = a.live_pages;
+    std::vector<sim::TaskRef> holders;
+    for (unsigned i = 0; i < kSockets; i++) {
+        KcmSocket &socket = new_socket();
+        open_as(1, socket);
+        Ends ends = open_narrow(socket);
+        run(a, [&] { socket.set_sndbuf(16 << 20); });
+        EXPECT_EQ(send(socket, framed(text(30'000))), 30'004);
+        EXPECT_EQ(send(socket, framed(text(kLarge))), static_cast<long>(kLarge + 4));
+        EXPECT_EQ(send(socket, "unfinished", KCM_ABI_MSG_MORE), 10);
+        settle();
+        holders.push_back(start_to_hold(ends, 30 * sim::kSecond));
+        settle();
+        auto closer = world.spawn(a, "closes files for all", [&] { socket.close(); }, sim::TaskKind::work);
+        EXPECT_TRUE(world.run_until([&] { return closer->is_done(); }, sim::kSecond));
+    }
+    EXPECT_LE(a.live_pages - before, 8 * kParts + kSockets);
+    wait_for(holders);
+}
+
 TEST_P(KcmUsers, close_by_a_thread_of_the_kernel__waits_for_no_program)
 {
     KcmSocket &socket = new_socket();
