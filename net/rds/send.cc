@@ -293,7 +293,7 @@ Result<> Socket::reserve(Message& message, bool may_wait, u64 deadline_ns)
     return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
-Result<u32> Socket::queue(Ref<Message> message, const Target& to, bool may_wait)
+Result<u32> Socket::queue(const Ref<Message>& message, const Target& to, bool may_wait)
 {
     u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
     u64 deadline = deadline_after(timeout);
@@ -326,10 +326,10 @@ Result<u32> Socket::send(const rds_send& send)
     if (controls.rdma() && !to.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
     if (!controls.rdma_map)
-        return queue(std::move(message), to, may_wait);
+        return queue(message, to, may_wait);
     u64 cookie = TRY(add_region(*controls.rdma_map, to, may_wait));
     write_cookie(message->header(), cookie);
-    auto sent = queue(std::move(message), to, may_wait);
+    auto sent = queue(message, to, may_wait);
     if (!sent)
         end_region(key_of(cookie));
     return sent;

@@ -125,7 +125,7 @@ private:
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
     Result<> add_operation(Message& message, const rds_transport& transport, const rds_abi_rdma_args& args);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
-    Result<u32> queue(Ref<Message> message, const Target& to, bool may_wait);
+    Result<u32> queue(const Ref<Message>& message, const Target& to, bool may_wait);
     Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
     Path& choose_path(const Target& target, bool may_wait, u64 deadline_ns);
