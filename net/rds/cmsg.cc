@@ -90,16 +90,19 @@ Result<SendControls> parse_controls(std::span<const std::byte> control)
     return controls;
 }
 
-Result<> check_rdma_args(const rds_abi_rdma_args& args)
+Result<> check_rdma_size(const rds_abi_rdma_args& args)
 {
-    constexpr u64 max_vectors = 1024; // UIO_MAXIOV
-    constexpr unsigned at_once = 16;
     if (args.remote_vec.bytes > max_message)
         return fail(KAPI_EMSGSIZE);
     if (args.nr_local == 0)
         return fail(KAPI_EINVAL);
-    if (args.nr_local > max_vectors)
-        return fail(KAPI_EMSGSIZE);
+    return args.nr_local > max_rdma_vectors ? Result<>(fail(KAPI_EMSGSIZE)) : Result<>();
+}
+
+Result<> check_rdma_args(const rds_abi_rdma_args& args)
+{
+    constexpr unsigned at_once = 16;
+    TRY(check_rdma_size(args));
     rds_abi_iovec vectors[at_once];
     for (u64 done = 0; done < args.nr_local; done += at_once) {
         u64 count = min<u64>(at_once, args.nr_local - done);

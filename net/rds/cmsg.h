@@ -28,7 +28,12 @@ struct SendControls {
 // Messages of other levels are passed over.
 Result<SendControls> parse_controls(std::span<const std::byte> control);
 
-// Checks an RDMA operation's sizes and reads its vector from the program. Sleeps. EMSGSIZE, EINVAL, EFAULT.
+inline constexpr kapi_u64 max_rdma_vectors = 1024; // UIO_MAXIOV
+
+// EMSGSIZE, EINVAL.
+Result<> check_rdma_size(const rds_abi_rdma_args& args);
+// Where no transport can execute it: checks an RDMA operation's sizes and reads its vector from the program. Sleeps. EMSGSIZE,
+// EINVAL, EFAULT.
 Result<> check_rdma_args(const rds_abi_rdma_args& args);
 
 } // namespace rds

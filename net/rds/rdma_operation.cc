@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "rdma_operation.h"
 
+#include "cmsg.h"
 #include "message.h"
 #include "wire.h"
 
@@ -10,9 +11,8 @@ namespace rds {
 
 namespace {
 
-constexpr u64 max_vectors = 1024; // UIO_MAXIOV
 // The largest operation in pieces of which each lies in one page. So many fit into a send queue together with a message.
-constexpr u32 max_pages = max_vectors + max_message / 4096;
+constexpr u32 max_pages = max_rdma_vectors + max_message / 4096;
 
 } // namespace
 
@@ -20,12 +20,7 @@ Result<Own<RdmaOperation>> RdmaOperation::create(const rds_transport& transport,
                                                   bool with_payload)
 {
     u64 remote = args.remote_vec.addr + offset_of(args.cookie);
-    if (args.remote_vec.bytes > max_message)
-        return fail(KAPI_EMSGSIZE);
-    if (args.nr_local == 0)
-        return fail(KAPI_EINVAL);
-    if (args.nr_local > max_vectors)
-        return fail(KAPI_EMSGSIZE);
+    TRY(check_rdma_size(args));
     if (remote < args.remote_vec.addr || remote + args.remote_vec.bytes < remote)
         return fail(KAPI_EINVAL);
     Own<RdmaOperation> operation(make<RdmaOperation>(Alloc::charged, transport));

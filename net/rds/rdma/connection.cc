@@ -87,7 +87,7 @@ rds_closing RdmaConnection::close()
 Ref<Registrar> RdmaConnection::hold()
 {
     return registrar_.with([](Ref<Registrar>& registrar) {
-        return registrar && registrar->is_open() ? registrar : Ref<Registrar>(); // who tried in vain waits for the next one
+        return registrar && registrar->is_open() ? registrar : Ref<Registrar>(); // a second attempt waits for the next one
     });
 }
 

@@ -28,7 +28,7 @@ class UserRegion;
 struct DeviceUser {
     rds_conn* conn = nullptr; // is notified (RDS_PATH_LOST) when the device goes
     UserRegion* region = nullptr; // ends then
-    u32 payer = 0;            // the user for whom the region is counted
+    u32 payer = 0; // the user for whom the region is counted
     Device* device = nullptr;
     DeviceUser *next = nullptr, **link = nullptr;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // Memory of a program that peers may read and write by its key, from its registration to its end.
 //
-// It ends when its owner lets go of it, or when its device goes, which waits for one that is being made; whoever is second waits
-// for the first. A registration is posted to the queue pair of a connection, behind all that is to be sent there. Its caller
-// waits for it, but a peer that takes nothing can delay it for any time: then the caller leaves the region behind, which ends
-// when the request has completed.
+// It ends when its owner frees it, or when its device is removed. The removal waits for a region that is being made. If both
+// happen, the second waits for the first. A registration is posted to the queue pair of a connection, behind all that is to be
+// sent there. Its caller waits for it, but a peer that takes nothing can delay it for any time: then the caller leaves the
+// region behind, which ends when the request has completed.
 #pragma once
 
 #include "queue_ends.h"
@@ -33,7 +33,7 @@ public:
     // Sleeps. The request is completed: is the region valid? EAGAIN: no; ETIMEDOUT, EINTR: not completed, and end() is called
     // when it is.
     Result<> wait();
-    // Sleeps. By who made it: ends it unless that is done when the request completes.
+    // Sleeps. By its maker: ends it unless that is done when the request completes.
     void give_up();
 
 private:
@@ -43,7 +43,7 @@ private:
     Result<> build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
     void end_later();
 
-    // fresh: nobody but who makes it changes it.
+    // fresh: only its maker changes it.
     enum State : u32 { fresh, registers, left_behind, valid, invalid, ending, ended };
     Atomic<u32> state_{fresh};
     DeviceUser user_;
