@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "bundle.h"
 
-#include "shortage.h"
-
 namespace kcm {
 
 Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const u32> lengths)
@@ -38,7 +36,7 @@ Bundle::~Bundle()
 
 void Bundle::count_in(Shortage& shortage)
 {
-    counted_in_ = &shortage;
+    counted_in_ = Ref<Shortage>::share(shortage);
     shortage.count_unread(true_size());
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "charge.h"
+#include "shortage.h"
 
 #include <hawser/received.h>
 #include <hawser/ref.h>
@@ -16,8 +17,6 @@
 namespace kcm {
 
 using namespace hw;
-
-class Shortage;
 
 class Bundle : public RefCounted<Bundle> {
 public:
@@ -76,7 +75,7 @@ private:
     usize true_size_ = 0; // without large_
     Charge charge_;                      // for all but the network's buffers
     ReceivedBytes large_{Alloc::atomic}; // when not inlined
-    Shortage* counted_in_ = nullptr;
+    Ref<Shortage> counted_in_;
 };
 
 } // namespace kcm

@@ -29,11 +29,6 @@ kapi_workqueue* Mux::workqueue() const
     return works_.queue;
 }
 
-Shortage& Mux::shortage() const
-{
-    return works_.shortage;
-}
-
 // An index that nobody has, in its place: a list's order is that of the indexes. When the indexes of so many members have no
 // gap it is the next one; members may count some that are yet to be inserted. Else it is one of the first few, or behind the
 // last: looking for the lowest one might take long.
@@ -174,7 +169,7 @@ Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
         Guard guard(lock_);
         insert(**psock);
     }
-    // Only now, so that whoever receives from it finds it.
+    // Only now, so that a task that receives from it finds it.
     (*psock)->begin();
     return {};
 }

@@ -14,7 +14,6 @@
 namespace kcm {
 
 class Net;
-class Shortage;
 struct WorkQueue;
 struct Muxes; // list tag: of a namespace
 
@@ -27,7 +26,6 @@ public:
     Distributor distributor;
     Reservations reservations;
     kapi_workqueue* workqueue() const; // for works of its user
-    Shortage& shortage() const;
 
     // Sockets. ENFILE: there are too many.
     Result<> add(Socket& socket);

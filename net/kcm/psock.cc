@@ -15,9 +15,9 @@ constexpr u64 memory_retry_ns = 10'000'000;
 
 const kapi_stream_ops Psock::stream_ops = {.rx = rx, .acked = acked, .event = event};
 
-Psock::Psock(Mux& of, u64 number, Filter filter, u32 max_message)
-    : mux(Ref<Mux>::share(of)), id(number), user(kapi_user()), parser_(std::move(filter)), max_message_(max_message),
-      resume_work_(*this), assembly_work_(*this), failure_work_(*this)
+Psock::Psock(Mux& of, Ref<Shortage> of_user, Filter filter, u32 max_message)
+    : mux(Ref<Mux>::share(of)), id(of.next_id()), shortage(std::move(of_user)), parser_(std::move(filter)),
+      max_message_(max_message), resume_work_(*this), assembly_work_(*this), failure_work_(*this)
 {
 }
 
@@ -37,7 +37,9 @@ Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
     kapi_filter* program;
     TRY(check(kapi_stream_key_of_fd(fd, &key)));
     TRY(check(kapi_filter_get(bpf_fd, &program)));
-    auto* made = make<Psock>(Alloc::charged, mux, mux.next_id(), Filter(program), max_message);
+    Filter filter(program);
+    Ref<Shortage> shortage = TRY(Shortage::get(Module::get().users.shortages, kapi_user()));
+    auto* made = make<Psock>(Alloc::charged, mux, std::move(shortage), std::move(filter), max_message);
     if (!made)
         return hw::fail(KAPI_ENOMEM);
     auto psock = Ref<Psock>::adopt(made);
@@ -62,11 +64,11 @@ void Psock::begin()
 
 void Psock::detach()
 {
-    // Whoever is in rx() has left when a call on the stream returns, and nobody enters any more.
+    // A task in rx() has left when a call on the stream returns, and nobody enters any more.
     stopped_.store_release(1);
     kapi_stream_resume(stream_);
     mux->distributor.unblock(*this);
-    mux->shortage().stop(*this);
+    shortage->stop(*this);
     // Works that are queued from here on find that nothing is received.
     if (resume_work_.cancel_sync())
         unref();
@@ -86,7 +88,7 @@ void Psock::fail(int error, bool unreadable)
     int none = 0;
     if (unreadable) {
         stopped_.store_release(1);
-        mux->shortage().stop(*this);
+        shortage->stop(*this);
     }
     if (!error_.compare_exchange(none, error))
         return;
@@ -134,7 +136,7 @@ void Psock::deliver(Ref<Bundle> bundle)
 {
     rx_msgs.add(bundle->count());
     rx_bytes.add(bundle->total());
-    bundle->count_in(mux->shortage());
+    bundle->count_in(*shortage);
     mux->distributor.deliver(std::move(bundle), *wakes_);
 }
 
@@ -161,7 +163,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
     bool no_memory = outcome.stop == Parser::Stop::memory;
     if (starves_ && (!no_memory || outcome.used)) {
         starves_ = false;
-        mux->shortage().got_memory(*this);
+        shortage->got_memory(*this);
     }
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
     watch_assembly();
@@ -179,9 +181,9 @@ void Psock::wait_for_memory()
     if (!parser_.needed() || !parser_.partial())
         return; // it holds next to nothing
     starves_ = true;
-    mux->shortage().wait(*this, parser_.partial(), parser_.needed());
+    shortage->wait(*this, parser_.partial(), parser_.needed());
     if (!receives())
-        mux->shortage().stop(*this); // fail() may have done it before
+        shortage->stop(*this); // fail() may have done it before
 }
 
 // From the callback of any connection, with the lock of the shortage, and it may be detached meanwhile: so it ends in its own

@@ -30,7 +30,7 @@ public:
 
     const Ref<Mux> mux;
     const u64 id;
-    const u64 user; // who attached it
+    const Ref<Shortage> shortage; // of who attached it
     u64 id_in_table() const { return id; }
     unsigned index = 0;   // in the multiplexor's list, under its lock
     bool was_last = false; // no other was alive when it failed; from fail() to report_failure()
@@ -88,7 +88,7 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Psock(Mux& mux, u64 id, Filter filter, u32 max_message);
+    Psock(Mux& mux, Ref<Shortage> shortage, Filter filter, u32 max_message);
     ~Psock();
 
     static kapi_size rx(void* context, kapi_rx* offer, kapi_size length);

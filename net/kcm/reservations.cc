@@ -75,7 +75,7 @@ SendQueue* Reservations::first_in_line(Psock& psock)
     return own->turn.ticket < any->turn.ticket ? own : any;
 }
 
-// psock has no owner: the first in line who can use it gets it. Nobody does when it has failed: whoever noted that has yet to
+// psock has no owner: the first in line who can use it gets it. Nobody does when it has failed: who noted that has yet to
 // remove it, and until then its last owner would get it again and again.
 void Reservations::make_available(Psock& psock, Ref<SendQueue>& kick)
 {

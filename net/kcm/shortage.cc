@@ -12,6 +12,28 @@ constexpr u64 look_ns = 100'000'000; // of one connection at the others
 
 } // namespace
 
+Result<Ref<Shortage>> Shortage::get(Shortages& all, u64 user)
+{
+    const u64 key[] = {user};
+    u32 hash = all.hash_of(key);
+    auto is_its = [&](const Shortage& other) { return other.user_ == user; };
+    Ref<Shortage> found = all.find(hash, is_its);
+    if (found)
+        return found;
+    auto* made = make<Shortage>(Alloc::charged, all, user);
+    if (!made)
+        return fail(KAPI_ENOMEM);
+    auto fresh = Ref<Shortage>::adopt(made);
+    Shortages::Insert result = all.insert(hash, *fresh, Alloc::sleep, is_its, [] { return true; }, found);
+    return result == Shortages::Insert::exists ? found : fresh;
+}
+
+void Shortage::destroy(Shortage* shortage)
+{
+    shortage->all_.remove(*shortage);
+    dispose(shortage);
+}
+
 Shortage::List& Shortage::list_of(u64 held)
 {
     unsigned bits = 63 - static_cast<unsigned>(__builtin_clzll(held | 1));
@@ -29,8 +51,8 @@ bool Shortage::may_end(const Parts& parts, u64 waited_ns, u64 patience, bool rea
     return waited_ns >= patience && (read_.load() - parts.read_before >= parts.missing || !reading_may_help);
 }
 
-// Of this user's, those that hold most first. Who was looked at is behind the others like it: the next look finds those.
-void Shortage::look_at_some(u64 user, Seen& seen)
+// Those that hold most first. Who was looked at is behind the others like it: the next look finds those.
+void Shortage::look_at_some(Seen& seen)
 {
     unsigned steps = 0;
     for (unsigned i = lists; i-- > 0;) {
@@ -39,7 +61,7 @@ void Shortage::look_at_some(u64 user, Seen& seen)
         for (Psock *p = list.front(), *next; p && steps < looked_at; p = next, steps++) {
             next = p == last ? nullptr : list.next(*p);
             list.push_back(list.remove(*p));
-            if (p->user == user && p->receives() && !p->gives_way())
+            if (p->receives() && !p->gives_way())
                 seen.psocks[seen.count++] = p;
         }
     }
@@ -49,7 +71,7 @@ void Shortage::look(Psock& psock, u64 now)
 {
     HW_UNINITIALIZED Seen seen;
     seen.count = 0;
-    look_at_some(psock.user, seen);
+    look_at_some(seen);
     u64 least = psock.parts.missing;
     bool alone = true;
     for (unsigned i = 0; i < seen.count; i++) {

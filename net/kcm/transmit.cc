@@ -159,7 +159,7 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
     u32 nobody = 0;
     if (queued_bytes_ || !transmitters_.compare_exchange(nobody, 1))
         return false;
-    // We are the transmitter. Whoever was it when we looked may have left something for when there is room.
+    // We are the transmitter. The task that was it when we looked may have left something for when there is room.
     if (queued_bytes_) {
         transmit_until_left();
         return false;

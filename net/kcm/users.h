@@ -26,7 +26,6 @@ struct WorkQueue {
     kapi_workqueue* queue = nullptr; // made when it is needed first
     u64 user = 0;                    // kapi_user(), of one that is not shared
     unsigned muxes = 0;
-    Shortage shortage; // of memory, of those whose multiplexors these are
     Atomic<u64> draining{0}; // bytes that their closed sockets have yet to send
 };
 
@@ -41,6 +40,9 @@ public:
     void put(WorkQueue& queue);
     // No multiplexor is made any more. Waits for the end of those that are left, and of all works. Sleeps.
     void stop();
+
+    // Whose connections wait for memory: of each user who has attached any.
+    Shortages shortages;
 
 private:
     WorkQueue& choose(u64 id) HW_REQUIRES(lock_);

@@ -194,7 +194,7 @@ void Course::pause(std::uint64_t length_ns)
             if (wire && !wire->holds)
                 wire->write();
             if (wire)
-                wire->hear();
+                wire->read_on();
         }
     }
 }
@@ -208,7 +208,7 @@ bool Course::wait_until(const std::function<bool()> &done, std::uint64_t limit_n
         world_.sleep(nap_ns);
         for (auto &wire : wires_) {
             wire->write();
-            wire->hear();
+            wire->read_on();
         }
     }
     return true;
@@ -719,7 +719,7 @@ void Course::converse()
                 drain();
                 if (!answer && slot->send_alone({.size = 100, .part = 100, .wanted = id}) == 100)
                     answer = books_.sent.back().sender;
-                return answer && wire->has_heard(answer) && books_.ledger.has_arrived(wire->sender, first);
+                return answer && wire->has_received(answer) && books_.ledger.has_arrived(wire->sender, first);
             };
             if (!wait_until(passed, kArrived))
                 world_.fail("a fresh message does not pass on a healthy connection");
@@ -735,16 +735,16 @@ void Course::judge()
     auto missing = [&](const KcmSent &message) {
         return !message.excused && !message.mux->excused() && !books_.ledger.has_arrived(message.sender, message.number);
     };
-    auto unheard = [&](const auto &wire) {
+    auto is_missing = [&](const auto &wire) {
         return !wire->excused && !wire->lossy && (wire->unsent() || !books_.ledger.has_arrived(wire->sender));
     };
     auto all_there = [&] {
         drain();
         return std::none_of(books_.sent.begin(), books_.sent.end(), missing) &&
-               std::none_of(wires_.begin(), wires_.end(), unheard);
+               std::none_of(wires_.begin(), wires_.end(), is_missing);
     };
     if (!wait_until(all_there, kArrived))
-        world_.fail("messages are missing: %s", std::any_of(wires_.begin(), wires_.end(), unheard) ? "the peers'" : "ours");
+        world_.fail("messages are missing: %s", std::any_of(wires_.begin(), wires_.end(), is_missing) ? "the peers'" : "ours");
     for (auto &wire : wires_)
         if (!wire->excused && !wire->is_alive())
             world_.fail("a connection ended without a cause");

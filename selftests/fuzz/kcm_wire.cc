@@ -79,7 +79,7 @@ void KcmWire::cut_frames(std::string &bytes, std::uint64_t place)
     bytes.erase(0, bytes.size() - left);
 }
 
-void KcmWire::hear()
+void KcmWire::read_on()
 {
     if (deaf || there_ < 0)
         return;

@@ -28,7 +28,7 @@ public:
     /** Sends at most this much of the composed data. */
     void write(std::size_t most = ~std::size_t{0});
     /** Reads available data, unless it is deaf. */
-    void hear();
+    void read_on();
     void finish(); // FIN
     void leave();  // closes
     bool deaf = false;
@@ -59,7 +59,7 @@ public:
     /** A message above the size limit ends the connection. */
     void limit(std::size_t bytes);
     /** True if the peer got a message of this sender. */
-    bool has_heard(std::uint32_t of) const { return ledger_.has_come(place_, of); }
+    bool has_received(std::uint32_t of) const { return ledger_.has_come(place_, of); }
 
     // Faults so far.
 

@@ -44,7 +44,7 @@ TEST_F(KcmParts, many_calls__are_sent_in_few_steps_at_a_time)
 {
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
-    constexpr unsigned kParts = 100'000;
+    constexpr unsigned kParts = 10'000;
     std::string message = text(kParts);
     sim::forget_steps();
     run(a, [&] {
