@@ -4,7 +4,7 @@
 runs the unit tests and some seeds of the simulator, and reports each change that no test noticed.
 
     scripts/mutate.py --count 40                      number of random changes
-    scripts/mutate.py --only net/rds/send.cc          of one file or folder
+    scripts/mutate.py --only net/rds/send.cc          of one file or folder; may be repeated
     scripts/mutate.py --kind wake                     of one kind: see KINDS
     scripts/mutate.py --given FILE                    the changes that FILE lists, in the form of selftests/mutants
 
@@ -14,23 +14,16 @@ the object code is as before, or when selftests/mutants lists it as one that cha
 
 import argparse
 import dataclasses
-import json
-import os
 import random
 import re
-import resource
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[1]
+from mutate_judge import TOP, Judge
+
 LISTED = TOP / "selftests/mutants"
-TESTS = {"rds": "-Kcm*:*/Kcm*:Sim*:*/Sim*", "kcm": "Kcm*:*/Kcm*"}      # of the unit tests, for a mutant of this suite
-SLOW_SECONDS = 0.1         # tests that take longer are run last: most mutants are noticed by the others, in a third of the time
-BASELINE_FACTOR = 8        # limit of a mutant's processor time: a multiple of the unchanged program's
-MEMORY_LIMIT = 8 << 30
 PROGRESS = 20              # mutants between two lines about the score
 
 # Replacements. Operators are between spaces, so that templates and references do not match.
@@ -41,13 +34,14 @@ SWAPS = [("compare", r"(?<= )(<|<=|>|>=|==|!=)(?= )",
          ("count", r"(?<= )(\+|-|\+=|-=)(?= )", {"+": ["-"], "-": ["+"], "+=": ["-="], "-=": ["+="]}),
          ("count", r"\b(min|max)(?=\()", {"min": ["max"], "max": ["min"]}),
          ("count", r"(\+\+|--)", {"++": ["--"], "--": ["++"]})]
+LARGE = 1_000_000
 NUMBER = re.compile(r"(?<![\w.'])\d[\d']*(?![\w.'])")
 CONDITION = re.compile(r"\b(?:if|while) \(")
 RETURN = re.compile(r"\breturn (?=[^;{}]+;)")
 STATEMENT = re.compile(r"(?<=[;{}):])\s*\n\s+(?=[A-Za-z_*(+:-])")
 # Not dropped: declarations, assertions and annotations for lock analysis.
-NO_STATEMENT = re.compile(r"(Guard|HW_ASSERT|return|using|static_assert|constexpr|const|auto|struct|class|case|default|"
-                          r"public|private)\b")
+NO_STATEMENT = re.compile(r"(Guard|HW_ASSERT|if \(!HW_ASSERT|return|using|static_assert|constexpr|const|auto|struct|class|case|"
+                          r"default|public|private)\b")
 WAKE = re.compile(r"wake|notify|queue|resume|signal|_work|again|later")
 KINDS = ("compare", "logic", "count", "condition", "return", "statement", "wake")
 
@@ -124,15 +118,17 @@ def candidates(path: Path) -> list[Mutant]:
                 add(*match.span(), new, kind)
     for match in NUMBER.finditer(code):
         value = int(match[0].replace("'", ""))
-        add(*match.span(), str(value + 1), "count")
+        # Large ones are times, of which a nanosecond is not noticed.
+        add(*match.span(), str(value + 1 if value < LARGE else value * 2), "count")
         if value:
-            add(*match.span(), str(value - 1), "count")
+            add(*match.span(), str(value - 1 if value < LARGE else value // 2), "count")
     for match in CONDITION.finditer(code):
         end = closing(code, match.end() - 1) - 1
         condition = source[match.end():end]
         if ";" not in condition:        # else it is a declaration
             add(match.end(), end, f"!({condition})", "condition")
-            add(match.end(), end, f"false && ({condition})", "condition")
+            if not condition.startswith("!HW_ASSERT"):
+                add(match.end(), end, f"false && ({condition})", "condition")
     for match in RETURN.finditer(code):
         end = code.index(";", match.end())
         add(match.end(), end, "{}", "return")
@@ -184,109 +180,12 @@ def core_files(only: str) -> list[Path]:
     return chosen
 
 
-# ---- judging
-
-class Judge:
-    def __init__(self, arguments):
-        self.arguments = arguments
-        self.place = arguments.out / "mutants"
-        self.objects = {}       # object code of unchanged core files
-        self.limits = {}        # processor seconds of each unchanged program
-        self.slow = {}          # the slow tests of each suite, as a filter
-
-    def compile(self, path: Path, source: str) -> bytes | None:
-        """The object code; None when it does not compile. Always at the same path, so that equal sources give equal code."""
-        copy = self.place / path.relative_to(TOP)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(source)
-        command = [*self.arguments.compile.split(), "-w", "-g0", "-O1", f"-iquote{path.parent}", "-frandom-seed=1", "-c",
-                   str(copy), "-o", str(copy.with_suffix(".o"))]
-        run = subprocess.run(command, capture_output=True, env={**os.environ, "CCACHE_DISABLE": "1"})
-        return copy.with_suffix(".o").read_bytes() if run.returncode == 0 else None
-
-    def original(self, path: Path) -> bytes:
-        if path not in self.objects:
-            self.objects[path] = self.compile(path, path.read_text())
-            if self.objects[path] is None:
-                sys.exit(f"{path} does not compile without a change")
-        return self.objects[path]
-
-    def program(self, name: str, mutated: Path | None) -> Path:
-        """Links unit or sim from the existing objects, with the mutated file's object replaced."""
-        objects = [str(path) for path in getattr(self.arguments, name)]
-        libraries = ["-lgtest_main", "-lgtest"] if name == "unit" else []
-        if mutated:
-            own = str(mutated.relative_to(TOP).with_suffix(".o"))
-            old = [path for path in objects if path.endswith("/" + own)]
-            assert len(old) == 1, f"{own} is built once"
-            objects[objects.index(old[0])] = str(self.place / own)
-        target = self.place / name
-        subprocess.run([*self.arguments.link.split(), "-Wl,-S", *objects, *libraries, "-o", target], check=True)
-        return target
-
-    def fails(self, command: list, key: str, measure: bool) -> bool:
-        """True if a program fails, crashes or does not end. Limited by processor time, because machines are busy."""
-        def limits():
-            if not measure:
-                resource.setrlimit(resource.RLIMIT_CPU, (self.limits[key], self.limits[key] + 1))
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run = subprocess.run([str(word) for word in command], capture_output=True, preexec_fn=limits)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if measure:
-            self.limits[key] = int((after.ru_utime - before.ru_utime) * BASELINE_FACTOR) + 10
-        return run.returncode != 0
-
-    def find_slow(self, unit: Path, suite: str) -> None:
-        """Runs the tests of a suite without a change, and records the slow ones."""
-        report = self.place / f"{suite}.json"
-        command = [unit, "--gtest_brief=1", f"--gtest_filter={TESTS[suite]}", f"--gtest_output=json:{report}"]
-        if self.fails(command, "", True):
-            sys.exit("the unit tests fail without a change")
-        suites = json.loads(report.read_text())["testsuites"]
-        times = {f"{group['name']}.{test['name']}": float(test["time"].rstrip("s"))
-                 for group in suites for test in group["testsuite"]}
-        self.slow[suite] = ":".join(name for name, seconds in times.items() if seconds > SLOW_SECONDS)
-
-    def noticed(self, mutated: Path | None, suite: str) -> str | None:
-        """The program that notices it, if any. Without a mutant: measures the base of the limits."""
-        first = mutated is None
-        unit = self.program("unit", mutated)
-        if first:
-            self.find_slow(unit, suite)
-        wanted, _, unwanted = TESTS[suite].partition("-")
-        quick = f"{wanted}-{':'.join(word for word in (unwanted, self.slow[suite]) if word)}"
-        for key, tests in ((f"quick {suite}", quick), (f"slow {suite}", self.slow[suite])):
-            command = [unit, "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={tests}"]
-            if tests and self.fails(command, key, first):
-                return "unit"
-        command = [self.program("sim", mutated), "--suite", suite, "--first", "1", "--seeds", self.arguments.seeds,
-                   "--jobs", "1", "--most-failures", "1"]
-        return "sim" if self.fails(command, f"sim {suite}", first) else None
-
-    def judge(self, mutant: Mutant) -> str | None:
-        """unit, sim or survived; None if it is no mutant."""
-        source = mutant.path.read_text()
-        original = self.original(mutant.path)
-        code = self.compile(mutant.path, mutant.apply(source))
-        if code is None or code == original:
-            if mutant.kind == "given":
-                print(f"not judged: {mutant.where(source)}: {'does not compile' if code is None else 'same code'}: "
-                      f"{mutant.shown(source)[1]}", flush=True)
-            return None
-        suite = "kcm" if "kcm" in mutant.path.parts else "rds"
-        if suite not in self.slow:
-            failed = self.noticed(None, suite)
-            if failed:
-                sys.exit(f"{failed} fails without a change")
-        return self.noticed(mutant.path, suite) or "survived"
-
+# ---- the program
 
 def drawn(arguments) -> list[Mutant]:
     known = listed()
     found = []
-    for path in core_files(arguments.only):
+    for path in sorted({path for only in arguments.only or ["net"] for path in core_files(only)}):
         source = path.read_text()
         for mutant in candidates(path):
             if arguments.kind in ("", mutant.kind) and (str(path.relative_to(TOP)), *mutant.shown(source)) not in known:
@@ -305,7 +204,7 @@ def parse():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--seeds", default="40", help="seeds of the simulator")
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--only", default="net")
+    parser.add_argument("--only", action="append")
     parser.add_argument("--kind", default="", choices=("", *KINDS))
     parser.add_argument("--given", type=Path)
     return parser.parse_args()
