@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Checks rules that no compiler checks: licence lines, width, headings, places of C and kernel headers, leftovers.
+"""Checks rules that no compiler checks: licence lines, width, headings, places of C and kernel headers, leftovers; and that
+the patches in selftests/sim/plants apply.
 
 Prints each offence as FILE:LINE: TEXT, one result for each rule, and the count.
 """
@@ -147,9 +148,19 @@ def private_paths(_, lines):
             yield number, match[0]
 
 
+def plants(path, _):
+    """each bug that the simulator is to find can be planted into the present core, exactly where it belongs"""
+    if not path.startswith("selftests/sim/plants/"):
+        return
+    command = ["patch", "-p1", "--dry-run", "--force", "--fuzz=0", "--reject-file=-", "-i", f"{TOP}/{path}"]
+    run = subprocess.run(command, cwd=TOP, capture_output=True, text=True, errors="replace")
+    if run.returncode:
+        yield 1, "; ".join(line for line in run.stdout.splitlines() if "FAILED" in line or "can't" in line) or run.stdout.strip()
+
+
 def main():
     rules = (licence, width, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues, leftovers,
-             private_paths)
+             private_paths, plants)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

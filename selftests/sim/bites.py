@@ -28,7 +28,7 @@ def build(patch: Path, arguments) -> Path:
     place = arguments.out / "plants" / patch.stem
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(TOP / "net", place / "net")
-    subprocess.run(["patch", "-s", "-p1", "-i", patch], cwd=place, check=True)
+    subprocess.run(["patch", "-s", "-p1", "--fuzz=0", "-i", patch], cwd=place, check=True)
     changed = re.findall(r"^\+\+\+ b/(\S+\.cc)", patch.read_text(), re.M)
     objects = {str(path): path for path in arguments.objects}
     for name in changed:

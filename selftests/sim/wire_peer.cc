@@ -27,18 +27,18 @@ const kapi_stream_ops WireStream::kOps{
 
 void WireStream::parse()
 {
-    Heard heard;
-    while (bytes_.size() >= sizeof(heard.header)) {
-        std::memcpy(&heard.header, bytes_.data(), sizeof(heard.header));
-        std::size_t size = sizeof(heard.header) + heard.header.length;
+    Received arrived;
+    while (bytes_.size() >= sizeof(arrived.header)) {
+        std::memcpy(&arrived.header, bytes_.data(), sizeof(arrived.header));
+        std::size_t size = sizeof(arrived.header) + arrived.header.length;
         if (bytes_.size() < size)
             return;
-        heard.payload = bytes_.substr(sizeof(heard.header), heard.header.length);
+        arrived.payload = bytes_.substr(sizeof(arrived.header), arrived.header.length);
         bytes_.erase(0, size);
-        if (heard.header.flags == rds::flag_congestion_map)
+        if (arrived.header.flags == rds::flag_congestion_map)
             maps_++;
         else
-            heard_.push_back(heard);
+            received_.push_back(arrived);
     }
 }
 
@@ -48,7 +48,7 @@ void WireStream::begin()
     up_ = gone_ = false;
     bytes_.clear();
     out_.clear();
-    heard_.clear();
+    received_.clear();
     maps_ = 0;
 }
 
@@ -90,7 +90,7 @@ void WireStream::close(bool abort)
     kapi_stream_close(std::exchange(stream_, nullptr), abort);
 }
 
-void WireStream::hear()
+void WireStream::read_on()
 {
     deaf = false;
     sim::NodeScope scope(node_);
@@ -165,11 +165,11 @@ bool WireStream::handshake(bool is_reply, kapi_u32 generation, unsigned path, ka
     return send(&header, sizeof(header));
 }
 
-WireStream::Heard WireStream::next(std::uint64_t wait_ns)
+WireStream::Received WireStream::next(std::uint64_t wait_ns)
 {
-    if (!wait([this] { return !heard_.empty(); }, wait_ns))
+    if (!wait([this] { return !received_.empty(); }, wait_ns))
         return {};
-    Heard heard = std::move(heard_.front());
-    heard_.pop_front();
-    return heard;
+    Received arrived = std::move(received_.front());
+    received_.pop_front();
+    return arrived;
 }

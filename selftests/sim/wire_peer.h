@@ -16,7 +16,7 @@
 /** One stream to the victim. Calls that wait need a task of the peer's node, others any task. */
 class WireStream {
 public:
-    struct Heard {
+    struct Received {
         rds::Header header;
         std::string payload;
     };
@@ -40,7 +40,7 @@ public:
     bool is_gone() const { return gone_; }
 
     bool deaf = false;                       // reads nothing: its window closes
-    void hear();                             // reads again
+    void read_on();                             // reads again
     std::uint64_t patience_ns = KAPI_FOREVER; // how long send() waits for a peer that does not read
 
     /** Sends bytes; false when the stream or patience ends before all are sent. */
@@ -54,11 +54,11 @@ public:
     bool handshake(bool is_reply, kapi_u32 generation, unsigned path, kapi_u32 memory);
 
     /** Received and not yet returned by next() or take(). Handshakes and messages, no congestion maps. */
-    const std::deque<Heard> &heard() const { return heard_; }
-    std::deque<Heard> take() { return std::exchange(heard_, {}); }
+    const std::deque<Received> &received() const { return received_; }
+    std::deque<Received> take() { return std::exchange(received_, {}); }
     unsigned maps() const { return maps_; }
     /** Waits for the next one; an empty payload and zeroed header on time-out. */
-    Heard next(std::uint64_t wait_ns = 5 * sim::kSecond);
+    Received next(std::uint64_t wait_ns = 5 * sim::kSecond);
     /** Waits until condition() or the time is over. */
     bool wait(const std::function<bool()> &condition, std::uint64_t wait_ns = 5 * sim::kSecond);
 
@@ -73,6 +73,6 @@ private:
     bool up_ = false, gone_ = false;
     std::string bytes_; // received, not parsed yet
     std::string out_;   // to be sent when there is room
-    std::deque<Heard> heard_;
+    std::deque<Received> received_;
     unsigned maps_ = 0;
 };
