@@ -23,7 +23,8 @@ JOBS ?= $(shell nproc)
 SUITE ?= rds
 FUZZ_SECONDS ?= 15
 
-core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc rds/rdma/*.cc kcm/*.cc)))
+core := $(filter-out %/glue/%,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc rds/rdma/*.cc kcm/*.cc) \
+	$(top)/drivers/infiniband/ulp/rtrs/*/*.cc))
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.
@@ -60,6 +61,9 @@ in_shards = @for shard in $$(seq $(JOBS)); do \
 
 define compiler_rules
 $(out)/$(1)/net/%.o: $(top)/net/%.cc
+	@mkdir -p $$(@D)
+	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
+$(out)/$(1)/drivers/%.o: $(top)/drivers/%.cc
 	@mkdir -p $$(@D)
 	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
 $(out)/$(1)/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
@@ -135,6 +139,9 @@ endif
 fast_flags := $(filter-out -fsanitize% -fno-sanitize% -O1,$(common)) -O2 -fno-strict-aliasing
 fast := $(patsubst $(top)/%.cc,$(out)/fast/%.o,$(core) $(sim) $(program))
 $(out)/fast/net/%.o: $(top)/net/%.cc
+	@mkdir -p $(@D)
+	$(firstword $(HOST)) $(fast_flags) $(core_flags) -c $< -o $@
+$(out)/fast/drivers/%.o: $(top)/drivers/%.cc
 	@mkdir -p $(@D)
 	$(firstword $(HOST)) $(fast_flags) $(core_flags) -c $< -o $@
 $(out)/fast/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
