@@ -142,7 +142,7 @@ coverage:
 	@scripts/setup.sh host
 	@$(MAKE) $(jobs) --no-print-directory -f selftests/coverage.mk
 
-# COUNT= changes of core that the tests on this machine should notice; SEED= draws the same again, ONLY= one file or folder,
+# COUNT= changes of core that the tests on this machine should notice; SEED= draws the same again, ONLY= files or folders,
 # KIND=wake one kind, GIVEN= those that a file lists.
 mutate:
 	@scripts/setup.sh host

@@ -12,7 +12,7 @@ struct ConnectionTableLock { static constexpr const char* name = "rds connection
 struct ConnectionLock { static constexpr const char* name = "rds connection"; static constexpr unsigned rank = 20; };
 struct PathLock { static constexpr const char* name = "rds path"; static constexpr unsigned rank = 30; };
 struct MonitorLock { static constexpr const char* name = "rds monitors"; static constexpr unsigned rank = 35; };
-struct TellingLock { static constexpr const char* name = "rds telling"; static constexpr unsigned rank = 38; };
+struct CongestionReportLock { static constexpr const char* name = "rds congestion report"; static constexpr unsigned rank = 38; };
 struct NoticeLock { static constexpr const char* name = "rds notices"; static constexpr unsigned rank = 39; };
 struct SocketLock { static constexpr const char* name = "rds socket"; static constexpr unsigned rank = 40; };
 
@@ -72,5 +72,7 @@ struct ReservationsLock { static constexpr const char* name = "kcm transmit"; st
 
 // Which connections of a user wait for memory.
 struct ShortageLock { static constexpr const char* name = "kcm shortage"; static constexpr unsigned rank = 50; };
+// Which users have such connections, or others.
+struct ShortagesLock { static constexpr const char* name = "kcm shortages"; static constexpr unsigned rank = 60; };
 
 } // namespace kcm

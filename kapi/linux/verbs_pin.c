@@ -16,7 +16,7 @@
 
 #define UNPIN_TIMEOUT HZ
 
-/* Pins that were given back and are still charged, whoever's. */
+/* Pins that were given back and are still charged, of all programs. */
 static atomic_t unpinning;
 static DECLARE_WAIT_QUEUE_HEAD(unpinned);
 
@@ -147,6 +147,6 @@ EXPORT_SYMBOL_GPL(kapi_unpin);
 
 unsigned int kapi_pin_pages(const struct kapi_pin *pin)
 {
-	return pin->count;
+	return DIV_ROUND_UP(pin->offset % SZ_4K + pin->length, SZ_4K);
 }
 EXPORT_SYMBOL_GPL(kapi_pin_pages);

@@ -131,12 +131,14 @@ struct kapi_rdma_dev {
     unsigned id;
     kapi_rdma_attrs attrs{};
     bool exclusive = false;  // only its own namespace may use it
+    bool hides_links = false; // connections have no scope
     bool bounces = false;    // it does not reach memory itself, so a missing kapi_map_sync() shows
     std::size_t bounce_room = 0; // bytes
     unsigned refused = 0;    // the how manieth request to send from now on; 0: none
     unsigned posted_late = 0; // receives, to failed queue pairs
     bool coming = false, going = false;
     bool stuck = false;      // broken: it does nothing any more
+    bool repeats_keys = false; // those of its regions are not random
     std::string awaited{};   // what its removal waits for
     std::map<std::string, unsigned> objects{}; // that were made of it
     sim::WaitList released{};

@@ -252,6 +252,8 @@ void kapi_cm_describe(const struct kapi_cm *cm, struct kapi_cm_info *info) noexc
         return;
     std::copy_n(cm->local.ip, sizeof(info->local_gid), info->local_gid);
     std::copy_n(cm->remote.ip, sizeof(info->remote_gid), info->remote_gid);
+    if (cm->dev && cm->dev->hides_links)
+        info->local.scope = info->remote.scope = 0;
     info->dev = cm->dev;
     info->port = 1;
 }

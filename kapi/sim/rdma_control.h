@@ -29,10 +29,14 @@ kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifinde
 void unplug_rdma(kapi_rdma_dev &dev);
 /** rdma system set netns exclusive: only net may use it. */
 void make_exclusive(kapi_rdma_dev &dev);
+/** Its connection manager does not say which link a link-local address is of, as that of InfiniBand. */
+void hide_links(kapi_rdma_dev &dev);
 /** Whether the device works on copies, so that what is not synchronised is not seen. */
 void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; beyond it nothing can be mapped
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
+/** The device begins with the same keys as others of this kind. */
+void repeat_keys(kapi_rdma_dev &dev);
 /** The device refuses one request to send, the one after so many others. */
 void refuse_send(kapi_rdma_dev &dev, unsigned after);
 /** How many receives were posted to queue pairs that had failed. */

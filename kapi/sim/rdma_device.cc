@@ -224,6 +224,16 @@ void make_stuck(kapi_rdma_dev &dev)
     dev.stuck = true;
 }
 
+void repeat_keys(kapi_rdma_dev &dev)
+{
+    dev.repeats_keys = true;
+}
+
+void hide_links(kapi_rdma_dev &dev)
+{
+    dev.hides_links = true;
+}
+
 void refuse_send(kapi_rdma_dev &dev, unsigned after)
 {
     dev.refused = after + 1;

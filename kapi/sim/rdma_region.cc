@@ -104,7 +104,8 @@ static kapi_mr *make_region(kapi_pd *pd, unsigned pages)
     dev->made("region");
     kapi_u32 index = dev->next_region++;
     auto *mr = new kapi_mr{.dev = dev, .pd = pd, .index = index, .key = 0, .pages = pages, .gaps = false};
-    mr->key = index << 8 | (static_cast<kapi_u32>(world().host_random().next()) & kKeyBits);
+    auto bits = static_cast<kapi_u32>(world().host_random().next()) & kKeyBits;
+    mr->key = index << 8 | (dev->repeats_keys ? 0 : bits);
     pd->users++;
     dev->regions[index] = mr;
     account(*dev->node, "region", mr, [](void *object) { delete static_cast<kapi_mr *>(object); });

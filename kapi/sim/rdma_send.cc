@@ -165,11 +165,13 @@ void step(kapi_qp &qp)
     qp.stepping = false;
     if (qp.state != QpState::ready || qp.waits_for_peer || qp.dev->stuck)
         return;
-    bool quiet = qp.una == qp.next_psn;
+    bool quiet = qp.una == qp.next_psn, blocked = false;
     for (unsigned sent = 0; sent < kPacketsAStep && qp.cursor < qp.send.size();) {
         SendEntry &entry = qp.send[qp.cursor];
-        if (!entry.done && !entry.started && !start(qp, entry))
-            return report_done(qp);
+        if (!entry.done && !entry.started && !start(qp, entry)) {
+            blocked = true; // goes on with an answer, which may be lost
+            break;
+        }
         if (entry.done || qp.cursor_packet >= entry.packets) {
             qp.cursor++;
             qp.cursor_packet = 0;
@@ -183,7 +185,7 @@ void step(kapi_qp &qp)
     report_done(qp);
     if (quiet)
         set_timer(qp);
-    if (qp.cursor == qp.send.size())
+    if (blocked || qp.cursor == qp.send.size())
         return;
     const SendEntry &entry = qp.send[qp.cursor];
     if ((entry.started ? entry.psn + qp.cursor_packet : qp.next_psn) < qp.una + kWindow)

@@ -61,8 +61,10 @@ Result<> apply(const Control& control, SendControls& controls)
     case RDS_ABI_CMSG_MASKED_ATOMIC_CSWP:
         if (controls.rdma_args || controls.atomic)
             return fail(KAPI_EINVAL);
-        controls.atomic = true;
-        return sized(sizeof(rds_abi_atomic_args));
+        TRY(sized(sizeof(rds_abi_atomic_args)));
+        controls.atomic.emplace().type = control.type;
+        kapi_copy(&controls.atomic->args, control.data.data(), sizeof(rds_abi_atomic_args));
+        return {};
     case RDS_ABI_CMSG_ZCOPY_COOKIE: {
         TRY(sized(sizeof(u32)));
         u32 cookie;

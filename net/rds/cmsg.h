@@ -13,12 +13,17 @@ namespace rds {
 
 using namespace hw;
 
+struct AtomicRequest {
+    int type; // of the control message
+    rds_abi_atomic_args args;
+};
+
 // What a sender requests with control messages of level SOL_RDS.
 struct SendControls {
     std::optional<rds_abi_rdma_args> rdma_args; // an RDMA operation to go with the message
     std::optional<u64> rdma_dest; // the peer may access a local region: an existing one, by its cookie
     std::optional<rds_abi_get_mr_args> rdma_map; // the same, registered for this message
-    bool atomic = false;      // an atomic operation
+    std::optional<AtomicRequest> atomic; // instead of rdma_args
     std::optional<u32> zerocopy_cookie;
 
     bool rdma() const { return rdma_args || rdma_dest || rdma_map || atomic; }

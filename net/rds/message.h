@@ -94,8 +94,8 @@ public:
     RdmaOperation* operation() const { return operation_.get(); }
     // Any context. It has ended; without success the message is not sent again.
     void operation_done(rds_rdma_status status);
-    // Its operation was posted: not again.
-    bool has_begun() const { return operation_ && operation_->has_begun(); }
+    // Its operation was posted to a stream, and is not known to have been executed there: neither is sent over another one.
+    bool is_spent() const { return operation_ && operation_->has_begun() && !operation_->has_succeeded(); }
 
     // A device may use its memory for ever, so that is never freed. What else it holds ends with it as usual. Any context.
     void keep_memory();

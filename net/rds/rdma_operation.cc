@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "rdma_operation.h"
 
-#include "cmsg.h"
 #include "message.h"
 #include "wire.h"
 
@@ -13,8 +12,58 @@ namespace {
 
 // The largest operation in pieces of which each lies in one page. So many fit into a send queue together with a message.
 constexpr u32 max_pages = max_rdma_vectors + max_message / 4096;
+constexpr u64 atomic_size = 8;
+constexpr u64 whole = ~0ull;
+
+void set_add(rds_rdma_op& op, u64 operand, u64 last_bits)
+{
+    op.operand = operand;
+    op.operand_mask = last_bits;
+    bool one_field = !(last_bits & ~(1ull << 63)); // nothing is carried out of the last bit anyway
+    op.kind = one_field ? RDS_OP_ADD : RDS_OP_MASKED_ADD;
+}
+
+// With the whole compared, what stays is known: then any device can do it that has atomics.
+void set_swap(rds_rdma_op& op, u64 compare, u64 swap, u64 compare_mask, u64 swap_mask)
+{
+    op.compare = compare;
+    op.compare_mask = compare_mask;
+    op.operand_mask = swap_mask;
+    bool is_plain = compare_mask == whole;
+    op.operand = is_plain ? (compare & ~swap_mask) | (swap & swap_mask) : swap;
+    op.kind = is_plain ? RDS_OP_SWAP : RDS_OP_MASKED_SWAP;
+}
+
+void set_atomic(rds_rdma_op& op, const AtomicRequest& request)
+{
+    const u64(&operand)[4] = request.args.operand;
+    switch (request.type) {
+    case RDS_ABI_CMSG_ATOMIC_FADD:
+        return set_add(op, operand[0], 0);
+    case RDS_ABI_CMSG_MASKED_ATOMIC_FADD:
+        return set_add(op, operand[0], operand[1]);
+    case RDS_ABI_CMSG_ATOMIC_CSWP:
+        return set_swap(op, operand[0], operand[1], whole, whole);
+    default:
+        return set_swap(op, operand[0], operand[1], operand[2], operand[3]);
+    }
+}
 
 } // namespace
+
+// With room for as many pins.
+Result<Own<RdmaOperation>> RdmaOperation::allocate(const rds_transport& transport, u64 pins)
+{
+    Own<RdmaOperation> operation(make<RdmaOperation>(Alloc::charged, transport));
+    if (!operation)
+        return fail(KAPI_ENOMEM);
+    usize size = sizeof(rds_rdma_op) + pins * sizeof(kapi_pin*);
+    operation->op_.reset(static_cast<rds_rdma_op*>(kapi_zalloc(size, KAPI_SLEEP_CHARGED)));
+    if (!operation->op_)
+        return fail(KAPI_ENOMEM);
+    operation->true_size_ = kapi_alloc_true_size(sizeof(RdmaOperation)) + kapi_alloc_true_size(size);
+    return operation;
+}
 
 Result<Own<RdmaOperation>> RdmaOperation::create(const rds_transport& transport, const rds_abi_rdma_args& args,
                                                   bool with_payload)
@@ -23,20 +72,32 @@ Result<Own<RdmaOperation>> RdmaOperation::create(const rds_transport& transport,
     TRY(check_rdma_size(args));
     if (remote < args.remote_vec.addr || remote + args.remote_vec.bytes < remote)
         return fail(KAPI_EINVAL);
-    Own<RdmaOperation> operation(make<RdmaOperation>(Alloc::charged, transport));
-    if (!operation)
-        return fail(KAPI_ENOMEM);
-    usize size = sizeof(rds_rdma_op) + args.nr_local * sizeof(kapi_pin*);
-    operation->op_.reset(static_cast<rds_rdma_op*>(kapi_zalloc(size, KAPI_SLEEP_CHARGED)));
-    if (!operation->op_)
-        return fail(KAPI_ENOMEM);
-    operation->true_size_ = kapi_alloc_true_size(sizeof(RdmaOperation)) + kapi_alloc_true_size(size);
+    Own<RdmaOperation> operation = TRY(allocate(transport, args.nr_local));
     rds_rdma_op& op = *operation->op_;
     op.remote = remote;
     op.key = key_of(args.cookie);
-    op.write = (args.flags & RDS_ABI_RDMA_READWRITE) != 0;
+    op.kind = args.flags & RDS_ABI_RDMA_READWRITE ? RDS_OP_WRITE : RDS_OP_READ;
     op.alone = (args.flags & RDS_ABI_RDMA_SILENT) && !with_payload;
     TRY(operation->read_vector(args));
+    return operation;
+}
+
+Result<Own<RdmaOperation>> RdmaOperation::create_atomic(const rds_transport& transport, const AtomicRequest& request,
+                                                        bool with_payload)
+{
+    const rds_abi_atomic_args& args = request.args;
+    u64 remote = args.remote_addr + offset_of(args.cookie);
+    if (args.local_addr % atomic_size) // as the kernel's own says it
+        return fail(KAPI_EFAULT);
+    if (remote < args.remote_addr || remote + atomic_size < remote || remote % atomic_size)
+        return fail(KAPI_EINVAL);
+    Own<RdmaOperation> operation = TRY(allocate(transport, 1));
+    rds_rdma_op& op = *operation->op_;
+    op.remote = remote;
+    op.key = key_of(args.cookie);
+    op.alone = (args.flags & RDS_ABI_RDMA_SILENT) && !with_payload;
+    set_atomic(op, request);
+    TRY(operation->pin({args.local_addr, atomic_size}, atomic_size));
     return operation;
 }
 
@@ -46,7 +107,7 @@ Result<> RdmaOperation::pin(const rds_abi_iovec& vector, u64 most)
     if (vector.addr + vector.bytes <= vector.addr || op.bytes + vector.bytes > most || vector.bytes > most)
         return fail(KAPI_EINVAL);
     kapi_pin* pin = nullptr;
-    TRY(check(transport_.pin(vector.addr, vector.bytes, !op.write, &pin)));
+    TRY(check(transport_.pin(vector.addr, vector.bytes, changes_memory(), &pin)));
     op.pins[op.count++] = pin;
     op.bytes += static_cast<u32>(vector.bytes);
     pages_ += transport_.pin_pages(pin);
@@ -70,7 +131,7 @@ Result<> RdmaOperation::read_vector(const rds_abi_rdma_args& args)
 void RdmaOperation::unpin()
 {
     while (op_ && op_->count && !kept_.load_acquire())
-        transport_.unpin(op_->pins[--op_->count], !op_->write);
+        transport_.unpin(op_->pins[--op_->count], changes_memory());
 }
 
 RdmaOperation::~RdmaOperation()
@@ -98,6 +159,8 @@ void RdmaOperation::done(rds_rdma_status status)
     if (!HW_ASSERT(!done_.exchange(1)))
         return;
     unpin();
+    if (status == RDS_RDMA_SUCCESS && !op_->alone) // no stream is to take the message of one that is alone
+        succeeded_.store_release(1);
     if (!notices_)
         return;
     notice_->status = status;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "../lock_order.h"
+#include "cmsg.h"
 #include "transport.h"
-#include "uapi.h"
 
 #include <hawser/list.h>
 #include <hawser/lock.h>
@@ -28,6 +28,10 @@ public:
     // with_payload: its message has to be sent, whatever args says.
     static Result<Own<RdmaOperation>> create(const rds_transport& transport, const rds_abi_rdma_args& args,
                                               bool with_payload);
+    // The same of an atomic operation. EFAULT also: the place for the old value is at no multiple of 8; EINVAL: the peer's
+    // value is at none.
+    static Result<Own<RdmaOperation>> create_atomic(const rds_transport& transport, const AtomicRequest& request,
+                                                     bool with_payload);
     ~RdmaOperation();
 
     const rds_rdma_op& c() const { return *op_; }
@@ -40,6 +44,7 @@ public:
     // Any context. The transport posts it: not again.
     void begin() { begun_.store_release(1); }
     bool has_begun() const { return begun_.load_acquire() != 0; }
+    bool has_succeeded() const { return succeeded_.load_acquire() != 0; }
     void cancel() { cancelled_.store_release(1); }
     // Any context. A device may use the pages for ever.
     void keep_pages() { kept_.store_release(1); }
@@ -49,6 +54,8 @@ public:
 private:
     HW_MADE_BY_CREATE;
     explicit RdmaOperation(const rds_transport& transport) : transport_(transport) {}
+    static Result<Own<RdmaOperation>> allocate(const rds_transport& transport, u64 pins);
+    bool changes_memory() const { return op_->kind != RDS_OP_WRITE; }
     Result<> read_vector(const rds_abi_rdma_args& args);
     Result<> pin(const rds_abi_iovec& vector, u64 most);
     void unpin();
@@ -58,7 +65,7 @@ private:
     Own<rds_rdma_op, free_op> op_;
     usize true_size_ = 0;
     u32 pages_ = 0;
-    Atomic<u32> begun_{0}, cancelled_{0}, done_{0}, kept_{0};
+    Atomic<u32> begun_{0}, cancelled_{0}, done_{0}, succeeded_{0}, kept_{0};
     bool promised_ = false, failures_only_ = false;
     Ref<NoticeBox> notices_;
     Ref<RdmaNotice> notice_;

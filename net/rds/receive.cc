@@ -70,7 +70,7 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     return CongestionChange::none;
 }
 
-void Socket::tell_congestion(CongestionChange change)
+void Socket::report_congestion(CongestionChange change)
 {
     if (change == CongestionChange::none)
         return;
@@ -81,7 +81,7 @@ void Socket::tell_congestion(CongestionChange change)
     {
         // A set and a clear may run at the same time: the last one reports the state at that time. The map has the bit from this
         // socket exactly while full_on_ refers to it, so a late one does not touch the bit of the port's next owner.
-        Guard telling(telling_);
+        Guard reporting(reporting_);
         bool congested;
         {
             Guard guard(lock_);
@@ -133,7 +133,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
         change = update_congestion(looped);
     }
     net.count(Stat::recv_queued);
-    tell_congestion(change);
+    report_congestion(change);
     if (over && looped) {
         Guard guard(lock_);
         over = !congested_; // no memory for the bit
@@ -335,7 +335,7 @@ void Socket::put_back(Ref<Incoming> incoming)
         received_.push_front(std::move(incoming));
         change = update_congestion(false);
     }
-    tell_congestion(change);
+    report_congestion(change);
     waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 
@@ -361,7 +361,7 @@ Result<u32> Socket::receive(rds_receive& receive)
     if (input.freed_ports)
         return put_notice(receive, input.freed_ports);
     auto result = hand_over(*input.incoming, input.traced, receive);
-    tell_congestion(input.change);
+    report_congestion(input.change);
     if (!peek && !result)
         put_back(std::move(input.incoming));
     if (input.stalls)

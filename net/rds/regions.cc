@@ -131,18 +131,27 @@ Result<> Socket::get_mr_for_dest(const kapi_optval* value, int length)
 
 // ---- its end
 
+// The newest: one that ended with its device may have had the same key.
 MemoryRegion* Socket::find_region(u32 key)
 {
-    MemoryRegion* region = regions_.front();
+    MemoryRegion* region = regions_.back();
     while (region && region->key != key)
-        region = regions_.next(*region);
+        region = regions_.previous(*region);
     return region;
 }
 
-bool Socket::has_region(u32 key)
+// False: there is none.
+bool Socket::sync_region(u32 key, bool to_peers)
 {
-    Guard guard(lock_);
-    return find_region(key) != nullptr;
+    Ref<MemoryRegion> region;
+    {
+        Guard guard(lock_);
+        if (MemoryRegion* found = find_region(key))
+            region = Ref<MemoryRegion>::share(*found);
+    }
+    if (region)
+        region->transport->sync_mr(region->mr, to_peers);
+    return static_cast<bool>(region);
 }
 
 // False: there is none. used_by: one that was to be used once, for that peer.
@@ -198,12 +207,12 @@ Result<u32> Socket::put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notic
 }
 
 // What the peer says of memory. The message says that the peer has used a region: before the program gets it, the region of a
-// single use ends.
+// single use ends. Then, or else by sync_region(), the program gets what the peer wrote, should the device work on copies.
 Result<> Socket::put_memory_names(Incoming& incoming, rds_receive& receive)
 {
     MemoryNames names = parse_memory_names(incoming.header);
-    if (names.used)
-        end_region(*names.used, &incoming.source.ip);
+    if (names.used && !end_region(*names.used, &incoming.source.ip))
+        sync_region(*names.used, false);
     if (names.cookie)
         TRY(check(kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RDMA_DEST, &*names.cookie, sizeof(u64))));
     return {};

@@ -72,21 +72,20 @@ Result<> Socket::check_memory(const SendControls& controls, const rds_transport&
     bool has_regions = transport.get_mr != nullptr;
     if (controls.rdma_args && !has_regions)
         TRY(check_rdma_args(*controls.rdma_args));
-    if (controls.rdma_dest && !has_region(key_of(*controls.rdma_dest)))
+    if (controls.rdma_dest && !sync_region(key_of(*controls.rdma_dest), true))
         return fail(KAPI_EINVAL);
     if (controls.rdma_map && has_regions)
         TRY(check_region(*controls.rdma_map));
-    if (controls.atomic || (controls.rdma() && !has_regions))
+    if (controls.rdma() && !has_regions)
         return fail(KAPI_EOPNOTSUPP);
     return {};
 }
 
-Result<> Socket::add_operation(Message& message, const rds_transport& transport, const rds_abi_rdma_args& args)
+Result<> Socket::add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token)
 {
-    Own<RdmaOperation> operation = TRY(RdmaOperation::create(transport, args, message.length() != 0));
-    bool always = (args.flags & RDS_ABI_RDMA_NOTIFY_ME) != 0;
+    bool always = (flags & RDS_ABI_RDMA_NOTIFY_ME) != 0;
     if (always || recverr_)
-        TRY(operation->notify(TRY(notice_box()), args.user_token, !always));
+        TRY(operation->notify(TRY(notice_box()), token, !always));
     write_used_key(message.header(), operation->c().key);
     message.set_operation(std::move(operation));
     return {};
@@ -110,8 +109,17 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& con
     message->header().sport = target.local.port;
     message->header().dport = target.remote.port;
     message->destination = target.remote;
-    if (controls.rdma_args)
-        TRY(add_operation(*message, *target.transport, *controls.rdma_args));
+    if (const auto& args = controls.rdma_args) {
+        auto operation = TRY(RdmaOperation::create(*target.transport, *args, size != 0));
+        const rds_rdma_op& op = operation->c();
+        net.count(Stat::send_rdma);
+        net.count(op.kind == RDS_OP_WRITE ? Stat::send_rdma_bytes : Stat::recv_rdma_bytes, op.bytes);
+        TRY(add_operation(*message, std::move(operation), args->flags, args->user_token));
+    }
+    if (const auto& atomic = controls.atomic) {
+        auto operation = TRY(RdmaOperation::create_atomic(*target.transport, *atomic, size != 0));
+        TRY(add_operation(*message, std::move(operation), atomic->args.flags, atomic->args.user_token));
+    }
     if (controls.rdma_dest)
         write_cookie(message->header(), *controls.rdma_dest);
     net.count(Stat::copy_from_user, zerocopy ? 0 : size);
@@ -325,6 +333,8 @@ Result<u32> Socket::send(const rds_send& send)
     TRY(route(to));
     if (controls.rdma() && !to.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
+    if (controls.atomic)
+        TRY(check(to.connection->transport.check_atomic(to.connection->state(), message->operation()->c().kind)));
     if (!controls.rdma_map)
         return queue(message, to, may_wait);
     u64 cookie = TRY(add_region(*controls.rdma_map, to, may_wait));

@@ -159,7 +159,7 @@ void SendQueue::fill(Batch& batch)
     }
 }
 
-// Spent are those whose operation was posted to an earlier stream. True: there may be more.
+// True: there may be more.
 bool SendQueue::fill(Batch& batch, Queue& spent)
 {
     unsigned given_up = 0;
@@ -173,7 +173,7 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
             message = send_.pop_front();
         if (!message)
             return false;
-        if (again && message->has_begun()) {
+        if (again && message->is_spent()) {
             has_left(*message);
             spent.push_back(std::move(message));
             if (++given_up == at_once)
@@ -266,7 +266,7 @@ void SendQueue::stream_ended()
         una_known_ = false;
         moves_++;
         again_.splice_front(retransmit_);
-        if (Message* next = send_.front(); next && next->has_begun()) { // its operation was posted, and it had to wait
+        if (Message* next = send_.front(); next && next->is_spent()) { // it had to wait behind its operation
             next->on = Message::On::again;
             again_.push_back(send_.pop_front());
         }

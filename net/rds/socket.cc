@@ -136,7 +136,7 @@ void Socket::release()
         congested_ = false;
         was_bound = bound_ && !bound_to_.ip.is_any();
     }
-    tell_congestion(CongestionChange::cleared); // while the port is ours
+    report_congestion(CongestionChange::cleared); // while the port is ours
     if (was_bound)
         net.binds.remove(*this);
     net.remove_watcher(*this);

@@ -123,7 +123,7 @@ private:
     };
     Result<Target> target(const rds_send& send);
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
-    Result<> add_operation(Message& message, const rds_transport& transport, const rds_abi_rdma_args& args);
+    Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
     Result<u32> queue(const Ref<Message>& message, const Target& to, bool may_wait);
     Result<Ref<NoticeBox>> notice_box();
@@ -158,7 +158,7 @@ private:
     bool put_zerocopy(rds_receive& receive);
     void account_receive(Incoming& incoming, bool added) HW_REQUIRES(lock_);
     CongestionChange update_congestion(bool looped) HW_REQUIRES(lock_);
-    void tell_congestion(CongestionChange change);
+    void report_congestion(CongestionChange change);
     bool is_closed();
     void room_made();
     PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
@@ -184,7 +184,7 @@ private:
     Result<u32> put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notice);
     Result<> put_memory_names(Incoming& incoming, rds_receive& receive);
     MemoryRegion* find_region(u32 key) HW_REQUIRES(lock_);
-    bool has_region(u32 key);
+    bool sync_region(u32 key, bool to_peers);
     bool end_region(u32 key, const Ip* used_by = nullptr);
 
     Endpoint bound_key_;
@@ -207,8 +207,8 @@ private:
     bool poor_ HW_GUARDED_BY(lock_) = false;      // little is left below the limit of the charge
     bool congested_ HW_GUARDED_BY(lock_) = false;
     bool looped_full_ HW_GUARDED_BY(lock_) = false; // by a message over loopback; until half of it is taken
-    Spin<TellingLock> telling_; // from reading congested_ until the map has it
-    Ref<CongestionMap> full_on_ HW_GUARDED_BY(telling_); // the map with this socket's bit set; null: none
+    Spin<CongestionReportLock> reporting_; // from reading congested_ until the map has it
+    Ref<CongestionMap> full_on_ HW_GUARDED_BY(reporting_); // the map with this socket's bit set; null: none
     RefList<Path, Stalled> stalled_ HW_GUARDED_BY(lock_);
 
     RefList<Message, OwnerQueue> sending_ HW_GUARDED_BY(lock_);

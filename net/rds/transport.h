@@ -59,12 +59,24 @@ enum rds_rdma_status {
 	RDS_RDMA_OTHER_ERROR = 4,
 };
 
+/* Those behind RDS_OP_WRITE are atomic: the eight bytes that were there come back. */
+enum rds_rdma_kind {
+	RDS_OP_READ = 0,           /* from the peer */
+	RDS_OP_WRITE = 1,          /* to the peer */
+	RDS_OP_ADD = 2,
+	RDS_OP_SWAP = 3,           /* if it equals compare */
+	RDS_OP_MASKED_ADD = 4,     /* of several fields */
+	RDS_OP_MASKED_SWAP = 5,    /* of some bits, if others are equal */
+};
+
 /* An operation on memory of the peer that goes before a message, at most once. */
 struct rds_rdma_op {
-	kapi_u64 remote;           /* address at the peer */
+	kapi_u64 remote;           /* address at the peer; of an atomic one a multiple of eight */
+	kapi_u64 operand, compare; /* of an atomic one, host order: what is added, or swapped in */
+	kapi_u64 operand_mask, compare_mask; /* of a masked one, as of a kapi_wr */
 	kapi_u32 key;              /* of the peer's memory there */
 	kapi_u32 bytes;
-	int write;                 /* to the peer; else a read from there */
+	enum rds_rdma_kind kind;
 	int alone;                 /* the message is not sent */
 	unsigned int count;        /* of pins, whose bytes are the local side in this order */
 	struct kapi_pin *pins[];
@@ -161,8 +173,13 @@ struct rds_transport {
 	void (*unpin)(struct kapi_pin *pin, int dirty);
 	unsigned int (*pin_pages)(const struct kapi_pin *pin);
 	/*
+	 * [sleep] 0: the device that the connection uses has atomic operations of this kind; also 0 while it has none. Else
+	 * -EOPNOTSUPP.
+	 */
+	int (*check_atomic)(void *state, enum rds_rdma_kind kind);
+	/*
 	 * [any] A hold on the present stream of path, for get_mr(), which takes it over. NULL: there is no stream. This, the
-	 * three above and the three below are NULL of a transport without memory regions and operations.
+	 * four above and the four below are NULL of a transport without memory regions and operations.
 	 */
 	void *(*hold)(void *state, unsigned int path);
 	void (*let_go)(void *held); /* [any] */
@@ -174,6 +191,11 @@ struct rds_transport {
 	int (*get_mr)(void *held, struct kapi_pin *pin, kapi_u64 first, kapi_u32 user, kapi_u32 *key, struct rds_mr **mr);
 	/* [sleep] The key is dead when this returns, and pin is unpinned. */
 	void (*free_mr)(struct rds_mr *mr);
+	/*
+	 * [sleep] Should the device work on copies: the program gets what peers have written, or (to_peers) peers get what the
+	 * program has written, which then has the same bytes. Nothing for a region that has ended with its device.
+	 */
+	void (*sync_mr)(struct rds_mr *mr, int to_peers);
 	/* [worker] Reads on after a stall. */
 	void (*resume)(void *state, unsigned int path);
 	/*
@@ -279,7 +301,8 @@ kapi_u32 rds_out_length(const struct rds_out *out);
 unsigned int rds_out_segments(struct rds_out *out, kapi_u32 offset, struct kapi_segment *segments, unsigned int count);
 /*
  * [any] From post(). The operation that is to be executed before the message is sent; NULL: none, or rds_out_rdma_begins() was
- * called, which comes before it is posted. Then it and the message are given up with the stream: neither is ever posted again.
+ * called, which comes before it is posted: it is never posted again. The message is given up with the stream then, unless the
+ * operation was done with success.
  */
 const struct rds_rdma_op *rds_out_rdma(const struct rds_out *out);
 void rds_out_rdma_begins(struct rds_out *out);

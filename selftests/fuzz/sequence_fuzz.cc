@@ -35,15 +35,15 @@ struct Wire {
         stream.deaf = false;
         probes = answers = texts = 0;
     }
-    void count_heard()
+    void count_received()
     {
-        for (const WireStream::Heard &heard : stream.take()) {
-            auto kind = rds::classify(heard.header);
+        for (const WireStream::Received &arrived : stream.take()) {
+            auto kind = rds::classify(arrived.header);
             if (!kind)
                 sim::world().fail("received invalid data");
             probes += *kind == rds::MessageKind::probe;
             answers += *kind == rds::MessageKind::probe_reply;
-            texts += kapi_u16{heard.header.dport} == kLastPort;
+            texts += kapi_u16{arrived.header.dport} == kLastPort;
         }
     }
     void send(const rds::Header &header, const std::string &payload)
@@ -91,7 +91,7 @@ private:
     void behave();
     void connect(Wire &wire, unsigned path);
     void shake_hands(Wire &wire, unsigned path);
-    bool heard(RdsSocket &socket);
+    bool has_received(RdsSocket &socket);
 
     sim::World &world_;
     sim::Node &peer_, &node_;
@@ -210,7 +210,7 @@ void Course::step_of_peer(const Step &step)
     }
     default:
         wire.stream.deaf = true;
-        return step[2] % 2 ? wire.stream.hear() : void();
+        return step[2] % 2 ? wire.stream.read_on() : void();
     }
 }
 
@@ -344,7 +344,7 @@ void Course::pause(std::uint64_t length_ns)
 void Course::shake_hands(Wire &wire, unsigned path)
 {
     constexpr kapi_u32 generation = 4711, memory = 4712;
-    wire.count_heard();
+    wire.count_received();
     for (; wire.probes; wire.probes--) {
         for (bool is_reply : {false, true}) {
             rds::Header header{};
@@ -360,7 +360,7 @@ void Course::shake_hands(Wire &wire, unsigned path)
     }
 }
 
-bool Course::heard(RdsSocket &socket)
+bool Course::has_received(RdsSocket &socket)
 {
     char text[32];
     return socket.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT) == 4 && !std::memcmp(text, "last", 4);
@@ -396,7 +396,7 @@ void Course::behave()
             shake_hands(*wires_[i], i);
         pause(10 * sim::kMillisecond);
         for (unsigned i = 0; i < kStreams; i++) {
-            wires_[i]->count_heard();
+            wires_[i]->count_received();
             texts = texts || wires_[i]->texts != 0;
             if (!sent[i] && wires_[i]->stream.is_usable() && wires_[i]->answers) {
                 rds::Header header{};
@@ -411,7 +411,7 @@ void Course::behave()
         // Messages to a peer of unknown kind are dropped when it turns out to be hawser.
         if (!written || tries % 500 == 0)
             written = socket.send("last", 4, at(peers_, kLastPort), RDS_ABI_MSG_DONTWAIT) == 4;
-        received = received || heard(socket);
+        received = received || has_received(socket);
     }
     if (!received || !texts) {
         print_connections(host_);

@@ -22,7 +22,7 @@ number() { # expression-of-jq
 
 pings() { # address what
 	show "$ rds-ping -c 5 $1        # $2"
-	rds-ping -c 5 -i 100ms --json "$1" >out 2>err </dev/null
+	rds-ping -c 5 -i 100ms -W 20 --json "$1" >out 2>err </dev/null
 	jq -e '.received == 5' out >/dev/null
 	verdict $? "rds-ping $1"
 	show "$(number '"  \(.received) of \(.sent) came back, the fastest after \(.rtt_us.min | round) us"')"

@@ -61,7 +61,7 @@ sent=0
 if [ "$HOST" = a ]; then
 	over_tcp=$(given tcp)
 	show "$ rds-ping -c 5 $IP_b        # the same command as over TCP"
-	rds-ping -c 5 -i 100ms --json "$IP_b" >out 2>err </dev/null
+	rds-ping -c 5 -i 100ms -W 20 --json "$IP_b" >out 2>err </dev/null
 	jq -e '.received == 5' out >/dev/null
 	verdict $? "rds-ping over RDMA"
 	sent=$(number .sent)

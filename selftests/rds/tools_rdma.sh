@@ -28,7 +28,7 @@ modprobe -a crc32_generic ib_uverbs rdma_ucm rdma_rxe || exit 1
 rdma link add rxe0 type rxe netdev eth0 || exit 1
 barrier "linked"
 if [ "$HOST" = a ]; then
-	rds-ping -c 3 -i 200ms "$IP_b" >out 2>err
+	rds-ping -c 3 -i 200ms -W 20 "$IP_b" >out 2>err
 	verdict $? "ping over RDMA"
 	rds-info -In --json >out 2>err
 	jq -e '(.connections[0] | .transport == "infiniband" and .connected and .paths == []) and

@@ -98,13 +98,13 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
         std::vector<unsigned> again;
         unsigned last = 0;
         while (last + 1 < kMessages) {
-            auto heard = next.next(sim::kSecond);
-            if (heard.payload.empty() && !kapi_u16{heard.header.dport})
+            auto arrived = next.next(sim::kSecond);
+            if (arrived.payload.empty() && !kapi_u16{arrived.header.dport})
                 break;
-            if (heard.payload.empty())
+            if (arrived.payload.empty())
                 continue;
-            last = static_cast<unsigned>(std::stoul(heard.payload));
-            if (heard.header.flags & rds::flag_retransmitted)
+            last = static_cast<unsigned>(std::stoul(arrived.payload));
+            if (arrived.header.flags & rds::flag_retransmitted)
                 again.push_back(last);
         }
         EXPECT_EQ(last, kMessages - 1);
@@ -117,8 +117,8 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
 TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
 {
     open_socket(port_of_path(0));
-    auto names = [](const WireStream::Heard &heard) { return rds::parse_handshake(heard.header).hawser; };
-    auto port = [](const WireStream::Heard &heard) { return rds::parse_handshake(heard.header).source_port_index; };
+    auto names = [](const WireStream::Received &arrived) { return rds::parse_handshake(arrived.header).hawser; };
+    auto port = [](const WireStream::Received &arrived) { return rds::parse_handshake(arrived.header).source_port_index; };
     for (bool by_port : {false, true}) {
         WireStream stream(a);
         run(a, [&] {
@@ -127,11 +127,11 @@ TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
             EXPECT_TRUE(is_probe(first) && names(first)); // a hawser peer would recognise it
             for (int i = 0; i < 3; i++) {
                 ASSERT_TRUE(foreign_handshake(stream, false, 8, kGeneration, by_port));
-                ASSERT_TRUE(stream.wait([&] { return !stream.heard().empty() && is_reply(stream.heard().back()); }));
-                for (const auto &heard : stream.take()) {
-                    EXPECT_FALSE(names(heard));
-                    EXPECT_EQ(port(heard), by_port);
-                    EXPECT_EQ(rds::parse_handshake(heard.header).paths, 8u);
+                ASSERT_TRUE(stream.wait([&] { return !stream.received().empty() && is_reply(stream.received().back()); }));
+                for (const auto &arrived : stream.take()) {
+                    EXPECT_FALSE(names(arrived));
+                    EXPECT_EQ(port(arrived), by_port);
+                    EXPECT_EQ(rds::parse_handshake(arrived.header).paths, 8u);
                 }
             }
             stream.close(true);
@@ -143,9 +143,9 @@ TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
     run(a, [&] {
         ASSERT_TRUE(connect(stream, 0));
         ASSERT_TRUE(stream.handshake(false, kNextGeneration, 0, kMemory));
-        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && is_reply(stream.heard().back()); }));
-        for (const auto &heard : stream.heard())
-            EXPECT_TRUE(names(heard));
+        EXPECT_TRUE(stream.wait([&] { return !stream.received().empty() && is_reply(stream.received().back()); }));
+        for (const auto &arrived : stream.received())
+            EXPECT_TRUE(names(arrived));
         stream.close(true);
     });
 }
@@ -169,11 +169,11 @@ TEST_F(Foreign, numbers_without_a_name_are_not_those_of_a_hawser)
         for (WireStream *stream : {&first, &second}) {
             ASSERT_TRUE(connect(*stream, 0));
             ASSERT_TRUE(stream->handshake(false, kGeneration, 0, kMemory));
-            WireStream::Heard heard;
+            WireStream::Received arrived;
             do
-                heard = stream->next();
-            while (!is_reply(heard));
-            kapi_u32 name = rds::parse_handshake(heard.header).memory;
+                arrived = stream->next();
+            while (!is_reply(arrived));
+            kapi_u32 name = rds::parse_handshake(arrived.header).memory;
             if (stream == &second) {
                 EXPECT_EQ(name, memory);
                 EXPECT_TRUE(stream->handshake(true, kGeneration, 0, kMemory));
@@ -284,9 +284,9 @@ TEST_F(ForeignMap, requests_to_a_peer_that_answers_become_rare)
 {
     with_full_port([&](WireStream &stream) {
         for (std::uint64_t end = world.now_ns() + 20 * sim::kSecond; world.now_ns() < end;) {
-            auto heard = stream.next(sim::kSecond);
+            auto arrived = stream.next(sim::kSecond);
             world.sleep(300 * sim::kMillisecond);
-            if (is_probe(heard)) {
+            if (is_probe(arrived)) {
                 EXPECT_TRUE(send_map(stream, {kPeersPort}));
             }
         }
@@ -475,13 +475,13 @@ TEST_F(Connecting, a_listener_that_says_nothing_gets_nothing)
         for (int i = 0; i < 2; i++) {
             ASSERT_EQ(accept(2 * sim::kSecond), 0);
             EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->is_gone(); }, 100 * sim::kSecond));
-            for (const auto &heard : streams.back()->take())
-                EXPECT_TRUE(is_probe(heard));
+            for (const auto &arrived : streams.back()->take())
+                EXPECT_TRUE(is_probe(arrived));
         }
         ASSERT_EQ(accept(2 * sim::kSecond), 0);
         EXPECT_TRUE(streams.back()->handshake(false, kGeneration, 0, kMemory));
         EXPECT_TRUE(streams.back()->handshake(true, kGeneration, 0, kMemory));
-        EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->heard().back().payload == "x"; }));
+        EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->received().back().payload == "x"; }));
     }, 400 * sim::kSecond);
 }
 
@@ -508,8 +508,8 @@ TEST_F(Foreign, silence_is_counted_for_each_stream)
         for (int i = 0; i < 3; i++) {
             ASSERT_TRUE(connect(stream, 0));
             world.sleep(40 * sim::kSecond);
-            for (const auto &heard : stream.take())
-                EXPECT_TRUE(is_probe(heard));
+            for (const auto &arrived : stream.take())
+                EXPECT_TRUE(is_probe(arrived));
             if (i == 0)
                 world.spawn(b, "sender", [&] {
                     socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
@@ -517,7 +517,7 @@ TEST_F(Foreign, silence_is_counted_for_each_stream)
         }
         stream.handshake(false, kGeneration, 0, kMemory);
         stream.handshake(true, kGeneration, 0, kMemory);
-        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(stream.wait([&] { return !stream.received().empty() && stream.received().back().payload == "hello"; }));
         stream.close(true);
     }, 300 * sim::kSecond);
 }

@@ -23,11 +23,11 @@ protected:
             socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
         });
         world.sleep(silence_ns);
-        for (const auto &heard : stream.heard())
-            EXPECT_TRUE(is_probe(heard));
+        for (const auto &arrived : stream.received())
+            EXPECT_TRUE(is_probe(arrived));
         stream.handshake(false, kGeneration, 0, kMemory);
         stream.handshake(true, kGeneration, 0, kMemory);
-        EXPECT_TRUE(stream.wait([&] { return stream.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(stream.wait([&] { return stream.received().back().payload == "hello"; }));
     }
 };
 
@@ -42,7 +42,7 @@ TEST_F(Handshake, nothing_with_a_number_goes_before_the_answer)
         EXPECT_TRUE(is_reply(stream.next()));
         world.spawn(b, "sender", [&] { socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort)); });
         world.sleep(500 * sim::kMillisecond);
-        EXPECT_TRUE(stream.heard().empty());
+        EXPECT_TRUE(stream.received().empty());
         stream.handshake(true, kGeneration, 0, kMemory);
         EXPECT_EQ(stream.next().payload, "hello");
     });
@@ -72,7 +72,7 @@ TEST_F(Handshake, another_is_known_by_its_map)
         world.spawn(b, "sender", [&] {
             socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
         });
-        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(stream.wait([&] { return !stream.received().empty() && stream.received().back().payload == "hello"; }));
     });
 }
 
@@ -94,7 +94,7 @@ TEST_F(Handshake, a_peer_taken_for_another_is_asked_on_all_its_paths)
         world.sleep(100 * sim::kMillisecond);
         ASSERT_TRUE(connect(second, 1));
         world.sleep(100 * sim::kMillisecond);
-        EXPECT_TRUE(second.heard().empty());
+        EXPECT_TRUE(second.received().empty());
         first.handshake(false, kGeneration, 0, kMemory);
         EXPECT_TRUE(is_probe(second.next()));
         second.handshake(false, kGeneration, 1, kMemory);
@@ -103,7 +103,7 @@ TEST_F(Handshake, a_peer_taken_for_another_is_asked_on_all_its_paths)
         world.spawn(b, "sender", [&] {
             socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
         });
-        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty() && second.received().back().payload == "hello"; }));
     });
 }
 
@@ -125,7 +125,7 @@ TEST_F(Handshake, each_path_asks_for_itself)
         EXPECT_EQ(rds::parse_handshake(answer.header).path, 3);
         third.handshake(true, kGeneration, 3, kMemory);
         EXPECT_EQ(third.next().payload, "hello");
-        EXPECT_TRUE(first.heard().empty());
+        EXPECT_TRUE(first.received().empty());
         first.close(true), third.close(true);
     });
 }
@@ -278,8 +278,8 @@ TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
         ASSERT_TRUE(connect(third, 3)); // the victim has no peer yet, and assigns it to its first path
         third.handshake(false, kGeneration, 3, kMemory);
         EXPECT_TRUE(third.wait([&] { return third.is_gone(); }));
-        for (const auto &heard : third.heard())
-            EXPECT_FALSE(is_reply(heard));
+        for (const auto &arrived : third.received())
+            EXPECT_FALSE(is_reply(arrived));
         shake_hands(first, 0);
         first.message(1, kPeersPort, port_of_path(0), "hello");
         third.close(true);
@@ -299,7 +299,7 @@ TEST_F(Handshake, survives_a_moment_without_memory)
         b.faults().one_in = 1;
         stream.handshake(false, kGeneration, 0, kMemory);
         world.sleep(100 * sim::kMillisecond);
-        EXPECT_TRUE(stream.heard().empty());
+        EXPECT_TRUE(stream.received().empty());
         b.faults().one_in = 0;
         EXPECT_TRUE(is_reply(stream.next(50 * sim::kMillisecond)));
         stream.close(true);
@@ -426,8 +426,8 @@ TEST_F(Handshake, live_stream__another_does_not_replace_it_before_it_is_reset)
         world.sleep(10 * sim::kSecond);
         EXPECT_TRUE(live.is_usable());
         world.spawn(b, "sender", [&] { socket.send("hello", 5, sim::address("10.0.0.1", kPeersPort)); });
-        EXPECT_TRUE(live.wait([&] { return !live.heard().empty() && live.heard().back().payload == "hello"; }));
-        EXPECT_TRUE(other.heard().empty());
+        EXPECT_TRUE(live.wait([&] { return !live.received().empty() && live.received().back().payload == "hello"; }));
+        EXPECT_TRUE(other.received().empty());
     });
 }
 

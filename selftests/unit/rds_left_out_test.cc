@@ -89,9 +89,9 @@ protected:
     static std::vector<std::string> payloads(WireStream &stream)
     {
         std::vector<std::string> all;
-        for (const auto &heard : stream.heard())
-            if (!heard.payload.empty() && heard.payload.size() < 10) // no map
-                all.push_back(heard.payload);
+        for (const auto &arrived : stream.received())
+            if (!arrived.payload.empty() && arrived.payload.size() < 10) // no map
+                all.push_back(arrived.payload);
         return all;
     }
     /** As shake_hands(), also with a victim that takes the peer for foreign: it may send messages at once. */
@@ -100,7 +100,7 @@ protected:
         stream.take();
         ASSERT_TRUE(connect(stream, path));
         ASSERT_TRUE(stream.handshake(false, kGeneration, path, kMemory));
-        EXPECT_TRUE(stream.wait([&] { return std::ranges::any_of(stream.heard(), is_reply); }));
+        EXPECT_TRUE(stream.wait([&] { return std::ranges::any_of(stream.received(), is_reply); }));
         ASSERT_TRUE(stream.handshake(true, kGeneration, path, kMemory));
         world.sleep(10 * sim::kMillisecond);
     }

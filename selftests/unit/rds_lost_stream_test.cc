@@ -57,7 +57,7 @@ protected:
         run(b, [&] { EXPECT_EQ(other.send("out", 3, sim::address("10.0.0.1", kPeersPort)), 3); });
         bool got = false;
         run(a, [&] {
-            got = stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == "out"; }, wait_ns);
+            got = stream.wait([&] { return !stream.received().empty() && stream.received().back().payload == "out"; }, wait_ns);
         }, wait_ns + sim::kSecond);
         return got;
     }
@@ -188,7 +188,7 @@ TEST_F(LostStream, uncharged__is_bounded)
         uncharged().give(others);
     }
     run(a, [&] {
-        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "out"; },
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty() && second.received().back().payload == "out"; },
                                 61 * sim::kSecond));
         second.close(true);
     }, 100 * sim::kSecond);

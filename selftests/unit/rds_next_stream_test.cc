@@ -113,11 +113,11 @@ TEST_F(NextStream, is_not_needed__while_the_last_one_of_a_path_still_has_message
     run(a, [&] {
         ASSERT_TRUE(handshake_of(first, 1));
         world.sleep(20 * sim::kSecond);
-        third.hear();
+        third.read_on();
         unsigned count = 0;
         EXPECT_TRUE(third.wait([&] {
-            for (const auto &heard : third.take())
-                count += heard.payload.size() == 1000;
+            for (const auto &arrived : third.take())
+                count += arrived.payload.size() == 1000;
             return count == kMessages;
         })) << count;
         EXPECT_TRUE(third.wait([&] { return third.is_gone(); }, 2 * sim::kSecond));
@@ -145,11 +145,11 @@ TEST_F(NextStream, is_not_needed__while_the_last_one_of_a_foreign_peer_s_path_st
         ASSERT_TRUE(foreign_handshake(first, false, 2, kGeneration, true));
         world.sleep(20 * sim::kSecond);
         EXPECT_TRUE(third.is_usable());
-        third.hear();
+        third.read_on();
         unsigned count = 0;
         EXPECT_TRUE(third.wait([&] {
-            for (const auto &heard : third.take())
-                count += heard.payload.size() == 1000;
+            for (const auto &arrived : third.take())
+                count += arrived.payload.size() == 1000;
             return count == kMessages;
         })) << count;
         EXPECT_TRUE(third.wait([&] { return third.is_gone(); }, 2 * sim::kSecond));
@@ -251,7 +251,7 @@ TEST_F(NextStream, is_not_closed_for_a_request_to_close_the_one_before_it)
             shake_hands(first, 0);
             ASSERT_TRUE(connect(next, 0));
             world.sleep(10 * sim::kMillisecond);
-            EXPECT_TRUE(next.heard().empty()); // it waits
+            EXPECT_TRUE(next.received().empty()); // it waits
             with_connection([&](rds::Connection &connection) { connection.path(0).notify(RDS_PATH_LOST | request); });
             world.sleep(sim::kSecond);
             EXPECT_FALSE(first.is_usable());
@@ -289,7 +289,7 @@ TEST_F(NextStream, is_not_asked_for_while_messages_are_on_their_way__and_no_requ
         world.sleep(3 * sim::kSecond);
         EXPECT_TRUE(stream.is_usable());
         EXPECT_EQ(counted(rds::Stat::cong_refresh), 0u);
-        stream.hear();
+        stream.read_on();
         EXPECT_TRUE(stream.wait([&] { return stream.is_gone(); }, 10 * sim::kSecond));
         EXPECT_EQ(counted(rds::Stat::cong_refresh), 1u);
         stream.close(true);

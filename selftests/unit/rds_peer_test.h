@@ -26,15 +26,15 @@ inline kapi_u16 port_of_path(unsigned path, kapi_u16 from = 1000)
     return from;
 }
 
-inline bool is_reply(const WireStream::Heard &heard)
+inline bool is_reply(const WireStream::Received &arrived)
 {
-    auto kind = rds::classify(heard.header);
+    auto kind = rds::classify(arrived.header);
     return kind && *kind == rds::MessageKind::probe_reply;
 }
 
-inline bool is_probe(const WireStream::Heard &heard)
+inline bool is_probe(const WireStream::Received &arrived)
 {
-    auto kind = rds::classify(heard.header);
+    auto kind = rds::classify(arrived.header);
     return kind && *kind == rds::MessageKind::probe;
 }
 

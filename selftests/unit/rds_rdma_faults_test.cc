@@ -80,7 +80,7 @@ struct Course {
     /** Each gives the other one a page to be written, and writes into that of the other. */
     void give_memory(RdsSocket &socket, const char *peer)
     {
-        std::string page(4096, '.'), bytes(3000, 'y');
+        std::string page(4096, '\0'), bytes(3000, 'y');
         kapi_u64 cookie = 0, theirs = 0;
         rds_abi_get_mr_args region{{at(page.data()), page.size()}, at(&cookie), 0};
         auto get = [&] { return socket.set_option(RDS_ABI_GET_MR, &region, sizeof(region)); };
@@ -88,33 +88,55 @@ struct Course {
         EXPECT_EQ(got == -KAPI_EIO ? get() : got, 0); // the device did not reach the memory, once
         EXPECT_EQ(again([&] { return socket.send(&cookie, 8, sim::address(peer, 7)); }), 8);
         EXPECT_EQ(again([&] { return socket.receive(&theirs, 8, nullptr); }), 8);
-        write(socket, theirs, bytes, peer);
-        bool done = false, received = false;
-        for (int i = 0; i < 6 && !(done && received); i++) {
-            char in[9] = "";
-            kapi_msg msg = sim::make_msg(in, sizeof(in), {});
-            msg.control_room = 64;
-            rds_receive call{};
-            call.msg = &msg;
-            call.size = sizeof(in);
-            long size = again([&] { return static_cast<long>(rds_socket_recvmsg(socket.core(), &call)); });
-            EXPECT_TRUE(size == 0 || size == 8) << size;
-            received |= size == 8;
-            if (msg.control.empty())
-                continue;
-            rds_abi_rdma_notify notice;
-            std::memcpy(&notice, msg.control[0].data.data(), 12);
-            done = notice.status == RDS_ABI_RDMA_SUCCESS;
-            if (!done)
-                write(socket, theirs, bytes, peer);
-        }
-        EXPECT_TRUE(done);
+        unsigned messages = 0;
+        until_done(socket, messages, [&] { write(socket, theirs, bytes, peer); });
+        alignas(8) kapi_u64 old = 0;
+        unsigned added = until_done(socket, messages, [&] { add(socket, theirs, old, peer); });
+        EXPECT_LT(old, added) << "what was added before";
+        for (int i = 0; i < 6 && messages < 2; i++)
+            take(socket, messages);
+        EXPECT_GE(messages, 2u);
         given++;
         while (given < 2) // the other one may have to write again
             world.sleep(sim::kMillisecond);
         EXPECT_EQ(page.substr(0, 3000), bytes);
+        EXPECT_NE(page[kCounter], 0) << "added to";
         rds_abi_free_mr_args ended{cookie, 0};
         EXPECT_EQ(socket.set_option(RDS_ABI_FREE_MR, &ended, sizeof(ended)), 0);
+    }
+    /** The next message is counted, or of the next notice the status is returned. */
+    static int take(RdsSocket &socket, unsigned &messages)
+    {
+        char in[9] = "";
+        kapi_msg msg = sim::make_msg(in, sizeof(in), {});
+        msg.control_room = 64;
+        rds_receive call{};
+        call.msg = &msg;
+        call.size = sizeof(in);
+        long size = again([&] { return static_cast<long>(rds_socket_recvmsg(socket.core(), &call)); });
+        EXPECT_TRUE(size == 0 || size == 8) << size;
+        messages += size == 8;
+        if (msg.control.empty())
+            return -1;
+        rds_abi_rdma_notify notice;
+        std::memcpy(&notice, msg.control[0].data.data(), 12);
+        return notice.status;
+    }
+    /** Does what a notice follows, until it has worked. How often. */
+    static unsigned until_done(RdsSocket &socket, unsigned &messages, const std::function<void()> &attempt)
+    {
+        unsigned attempts = 1;
+        attempt();
+        for (int i = 0; i < 8; i++) {
+            int status = take(socket, messages);
+            if (status == RDS_ABI_RDMA_SUCCESS)
+                return attempts;
+            attempts += status > 0;
+            if (status > 0)
+                attempt();
+        }
+        ADD_FAILURE() << "not done";
+        return attempts;
     }
     /** A notice follows. */
     static void write(RdsSocket &socket, kapi_u64 cookie, const std::string &bytes, const char *peer)
@@ -125,6 +147,20 @@ struct Course {
             rds_abi_rdma_args args;
         } control{{sizeof(control), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RDMA_ARGS},
                   {cookie, {0, bytes.size()}, at(&local), 1, RDS_ABI_RDMA_READWRITE | RDS_ABI_RDMA_NOTIFY_ME, 1}};
+        send_with(socket, control, peer);
+    }
+    /** The same: adds one to a counter behind the bytes. */
+    static void add(RdsSocket &socket, kapi_u64 cookie, kapi_u64 &old, const char *peer)
+    {
+        struct {
+            rds_abi_cmsghdr header;
+            rds_abi_atomic_args args;
+        } control{{sizeof(control), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_ATOMIC_FADD},
+                  {cookie, at(&old), kCounter, {1, 0, 0, 0}, RDS_ABI_RDMA_NOTIFY_ME, 2}};
+        send_with(socket, control, peer);
+    }
+    template <class Control> static void send_with(RdsSocket &socket, const Control &control, const char *peer)
+    {
         SocketName name(sim::address(peer, 7));
         char text[8] = "written";
         EXPECT_EQ(again([&] {
@@ -133,6 +169,7 @@ struct Course {
             return static_cast<long>(rds_socket_sendmsg(socket.core(), &call));
         }), 8);
     }
+    static constexpr kapi_u64 kCounter = 3072;
     static kapi_u64 at(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
     void run()

@@ -25,7 +25,7 @@ protected:
         if (up) {
             std::memcpy(row.src_gid, from.ip, sizeof(row.src_gid));
             std::memcpy(row.dst_gid, to.ip, sizeof(row.dst_gid));
-            row.max_send_wr = 256;
+            row.max_send_wr = 260;
             row.max_recv_wr = 256;
             row.max_send_sge = 8;
         }
@@ -167,7 +167,7 @@ TEST_P(RdsRdmaCounters, have_the_names_of_the_kernels_own)
                                                "ib_rx_ring_empty", "ib_rx_refill_from_cq", "ib_rx_refill_from_thread",
                                                "ib_rx_alloc_limit", "ib_rx_total_frags", "ib_rx_total_incs", "ib_ack_sent",
                                                "ib_ack_send_failure", "ib_ack_send_delayed", "ib_ack_send_piggybacked",
-                                               "ib_ack_received"}));
+                                               "ib_ack_received", "ib_atomic_cswp", "ib_atomic_fadd"}));
 }
 
 TEST_P(RdsRdmaCounters, count_a_message)

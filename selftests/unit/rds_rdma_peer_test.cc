@@ -72,6 +72,34 @@ TEST_P(RdsRdmaPeer, sends_a_message_in_fragments)
     EXPECT_FALSE(peer.end);
 }
 
+// A fragment of a large message fills packets with its header. The one size is garbage to who expects the other.
+TEST_P(RdsRdmaPeer, takes_and_sends_fragments_of_4048_bytes__if_hawser)
+{
+    const unsigned full = 4096, filling = full - sizeof(Header), most = 3 * full;
+    std::string said = says("10.0.0.2", "10.0.0.1", 3, 1);
+    said.replace(13, 3, "hw\2");
+    struct Case {
+        unsigned size, fragment;
+        bool good;
+    };
+    unsigned number = 0;
+    for (Case with : {Case{most, full, true}, {most + 1, filling, true}, {most, filling, false}, {most + 1, full, false}}) {
+        SCOPED_TRACE(with.size);
+        number++;
+        ask(said);
+        ASSERT_TRUE(wait_for([&] { return peer.established; }));
+        std::string bytes = contents(with.size, number);
+        for (std::size_t at = 0; at < bytes.size() && !peer.end; at += with.fragment)
+            post(sealed(data_header(bytes.size(), number), bytes.substr(at, with.fragment)));
+        if (with.good) {
+            EXPECT_TRUE(received() == bytes);
+        }
+        EXPECT_EQ(wait_for([&] { return peer.end.has_value(); }), !with.good);
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+    }
+}
+
 TEST_P(RdsRdmaPeer, is_answered_with_the_version_in_common)
 {
     ask(says("10.0.0.2", "10.0.0.1", 4, 1));

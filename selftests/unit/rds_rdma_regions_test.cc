@@ -20,6 +20,8 @@ TEST_P(RdsRdmaRegions, are_got__while_their_device_goes)
                     int got = get_mr(pb, memory.data() + 4096 * task, 4096, cookie);
                     EXPECT_TRUE(got == 0 || got == -KAPI_EAGAIN) << got;
                     if (got == 0) {
+                        long sent = send_with(pb, Cmsg(RDS_ABI_CMSG_RDMA_DEST, cookie), "", RDS_ABI_MSG_DONTWAIT);
+                        EXPECT_TRUE(sent == 0 || sent == -KAPI_EAGAIN) << sent;
                         EXPECT_EQ(free_mr(pb, cookie), 0);
                     }
                 }
@@ -58,6 +60,27 @@ TEST_P(RdsRdmaRegions, a_message_that_waits_behind_its_operation__goes_with_it)
     expect_message(pb, "breaks the connection");
     expect_message(pb, "next");
     EXPECT_TRUE(remote == Bytes(1 << 20, 0xee));
+    close_both();
+}
+
+// The operation was executed, and its program was notified: from then on its message is one like all others.
+TEST_P(RdsRdmaRegions, the_message_of_an_operation_that_was_executed__outlives_the_connection)
+{
+    open_both();
+    Bytes remote(100, 0xee), local = pattern(100, 5);
+    kapi_u64 cookie = region_on_b(remote.data(), remote.size());
+    std::string text = contents(1 << 20, 9);
+    run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), 100}}}, text), 1 << 20); });
+    expect_success(pa);
+    cut(true);
+    EXPECT_TRUE(remote == local);
+    std::fill(remote.begin(), remote.end(), 0xcc);
+    world.run_for(5 * sim::kSecond);
+    cut(false);
+    run(a, [&] { pa.send("next"); });
+    expect_message(pb, text);
+    expect_message(pb, "next");
+    EXPECT_TRUE(remote == Bytes(100, 0xcc)) << "written twice";
     close_both();
 }
 
@@ -172,6 +195,108 @@ TEST_P(RdsRdmaRegions, are_limited__of_a_socket_and_of_a_user)
     close_both();
 }
 
+// A device that comes again may begin with the same keys, and the program has not freed the region that ended with the first.
+TEST_P(RdsRdmaRegions, the_newest_is_freed__of_two_with_the_same_key)
+{
+    sim::repeat_keys(*dev_b);
+    open_both();
+    Bytes remote(100, 0xee), local = pattern(100, 1);
+    kapi_u64 old = region_on_b(remote.data(), 100);
+    unplug(dev_b);
+    world.run_for(500 * sim::kMillisecond);
+    dev_b = &sim::plug_rdma(b.initial_net(), "again");
+    sim::repeat_keys(*dev_b);
+    run(a, [&] { pa.send("again"); });
+    expect_message(pb, "again");
+    kapi_u64 cookie = region_on_b(remote.data(), 100);
+    ASSERT_EQ(cookie, old);
+    run(b, [&] { EXPECT_EQ(free_mr(pb, cookie), 0); });
+    EXPECT_EQ(b.pinned_pages, 0u);
+    run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), 100}}}), 4); });
+    expect_refusal(pa);
+    EXPECT_TRUE(remote == Bytes(100, 0xee));
+    run(b, [&] { EXPECT_EQ(free_mr(pb, old), 0); });
+    close_both();
+}
+
+TEST_P(RdsRdmaRegions, notices_are_limited)
+{
+    open_both();
+    Bytes remote(100, 0xee), local = pattern(100, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), 100);
+    Operation operation{cookie, 0, {{place_of(local.data()), 100}}};
+    cut(true);
+    run(a, [&] {
+        for (unsigned i = 0; i < 4096; i++)
+            ASSERT_EQ(operate(pa, operation, ""), 0) << i;
+        EXPECT_EQ(operate(pa, operation, ""), -KAPI_ENOMEM);
+        SocketName name(sim::address(pa.to, kPort));
+        EXPECT_EQ(pa.socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, 16), 0);
+        EXPECT_EQ(operate(pa, operation, ""), -KAPI_ENOMEM) << "not before they are received";
+        EXPECT_FALSE(receive(pa).notices.empty());
+        EXPECT_EQ(operate(pa, operation, ""), 0);
+    }, 60 * sim::kSecond);
+    cut(false);
+    world.run_for(20 * sim::kSecond); // those that were posted end with the connection
+    close_both();
+}
+
+// Where the device works on copies, the bytes are the program's when it gets the message.
+TEST_P(RdsRdmaRegions, are_written_and_read__by_a_device_that_bounces)
+{
+    sim::make_bounce(*dev_b);
+    open_both();
+    Bytes remote(100, 0xee), local = pattern(100, 1), back(100, 0);
+    kapi_u64 cookie = region_on_b(remote.data(), 100);
+    run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), 100}}}), 4); });
+    expect_message(pb, "done");
+    expect_success(pa);
+    EXPECT_TRUE(remote == local);
+    std::reverse(remote.begin(), remote.end());
+    run(b, [&] { EXPECT_EQ(send_with(pb, Cmsg(RDS_ABI_CMSG_RDMA_DEST, cookie), "read it"), 7); });
+    expect_message(pa, "read it");
+    run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(back.data()), 100}}, RDS_ABI_RDMA_NOTIFY_ME}), 4); });
+    expect_message(pb, "done");
+    expect_success(pa);
+    EXPECT_TRUE(back == remote);
+    close_both();
+}
+
+// Without a connection there is nobody who could register it: it is waited for, and not for ever.
+TEST_P(RdsRdmaRegions, wait_for_a_connection__seconds_at_most)
+{
+    open(pa);
+    open(pb);
+    Bytes memory(100);
+    kapi_u64 cookie = 0;
+    SocketName name(sim::address(pa.to, kPort));
+    rds_abi_get_mr_for_dest_args wanted{};
+    std::memcpy(&wanted.dest_addr, name.bytes, 16);
+    wanted.vec = {place_of(memory.data()), memory.size()};
+    wanted.cookie_addr = place_of(&cookie);
+    auto get = [&] { return pa.socket.set_option(RDS_ABI_GET_MR_FOR_DEST, &wanted, sizeof(wanted)); };
+    rds_abi_get_mr_args map{wanted.vec, 0, 0};
+    cut(true);
+    run(a, [&] {
+        std::uint64_t began = world.now_ns();
+        EXPECT_EQ(get(), -KAPI_EAGAIN);
+        EXPECT_GE(world.now_ns() - began, 5 * sim::kSecond);
+        EXPECT_LT(world.now_ns() - began, 6 * sim::kSecond);
+        began = world.now_ns();
+        EXPECT_EQ(send_with(pa, Cmsg(RDS_ABI_CMSG_RDMA_MAP, map), "no", RDS_ABI_MSG_DONTWAIT), -KAPI_EAGAIN);
+        EXPECT_LT(world.now_ns() - began, sim::kMillisecond);
+        EXPECT_EQ(a.pinned_pages, 0u);
+    });
+    auto waits = spawn(pa, [&] {
+        EXPECT_EQ(get(), 0);
+        EXPECT_EQ(free_mr(pa, cookie), 0);
+    });
+    world.run_for(sim::kSecond);
+    cut(false);
+    EXPECT_TRUE(wait({waits}, 4 * sim::kSecond));
+    close_both();
+}
+
 // A program gives its key to whom it likes, as with the kernel's own: all connections of a device have one protection domain.
 TEST_P(RdsRdmaRegions, a_key_serves_every_peer_of_the_device)
 {
@@ -219,6 +344,56 @@ TEST_P(RdsRdmaRegions, a_key_serves_no_peer_of_another_device)
     close_both();
 }
 
+// Of a device that has any number. The first user has half of what there is, the next one half of the rest.
+class RdsRdmaManyRegions : public RdmaMemoryTest {
+protected:
+    static constexpr kapi_u16 kFirstPort = 6000;
+    /** Sockets of user get regions until one is refused for another reason than that the socket has enough. How many. */
+    unsigned get_all(unsigned user, char &byte)
+    {
+        unsigned got = 0;
+        kapi_u64 cookie = 0;
+        for (unsigned of_socket = 1024; of_socket == 1024; got += of_socket) {
+            RdsSocket &socket = *sockets.emplace_back(std::make_unique<RdsSocket>(host_b));
+            EXPECT_EQ(socket.open(), 0);
+            socket.sk().user = user;
+            EXPECT_EQ(socket.bind(sim::address("10.0.0.2", static_cast<kapi_u16>(kFirstPort + sockets.size()))), 0);
+            EXPECT_EQ(socket.connect(sim::address("10.0.0.1", kPort)), 0);
+            rds_abi_get_mr_args args{{place_of(&byte), 1}, place_of(&cookie), 0};
+            int error = 0;
+            for (of_socket = 0; !(error = socket.set_option(RDS_ABI_GET_MR, &args, sizeof(args)));)
+                of_socket++;
+            EXPECT_EQ(error, -KAPI_ENOMEM);
+        }
+        return got;
+    }
+    std::vector<std::unique_ptr<RdsSocket>> sockets;
+};
+
+TEST_P(RdsRdmaManyRegions, are_limited__of_a_device)
+{
+    unplug(dev_b);
+    dev_b = &sim::plug_rdma(b.initial_net(), "large", 2, [](kapi_rdma_attrs &attrs) { attrs.max_mr = 1 << 20; });
+    world.run_for(sim::kMillisecond);
+    open_both();
+    char byte = 0;
+    run(b, [&] {
+        EXPECT_EQ(get_all(1001, byte), 16384u);
+        EXPECT_EQ(get_all(1002, byte), 8192u);
+        EXPECT_EQ(get_all(1001, byte), 0u);
+        for (auto &socket : sockets)
+            socket->close();
+        EXPECT_EQ(b.pinned_pages, 0u);
+        sockets.clear();
+        EXPECT_EQ(get_all(1002, byte), 16384u) << "they are there again";
+        for (auto &socket : sockets)
+            socket->close();
+        sockets.clear();
+    }, 600 * sim::kSecond);
+    close_both();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaManyRegions, ::testing::Values(1));
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaRegions, ::testing::Range(1, 9));
 
 } // namespace

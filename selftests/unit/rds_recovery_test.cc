@@ -141,7 +141,7 @@ TEST_F(Recovery, from_a_loss_behind_a_full_socket__when_it_has_room)
     EXPECT_EQ(victim_receives(), "unread");
     EXPECT_EQ(victim_receives(), "next");
     run(a, [&] {
-        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "out"; }));
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty() && second.received().back().payload == "out"; }));
         second.close(true);
     });
 }

@@ -38,9 +38,9 @@ protected:
                       static_cast<long>(text.size()));
         });
     }
-    static bool has_heard(WireStream &stream, const std::string &text)
+    static bool has_received(WireStream &stream, const std::string &text)
     {
-        return stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == text; });
+        return stream.wait([&] { return !stream.received().empty() && stream.received().back().payload == text; });
     }
 
     RdsSocket other;
@@ -58,7 +58,7 @@ TEST_F(SilentListener, its_other_paths_come_up_in_order_after_five_seconds)
         ASSERT_EQ(accept(2 * sim::kSecond), 1);
         for (int i = 2; i < static_cast<int>(rds::max_paths); i++)
             ASSERT_EQ(accept(), i);
-        EXPECT_TRUE(has_heard(*streams[3], "y"));
+        EXPECT_TRUE(has_received(*streams[3], "y"));
         EXPECT_LT(world.now_ns() - began, 6500 * sim::kMillisecond);
     });
 }
@@ -79,7 +79,7 @@ TEST_F(SilentListener, a_path_that_is_lost_with_the_first_comes_up_after_five_se
         EXPECT_TRUE(send_map(*streams.back(), {}));
         send_over_the_fourth("z");
         ASSERT_EQ(accept(6 * sim::kSecond), 3);
-        EXPECT_TRUE(has_heard(*streams.back(), "z"));
+        EXPECT_TRUE(has_received(*streams.back(), "z"));
         EXPECT_LT(world.now_ns() - began, 6500 * sim::kMillisecond);
     });
 }
@@ -93,7 +93,7 @@ TEST_F(SilentListener, says_only_its_map__a_sender_does_not_wait_after_five_seco
         world.sleep(6 * sim::kSecond);
         std::uint64_t began = world.now_ns();
         auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(other.send("y", 1, sim::address("10.0.0.2", 9)), 1); });
-        EXPECT_TRUE(has_heard(*streams[0], "y"));
+        EXPECT_TRUE(has_received(*streams[0], "y"));
         EXPECT_LT(world.now_ns() - began, 10 * sim::kMillisecond);
         EXPECT_TRUE(sender->is_done());
     });
@@ -127,7 +127,7 @@ TEST_F(SilentPeer, each_stream_is_probed_for_a_minute)
             EXPECT_GE(probes, 55);
             EXPECT_LE(probes, 65);
             world.sleep(10 * sim::kSecond);
-            EXPECT_TRUE(stream.heard().empty());
+            EXPECT_TRUE(stream.received().empty());
             stream.close(true);
             world.sleep(sim::kSecond);
         }

@@ -270,8 +270,8 @@ TEST_F(PeerTest, soon__messages_that_move_to_the_first_path)
         std::uint64_t began = world.now_ns();
         foreign_handshake(stream, false, 1, 0, false, 1);
         EXPECT_TRUE(stream.wait([&] {
-            for (const auto &heard : stream.heard())
-                if (heard.payload == "moved")
+            for (const auto &arrived : stream.received())
+                if (arrived.payload == "moved")
                     return true;
             return false;
         }));

@@ -19,8 +19,8 @@ protected:
     }
     static bool only_probes(const WireStream &stream)
     {
-        for (const auto &heard : stream.heard())
-            if (!is_probe(heard))
+        for (const auto &arrived : stream.received())
+            if (!is_probe(arrived))
                 return false;
         return true;
     }
@@ -29,18 +29,18 @@ protected:
     {
         EXPECT_TRUE(connect(stream, 0));
         EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
-        EXPECT_TRUE(stream.wait([&] { return !stream.heard().empty() && is_reply(stream.heard().back()); }));
-        auto heard = stream.take();
+        EXPECT_TRUE(stream.wait([&] { return !stream.received().empty() && is_reply(stream.received().back()); }));
+        auto arrived = stream.take();
         EXPECT_TRUE(stream.handshake(true, kGeneration, 0, kMemory));
         world.sleep(5 * sim::kMillisecond);
-        return heard.empty() ? 0 : rds::parse_handshake(heard.back().header).memory;
+        return arrived.empty() ? 0 : rds::parse_handshake(arrived.back().header).memory;
     }
     /** Answers as a hawser peer does, and receives text soon. */
     bool answers_and_hears(WireStream &stream, const std::string &text)
     {
         EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
         EXPECT_TRUE(stream.handshake(true, kGeneration, 0, kMemory));
-        return stream.wait([&] { return !stream.heard().empty() && stream.heard().back().payload == text; });
+        return stream.wait([&] { return !stream.received().empty() && stream.received().back().payload == text; });
     }
 };
 
@@ -70,7 +70,7 @@ TEST_F(Stranger, silent_and_many__the_peer_has_its_turn)
         ASSERT_TRUE(connect(peer, 0));
         ASSERT_TRUE(peer.handshake(false, kGeneration, 0, kMemory));
         ASSERT_TRUE(peer.handshake(true, kGeneration, 0, kMemory));
-        EXPECT_TRUE(peer.wait([&] { return !peer.heard().empty() && peer.heard().back().payload == "hello"; },
+        EXPECT_TRUE(peer.wait([&] { return !peer.received().empty() && peer.received().back().payload == "hello"; },
                               12 * sim::kSecond));
         for (auto &stranger : strangers)
             EXPECT_TRUE(only_probes(stranger));
@@ -86,7 +86,7 @@ TEST_F(Stranger, silent_for_ever__gets_nothing)
         send_later("hello");
         EXPECT_TRUE(stranger.wait([&] { return stranger.is_gone(); }, 100 * sim::kSecond));
         EXPECT_TRUE(only_probes(stranger));
-        EXPECT_GE(stranger.heard().size(), 60u);
+        EXPECT_GE(stranger.received().size(), 60u);
         ASSERT_TRUE(connect(peer, 0));
         EXPECT_TRUE(answers_and_hears(peer, "hello"));
     }, 200 * sim::kSecond);
@@ -105,10 +105,10 @@ TEST_F(Stranger, comes_during_the_handshake__the_peer_is_given_the_time_to_answe
         ASSERT_TRUE(connect(stranger, 0));
         world.sleep(500 * sim::kMillisecond);
         ASSERT_TRUE(peer.handshake(true, kGeneration, 0, kMemory));
-        EXPECT_TRUE(peer.wait([&] { return !peer.heard().empty() && peer.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(peer.wait([&] { return !peer.received().empty() && peer.received().back().payload == "hello"; }));
         world.sleep(5 * sim::kSecond);
         EXPECT_TRUE(peer.is_usable());
-        EXPECT_TRUE(stranger.heard().empty());
+        EXPECT_TRUE(stranger.received().empty());
     });
 }
 
@@ -124,9 +124,9 @@ TEST_F(Stranger, foreign_peer_restarted__its_new_stream_has_the_old_one_probed)
         world.network().reset(a, b, sim::Sees::first);
         ASSERT_TRUE(connect(anew, 0));
         ASSERT_TRUE(foreign_handshake(anew, false, 1, kNextGeneration));
-        EXPECT_TRUE(anew.wait([&] { return anew.heard().size() == 2; }, 100 * sim::kMillisecond));
-        for (const auto &heard : anew.heard())
-            EXPECT_TRUE(is_probe(heard) || is_reply(heard));
+        EXPECT_TRUE(anew.wait([&] { return anew.received().size() == 2; }, 100 * sim::kMillisecond));
+        for (const auto &arrived : anew.received())
+            EXPECT_TRUE(is_probe(arrived) || is_reply(arrived));
     });
 }
 
@@ -189,11 +189,11 @@ TEST_F(Stranger, foreign_over_one_path__what_the_peer_is_sent_over_another_is_no
         world.sleep(100 * sim::kMillisecond);
         EXPECT_TRUE(second.is_usable());
         second.deaf = false;
-        second.hear();
-        auto count = [&](bool (*is)(const WireStream::Heard &)) {
-            return std::ranges::count_if(second.heard(), is);
+        second.read_on();
+        auto count = [&](bool (*is)(const WireStream::Received &)) {
+            return std::ranges::count_if(second.received(), is);
         };
-        auto has_data = [](const WireStream::Heard &heard) { return heard.payload.size() == 1000; };
+        auto has_data = [](const WireStream::Received &arrived) { return arrived.payload.size() == 1000; };
         EXPECT_TRUE(second.wait([&] { return count(has_data) == 600; }));
         EXPECT_TRUE(second.wait([&] { return count(is_probe) != 0; })); // whose answer shows what it is
         EXPECT_TRUE(second.handshake(true, kGeneration, 1, kMemory));
@@ -222,11 +222,11 @@ TEST_F(Stranger, foreign_over_one_path__gets_no_other_that_a_hawser_answered)
         world.sleep(100 * sim::kMillisecond);
         EXPECT_TRUE(stranger.is_usable()); // the peer did not answer, so far: it has the first path
         send_later("hello");
-        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty() && second.received().back().payload == "hello"; }));
         EXPECT_TRUE(second.is_usable());
-        EXPECT_TRUE(waiting.heard().empty());
-        for (const auto &heard : stranger.heard())
-            EXPECT_NE(heard.payload, "hello");
+        EXPECT_TRUE(waiting.received().empty());
+        for (const auto &arrived : stranger.received())
+            EXPECT_NE(arrived.payload, "hello");
     });
 }
 
@@ -246,13 +246,13 @@ TEST_F(Stranger, foreign_with_one_path__what_goes_to_the_peer_stays_on_the_paths
         EXPECT_TRUE(is_probe(second.next(100 * sim::kMillisecond))); // it would be reset if the peer were gone
         send_later("hello");
         EXPECT_EQ(second.next().payload, "hello");
-        for (const auto &heard : stranger.heard())
-            EXPECT_NE(heard.payload, "hello");
+        for (const auto &arrived : stranger.received())
+            EXPECT_NE(arrived.payload, "hello");
         // Once the peer has left that path, the stranger is all there is.
         second.close(true);
         world.sleep(100 * sim::kMillisecond);
         send_later("again");
-        EXPECT_TRUE(stranger.wait([&] { return !stranger.heard().empty() && stranger.heard().back().payload == "again"; }));
+        EXPECT_TRUE(stranger.wait([&] { return !stranger.received().empty() && stranger.received().back().payload == "again"; }));
     });
 }
 
@@ -263,11 +263,11 @@ protected:
     {
         unsigned probes = 0;
         for (int i = 0; i < 1000; i++) {
-            for (const auto &heard : peer.take())
-                if (is_probe(heard))
+            for (const auto &arrived : peer.take())
+                if (is_probe(arrived))
                     probes++, peer.handshake(true, kGeneration, 1, kMemory);
-            for (const auto &heard : stranger.take())
-                if (is_probe(heard))
+            for (const auto &arrived : stranger.take())
+                if (is_probe(arrived))
                     probes++, stranger.handshake(true, kNextGeneration, 0, kNextMemory);
             world.sleep(sim::kMillisecond);
         }
@@ -296,8 +296,8 @@ TEST_F(Generations, claimed_by_a_stranger__the_paths_that_the_peer_answers_stay)
         world.sleep(5 * sim::kSecond);
         EXPECT_TRUE(second.is_usable());
         send_later("hello");
-        EXPECT_TRUE(second.wait([&] { return !second.heard().empty() && second.heard().back().payload == "hello"; }));
-        EXPECT_TRUE(waiting.heard().empty());
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty() && second.received().back().payload == "hello"; }));
+        EXPECT_TRUE(waiting.received().empty());
     });
 }
 
@@ -341,13 +341,13 @@ TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
         world.sleep(sim::kSecond);
         ASSERT_TRUE(connect(named, 0));
         ASSERT_TRUE(named.handshake(false, kGeneration, 0, kMemory));
-        EXPECT_TRUE(named.wait([&] { return !named.heard().empty() && is_reply(named.heard().back()); }));
-        for (const auto &heard : named.take()) // the victim has no name for it before it has read the probe
-            early += heard.payload == "once";
+        EXPECT_TRUE(named.wait([&] { return !named.received().empty() && is_reply(named.received().back()); }));
+        for (const auto &arrived : named.take()) // the victim has no name for it before it has read the probe
+            early += arrived.payload == "once";
         ASSERT_TRUE(named.handshake(true, kGeneration, 0, kMemory));
         world.sleep(sim::kSecond);
-        for (const auto &heard : named.take())
-            EXPECT_NE(heard.payload, "once");
+        for (const auto &arrived : named.take())
+            EXPECT_NE(arrived.payload, "once");
         named.close(true);
     });
     EXPECT_EQ(counted(rds::Stat::send_drop_restart) + early, 1u);
@@ -378,16 +378,16 @@ protected:
     bool hears(const std::string &text)
     {
         WireStream peer(a);
-        bool heard = false;
+        bool arrived = false;
         if (connect(peer, 0) && peer.handshake(false, kGeneration, 0, kMemory) && peer.handshake(true, kGeneration, 0, kMemory))
             peer.wait([&] {
-                heard = std::ranges::any_of(peer.heard(), [&](const auto &message) { return message.payload == text; });
-                return heard || peer.is_gone();
+                arrived = std::ranges::any_of(peer.received(), [&](const auto &message) { return message.payload == text; });
+                return arrived || peer.is_gone();
             }, 20 * sim::kSecond);
         peer.close(true);
-        if (!heard)
+        if (!arrived)
             world.sleep(1 + kapi_random_u32() % sim::kSecond);
-        return heard;
+        return arrived;
     }
     bool over_ = false;
 };

@@ -91,6 +91,17 @@ Ref<Registrar> RdmaConnection::hold()
     });
 }
 
+// Without a connection it is the device that it would be made of now.
+int RdmaConnection::check_atomic(rds_rdma_kind kind)
+{
+    Ref<Registrar> held = hold();
+    kapi_rdma_dev* found = nullptr;
+    if (!held && kapi_rdma_dev_of(net_.host, &local_, &found))
+        return 0;
+    const kapi_rdma_dev* dev = held ? held->device() : found;
+    return Module::get().devices.lacks(dev, kind) ? -KAPI_EOPNOTSUPP : 0;
+}
+
 int RdmaConnection::post(rds_out* const* messages, unsigned count)
 {
     Sender* sender = link_ ? link_->sender() : nullptr;

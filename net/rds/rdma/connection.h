@@ -23,6 +23,8 @@ public:
     rds_closing close();
     // Any context. What registers regions on the present stream; null: there is none.
     Ref<Registrar> hold();
+    // Sleeps. As rds_transport's.
+    int check_atomic(rds_rdma_kind kind);
     int post(rds_out* const* messages, unsigned count);
     void resume();
     void tick();

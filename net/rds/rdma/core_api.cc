@@ -58,6 +58,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .pin = kapi_pin_user,
         .unpin = kapi_unpin,
         .pin_pages = kapi_pin_pages,
+        .check_atomic = [](void* state, rds_rdma_kind kind) { return connection_of(state).check_atomic(kind); },
         .hold = [](void* state, unsigned) -> void* { return connection_of(state).hold().leak(); },
         .let_go = [](void* held) { static_cast<Registrar*>(held)->unref(); },
         .get_mr = [](void* held, kapi_pin* pin, u64 first, u32 user, u32* key, rds_mr** mr) -> int {
@@ -68,6 +69,9 @@ constexpr rds_transport make_transport(kapi_module* owner)
             return 0;
         },
         .free_mr = free_mr,
+        .sync_mr = [](rds_mr* mr, int to_peers) {
+            reinterpret_cast<UserRegion*>(mr)->sync(to_peers ? KAPI_MAP_FOR_DEVICE : KAPI_MAP_FOR_CPU);
+        },
         .resume = [](void* state, unsigned) { connection_of(state).resume(); },
         .tick = [](void* state, unsigned) {
             connection_of(state).tick();

@@ -82,6 +82,14 @@ bool Devices::has(const kapi_rdma_dev* dev)
     return list_.with([&](List& list) { return list.find(dev) != nullptr; });
 }
 
+bool Devices::lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind)
+{
+    return list_.with([&](List& list) {
+        const Device* device = list.find(dev);
+        return device && !device->can(kind);
+    });
+}
+
 Device* Devices::enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user)
 {
     return list_.with([&](List& list) -> Device* {

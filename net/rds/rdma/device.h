@@ -17,7 +17,7 @@ using namespace hw;
 
 // What a connection needs of its device: requests to send, two of the largest messages; and pieces of a request, its header
 // among them. A fragment lies in few pages of ours.
-inline constexpr u32 fragment_size = 4096; // payload of each part of a message but the last
+inline constexpr u32 fragment_size = 4096; // payload of a part of a message at most
 inline constexpr u32 send_requests = 512;
 inline constexpr u32 least_pieces = 6;
 
@@ -39,6 +39,11 @@ public:
     kapi_rdma_dev* const dev;
     const kapi_rdma_attrs attrs;
     ProtectionDomain pd;
+    bool can(rds_rdma_kind kind) const
+    {
+        u32 needs = kind >= RDS_OP_MASKED_ADD ? KAPI_RDMA_MASKED_ATOMICS : kind > RDS_OP_WRITE ? KAPI_RDMA_ATOMICS : 0;
+        return (attrs.flags & needs) == needs;
+    }
 
 private:
     friend class Devices;
@@ -57,6 +62,8 @@ public:
     void unwatch();
     // Any context. Is dev one that connections can be made of?
     bool has(const kapi_rdma_dev* dev);
+    // Any context. Is it one that can not do that?
+    bool lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind);
     // Any context. From here to leave() the device stays; null: it is not known, or goes.
     Device* enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user);
     void leave(DeviceUser& user);

@@ -211,7 +211,8 @@ Link::Step Link::step()
 
 void Link::began()
 {
-    queues_->sender.begin(is_hawser());
+    queues_->ends.to_hawser = is_hawser();
+    queues_->sender.begin();
     queues_->receiver.begin();
 }
 

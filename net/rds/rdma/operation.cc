@@ -5,9 +5,12 @@ namespace rds_rdma {
 
 namespace {
 
+constexpr u8 request_of[] = {KAPI_WR_READ,        KAPI_WR_WRITE,      KAPI_WR_ATOMIC_ADD,
+                             KAPI_WR_ATOMIC_SWAP, KAPI_WR_MASKED_ADD, KAPI_WR_MASKED_SWAP}; // by rds_rdma_kind
+
 unsigned pieces_of(const rds_rdma_op& op, const Device& device, unsigned pieces)
 {
-    return op.write ? pieces : min(pieces, device.attrs.max_read_sge);
+    return op.kind == RDS_OP_READ ? min(pieces, device.attrs.max_read_sge) : pieces;
 }
 
 u32 pages_of(const rds_rdma_op& op)
@@ -22,7 +25,9 @@ u32 pages_of(const rds_rdma_op& op)
 
 u32 Operation::most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces)
 {
-    if (!op.write && device.attrs.flags & KAPI_RDMA_IWARP) // its target needs a region
+    if (op.kind == RDS_OP_READ && device.attrs.flags & KAPI_RDMA_IWARP) // its target needs a region
+        return 0;
+    if (!device.can(op.kind))
         return 0;
     unsigned each = pieces_of(op, device, pieces);
     return each ? (pages_of(op) + each - 1) / each : 0;
@@ -44,7 +49,7 @@ Result<> Operation::build(const Device& device)
     sges_.reset(static_cast<kapi_sge*>(kapi_alloc(most * sizeof(kapi_sge), KAPI_SLEEP)));
     if (!maps_ || !sges_)
         return fail(KAPI_ENOMEM);
-    kapi_map_direction direction = op_.write ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
+    kapi_map_direction direction = op_.kind == RDS_OP_WRITE ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
     for (; mapped_ < op_.count; mapped_++) {
         Mapping map = TRY(Mapping::with(
             [&](kapi_map* to) { return kapi_map_pin(to, device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
@@ -74,7 +79,11 @@ void Operation::fill(kapi_wr& wr, u32 request)
     u32 first = request * pieces_;
     wr.sges = sges_.get() + first;
     wr.n_sges = min(pieces_, count_ - first);
-    wr.op = op_.write ? KAPI_WR_WRITE : KAPI_WR_READ;
+    wr.op = request_of[op_.kind];
+    wr.add_or_swap = op_.operand;
+    wr.compare = op_.compare;
+    wr.add_or_swap_mask = op_.operand_mask;
+    wr.compare_mask = op_.compare_mask;
     wr.key = op_.key;
     wr.remote = remote_;
     for (u32 i = 0; i < wr.n_sges; i++)

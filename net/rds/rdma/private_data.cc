@@ -5,7 +5,7 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u8 hawser_mark[3] = {'h', 'w', 1};
+constexpr u8 hawser_mark[3] = {'h', 'w', 2};
 constexpr u16 our_minors = 0x0003; // of 4.x: 4.0 and 4.1
 constexpr u8 v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 

@@ -3,17 +3,25 @@
 
 namespace rds_rdma {
 
+namespace {
+
+// In ones' complement.
+inline u64 plus(u64 a, u64 b)
+{
+    u64 sum;
+    return __builtin_add_overflow(a, b, &sum) ? sum + 1 : sum;
+}
+
+} // namespace
+
 // The sum of ones' complement may be made of words of any width in the host's order of bytes; so is then the result.
 u16 header_checksum(const Header& header)
 {
-    u32 words[sizeof(header) / sizeof(u32)];
+    u64 words[6];
     static_assert(sizeof(words) == sizeof(header));
     kapi_copy(words, &header, sizeof(words));
-    u64 sum = 0;
-    for (u32 word : words)
-        sum += word;
+    u64 sum = plus(plus(plus(words[0], words[1]), plus(words[2], words[3])), plus(words[4], words[5]));
     sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     return __builtin_bit_cast(Be16, static_cast<u16>(~sum));

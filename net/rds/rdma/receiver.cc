@@ -267,7 +267,7 @@ Receiver::Verdict Receiver::handle(Slot& slot, const Header& header)
                header.dport != header_.dport) {
         return Verdict::garbage;
     }
-    if (payload != min(rds_inc_left(inc_), fragment_size))
+    if (payload != min(rds_inc_left(inc_), fragment_of(header_.length, ends_.to_hawser)))
         return Verdict::garbage;
     if (payload) {
         int attached = rds_inc_attach(inc_, slot.buffer.get(), payload);

@@ -69,7 +69,7 @@ private:
     bool begun_ HW_GUARDED_BY(lock_) = false, busy_ HW_GUARDED_BY(lock_) = false;
     bool again_ HW_GUARDED_BY(lock_) = false; // somebody came while it was busy
     bool broken_ HW_GUARDED_BY(lock_) = false; // the peer sent what no RDS sends: nothing more is believed
-    // Of whoever is busy:
+    // Of the task that is busy:
     rds_inc* inc_ = nullptr; // owned
     Header header_{};        // of its first fragment
 };

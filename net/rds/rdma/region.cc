@@ -50,7 +50,7 @@ Result<> UserRegion::build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 pay
 void UserRegion::end()
 {
     for (u32 now = state_.load(); now < ending;) {
-        if (now == fresh || now == registers || now == left_behind) {
+        if (now == fresh || now == registers || now == left_behind || now == syncing) {
             // The device goes: the connection fails, and all that was posted to it completes; nothing more is posted.
             changed_.wait_for([&] { return state_.load() != now; });
             now = state_.load();
@@ -67,6 +67,23 @@ void UserRegion::end()
         return;
     }
     changed_.wait_for([&] { return state_.load() == ended; });
+}
+
+void UserRegion::sync(kapi_map_side side)
+{
+    u32 now = state_.load();
+    do {
+        if (now == syncing) {
+            changed_.wait_for([&] { return state_.load() != syncing; });
+            now = state_.load();
+        }
+        if (now != valid && now != syncing)
+            return;
+        now = valid;
+    } while (!state_.compare_exchange(now, syncing));
+    kapi_map_sync(map_.c(), 0, map_.length(), side);
+    state_.store_release(valid);
+    changed_.wake();
 }
 
 void UserRegion::give_up()
@@ -139,6 +156,8 @@ Result<> Registrar::post(UserRegion& region)
     wr.op = KAPI_WR_REGISTER;
     wr.flags = KAPI_WR_SIGNALED;
     wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_READ;
+    if (ends_->device.can(RDS_OP_ADD))
+        wr.access |= KAPI_ACCESS_REMOTE_ATOMIC;
     wr.mr = region.c();
     wr.key = region.key();
     region.registering();

@@ -21,6 +21,8 @@ public:
 
     // Sleeps. The key is dead afterwards, and nothing of the device is left.
     void end();
+    // Sleeps. As rds_transport's sync_mr().
+    void sync(kapi_map_side side);
     bool has_begun_to_end() const { return state_.load_acquire() >= ending; }
     u32 key() const { return kapi_mr_key(mr_.get()); }
     kapi_mr* c() const { return mr_.get(); }
@@ -44,7 +46,7 @@ private:
     void end_later();
 
     // fresh: only its maker changes it.
-    enum State : u32 { fresh, registers, left_behind, valid, invalid, ending, ended };
+    enum State : u32 { fresh, registers, left_behind, valid, syncing, invalid, ending, ended };
     Atomic<u32> state_{fresh};
     DeviceUser user_;
     Pin pin_;

@@ -78,7 +78,8 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
 {
     kapi_segment parts[max_pieces];
     unsigned count = 0;
-    u32 left = min(fragment_size, rds_out_length(pieces.out) - pieces.offset);
+    u32 length = rds_out_length(pieces.out);
+    u32 left = min(fragment_of(length, ends_.to_hawser), length - pieces.offset);
     while (left) {
         kapi_segment part = count + 1 < pieces_ ? pieces.take(left) : kapi_segment{};
         if (!HW_ASSERT(part.length)) // pages of our own: few lie in so many bytes
@@ -131,10 +132,10 @@ unsigned Sender::prepare(rds_out* const* messages, unsigned count)
 {
     u64 at = head_;
     for (unsigned i = 0; i < count; i++) {
-        u32 fragments = fragments_of(rds_out_length(messages[i]));
-        if (waits_for_room(at + fragments))
+        u32 needed = fragments(messages[i]);
+        if (waits_for_room(at + needed))
             return i;
-        if (auto mapped = map_payload(messages[i], at, fragments); !mapped) {
+        if (auto mapped = map_payload(messages[i], at, needed); !mapped) {
             ends_.counters.count(Stat::tx_sg_mapping_failure);
             if (may_map_later() || i) {
                 rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
@@ -145,7 +146,7 @@ unsigned Sender::prepare(rds_out* const* messages, unsigned count)
             return i;
         }
         unmapped_since_ns_ = 0;
-        at += fragments;
+        at += needed;
     }
     return count;
 }
@@ -177,7 +178,7 @@ bool Sender::asks(const Header& header, bool last)
 {
     u64 number = header.sequence;
     last_sent_.store_release(number);
-    bool asks = (header.flags & rds::flag_ack_required) || (last && !to_hawser_) ||
+    bool asks = (header.flags & rds::flag_ack_required) || (last && !ends_.to_hawser) ||
                 number - max(acked_.load_relaxed(), asked_) >= ack_every;
     if (asks)
         asked_ = number;
@@ -243,7 +244,7 @@ unsigned Sender::post_messages(rds_out* const* messages, unsigned count)
 {
     unsigned ready = prepare(messages, count);
     for (unsigned i = 0; i < ready; i++)
-        add(messages[i], fragments_of(rds_out_length(messages[i])), i + 1 == ready);
+        add(messages[i], fragments(messages[i]), i + 1 == ready);
     return ready;
 }
 
@@ -330,9 +331,8 @@ bool Sender::acknowledged(u64 number)
     return true;
 }
 
-void Sender::begin(bool to_hawser)
+void Sender::begin()
 {
-    to_hawser_ = to_hawser;
     {
         Guard guard(ends_.lock);
         began_ = true;
@@ -342,7 +342,7 @@ void Sender::begin(bool to_hawser)
 
 void Sender::tick()
 {
-    if (!to_hawser_ || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
+    if (!ends_.to_hawser || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
         return;
     question_wanted_.store_release(1);
     send_ack();

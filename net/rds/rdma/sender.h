@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// From whole messages to requests of a send queue: each fragment is a header and up to 4096 bytes. A message is held until its
-// last request has completed, whatever the peer acknowledged meanwhile.
+// From whole messages to requests of a send queue: each fragment is a header and a part of it. A message is held until its last
+// request has completed, whatever the peer acknowledged meanwhile.
 #pragma once
 
 #include "operation.h"
@@ -9,7 +9,7 @@ namespace rds_rdma {
 
 class Sender : Pinned {
 public:
-    static constexpr u32 least = fragments_of(RDS_MAX_MESSAGE), most = send_requests; // requests in the queue
+    static constexpr u32 least = fragments_of(RDS_MAX_MESSAGE, true), most = send_requests; // requests in the queue
     static constexpr u32 max_pieces = 8; // of a request, where the device has as many
 
     explicit Sender(QueueEnds& ends) : ends_(ends) {}
@@ -29,7 +29,7 @@ public:
     void want_ack() { ack_wanted_.store_release(1); }
     void send_ack();
     // The peer can receive.
-    void begin(bool to_hawser);
+    void begin();
     // The path's owner's, from time to time: what was sent last and is not acknowledged is asked for.
     void tick();
 
@@ -60,6 +60,7 @@ private:
     bool waits_for_room(u64 head);
     unsigned prepare(rds_out* const* messages, unsigned count);
     bool may_map_later();
+    u32 fragments(const rds_out* out) const { return fragments_of(rds_out_length(out), ends_.to_hawser); }
     Result<> map_payload(rds_out* out, u64 at, u32 fragments);
     enum class Operated { done, later, alone }; // alone: its message is not sent
     Operated post_operation(rds_out* out, const rds_rdma_op& op);
@@ -87,7 +88,6 @@ private:
     bool fence_ = false; // an operation was posted, and no message since
     u64 asked_ = 0; // up to there acknowledgements were asked for
     u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
-    bool to_hawser_ = false;
     bool broken_ = false;
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};

@@ -43,6 +43,8 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
     unmapped_since_ns_ = 0;
     if (!made)
         return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
+    if (op.kind > RDS_OP_WRITE)
+        ends_.counters.count(op.kind == RDS_OP_ADD || op.kind == RDS_OP_MASKED_ADD ? Stat::atomic_fadd : Stat::atomic_cswp);
     rds_out_rdma_begins(out);
     add_operation(out, std::move(*made));
     fence_ = true;

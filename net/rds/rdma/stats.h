@@ -28,6 +28,8 @@ enum class Stat : unsigned {
     ack_send_delayed,
     ack_send_piggybacked,
     ack_received,
+    atomic_cswp,
+    atomic_fadd,
     count
 };
 extern const char* const stat_names[];

@@ -1,41 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * regions --first|--second OWN PEER: two hosts read and write each other's memory over RDMA. The first one gives memory, then the
- * second one.
+ * regions --first|--second OWN PEER: two hosts read, write and count in each other's memory over RDMA. The first one gives
+ * memory, then the second one.
  */
 #include <poll.h>
 #include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "ktap.h"
-#include "rds.h"
-#include "util.h"
+#include "regions.h"
 
 #define PORT 5200
-#define GUARD 8192
-#define TEXT(p) ((uintptr_t)(p))
 
-enum { HELLO, REGION, DONE }; /* a region is to be used; what was to be done with it is done */
-
-/* What goes between the hosts. Cookies go by control messages. */
-struct word {
-	uint32_t what;
-	uint32_t has_regions;
-	uint64_t size, seed;
-};
-
-static int fd;
-static struct addr peer;
-static char memory[MAX_MESSAGE + 2 * GUARD] __attribute__((aligned(4096))), local[MAX_MESSAGE + 8];
-
-/* The next message, or a notice: which of both comes first is open. */
-struct event {
-	struct word word;
-	uint64_t cookie;
-	int status;
-};
-
+int fd;
+struct addr peer;
+char memory[MEMORY] __attribute__((aligned(4096)));
+static char local[MAX_MESSAGE + 8];
 static struct event waiting;
 static bool has_waiting;
 
@@ -56,8 +35,7 @@ static bool receive(struct event *event, bool *notice)
 	return status || n == sizeof(event->word);
 }
 
-/* Messages that come meanwhile wait: one at most is under way. */
-static int next_status(void)
+int next_status(void)
 {
 	struct event event;
 	bool notice;
@@ -74,7 +52,7 @@ static int next_status(void)
 	return -1;
 }
 
-static struct event next_word(uint32_t what)
+struct event next_word(uint32_t what)
 {
 	struct event event;
 	bool notice = false;
@@ -89,7 +67,7 @@ static struct event next_word(uint32_t what)
 	return event;
 }
 
-static void say(uint32_t what, size_t size, uint64_t seed)
+void say(uint32_t what, size_t size, uint64_t seed)
 {
 	struct word word = { .what = what, .size = size, .seed = seed };
 
@@ -104,7 +82,7 @@ static int get_mr(void *at, size_t size, uint64_t *cookie)
 	return setsockopt(fd, SOL_RDS, RDS_GET_MR_FOR_DEST, &args, sizeof(args));
 }
 
-static int free_mr(uint64_t cookie)
+int free_mr(uint64_t cookie)
 {
 	struct rds_free_mr_args args = { .cookie = cookie };
 
@@ -113,8 +91,7 @@ static int free_mr(uint64_t cookie)
 
 /* ---- The host whose memory it is ---- */
 
-/* The message names the region, which was made before or is made for it. */
-static uint64_t give(size_t skew, size_t size, uint64_t seed, bool with_message)
+uint64_t give(size_t skew, size_t size, uint64_t seed, bool with_message)
 {
 	struct word word = { .what = REGION, .size = size, .seed = seed };
 	struct control c = { .len = 0 };
@@ -135,7 +112,7 @@ static uint64_t give(size_t skew, size_t size, uint64_t seed, bool with_message)
 	return cookie;
 }
 
-static bool all_are(const char *from, size_t len, char value)
+bool all_are(const char *from, size_t len, char value)
 {
 	for (size_t i = 0; i < len; i++)
 		if (from[i] != value)
@@ -321,6 +298,7 @@ int main(int argc, char **argv)
 		bool owns = first == (turn == 0);
 
 		(owns ? own_sizes : use_sizes)();
+		(owns ? own_atomics : use_atomics)();
 		(owns ? own_refusals : use_refusals)();
 	}
 	nap_us(stretched(2000) * 1000);

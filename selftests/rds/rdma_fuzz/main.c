@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rdma_fuzz OWN PEER [SEED [SECONDS]]
+ *
+ * SEED determines each thread's calls, their order and arguments; not how the threads, and the hosts, interleave.
+ */
+#include "rdma_fuzz.h"
+
+bool is_calm(void)
+{
+	return now_ms() / stretched(2500) % 2;
+}
+
+static void any_call(struct caller *c)
+{
+	switch (pick(c, 100)) {
+	case 0 ... 14:
+		return call_send(c);
+	case 15 ... 44:
+		return call_operation(c);
+	case 45 ... 79:
+		return call_receive(c);
+	case 80 ... 88:
+		return call_get_mr(c);
+	case 89 ... 92:
+		return is_calm() ? call_send(c) : call_free_mr(c);
+	case 93 ... 98:
+		return call_socket(c);
+	default:
+		return odd(c, 5) ? call_process(c) : call_receive(c);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct kind kinds[] = {
+#define FUZZ_ROW(id, text, expected) { text, expected },
+		FUZZ_KINDS(FUZZ_ROW)
+#undef FUZZ_ROW
+	};
+	const struct storm rdma = {
+		.kinds = kinds,
+		.kind_count = KINDS,
+		.open = pool_open,
+		.call = any_call,
+		.helpers = { janitor },
+		.fork_kind = K_FORK,
+		.complete = devices_came,
+	};
+
+	argc = ktap_start("rds rdma fuzz", argc, argv);
+	NEED(argc >= 3);
+	own_ip = argv[1];
+	peer_ip = argv[2];
+	regions_open();
+	storm(&rdma, argc - 2, argv + 2);
+	pool_close();
+	storm_verdict();
+	check(regions_hold(), "nothing around the memory for peers was changed");
+	return ktap_finish();
+}
