@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Test programs for virtual machines, included by the Makefile of a protocol's folder: static, so that they run without
 # other files. A program is a folder of sources, or one source, linked with the helpers in lib/; one that is
-# called fuzz, or ends in _fuzz, gets those in lib/fuzz/, too. Its name begins with $(prefix), because in a machine, and in the plan, all
-# protocols' programs are side by side.
+# called fuzz, or ends in _fuzz, gets those in lib/fuzz/, too. Its name begins with $(prefix), because in a machine, and in
+# the plan, all protocols' programs are side by side.
 
 here := $(dir $(abspath $(firstword $(MAKEFILE_LIST))))
 top := $(here)../

@@ -44,6 +44,8 @@ static u32 flags_of(struct ib_device *ib)
 	if (attrs->kernel_cap_flags & IBK_ON_DEMAND_PAGING && attrs->odp_caps.general_caps & IB_ODP_SUPPORT &&
 	    (attrs->odp_caps.per_transport_caps.rc_odp_caps & on_demand) == on_demand)
 		flags |= KAPI_RDMA_ON_DEMAND;
+	if (ib->ops.driver_id == RDMA_DRIVER_RXE)
+		flags |= KAPI_RDMA_FENCE_HANGS;
 	return flags;
 }
 

@@ -144,7 +144,7 @@ kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifinde
     kapi_rdma_attrs &attrs = dev->attrs;
     name.copy(attrs.name, sizeof(attrs.name) - 1);
     attrs.guid = 0x505400fffe000000ULL + dev->id;
-    attrs.flags = KAPI_RDMA_ATOMICS; // as rxe of 6.1 and 6.12, which has larger limits, too
+    attrs.flags = KAPI_RDMA_ATOMICS | KAPI_RDMA_FENCE_HANGS; // as rxe of 6.1 and 6.12, which has larger limits, too
     attrs.max_wr = 1 << 15;
     attrs.max_sge = attrs.max_read_sge = 32;
     attrs.max_cqe = 32767;

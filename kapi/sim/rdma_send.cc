@@ -100,6 +100,14 @@ bool answers_outstanding(const kapi_qp &qp, std::size_t before)
     return false;
 }
 
+/** KAPI_RDMA_FENCE_HANGS: of what stands behind the request something has begun before it is sent again. */
+bool hangs(const kapi_qp &qp, const SendEntry &entry)
+{
+    return qp.dev->attrs.flags & KAPI_RDMA_FENCE_HANGS && entry.wr.flags & KAPI_WR_FENCE &&
+           std::any_of(qp.send.begin() + static_cast<std::ptrdiff_t>(qp.cursor), qp.send.end(),
+                       [](const SendEntry &later) { return later.is_answered() && later.started && !later.done; });
+}
+
 /** Whether the request can begin now; a local one is executed. */
 bool start(kapi_qp &qp, SendEntry &entry)
 {
@@ -179,6 +187,11 @@ void step(kapi_qp &qp)
         }
         if (entry.psn + qp.cursor_packet >= qp.una + kWindow)
             break; // goes on with an acknowledgement
+        if (hangs(qp, entry)) {
+            world().note("hangs at a fence", qp.qpn, entry.psn);
+            qp.timer_serial++;
+            return;
+        }
         emit(qp, entry);
         sent++;
     }

@@ -162,6 +162,7 @@ static unsigned int send_to_hungry(void)
 {
 	int tx[8];
 	struct hungry out = { .sent = 0 };
+	int64_t end = now_ms() + 6 * SOON_MS; /* where the room comes back slowly, it would go on for hours */
 
 	for (size_t i = 0; i < ARRAY_SIZE(tx); i++)
 		tx[i] = rds_bound(pair.a, PAIR_A4, 0);
@@ -171,7 +172,7 @@ static unsigned int send_to_hungry(void)
 		for (int n = 0; n < 2000; n++) {
 			int fd = tx[n % ARRAY_SIZE(tx)];
 
-			if (!WAIT_UNTIL(stretched(2000), one_more(&out, fd, 1, &to)))
+			if (now_ms() > end || !WAIT_UNTIL(stretched(2000), one_more(&out, fd, 1, &to)))
 				goto full;
 		}
 	}
@@ -293,8 +294,13 @@ static void try_user(void)
 		struct addr to = addr(PAIR_B4, PORT + i % SOCKETS);
 		int fd = tx[i % ARRAY_SIZE(tx)];
 
-		if (!one_more(&out, fd, 16 << 10, &to) && errno == EAGAIN)
-			WAIT_UNTIL(100, one_more(&out, fd, 16 << 10, &to) || errno == ENOBUFS);
+		if (i % 64 == 0)
+			nap_us(10000); /* congestion is signalled with pauses of 5 ms; what is sent meanwhile can stop the path */
+		if (!one_more(&out, fd, 16 << 10, &to) && errno == EAGAIN &&
+		    !WAIT_UNTIL(SOON_MS, one_more(&out, fd, 16 << 10, &to) || errno == ENOBUFS)) {
+			note("many sockets: the path stands still after %d messages", i);
+			break;
+		}
 	}
 	check(others_work(), "many sockets: others work");
 	gone = memory_gone(before, share + 4 * ABOVE_MIB);

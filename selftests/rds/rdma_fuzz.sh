@@ -13,7 +13,6 @@ modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0
 load_suite rds rds_rdma
 before=$(held)
 barrier loaded
-{ sleep 100; for t in /proc/[0-9]*/task/[0-9]*; do case $(cat $t/comm) in rdma*|kworker*|ib*|rmmod) st=$(awk '/^State/{print $2}' $t/status); case $(cat $t/stack) in *worker_thread+*ret_from*) grep -q rescuer_thread\\\|"worker_thread+0x.*/0x" $t/stack; [ $(wc -l <$t/stack) -le 4 ] && continue;; esac; echo "== $t $(cat $t/comm) $st"; cat $t/stack; esac; done; dmesg | tail -30; } &
 case $HOST in
 a) rdma_fuzz "$IP_a" "$IP_b" "$SEED" || : ;;
 b) rdma_fuzz "$IP_b" "$IP_a" "$SEED" || : ;;
@@ -24,4 +23,4 @@ a) regions --first "$IP_a" "$IP_b" ;;
 b) regions --second "$IP_b" "$IP_a" ;;
 esac
 barrier worked
-all_gone "$before" rds_rdma rds hawser
+all_gone "$before" rds_rdma rds hawser_verbs hawser

@@ -233,6 +233,30 @@ TEST_P(RdsRdmaAtomics, use_a_region_up__that_is_to_be_used_once)
     close_both();
 }
 
+// A fenced message that is sent again would wait for the operations behind it on such a device, for ever.
+TEST_P(RdsRdmaAtomics, behind_fenced_messages__go_on_after_losses)
+{
+    constexpr unsigned kTasks = 4, kEach = 40;
+    open_with_region();
+    std::vector<sim::TaskRef> tasks;
+    for (unsigned task = 0; task < kTasks; task++)
+        tasks.push_back(spawn(pa, [&] {
+            Word old;
+            for (unsigned i = 0; i < kEach; i++)
+                EXPECT_EQ(act({kAdd, {1}, 0}, 8, &old.value()), 4);
+        }));
+    for (unsigned i = 0; i < 8; i++) {
+        world.run_for(3 * sim::kMillisecond);
+        cut(true); // shorter than what ends the connection
+        world.run_for(10 * sim::kMillisecond);
+        cut(false);
+    }
+    EXPECT_TRUE(wait(tasks));
+    world.run_for(10 * sim::kSecond);
+    EXPECT_TRUE(remote.is(kTasks * kEach)) << remote.value();
+    close_both();
+}
+
 // Each gets the value that another one left.
 TEST_P(RdsRdmaAtomics, of_many_programs__count_right)
 {

@@ -39,6 +39,7 @@ public:
     kapi_rdma_dev* const dev;
     const kapi_rdma_attrs attrs;
     ProtectionDomain pd;
+    bool fence_hangs() const { return (attrs.flags & KAPI_RDMA_FENCE_HANGS) != 0; }
     bool can(rds_rdma_kind kind) const
     {
         u32 needs = kind >= RDS_OP_MASKED_ADD ? KAPI_RDMA_MASKED_ATOMICS : kind > RDS_OP_WRITE ? KAPI_RDMA_ATOMICS : 0;

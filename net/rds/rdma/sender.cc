@@ -118,10 +118,9 @@ bool Sender::may_map_later()
     return now - unmapped_since_ns_ < longest_unmapped_ns;
 }
 
-// Room may have come just before the flag was up.
 bool Sender::waits_for_room(u64 head)
 {
-    if (has_room(head) || (!full_.exchange(1) && has_room(head)))
+    if (!waits_for([&] { return has_room(head); }))
         return false;
     ends_.counters.count(Stat::tx_ring_full);
     return true;
@@ -221,7 +220,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         wr.flags = (reports ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0);
         // What an operation read is there when the peer is informed, and may end the region.
         if (std::exchange(fence_, false))
-            wr.flags |= KAPI_WR_FENCE;
+            add_fence(wr);
         if (chain_->count == Chain::most)
             flush();
     }

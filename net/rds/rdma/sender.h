@@ -57,7 +57,10 @@ private:
     Slot& slot(u64 number) { return slots_->slot[number % capacity_]; }
     u32 ack_slot() const { return capacity_; } // of headers_
     bool has_room(u64 head) { return head - tail_.load() <= capacity_; }
+    // For a condition of tail_, which may have been met just before the flag was up.
+    template <class Condition> bool waits_for(Condition&& met) { return !met() && (full_.exchange(1) || !met()); }
     bool waits_for_room(u64 head);
+    bool waits_for_fence(rds_rdma_kind kind);
     unsigned prepare(rds_out* const* messages, unsigned count);
     bool may_map_later();
     u32 fragments(const rds_out* out) const { return fragments_of(rds_out_length(out), ends_.to_hawser); }
@@ -70,6 +73,7 @@ private:
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
     bool asks(const Header& header, bool last);
     void write_header(u32 index, const Header& from, u8 flags);
+    void add_fence(kapi_wr& wr);
     void add(rds_out* out, u32 fragments, bool last);
     void flush();
     void release(Slot& slot, bool completed);
@@ -85,13 +89,14 @@ private:
     // The path's owner's:
     u64 head_ = 0;
     u32 unsignaled_ = 0; // requests since one reports its completion
-    bool fence_ = false; // an operation was posted, and no message since
+    bool fence_ = false; // an operation that reads was posted, and no message since
+    u64 fenced_ = 0; // a device whose fences hang: no such operation is posted before all up to there has completed
     u64 asked_ = 0; // up to there acknowledgements were asked for
     u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
     bool broken_ = false;
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};
-    Atomic<u32> full_{0};
+    Atomic<u32> full_{0}; // the owner waits for completions
     Atomic<u64> acked_{0}; // by the peer
     Atomic<u64> last_sent_{0};
 };

@@ -24,13 +24,29 @@ void Sender::add_operation(rds_out* out, Own<Operation> operation)
     }
 }
 
+// On the request of the message that informs the peer.
+void Sender::add_fence(kapi_wr& wr)
+{
+    wr.flags |= KAPI_WR_FENCE;
+    if (!ends_.device.fence_hangs())
+        return;
+    wr.flags |= KAPI_WR_SIGNALED;
+    unsignaled_ = 0;
+    fenced_ = head_;
+}
+
+bool Sender::waits_for_fence(rds_rdma_kind kind)
+{
+    return kind != RDS_OP_WRITE && waits_for([&] { return tail_.load() >= fenced_; });
+}
+
 // The message may have to wait for room after it: both together can be more than the queue has room for.
 Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
 {
     u32 most = Operation::most_requests(op, ends_.device, pieces_);
     if (!most || most > capacity_)
         return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
-    if (waits_for_room(head_ + most))
+    if (waits_for_room(head_ + most) || waits_for_fence(op.kind))
         return Operated::later;
     auto made = Operation::create(out, op, ends_.device, pieces_);
     if (!made) {
@@ -47,7 +63,7 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
         ends_.counters.count(op.kind == RDS_OP_ADD || op.kind == RDS_OP_MASKED_ADD ? Stat::atomic_fadd : Stat::atomic_cswp);
     rds_out_rdma_begins(out);
     add_operation(out, std::move(*made));
-    fence_ = true;
+    fence_ |= op.kind != RDS_OP_WRITE;
     return op.alone ? Operated::alone : Operated::done;
 }
 

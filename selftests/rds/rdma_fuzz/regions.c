@@ -102,7 +102,8 @@ void call_get_mr(struct caller *c)
 	if (is_odd && chance(c, 4))
 		dest.cookie_addr = any.cookie_addr = any_number(c);
 	if (chance(c, 3))
-		err = CALL(c, is_odd ? K_GET_MR_ODD : K_GET_MR, setsockopt(some_socket(c), SOL_RDS, RDS_GET_MR, &any, sizeof(any)));
+		err = CALL(c, is_odd ? K_GET_MR_ODD : K_GET_MR,
+			   setsockopt(some_socket(c), SOL_RDS, RDS_GET_MR, &any, sizeof(any)));
 	else
 		err = CALL(c, is_odd ? K_GET_MR_ODD : K_GET_MR_DEST,
 			   setsockopt(some_socket(c), SOL_RDS, RDS_GET_MR_FOR_DEST, &dest, odd_length(c, sizeof(dest))));
