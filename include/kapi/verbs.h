@@ -41,8 +41,8 @@ enum kapi_rdma_flags {
 	KAPI_RDMA_ON_DEMAND = 8,      /* kapi_mr_on_demand() works for a reliable connection */
 	KAPI_RDMA_GAPS = 16,          /* kapi_mr_alloc() can make regions of pieces that do not fill their pages */
 	/*
-	 * When a request with KAPI_WR_FENCE is sent again, it waits for the reads and atomics behind it, too, and they for it: the
-	 * queue pair stands still for ever, without an error. So none of them is posted behind it before it has completed.
+	 * When a request with KAPI_WR_FENCE is sent again, it waits for the reads and atomics behind it, too, and they for it:
+	 * the queue pair stands still for ever, without an error. So none of them is posted before it has completed.
 	 * (Soft-RoCE of 6.1 and 6.12, drivers/infiniband/sw/rxe/rxe_req.c: rxe_wqe_is_fenced().)
 	 */
 	KAPI_RDMA_FENCE_HANGS = 32,
