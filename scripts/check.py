@@ -17,13 +17,14 @@ import signal
 import subprocess
 import sys
 import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
-from lab import ktap                # noqa: E402 (the path must be set first)
+from lab import ktap, scene as scenes    # noqa: E402 (the path must be set first)
 from lab.verdict import Skips       # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -61,6 +62,7 @@ class Step:
     budget: int                 # expected seconds on two idle processors without KVM
     json: str = ""              # the command's result file, else its output is read
     attempts: int = 1           # maximum number of runs; see scene_step
+    machines: int = 0           # virtual machines of a scene
     passed: int = 0
     failed: int = 0
     seconds: float = 0.0
@@ -101,7 +103,17 @@ def scene_step(ring, scene, machines, number, **terms):
         command += ["--host", f"{host}={spec}"]
     name = os.path.basename(scene).removesuffix(".sh")
     attempts = 2 if all(spec.endswith(":kernel") for spec in specs) else 1
-    return Step(ring, f"{name} {machines}", [*command, scene], json=result, attempts=attempts, **terms)
+    return Step(ring, f"{name} {machines}", [*command, scene], json=result, attempts=attempts,
+                machines=machines_of(scene), **terms)
+
+
+def machines_of(scene):
+    """How many virtual machines a scene needs; one that cannot be read fails when it is run."""
+    try:
+        with open(os.path.join(TOP, scene), encoding="utf-8") as file:
+            return scenes.parse(scene, file.read()).hosts
+    except (OSError, scenes.SceneError):
+        return 1
 
 
 def read_line(line, where):
@@ -301,29 +313,62 @@ def print_result(step):
     sys.stdout.flush()
 
 
-def run_all(runner, steps, jobs):
-    """Runs the steps; scenes `jobs` at a time."""
+class Places:
+    """Places for virtual machines: a scene takes as many as it has machines, or all there are."""
+
+    def __init__(self, count):
+        self._count = self._free = count
+        self._changed = threading.Condition()
+
+    def take(self, wanted):
+        wanted = min(wanted, self._count)
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= wanted)
+            self._free -= wanted
+        return wanted
+
+    def give(self, taken):
+        with self._changed:
+            self._free += taken
+            self._changed.notify_all()
+
+
+def run_scenes(runner, steps, machines):
+    """Runs scenes in the order of the plan, side by side as long as they have `machines` machines together."""
+    places = Places(machines)
+    printing = threading.Lock()
+
+    def work(step, taken):
+        try:
+            runner.run(step)
+            with printing:
+                print_result(step)
+        finally:
+            places.give(taken)
+
+    with ThreadPoolExecutor(machines) as pool:
+        try:
+            for future in [pool.submit(work, step, places.take(step.machines)) for step in steps]:
+                future.result()
+        except KeyboardInterrupt:
+            runner.stop()
+            raise
+
+
+def run_all(runner, steps, machines):
+    """Runs the steps; scenes side by side, with `machines` virtual machines together."""
     for step in [step for step in steps if step.ring not in SCENE_RINGS]:
         runner.run(step)
         print_result(step)
-    scenes = [step for step in steps if step.ring in SCENE_RINGS]
+    scene_steps = [step for step in steps if step.ring in SCENE_RINGS]
     broken = [step.name for step in steps if step.ring == "prepare" and step.failed]
     if broken:
-        for step in scenes:
+        for step in scene_steps:
             step.failed = 1
             step.reasons.append(f"not run, because {', '.join(broken)} failed")
             print_result(step)
         return
-    with ThreadPoolExecutor(jobs) as pool:
-        def work(step):
-            runner.run(step)
-            return step
-        try:
-            for step in pool.map(work, scenes):
-                print_result(step)
-        except KeyboardInterrupt:
-            runner.stop()
-            raise
+    run_scenes(runner, scene_steps, machines)
 
 
 def write_json(path, steps, passed, failed, seconds):
@@ -340,9 +385,8 @@ def parse_arguments():
     parser.add_argument("--level", choices=LEVELS, default="quick",
                         help="quick: the shortest run that notices when anything is broken; all: everything "
                              "(default %(default)s)")
-    jobs = max(1, (os.cpu_count() or 1) // 2)   # a machine has two processors, and there may be two machines
-    parser.add_argument("--jobs", type=int, default=jobs, metavar="N",
-                        help="scenes that run at the same time (default %(default)s)")
+    parser.add_argument("--machines", type=int, default=max(2, os.cpu_count() or 1), metavar="N",
+                        help="virtual machines that run at the same time, if one scene does not need more (default %(default)s)")
     parser.add_argument("--json", default=f"{OUT}/result.json", metavar="FILE",
                         help="where the results go (default build/check/result.json)")
     parser.add_argument("--list", action="store_true", help="print the steps without running them")
@@ -364,7 +408,7 @@ def main():
     began = time.monotonic()
     interrupted = False
     try:
-        run_all(runner, steps, options.jobs)
+        run_all(runner, steps, options.machines)
     except KeyboardInterrupt:
         runner.stop()
         interrupted = True

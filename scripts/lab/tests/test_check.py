@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """check.py: a step that fails once, and the steps that may be tried again."""
 
+import contextlib
+import io
 import os
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -49,6 +53,40 @@ class Attempts(unittest.TestCase):
         self.assertEqual(attempts("6.1:kernel"), 2)
         self.assertEqual(attempts("6.1:ours"), 1)
         self.assertEqual(attempts("6.1:kernel/6.1:ours"), 1)
+
+
+class Scenes(unittest.TestCase):
+    def run_scenes(self, wanted, machines):
+        """Scenes with so many machines each; the most machines at once, and how many scenes ran."""
+        lock, ran, most = threading.Lock(), [], [0, 0]
+
+        class Runner:
+            def run(self, step):
+                with lock:
+                    most[0] += step.machines
+                    most[1] = max(most)
+                time.sleep(0.02)
+                with lock:
+                    most[0] -= step.machines
+                    ran.append(step)
+
+        steps = [check.Step("lab", str(count), [], ("all",), 5, machines=count) for count in wanted]
+        with contextlib.redirect_stdout(io.StringIO()):
+            check.run_scenes(Runner(), steps, machines)
+        return most[1], len(ran)
+
+    def test_run_side_by_side(self):
+        self.assertEqual(self.run_scenes([1, 1, 1, 1], 2), (2, 4))
+        self.assertEqual(self.run_scenes([2, 1, 1, 2, 1], 2), (2, 5))
+
+    def test_with_more_machines_than_there_are_places__run_alone(self):
+        self.assertEqual(self.run_scenes([1, 3, 1], 2), (3, 3))
+
+    def test_the_number_of_machines_is_the_scene_s(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+            file.write("#!/bin/sh\n# lab: hosts=3\n")
+            file.flush()
+            self.assertEqual(check.machines_of(file.name), 3)
 
 
 if __name__ == "__main__":
