@@ -39,8 +39,9 @@ sanitize := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 common := -std=c++23 -O1 -g -fno-omit-frame-pointer -pthread $(warnings) $(sanitize) $(includes) -MMD -MP
 # Core is written for a kernel: no exceptions, no RTTI, no hidden allocation.
 core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
-# Tests take their time in what they call; optimised, they take twice as long to compile.
-test_flags := -O0
+# Tests take their time in what they call; optimised, they take twice as long to compile, and with all names for a debugger a
+# third longer. Reports have their lines.
+test_flags := -O0 -g1
 flags_g++ :=
 # With the fuzzers' coverage feedback, so that unit tests and fuzzers share their objects.
 flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never -fsanitize=fuzzer-no-link
