@@ -87,6 +87,8 @@ int kapi_cm_on_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
 extern struct workqueue_struct *kapi_verbs_works;
 /* For completion queues whose callbacks may sleep. */
 extern struct workqueue_struct *kapi_verbs_completions;
+/* Waits until all pins are given back. Their works may be timed, so that the queue's end does not wait for them. */
+void kapi_verbs_pins_exit(void);
 
 /* ---- Queues ---- */
 
@@ -125,10 +127,11 @@ struct kapi_mr {
 };
 
 struct kapi_pin {
-	struct work_struct work;
+	struct delayed_work work;
 	struct mm_struct *mm;
 	size_t length;
 	unsigned int count, offset; /* pages; where in the first one the bytes begin */
+	unsigned int marked;        /* so many pages are known to be marked as changed */
 	bool write, dirty;
 	struct page *pages[];
 };

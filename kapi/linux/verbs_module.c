@@ -34,6 +34,7 @@ static int __init hawser_verbs_init(void)
 static void __exit hawser_verbs_exit(void)
 {
 	kapi_verbs_devs_exit();
+	kapi_verbs_pins_exit();
 	free_queues();
 }
 

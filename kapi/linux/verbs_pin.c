@@ -3,6 +3,7 @@
 
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
@@ -15,6 +16,7 @@
 #include "verbs.h"
 
 #define UNPIN_TIMEOUT HZ
+#define BUSY_RETRY (HZ / 20 + 1)
 
 /* Pins that were given back and are still charged, of all programs. */
 static atomic_t unpinning;
@@ -88,12 +90,35 @@ static void release_charge(struct kapi_pin *pin)
 	kvfree(pin);
 }
 
-/* Marking a page as changed takes its lock, and large pieces of memory are freed where one may sleep. */
+static bool mark_dirty(struct page *page)
+{
+	struct folio *folio = page_folio(page);
+
+	if (folio_test_dirty(folio))
+		return true;
+	if (!folio_trylock(folio))
+		return false;
+	folio_mark_dirty(folio);
+	folio_unlock(folio);
+	return true;
+}
+
+/*
+ * Marking a page as changed takes its lock, and large pieces of memory are freed where one may sleep. A file system in user space
+ * can have the lock held for as long as it likes, and all programs' pins are given back by one queue: nobody waits for the lock.
+ */
 static void unpin_in_work(struct work_struct *work)
 {
-	struct kapi_pin *pin = container_of(work, struct kapi_pin, work);
+	struct kapi_pin *pin = container_of(to_delayed_work(work), struct kapi_pin, work);
 
-	unpin_user_pages_dirty_lock(pin->pages, pin->count, pin->dirty);
+	while (pin->dirty && pin->marked < pin->count) {
+		if (!mark_dirty(pin->pages[pin->marked])) {
+			queue_delayed_work(kapi_verbs_works, &pin->work, BUSY_RETRY);
+			return;
+		}
+		pin->marked++;
+	}
+	unpin_user_pages(pin->pages, pin->count);
 	release_charge(pin);
 	smp_mb__before_atomic();
 	atomic_dec(&unpinning);
@@ -119,7 +144,7 @@ int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin
 	*pin = (struct kapi_pin){
 		.mm = current->mm, .length = length, .count = count, .offset = address - first, .write = write,
 	};
-	INIT_WORK(&pin->work, unpin_in_work);
+	INIT_DELAYED_WORK(&pin->work, unpin_in_work);
 	if (!charge_program(pin->mm, count)) {
 		kvfree(pin);
 		return -ENOMEM;
@@ -141,7 +166,7 @@ void kapi_unpin(struct kapi_pin *pin, int dirty)
 	/* Pages that were pinned to be read may be those of a file that the program may not change. */
 	pin->dirty = dirty && !WARN_ON_ONCE(!pin->write);
 	atomic_inc(&unpinning);
-	queue_work(kapi_verbs_works, &pin->work);
+	queue_delayed_work(kapi_verbs_works, &pin->work, 0);
 }
 EXPORT_SYMBOL_GPL(kapi_unpin);
 
@@ -150,3 +175,8 @@ unsigned int kapi_pin_pages(const struct kapi_pin *pin)
 	return DIV_ROUND_UP(pin->offset % SZ_4K + pin->length, SZ_4K);
 }
 EXPORT_SYMBOL_GPL(kapi_pin_pages);
+
+void kapi_verbs_pins_exit(void)
+{
+	wait_event(unpinned, !atomic_read(&unpinning));
+}

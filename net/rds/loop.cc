@@ -42,6 +42,7 @@ constinit const rds_transport loop_transport = {
     .hold = nullptr,
     .let_go = nullptr,
     .get_mr = nullptr,
+    .end_mr = nullptr,
     .free_mr = nullptr,
     .sync_mr = nullptr,
     .resume = nullptr,

@@ -62,6 +62,7 @@ void NoticeBox::put(Ref<RdmaNotice> notice)
 
 void Message::operation_done(rds_rdma_status status)
 {
+    operation_->begin(); // a stream may meet the message again, for who cancels it may not have come to its queue yet
     operation_->done(status);
     if (status == RDS_RDMA_SUCCESS && !operation_->c().alone)
         return;

@@ -154,16 +154,20 @@ bool Socket::sync_region(u32 key, bool to_peers)
     return static_cast<bool>(region);
 }
 
-// False: there is none. used_by: one that was to be used once, for that peer.
+// False: there is none. used_by: one that was to be used once, for that peer. Another thread may be in sync_region(), so the last
+// reference may be its.
 bool Socket::end_region(u32 key, const Ip* used_by)
 {
     Ref<MemoryRegion> ended;
-    Guard guard(lock_);
-    MemoryRegion* region = find_region(key);
-    if (!region || (used_by && !(region->use_once && region->peer == *used_by)))
-        return false;
-    region_count_--;
-    ended = regions_.remove(*region);
+    {
+        Guard guard(lock_);
+        MemoryRegion* region = find_region(key);
+        if (!region || (used_by && !(region->use_once && region->peer == *used_by)))
+            return false;
+        region_count_--;
+        ended = regions_.remove(*region);
+    }
+    ended->transport->end_mr(ended->mr);
     return true;
 }
 

@@ -179,7 +179,7 @@ struct rds_transport {
 	int (*check_atomic)(void *state, enum rds_rdma_kind kind);
 	/*
 	 * [any] A hold on the present stream of path, for get_mr(), which takes it over. NULL: there is no stream. This, the
-	 * four above and the four below are NULL of a transport without memory regions and operations.
+	 * four above and the five below are NULL of a transport without memory regions and operations.
 	 */
 	void *(*hold)(void *state, unsigned int path);
 	void (*let_go)(void *held); /* [any] */
@@ -189,11 +189,13 @@ struct rds_transport {
 	 * -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes nothing for a while.
 	 */
 	int (*get_mr)(void *held, struct kapi_pin *pin, kapi_u64 first, kapi_u32 user, kapi_u32 *key, struct rds_mr **mr);
-	/* [sleep] The key is dead when this returns, and pin is unpinned. */
+	/* [sleep] The key is dead when this returns, and pin is unpinned. sync_mr() may run meanwhile, and be called afterwards. */
+	void (*end_mr)(struct rds_mr *mr);
+	/* [sleep] Once; before or after its end. */
 	void (*free_mr)(struct rds_mr *mr);
 	/*
 	 * [sleep] Should the device work on copies: the program gets what peers have written, or (to_peers) peers get what the
-	 * program has written, which then has the same bytes. Nothing for a region that has ended with its device.
+	 * program has written, which then has the same bytes. Nothing for a region that has ended.
 	 */
 	void (*sync_mr)(struct rds_mr *mr, int to_peers);
 	/* [worker] Reads on after a stall. */

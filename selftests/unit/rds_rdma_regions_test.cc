@@ -262,6 +262,30 @@ TEST_P(RdsRdmaRegions, are_written_and_read__by_a_device_that_bounces)
     close_both();
 }
 
+// Another thread looks at it meanwhile, for a message that came or goes: the region does not end when that one is done with it.
+TEST_P(RdsRdmaRegions, are_dead_when_they_are_freed__whoever_uses_them)
+{
+    open_both();
+    Bytes remote(100, 0xee);
+    for (unsigned round = 0; round < 64; round++) {
+        kapi_u64 cookie = region_on_b(remote.data(), 100);
+        auto sends = spawn(pb, [&] {
+            for (unsigned i = 0; i < 4; i++)
+                send_with(pb, Cmsg(RDS_ABI_CMSG_RDMA_DEST, cookie), "read it", RDS_ABI_MSG_DONTWAIT);
+        });
+        auto frees = spawn(pb, [&] {
+            EXPECT_EQ(free_mr(pb, cookie), 0);
+            EXPECT_EQ(b.pinned_pages, 0u) << round;
+        });
+        EXPECT_TRUE(wait({sends, frees}, sim::kSecond));
+        run(a, [&] {
+            while (receive(pa, RDS_ABI_MSG_DONTWAIT).result > 0)
+                ;
+        });
+    }
+    close_both();
+}
+
 // Without a connection there is nobody who could register it: it is waited for, and not for ever.
 TEST_P(RdsRdmaRegions, wait_for_a_connection__seconds_at_most)
 {

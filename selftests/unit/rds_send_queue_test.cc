@@ -175,4 +175,38 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
     });
 }
 
+// It failed before it was posted, and who cancels its message at that moment has not come to the queue yet.
+TEST(SendQueue, an_operation_that_has_ended__is_not_posted_again)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds_transport pins{};
+        pins.pin = [](kapi_u64, kapi_size, int, kapi_pin **) { return 0; };
+        pins.unpin = [](kapi_pin *, int) {};
+        pins.pin_pages = [](const kapi_pin *) { return 1u; };
+        rds_abi_iovec local{4096, 8};
+        rds_abi_rdma_args args{0, {0, 8}, reinterpret_cast<std::uintptr_t>(&local), 1, 0, 0};
+        auto operation = rds::RdmaOperation::create(pins, args, true);
+        ASSERT_TRUE(operation);
+        auto sent = message();
+        sent->set_operation(std::move(*operation));
+        auto *out = reinterpret_cast<rds_out *>(sent.get());
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        ASSERT_TRUE(queue.enqueue(sent));
+        queue.stream_began();
+        rds::Batch batch(true);
+        queue.fill(batch);
+        ASSERT_NE(rds_out_rdma(out), nullptr);
+        rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR);
+        queue.account(batch, batch.bytes, 0);
+        queue.stream_ended();
+        queue.stream_began();
+        EXPECT_EQ(rds_out_rdma(out), nullptr);
+        rds::Batch next(true);
+        queue.fill(next);
+        EXPECT_EQ(next.count, 0u);
+        queue.close();
+    });
+}
+
 } // namespace

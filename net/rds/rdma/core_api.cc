@@ -68,6 +68,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
             *mr = *made;
             return 0;
         },
+        .end_mr = [](rds_mr* mr) { reinterpret_cast<UserRegion*>(mr)->end(); },
         .free_mr = free_mr,
         .sync_mr = [](rds_mr* mr, int to_peers) {
             reinterpret_cast<UserRegion*>(mr)->sync(to_peers ? KAPI_MAP_FOR_DEVICE : KAPI_MAP_FOR_CPU);

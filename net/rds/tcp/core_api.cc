@@ -43,6 +43,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .hold = nullptr,
         .let_go = nullptr,
         .get_mr = nullptr,
+        .end_mr = nullptr,
         .free_mr = nullptr,
         .sync_mr = nullptr,
         .resume = [](void* state, unsigned path) { path_of(state, path).resume(); },
