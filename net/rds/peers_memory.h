@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// Memory that peers make a namespace use and that is charged to no program: connections that no program made, the streams that are
-// opened for them, streams that peers opened, messages of which only a part has arrived, and answers that a peer does not read.
-// Each path has a limit, but a peer can have any number of addresses, so there is another one for all paths together
+// Memory that peers make a namespace use and that is charged to no program: connections that no program made, the streams that
+// are opened for them, streams that peers opened, messages of which only a part has arrived, and answers that a peer does not
+// read. Each path has a limit, but a peer can have any number of addresses, so there is another one for all paths together
 // (peers_share.h).
 #pragma once
 
