@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// Memory that peers make a namespace use and that is charged to no program: connections that no program made, streams that peers
-// opened, messages of which only a part has arrived, and answers that a peer does not read. Each path has a limit, but a peer can
-// have any number of addresses, so there is another one for all paths together (peers_share.h).
+// Memory that peers make a namespace use and that is charged to no program: connections that no program made, the streams that
+// are opened for them, streams that peers opened, messages of which only a part has arrived, and answers that a peer does not
+// read. Each path has a limit, but a peer can have any number of addresses, so there is another one for all paths together
+// (peers_share.h).
 #pragma once
 
 #include "peers_share.h"
@@ -23,7 +24,7 @@ public:
     // A connection that is made outside of a program's call. Any context. False: there are too many.
     [[nodiscard]] bool take_connection() { return connections_.take(connection_bytes); }
     void give_connection() { connections_.give(connection_bytes); }
-    // A stream that a peer's host opened, as rds_conn_stream_room() and the rest say.
+    // A stream that a peer's host opened or caused, as rds_conn_stream_room() and the rest say.
     int stream_room() const { return connections_.share(stream_bytes); }
     void stream_added() { connections_.add(stream_bytes); }
     void stream_gone() { connections_.give(stream_bytes); }

@@ -3,6 +3,8 @@
 
 #include "connection.h"
 
+#include <kapi/share.h>
+
 namespace rds_tcp {
 
 namespace {
@@ -75,7 +77,19 @@ int TcpPath::open(Ports ports, bool shared)
     remote.port = ports.remote;
     kapi_stream_options options = connection_.net.stream_options();
     options.shares_port = shared;
-    return kapi_stream_connect(connection_.net.host, &local, &remote, &options, &stream_ops, this, &stream_);
+    int err = kapi_stream_connect(connection_.net.host, &local, &remote, &options, &stream_ops, this, &stream_);
+    // For a program that made the connection, the program's share of connections is the limit.
+    counted_ = err == 0 && rds_conn_payer(connection_.conn) == KAPI_USERS;
+    if (counted_)
+        rds_conn_stream_added(connection_.conn);
+    return err;
+}
+
+void TcpPath::close_stream(bool abort)
+{
+    kapi_stream_close(std::exchange(stream_, nullptr), abort);
+    if (std::exchange(counted_, false))
+        rds_conn_stream_gone(connection_.conn);
 }
 
 int TcpPath::connect()
@@ -113,7 +127,7 @@ int TcpPath::established()
     }
     // The knock was heard; the peer connects now. What came over it is nobody's.
     if (stream_)
-        kapi_stream_close(std::exchange(stream_, nullptr), 0);
+        close_stream(false);
     forget_received();
     return 0;
 }
@@ -128,7 +142,7 @@ int TcpPath::adopt()
     if (!stream_)
         return 0;
     up_ = true;
-    accepted_ = true;
+    accepted_ = counted_ = true; // since it waited
     lost_ = {}; // the peer has left that one for this one
     set_row(true);
     kapi_stream_options options = connection_.net.stream_options();
@@ -211,9 +225,8 @@ rds_closing TcpPath::close(rds_close_mode mode)
     bool complete = health.eof && !unread && !garbage_.load_relaxed();
     if (!complete)
         note_lost();
-    kapi_stream_close(std::exchange(stream_, nullptr), abort);
-    if (std::exchange(accepted_, false))
-        rds_conn_stream_gone(connection_.conn);
+    close_stream(abort);
+    accepted_ = false;
     set_row(false);
     forget_received();
     closing_since_ns_ = unanswered_since_ns_ = 0;
