@@ -16,7 +16,7 @@ struct rds_rdma_sysctl {
 	unsigned long max_recv_wr;         /* receives in a ring */
 	unsigned long max_unsignaled_wr;   /* requests in a row that do not report their completion */
 	unsigned long max_recv_allocation; /* fragments in the rings of all connections */
-	unsigned int flow_control;         /* of no effect */
+	unsigned int flow_control;         /* of no effect, as in the kernel's own */
 };
 /* Rows as in net/rds/glue/rds_core.h. */
 struct rds_rdma_sysctl_row {
