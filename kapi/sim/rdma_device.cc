@@ -206,9 +206,9 @@ void unplug_rdma(kapi_rdma_dev &dev)
     std::erase_if(all.devices, [&](const auto &own) { return own.get() == &dev; });
 }
 
-void make_exclusive(kapi_rdma_dev &dev)
+void make_exclusive(kapi_rdma_dev &dev, const kapi_net *only)
 {
-    dev.exclusive = true;
+    dev.only = only ? only : dev.net;
 }
 
 void make_bounce(kapi_rdma_dev &dev, std::size_t room)
@@ -285,7 +285,7 @@ const struct kapi_rdma_attrs *kapi_rdma_dev_attrs(const struct kapi_rdma_dev *de
 int kapi_rdma_usable(const struct kapi_rdma_dev *dev, const struct kapi_net *net) noexcept
 {
     enter_any("kapi_rdma_usable");
-    return !dev->exclusive || dev->net == net;
+    return dev->is_usable(net);
 }
 
 int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct kapi_rdma_dev **result) noexcept

@@ -40,6 +40,14 @@ constexpr rds_transport make_transport(kapi_module* owner)
             RdmaNet* net = Module::get().find(host);
             return net ? net->check_local(*addr) : -KAPI_EADDRNOTAVAIL;
         },
+        .socket_bound = [](kapi_net* host) -> int {
+            RdmaNet* net = Module::get().find(host);
+            return net ? net->socket_bound() : -KAPI_EADDRNOTAVAIL;
+        },
+        .socket_closed = [](kapi_net* host) {
+            if (RdmaNet* net = Module::get().find(host))
+                net->socket_closed();
+        },
         .map_tos = [](u8 tos) -> u8 { return tos; },
         .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote, u8 tos,
                      kapi_alloc_mode mode) -> void* {
@@ -145,8 +153,7 @@ int rds_rdma_net_create(kapi_net* host, rds_rdma_net** net)
 void rds_rdma_net_destroy(rds_rdma_net* net) { RdmaNet::destroy(reinterpret_cast<RdmaNet*>(net)); }
 rds_rdma_sysctl* rds_rdma_net_sysctl(rds_rdma_net* net)
 {
-    RdmaNet* of = reinterpret_cast<RdmaNet*>(net);
-    return of->has_rdma() ? &of->sysctl : nullptr;
+    return &reinterpret_cast<RdmaNet*>(net)->sysctl;
 }
 
 } // extern "C"

@@ -77,9 +77,9 @@ void Devices::on_removed(void* context, kapi_rdma_dev* dev)
     dispose(device);
 }
 
-bool Devices::has(const kapi_rdma_dev* dev)
+bool Devices::has(const kapi_rdma_dev* dev, const kapi_net* host)
 {
-    return list_.with([&](List& list) { return list.find(dev) != nullptr; });
+    return list_.with([&](List& list) { return list.find(dev) && kapi_rdma_usable(dev, host); });
 }
 
 bool Devices::lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind)
@@ -90,11 +90,11 @@ bool Devices::lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind)
     });
 }
 
-Device* Devices::enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user)
+Device* Devices::enter(const kapi_rdma_dev* dev, const kapi_net* host, rds_conn* conn, DeviceUser& user)
 {
     return list_.with([&](List& list) -> Device* {
         Device* device = list.find(dev);
-        if (!device)
+        if (!device || !kapi_rdma_usable(dev, host))
             return nullptr;
         user.conn = conn;
         link(*device, user);

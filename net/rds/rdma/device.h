@@ -60,12 +60,12 @@ public:
     // Init. As kapi_rdma_watch() and kapi_rdma_unwatch().
     Result<> watch();
     void unwatch();
-    // Any context. Is dev one that connections can be made of?
-    bool has(const kapi_rdma_dev* dev);
+    // Any context. Is dev one that connections of the namespace can be made of?
+    bool has(const kapi_rdma_dev* dev, const kapi_net* host);
     // Any context. Is it one that can not do that?
     bool lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind);
-    // Any context. From here to leave() the device stays; null: it is not known, or goes.
-    Device* enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user);
+    // Any context. From here to leave() the device stays; null: it is not known, goes, or is not for this namespace.
+    Device* enter(const kapi_rdma_dev* dev, const kapi_net* host, rds_conn* conn, DeviceUser& user);
     void leave(DeviceUser& user);
     // Any context. The same for a region, of a user's share of those that the device can have. ENODEV, ENOMEM.
     Result<Device*> enter(const kapi_rdma_dev* dev, UserRegion& region, u32 payer, DeviceUser& user);

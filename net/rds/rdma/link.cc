@@ -124,7 +124,7 @@ Result<> Link::make_parts(Queues& queues)
     if (!registrar_)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
-    ring_ = net_.take_ring(rds_conn_payer(conn_), remote_);
+    ring_ = net_.take_ring(net_.payer(conn_), remote_);
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
@@ -144,7 +144,7 @@ Result<> Link::make_parts(Queues& queues)
 
 Result<> Link::make_queues()
 {
-    Device* device = Module::get().devices.enter(dev_, conn_, user_);
+    Device* device = Module::get().devices.enter(dev_, net_.host, conn_, user_);
     if (!device)
         return fail(KAPI_ENODEV);
     queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *device));
@@ -266,7 +266,7 @@ Link::~Link()
         end_queues();
     cm_.reset();
     if (ring_)
-        Module::get().rings.give(rds_conn_payer(conn_), remote_, ring_);
+        Module::get().rings.give(net_.payer(conn_), remote_, ring_);
     Module::get().devices.leave(user_);
 }
 

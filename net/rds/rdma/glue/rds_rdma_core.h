@@ -34,9 +34,9 @@ int rds_rdma_core_publish(void);
 void rds_rdma_core_withdraw(void);
 void rds_rdma_core_exit(void);
 
-int rds_rdma_net_create(struct kapi_net *host, struct rds_rdma_net **net); /* [init] listens */
+int rds_rdma_net_create(struct kapi_net *host, struct rds_rdma_net **net); /* [init] listens in the initial namespace */
 void rds_rdma_net_destroy(struct rds_rdma_net *net); /* [init] no connection is left in the namespace */
-struct rds_rdma_sysctl *rds_rdma_net_sysctl(struct rds_rdma_net *net); /* NULL: there is no RDS over RDMA in the namespace */
+struct rds_rdma_sysctl *rds_rdma_net_sysctl(struct rds_rdma_net *net);
 
 KAPI_END
 #endif
