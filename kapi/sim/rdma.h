@@ -131,6 +131,7 @@ struct kapi_rdma_dev {
     unsigned id;
     kapi_rdma_attrs attrs{};
     const kapi_net *only = nullptr; // this namespace may use it; null: each may
+    std::vector<const kapi_net *> also{}; // namespaces beside net where it has an interface of the same number
     bool hides_links = false; // connections have no scope
     bool bounces = false;    // it does not reach memory itself, so a missing kapi_map_sync() shows
     std::size_t bounce_room = 0; // bytes

@@ -29,6 +29,8 @@ kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifinde
 void unplug_rdma(kapi_rdma_dev &dev);
 /** rdma system set netns exclusive: only that namespace may use it; null: the one of its interface. */
 void make_exclusive(kapi_rdma_dev &dev, const kapi_net *only = nullptr);
+/** Shared mode: it also has the addresses of net's interface of the same number, as if a VLAN of it had been moved there. */
+void share(kapi_rdma_dev &dev, const kapi_net &net);
 /** Its connection manager does not say which link a link-local address is of, as that of InfiniBand. */
 void hide_links(kapi_rdma_dev &dev);
 /** Whether the device works on copies, so that what is not synchronised is not seen. */

@@ -11,9 +11,11 @@ using namespace sim;
 
 bool kapi_rdma_dev::holds(const kapi_net *of, const kapi_addr &addr) const
 {
-    return of == net && std::any_of(net->addresses.begin(), net->addresses.end(), [&](const kapi_net::Address &own) {
-               return own.ifindex == ifindex && same_ip(own.addr, addr);
-           });
+    if (of != net && std::find(also.begin(), also.end(), of) == also.end())
+        return false;
+    return std::any_of(of->addresses.begin(), of->addresses.end(), [&](const kapi_net::Address &own) {
+        return own.ifindex == ifindex && same_ip(own.addr, addr);
+    });
 }
 
 void kapi_rdma_dev::made(const char *what)
@@ -209,6 +211,11 @@ void unplug_rdma(kapi_rdma_dev &dev)
 void make_exclusive(kapi_rdma_dev &dev, const kapi_net *only)
 {
     dev.only = only ? only : dev.net;
+}
+
+void share(kapi_rdma_dev &dev, const kapi_net &net)
+{
+    dev.also.push_back(&net);
 }
 
 void make_bounce(kapi_rdma_dev &dev, std::size_t room)

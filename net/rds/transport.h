@@ -137,8 +137,9 @@ struct rds_transport {
 	/* [sleep] 0 when addr is an address this transport can use in net. */
 	int (*check_local)(struct kapi_net *net, const struct kapi_addr *addr);
 	/*
-	 * [sleep] A socket of net is being bound to an address of the transport: peers must be able to connect to it from now on until
-	 * socket_closed(), which is called once for it. An error (-ENOMEM, -EADDRINUSE) is the bind's. NULL, both: they always can.
+	 * [sleep] A socket of net is being bound to an address of the transport: from now on peers must be able to connect to
+	 * it, until socket_closed(), which is called once for it. An error (-ENOMEM, -EADDRINUSE) is the bind's. NULL, both:
+	 * they always can.
 	 */
 	int (*socket_bound)(struct kapi_net *net);
 	void (*socket_closed)(struct kapi_net *net); /* [sleep] */

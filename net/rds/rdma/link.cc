@@ -137,17 +137,15 @@ Result<> Link::make_parts(Queues& queues)
     // Beside messages and operations: an acknowledgement, and a registration.
     kapi_qp_caps caps{queues.sender.capacity() + 2, ring_, queues.sender.pieces(), 2, 0};
     kapi_qp* qp = nullptr;
-    TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
+    TRY(check(kapi_qp_create(cm_.get(), queues.ends.domain.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
     return {};
 }
 
 Result<> Link::make_queues()
 {
-    Device* device = Module::get().devices.enter(dev_, net_.host, conn_, user_);
-    if (!device)
-        return fail(KAPI_ENODEV);
-    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *device));
+    Domain* domain = TRY(Module::get().devices.enter(dev_, net_.host, conn_, user_));
+    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *domain));
     if (!queues_)
         return fail(KAPI_ENOMEM);
     TRY(make_parts(*queues_));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // RDS over RDMA in one network namespace: the listeners, what peers ask for, the counters.
 //
-// Listeners and connections of the host's connection manager hold their namespace. So all but the initial one have them only while
-// a socket is bound to an address of a device: a namespace ends with its programs.
+// Listeners and connections of the host's connection manager hold their namespace. So all but the initial one have them only
+// while a socket is bound to an address of a device: a namespace ends with its programs.
 #pragma once
 
 #include "device.h"

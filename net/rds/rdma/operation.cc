@@ -33,16 +33,16 @@ u32 Operation::most_requests(const rds_rdma_op& op, const Device& device, unsign
     return each ? (pages_of(op) + each - 1) / each : 0;
 }
 
-Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces)
+Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Domain& domain, unsigned pieces)
 {
-    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces_of(op, device, pieces)));
+    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces_of(op, domain.device, pieces)));
     if (!operation)
         return fail(KAPI_ENOMEM);
-    TRY(operation->build(device));
+    TRY(operation->build(domain));
     return operation;
 }
 
-Result<> Operation::build(const Device& device)
+Result<> Operation::build(const Domain& domain)
 {
     u32 most = pages_of(op_); // pieces
     maps_.reset(static_cast<Mapping*>(kapi_zalloc(op_.count * sizeof(Mapping), KAPI_SLEEP)));
@@ -52,10 +52,10 @@ Result<> Operation::build(const Device& device)
     kapi_map_direction direction = op_.kind == RDS_OP_WRITE ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
     for (; mapped_ < op_.count; mapped_++) {
         Mapping map = TRY(Mapping::with(
-            [&](kapi_map* to) { return kapi_map_pin(to, device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
+            [&](kapi_map* to) { return kapi_map_pin(to, domain.device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
         kapi_map_place place{};
         kapi_size left = map.length();
-        count_ += kapi_map_sges(map.c(), &place, &left, device.pd.get(), sges_.get() + count_, most - count_);
+        count_ += kapi_map_sges(map.c(), &place, &left, domain.pd.get(), sges_.get() + count_, most - count_);
         ::new (maps_.get() + mapped_) Mapping(std::move(map));
         if (!HW_ASSERT(left == 0))
             return fail(KAPI_EIO);

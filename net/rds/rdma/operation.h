@@ -12,7 +12,7 @@ inline void free_array(kapi_sge* array) { kapi_free(array); }
 class Operation : Pinned {
 public:
     // Sleeps. pieces: of a request. ENOMEM; EIO: there is no room for what the device does not reach itself.
-    static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces);
+    static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Domain& domain, unsigned pieces);
     ~Operation();
     // 0: the device cannot do it.
     static u32 most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces);
@@ -28,7 +28,7 @@ public:
 private:
     HW_MADE_BY_CREATE;
     Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces) : out_(out), op_(op), pieces_(pieces) {}
-    Result<> build(const Device& device);
+    Result<> build(const Domain& domain);
     void unmap();
 
     rds_out* const out_; // held by who owns this

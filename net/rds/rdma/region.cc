@@ -16,25 +16,26 @@ constexpr u32 page_size = 4096;
 
 // ---- one region
 
-Result<Ref<UserRegion>> UserRegion::create(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer)
+Result<Ref<UserRegion>> UserRegion::create(const kapi_rdma_dev* dev, const kapi_net* host, Pin pin, u64 first, u32 payer)
 {
     auto region = Ref<UserRegion>::adopt(make<UserRegion>(Alloc::charged));
     if (!region)
         return fail(KAPI_ENOMEM);
-    if (auto built = region->build(dev, std::move(pin), first, payer); !built) {
+    if (auto built = region->build(dev, host, std::move(pin), first, payer); !built) {
         region->give_up();
         return fail(built.error());
     }
     return region;
 }
 
-Result<> UserRegion::build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer)
+Result<> UserRegion::build(const kapi_rdma_dev* dev, const kapi_net* host, Pin pin, u64 first, u32 payer)
 {
     pin_ = std::move(pin);
-    auto entered = Module::get().devices.enter(dev, *this, payer, user_);
+    auto entered = Module::get().devices.enter(dev, host, *this, payer, user_);
     if (!entered) // a device that went with the connection is as good as no connection
         return fail(entered.error().code() == KAPI_ENODEV ? KAPI_EAGAIN : entered.error().code());
-    Device& device = **entered;
+    Domain& domain = **entered;
+    Device& device = domain.device;
     unsigned pages = pin_.pages();
     if (pages > device.attrs.max_mr_pages)
         return fail(KAPI_EMSGSIZE);
@@ -42,7 +43,7 @@ Result<> UserRegion::build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 pay
         return kapi_map_pin(map, device.dev, pin_.c(), KAPI_MAP_BOTH, KAPI_SLEEP_CHARGED);
     }));
     kapi_mr* mr = nullptr;
-    TRY(check(kapi_mr_alloc(device.pd.get(), pages, 0, &mr)));
+    TRY(check(kapi_mr_alloc(domain.pd.get(), pages, 0, &mr)));
     mr_.reset(mr);
     return check(kapi_mr_map(mr, map_.c(), first % page_size));
 }

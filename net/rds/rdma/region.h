@@ -16,7 +16,7 @@ namespace rds_rdma {
 class UserRegion : public RefCounted<UserRegion> {
 public:
     // Sleeps. Memory that pin has pinned, with first the address of the first byte, on the device dev.
-    static Result<Ref<UserRegion>> create(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
+    static Result<Ref<UserRegion>> create(const kapi_rdma_dev* dev, const kapi_net* host, Pin pin, u64 first, u32 payer);
     static void destroy(UserRegion* region) { dispose(region); }
 
     // Sleeps. The key is dead afterwards, and nothing of the device is left.
@@ -42,7 +42,7 @@ private:
     HW_MADE_BY_CREATE;
     UserRegion() = default;
     ~UserRegion() { HW_ASSERT(state_.load() == ended); }
-    Result<> build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
+    Result<> build(const kapi_rdma_dev* dev, const kapi_net* host, Pin pin, u64 first, u32 payer);
     void end_later();
 
     // fresh: only its maker changes it.
@@ -63,8 +63,9 @@ public:
 
     static void destroy(Registrar* registrar) { dispose(registrar); }
     // ends: until close().
-    explicit Registrar(QueueEnds& ends) : dev_(ends.device.dev), ends_(&ends) {}
+    explicit Registrar(QueueEnds& ends) : dev_(ends.device.dev), host_(ends.domain.host), ends_(&ends) {}
     const kapi_rdma_dev* device() const { return dev_; }
+    const kapi_net* host() const { return host_; }
 
     // Any context. May it be tried?
     bool is_open();
@@ -80,6 +81,7 @@ private:
     Result<> post(UserRegion& region);
 
     const kapi_rdma_dev* const dev_;
+    const kapi_net* const host_;
     Spin<RegisterLock> lock_;
     QueueEnds* ends_ HW_GUARDED_BY(lock_);
     Ref<UserRegion> posted_ HW_GUARDED_BY(lock_);

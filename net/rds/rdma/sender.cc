@@ -33,7 +33,7 @@ Result<> Sender::build(u32 capacity, u32 max_unsignaled)
     capacity_ = capacity;
     max_unsignaled_ = max_unsignaled;
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
-    TRY(headers_.make(ends_.device, capacity_ + 1, KAPI_MAP_TO_DEVICE));
+    TRY(headers_.make(ends_.domain, capacity_ + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     chain_.reset(make<Chain>(Alloc::sleep));
     if (!slots_ || !chain_)
@@ -192,7 +192,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
     u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
-    const kapi_pd* pd = ends_.device.pd.get();
+    const kapi_pd* pd = ends_.domain.pd.get();
     for (u32 i = 0; i < fragments; i++) {
         u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;

@@ -32,7 +32,7 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
         return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
     if (waits_for_room(head_ + most))
         return Operated::later;
-    auto made = Operation::create(out, op, ends_.device, pieces_);
+    auto made = Operation::create(out, op, ends_.domain, pieces_);
     if (!made) {
         ends_.counters.count(Stat::tx_sg_mapping_failure);
         if (may_map_later()) {
