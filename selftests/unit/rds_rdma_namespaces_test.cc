@@ -288,6 +288,15 @@ protected:
             run(a, [&] { EXPECT_TRUE(host_a.delete_nets({inside})); }, 30 * sim::kSecond);
     }
 
+    void SetUp() override
+    {
+        for (RdsHost *host : {&host_a, &host_b})
+            run(host->node(), [&] {
+                ASSERT_EQ(host->load(), 0); // namespaces end with rds_tcp
+                ASSERT_EQ(host->load_rdma(), 0);
+            });
+    }
+
     kapi_net *inside;
 };
 
