@@ -231,6 +231,7 @@ void Link::resume()
 {
     if (!queues_)
         return;
+    queues_->sender.free_retired();
     queues_->receiver.refill(Stat::rx_refill_from_thread);
     queues_->receiver.process(Stat::rx_refill_from_thread);
 }

@@ -12,19 +12,25 @@ constexpr u64 longest_unmapped_ns = 5'000'000'000;
 
 Sender::~Sender()
 {
+    free_retired();
     if (!slots_)
         return;
     for (u64 i = tail_.load(); i != head_; i++)
         release(slot(i), false);
 }
 
-// Of an operation that is left in the slots, the memory that it has mapped stays mapped.
+// Of an operation that is left in the slots, the memory that it has mapped stays mapped. The queue pair is freed: regions can be.
 void Sender::abandon()
 {
     headers_.abandon();
-    for (u64 i = tail_.load(); i != head_; i++)
-        if (rds_out* out = std::exchange(slot(i).out, nullptr))
-            rds_out_abandon(out);
+    for (u64 i = tail_.load(); i != head_; i++) {
+        rds_out* out = std::exchange(slot(i).out, nullptr);
+        if (!out)
+            continue;
+        if (slot(i).operation)
+            slot(i).operation->free_regions();
+        rds_out_abandon(out);
+    }
     static_cast<void>(slots_.release());
 }
 
@@ -286,6 +292,8 @@ void Sender::release(Slot& slot, bool completed)
     rds_out* out = std::exchange(slot.out, nullptr);
     Own<Operation> operation(out ? slot.operation : nullptr);
     slot.operation = nullptr;
+    if (operation && completed && operation->has_regions())
+        return retire(std::move(operation));
     if (operation && completed)
         operation->finish();
     operation.reset();
