@@ -12,7 +12,7 @@ RdmaConnection& connection_of(void* state) { return *static_cast<RdmaConnection*
 
 Result<rds_mr*> get_mr(const Ref<Registrar>& registrar, Pin pin, u64 first, u32 user, u32& key)
 {
-    Ref<UserRegion> region = TRY(UserRegion::create(registrar->device(), registrar->host(), std::move(pin), first, user));
+    Ref<UserRegion> region = TRY(UserRegion::create(registrar->place(), std::move(pin), first, user));
     if (auto valid = registrar->make_valid(*region); !valid) {
         region->give_up();
         return fail(valid.error());

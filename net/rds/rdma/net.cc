@@ -11,7 +11,8 @@ const char* const stat_names[] = {
     "ib_connect_raced", "ib_listen_closed_stale", "ib_tasklet_call", "ib_tx_cq_event", "ib_tx_ring_full",
     "ib_tx_sg_mapping_failure", "ib_rx_cq_event", "ib_rx_ring_empty", "ib_rx_refill_from_cq", "ib_rx_refill_from_thread",
     "ib_rx_alloc_limit", "ib_rx_total_frags", "ib_rx_total_incs", "ib_ack_sent", "ib_ack_send_failure", "ib_ack_send_delayed",
-    "ib_ack_send_piggybacked", "ib_ack_received", "ib_atomic_cswp", "ib_atomic_fadd",
+    "ib_ack_send_piggybacked", "ib_ack_received", "ib_rdma_mr_8k_alloc", "ib_rdma_mr_8k_free", "ib_rdma_mr_8k_used",
+    "ib_rdma_mr_1m_alloc", "ib_rdma_mr_1m_free", "ib_rdma_mr_1m_used", "ib_atomic_cswp", "ib_atomic_fadd",
 };
 static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned>(Stat::count));
 
