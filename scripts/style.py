@@ -158,9 +158,21 @@ def plants(path, _):
         yield 1, "; ".join(line for line in run.stdout.splitlines() if "FAILED" in line or "can't" in line) or run.stdout.strip()
 
 
+def examples(path, lines):
+    """the program of a manual page is one that is compiled"""
+    for start, line in enumerate(lines):
+        if not line.startswith('.\\" Program: '):
+            continue
+        end = lines.index(".fi", start)
+        shown = [text.removeprefix("\\&").replace("\\-", "-").replace("\\e", "\\") for text in lines[start + 2:end]]
+        with open(f"{TOP}/{line.split()[-1]}", encoding="utf-8") as file:
+            if shown != file.read().splitlines()[1:]:   # without the licence
+                yield start + 1, f"not {line.split()[-1]}"
+
+
 def main():
     rules = (licence, width, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues, leftovers,
-             private_paths, plants)
+             private_paths, plants, examples)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

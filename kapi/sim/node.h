@@ -22,7 +22,7 @@ struct kapi_net {
     bool initial;
     unsigned id; // never used twice in a world
     unsigned owner = 0; // the user who made it
-    unsigned sockets = 0; // that hold it
+    unsigned sockets = 0; // that hold it, and in all but the first one RDMA's listeners and connections
     kapi_u32 addr_generation = 1;
     kapi_u16 port_low = 32768, port_high = 60999;
     kapi_u16 reserved_low = 0, reserved_high = 0; // of these, net.ipv4.ip_local_reserved_ports

@@ -130,7 +130,8 @@ struct kapi_rdma_dev {
     kapi_u32 ifindex;
     unsigned id;
     kapi_rdma_attrs attrs{};
-    bool exclusive = false;  // only its own namespace may use it
+    const kapi_net *only = nullptr; // this namespace may use it; null: each may
+    std::vector<const kapi_net *> also{}; // namespaces beside net where it has an interface of the same number
     bool hides_links = false; // connections have no scope
     bool bounces = false;    // it does not reach memory itself, so a missing kapi_map_sync() shows
     std::size_t bounce_room = 0; // bytes
@@ -150,6 +151,7 @@ struct kapi_rdma_dev {
     kapi_u32 next_region = 1;
 
     bool holds(const kapi_net *of, const kapi_addr &addr) const;
+    bool is_usable(const kapi_net *by) const { return !only || only == by; }
     void made(const char *what);
     void gone(const char *what);
 };

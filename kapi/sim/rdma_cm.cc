@@ -14,7 +14,7 @@ namespace {
 kapi_rdma_dev *find_device(const kapi_net *net, const kapi_addr &addr)
 {
     for (const auto &dev : fabric().devices)
-        if (!dev->going && (!dev->exclusive || dev->net == net) && dev->holds(net, addr)) // no call: devices come and go
+        if (!dev->going && dev->is_usable(net) && dev->holds(net, addr)) // no call: devices come and go
             return dev.get();
     return nullptr;
 }
@@ -102,6 +102,7 @@ int kapi_cm_listen(struct kapi_net *net, enum kapi_cm_space space, const struct 
     auto *listener = new kapi_cm_listener{fabric().next_id++, net->node, net, space, *addr, backlog, *ops, context};
     *result = listener;
     fabric().listeners[listener->id] = listener;
+    net->sockets += !net->initial;
     account(*listener->node, "connection listener", listener,
             [](void *object) { delete static_cast<kapi_cm_listener *>(object); });
     enter_any("kapi_cm_listen");
@@ -120,6 +121,7 @@ void kapi_cm_listener_close(struct kapi_cm_listener *listener) noexcept
     for (kapi_u64 id : listener->waiting)
         if (kapi_cm *cm = fabric().cm(id))
             free_cm(*cm);
+    listener->net->sockets -= !listener->net->initial;
     settle(*listener->node, "connection listener", listener);
     delete listener;
 }

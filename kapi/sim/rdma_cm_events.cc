@@ -13,6 +13,7 @@ kapi_cm *make_cm(kapi_net &net, kapi_rdma_dev &dev, kapi_cm_space space, CmState
     auto *cm = new kapi_cm{.id = fabric().next_id++, .node = net.node, .net = &net, .dev = &dev, .space = space, .local = {},
                            .remote = {}, .state = state};
     dev.made("connection");
+    net.sockets += !net.initial;
     fabric().cms[cm->id] = cm;
     account(*cm->node, "connection", cm, [](void *object) { delete static_cast<kapi_cm *>(object); });
     return cm;
@@ -22,6 +23,7 @@ void free_cm(kapi_cm &cm)
 {
     fabric().cms.erase(cm.id);
     cm.dev->gone("connection");
+    cm.net->sockets -= !cm.net->initial;
     settle(*cm.node, "connection", &cm);
     delete &cm;
 }

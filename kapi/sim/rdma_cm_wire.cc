@@ -61,7 +61,7 @@ kapi_cm_listener *find_listener(const kapi_net *net, const CmMessage &message)
 kapi_rdma_dev *device_of(const kapi_net *net, const kapi_addr &addr)
 {
     for (const auto &dev : fabric().devices)
-        if (!dev->going && dev->holds(net, addr) && (!dev->exclusive || dev->net == net))
+        if (!dev->going && dev->holds(net, addr) && dev->is_usable(net))
             return dev.get();
     return nullptr;
 }

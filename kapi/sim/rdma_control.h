@@ -27,8 +27,10 @@ kapi_rdma_dev &plug_rdma(kapi_net &net, const std::string &name, kapi_u32 ifinde
                          const std::function<void(kapi_rdma_attrs &)> &change = {});
 /** From a task of its machine: the removal of a device, which waits until nothing of it is left. */
 void unplug_rdma(kapi_rdma_dev &dev);
-/** rdma system set netns exclusive: only net may use it. */
-void make_exclusive(kapi_rdma_dev &dev);
+/** rdma system set netns exclusive: only that namespace may use it; null: the one of its interface. */
+void make_exclusive(kapi_rdma_dev &dev, const kapi_net *only = nullptr);
+/** Shared mode: it also has the addresses of net's interface of the same number, as if a VLAN of it had been moved there. */
+void share(kapi_rdma_dev &dev, const kapi_net &net);
 /** Its connection manager does not say which link a link-local address is of, as that of InfiniBand. */
 void hide_links(kapi_rdma_dev &dev);
 /** Whether the device works on copies, so that what is not synchronised is not seen. */

@@ -11,9 +11,11 @@ using namespace sim;
 
 bool kapi_rdma_dev::holds(const kapi_net *of, const kapi_addr &addr) const
 {
-    return of == net && std::any_of(net->addresses.begin(), net->addresses.end(), [&](const kapi_net::Address &own) {
-               return own.ifindex == ifindex && same_ip(own.addr, addr);
-           });
+    if (of != net && std::find(also.begin(), also.end(), of) == also.end())
+        return false;
+    return std::any_of(of->addresses.begin(), of->addresses.end(), [&](const kapi_net::Address &own) {
+        return own.ifindex == ifindex && same_ip(own.addr, addr);
+    });
 }
 
 void kapi_rdma_dev::made(const char *what)
@@ -206,9 +208,14 @@ void unplug_rdma(kapi_rdma_dev &dev)
     std::erase_if(all.devices, [&](const auto &own) { return own.get() == &dev; });
 }
 
-void make_exclusive(kapi_rdma_dev &dev)
+void make_exclusive(kapi_rdma_dev &dev, const kapi_net *only)
 {
-    dev.exclusive = true;
+    dev.only = only ? only : dev.net;
+}
+
+void share(kapi_rdma_dev &dev, const kapi_net &net)
+{
+    dev.also.push_back(&net);
 }
 
 void make_bounce(kapi_rdma_dev &dev, std::size_t room)
@@ -285,7 +292,7 @@ const struct kapi_rdma_attrs *kapi_rdma_dev_attrs(const struct kapi_rdma_dev *de
 int kapi_rdma_usable(const struct kapi_rdma_dev *dev, const struct kapi_net *net) noexcept
 {
     enter_any("kapi_rdma_usable");
-    return !dev->exclusive || dev->net == net;
+    return dev->is_usable(net);
 }
 
 int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct kapi_rdma_dev **result) noexcept

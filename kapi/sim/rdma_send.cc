@@ -108,6 +108,31 @@ bool hangs(const kapi_qp &qp, const SendEntry &entry)
                        [](const SendEntry &later) { return later.is_answered() && later.started && !later.done; });
 }
 
+/** Over iWARP the target of a read is in regions that the peer may write to. False: it is not. */
+bool place_read(kapi_qp &qp, const SendEntry &entry, std::size_t offset, const unsigned char *from, std::size_t length)
+{
+    if (!(qp.dev->attrs.flags & KAPI_RDMA_IWARP)) {
+        if (from)
+            scatter(*qp.dev, entry.sges, offset, from, length);
+        return true;
+    }
+    for (const kapi_sge &sge : entry.sges) {
+        if (offset >= sge.length) {
+            offset -= sge.length;
+            continue;
+        }
+        std::size_t part = std::min(sge.length - offset, length);
+        kapi_mr *mr = find_region(*qp.dev, qp.pd, sge.key, sge.address + offset, part, KAPI_ACCESS_REMOTE_WRITE);
+        if (!mr)
+            return false;
+        if (from)
+            region_write(*mr, sge.address + offset, std::exchange(from, from + part), part);
+        length -= part;
+        offset = 0;
+    }
+    return true;
+}
+
 /** Whether the request can begin now; a local one is executed. */
 bool start(kapi_qp &qp, SendEntry &entry)
 {
@@ -122,6 +147,11 @@ bool start(kapi_qp &qp, SendEntry &entry)
         else
             fail_first(qp, KAPI_WC_LOCAL_PROTECTION);
         return good;
+    }
+    if (entry.wr.op == KAPI_WR_READ && !place_read(qp, entry, 0, nullptr, entry.length)) {
+        if (qp.una == qp.next_psn) // else it fails in its turn
+            fail_first(qp, KAPI_WC_LOCAL_PROTECTION);
+        return false;
     }
     if (entry.is_answered()) {
         if (qp.reads_started >= std::max(1u, qp.reads_out))
@@ -244,7 +274,10 @@ void take_response(kapi_qp &qp, const RdmaPacket &packet)
         }
         if (packet.psn != entry.psn + entry.received / qp.mtu)
             return; // one of an earlier attempt, or one is missing
-        scatter(*qp.dev, entry.sges, entry.received, packet.payload.data(), packet.payload.size());
+        if (entry.is_atomic())
+            scatter(*qp.dev, entry.sges, entry.received, packet.payload.data(), packet.payload.size());
+        else if (!place_read(qp, entry, entry.received, packet.payload.data(), packet.payload.size()))
+            return fail_first(qp, KAPI_WC_LOCAL_PROTECTION);
         entry.received += packet.payload.size();
         qp.una = packet.psn + 1;
         qp.retries = qp.rnr_retries = 0;

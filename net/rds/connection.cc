@@ -144,6 +144,12 @@ void Connection::retire()
         path(i).notify(RDS_PATH_RETIRE);
 }
 
+void Connection::end_streams()
+{
+    for (unsigned i = 0; i < transport.max_paths; i++)
+        path(i).notify(RDS_PATH_LOST | RDS_PATH_RETIRE);
+}
+
 // ---- congestion
 
 void Connection::map_changed()

@@ -118,6 +118,7 @@ public:
     bool has_streams(); // a path is not down
     Ending ending();    // the worst of its paths'
     void retire();      // closes its streams, unless they are used again. Any context
+    void end_streams(); // at once, whatever is in flight. Any context
     struct { u64 activity = 0, since_ns = 0; } idle;
     // Sockets whose last message went this way; as long as there is one, a lost path is connected again.
     void add_user() { users_.fetch_add(1); }

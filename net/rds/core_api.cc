@@ -111,6 +111,11 @@ void rds_transport_leave_net(const rds_transport* transport, kapi_net* host)
     if (Net* net = Module::get().find_net(host))
         net->end_connections(transport);
 }
+void rds_transport_end_streams(const rds_transport* transport, kapi_net* host)
+{
+    if (Net* net = Module::get().find_net(host))
+        net->end_streams(*transport);
+}
 
 int rds_conn_get(kapi_net* host, const rds_transport* transport, const kapi_addr* local, const kapi_addr* remote,
                  u8 tos, rds_conn** conn, void** state)

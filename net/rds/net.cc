@@ -226,6 +226,14 @@ void Net::kill_connections(const rds_transport* transport)
     });
 }
 
+void Net::end_streams(const rds_transport& transport)
+{
+    connections.for_each([&](Connection& connection) {
+        if (&connection.transport == &transport)
+            connection.end_streams();
+    });
+}
+
 void Net::end_connections(const rds_transport* transport)
 {
     if (!transport)

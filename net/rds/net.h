@@ -149,7 +149,9 @@ public:
 
     // Tears down every connection of transport (null: of all). Sleeps.
     void kill_connections(const rds_transport* transport);
-    // The same, and waits until none of them is left: no socket that sent over one may be open. Sleeps.
+    // Ends the streams of those of transport soon, whatever is in flight. Sleeps.
+    void end_streams(const rds_transport& transport);
+    // Tears them down, and waits until none of them is left: no socket that sent over one may be open. Sleeps.
     void end_connections(const rds_transport* transport);
 
     // A map that senders look at was replaced, or has cleared bits that senders met: pollers and monitoring sockets are

@@ -18,8 +18,6 @@ Result<> Socket::set_transport(const kapi_optval* value, int length)
     int type = TRY(read_exact<int>(value, length));
     if (type < 0 || type >= RDS_ABI_TRANS_COUNT)
         return fail(KAPI_EINVAL);
-    if (type != RDS_ABI_TRANS_TCP && !kapi_net_is_initial(net.host))
-        return fail(KAPI_EPROTOTYPE);
     // The kernel's own would load the transport's module here, for any user; loading is the administrator's choice.
     const rds_transport* transport = net.module.transport(type);
     if (!transport)

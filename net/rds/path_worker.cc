@@ -202,7 +202,7 @@ bool Path::step_up(u32& events)
         return true;
     if (lost || ((events & RDS_PATH_RETIRE) && drained()) || is_left_out()) {
         peer_gone_ = accepted != 0;
-        retires_ = !lost;
+        retires_ = !lost || (events & RDS_PATH_RETIRE);
         begin_closing();
         return true;
     }

@@ -34,6 +34,18 @@ Socket::~Socket()
 
 // ---- names
 
+// From here to end_use() peers can connect to the namespace by this transport.
+Result<> Socket::begin_use(const rds_transport& transport)
+{
+    return check(transport.socket_bound ? transport.socket_bound(net.host) : 0);
+}
+
+void Socket::end_use(const rds_transport& transport)
+{
+    if (transport.socket_closed)
+        transport.socket_closed(net.host);
+}
+
 Result<> Socket::bind(std::span<const std::byte> name)
 {
     auto parsed = parse_sockaddr(name);
@@ -56,6 +68,8 @@ Result<> Socket::bind(std::span<const std::byte> name)
     }
     bool chosen = transport != nullptr;
     auto undo = [&](int error) {
+        if (!chosen)
+            Module::drop_transport(transport);
         Guard guard(lock_);
         bound_ = false;
         return fail(error);
@@ -69,10 +83,11 @@ Result<> Socket::bind(std::span<const std::byte> name)
         if (!transport)
             return undo(KAPI_EADDRNOTAVAIL);
     }
+    if (auto begun = begin_use(*transport); !begun)
+        return undo(begun.error().code());
     auto added = net.binds.add(*this, endpoint);
     if (!added) {
-        if (!chosen)
-            Module::drop_transport(transport);
+        end_use(*transport);
         return undo(added.error().code());
     }
     net.forget_peer(*added); // of the host that had the address before
@@ -130,11 +145,13 @@ void Socket::release()
     RefList<Incoming, SocketQueue> unread;
     RefList<MemoryRegion, OwnedRegions> regions;
     bool was_bound;
+    const rds_transport* transport;
     {
         Guard guard(lock_);
         closed_ = true;
         congested_ = false;
         was_bound = bound_ && !bound_to_.ip.is_any();
+        transport = transport_; // which stays until the socket is freed
     }
     report_congestion(CongestionChange::cleared); // while the port is ours
     if (was_bound)
@@ -162,6 +179,8 @@ void Socket::release()
     cancel_sends(nullptr);
     room_made();
     waiters.wake(KAPI_IN | KAPI_OUT | KAPI_ERR | KAPI_HUP);
+    if (was_bound)
+        end_use(*transport);
 }
 
 // ---- accounts of what was sent

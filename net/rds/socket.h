@@ -171,6 +171,9 @@ private:
     Result<> cancel_sent_to(const kapi_optval* value, int length);
     Result<> set_monitor(bool on);
     Result<> set_transport(const kapi_optval* value, int length);
+    // socket.cc
+    Result<> begin_use(const rds_transport& transport);
+    void end_use(const rds_transport& transport);
     Result<> set_rx_traces(const kapi_optval* value, int length);
     // regions.cc
     Result<> get_mr(const kapi_optval* value, int length);

@@ -102,7 +102,7 @@ enum rds_path_event {
 	RDS_PATH_PROBE = 64,      /* find out whether the peer is still there */
 	RDS_PATH_RECYCLE = 128,   /* close gracefully and connect anew */
 	RDS_PATH_TICK = 256,      /* a timer ran out */
-	RDS_PATH_RETIRE = 512,    /* close gracefully, for nobody uses the path */
+	RDS_PATH_RETIRE = 512,    /* close gracefully, for nobody uses the path; with RDS_PATH_LOST at once */
 };
 
 enum rds_tick {
@@ -136,6 +136,13 @@ struct rds_transport {
 
 	/* [sleep] 0 when addr is an address this transport can use in net. */
 	int (*check_local)(struct kapi_net *net, const struct kapi_addr *addr);
+	/*
+	 * [sleep] A socket of net is being bound to an address of the transport: from now on peers must be able to connect to
+	 * it, until socket_closed(), which is called once for it. An error (-ENOMEM, -EADDRINUSE) is the bind's. NULL, both:
+	 * they always can.
+	 */
+	int (*socket_bound)(struct kapi_net *net);
+	void (*socket_closed)(struct kapi_net *net); /* [sleep] */
 	/* [any] The type of service that the wire carries for the user's tos. */
 	kapi_u8 (*map_tos)(kapi_u8 tos);
 
@@ -231,6 +238,12 @@ void rds_transport_unregister(const struct rds_transport *transport);
  * after the last namespace. create() must refuse new ones there before. Sleeps.
  */
 void rds_transport_leave_net(const struct rds_transport *transport, struct kapi_net *net);
+
+/*
+ * [sleep] Ends the streams of its connections in one namespace soon, without waiting for what is in flight. The connections stay,
+ * with their memory of what was received. connect() and adopt() must refuse new streams there before.
+ */
+void rds_transport_end_streams(const struct rds_transport *transport, struct kapi_net *net);
 
 /*
  * [sleep] The connection between two addresses, made when new, with a reference for the caller. -ENETUNREACH: the

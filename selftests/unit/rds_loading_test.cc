@@ -145,6 +145,7 @@ TEST_P(Loading, fails__when_the_transport_is_taken)
     static constexpr rds_transport other = {.name = "other", .type = RDS_TRANSPORT_TCP, .owner = nullptr,
         .max_paths = 1, .zerocopy = 0, .names_peer = 0,
         .check_local = [](kapi_net *, const kapi_addr *) { return -KAPI_EADDRNOTAVAIL; },
+        .socket_bound = nullptr, .socket_closed = nullptr,
         .map_tos = nullptr, .create = nullptr, .destroy = nullptr, .connect = nullptr, .established = nullptr,
         .adopt = nullptr, .has_accepted = nullptr, .close = nullptr, .send = nullptr, .post = nullptr,
         .pin = nullptr, .unpin = nullptr, .pin_pages = nullptr, .check_atomic = nullptr, .hold = nullptr, .let_go = nullptr,

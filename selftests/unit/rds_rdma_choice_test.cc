@@ -116,7 +116,7 @@ TEST_P(RdsRdmaChoice, carries_messages_over_both)
         close(*program);
 }
 
-TEST_P(RdsRdmaChoice, has_no_rdma__in_another_namespace)
+TEST_P(RdsRdmaChoice, is_not_rdma__in_a_namespace_without_device)
 {
     kapi_net &other = a.add_net();
     load_both();
@@ -129,7 +129,8 @@ TEST_P(RdsRdmaChoice, has_no_rdma__in_another_namespace)
         int type = RDS_ABI_TRANS_IB;
         RdsSocket rdma(host_a);
         ASSERT_EQ(rdma.open(other), 0);
-        EXPECT_EQ(rdma.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), -KAPI_EPROTOTYPE);
+        EXPECT_EQ(rdma.set_option(RDS_ABI_SO_TRANSPORT, &type, sizeof(type)), 0);
+        EXPECT_EQ(rdma.bind(sim::address("10.9.0.1", kPort)), -KAPI_ENOPROTOOPT);
     });
 }
 

@@ -167,13 +167,54 @@ TEST_P(RdsRdmaCounters, have_the_names_of_the_kernels_own)
                                                "ib_rx_ring_empty", "ib_rx_refill_from_cq", "ib_rx_refill_from_thread",
                                                "ib_rx_alloc_limit", "ib_rx_total_frags", "ib_rx_total_incs", "ib_ack_sent",
                                                "ib_ack_send_failure", "ib_ack_send_delayed", "ib_ack_send_piggybacked",
-                                               "ib_ack_received", "ib_atomic_cswp", "ib_atomic_fadd"}));
+                                               "ib_ack_received", "ib_rdma_mr_8k_alloc", "ib_rdma_mr_8k_free",
+                                               "ib_rdma_mr_8k_used", "ib_rdma_mr_1m_alloc", "ib_rdma_mr_1m_free",
+                                               "ib_rdma_mr_1m_used", "ib_atomic_cswp", "ib_atomic_fadd"}));
+}
+
+// By their size: up to two pages, and more.
+TEST_P(RdsRdmaCounters, count_regions)
+{
+    begin();
+    pass("first");
+    alignas(4096) static unsigned char memory[5 * 4096];
+    auto get = [&](std::size_t size) {
+        kapi_u64 cookie = 0;
+        rds_abi_get_mr_args args{{reinterpret_cast<std::uintptr_t>(memory), size}, reinterpret_cast<std::uintptr_t>(&cookie), 0};
+        EXPECT_EQ(pa.socket.set_option(RDS_ABI_GET_MR, &args, sizeof(args)), 0);
+        return cookie;
+    };
+    auto expect = [&](kapi_u64 small, kapi_u64 small_free, kapi_u64 large, kapi_u64 large_free) {
+        Counters now = counters(pa);
+        for (const char *what : {"alloc", "used"}) {
+            EXPECT_EQ(now[std::string("rdma_mr_8k_") + what], small) << what;
+            EXPECT_EQ(now[std::string("rdma_mr_1m_") + what], large) << what;
+        }
+        EXPECT_EQ(now["rdma_mr_8k_free"], small_free);
+        EXPECT_EQ(now["rdma_mr_1m_free"], large_free);
+    };
+    kapi_u64 first = 0;
+    run(a, [&] {
+        first = get(1);
+        get(2 * 4096);
+        get(2 * 4096 + 1);
+    });
+    expect(2, 0, 1, 0);
+    run(a, [&] {
+        rds_abi_free_mr_args args{first, 0};
+        EXPECT_EQ(pa.socket.set_option(RDS_ABI_FREE_MR, &args, sizeof(args)), 0);
+    });
+    expect(2, 1, 1, 0);
+    unplug(dev_a); // they end with their device
+    expect(2, 2, 1, 1);
+    dev_a = &sim::plug_rdma(a.initial_net(), "again");
 }
 
 TEST_P(RdsRdmaCounters, count_a_message)
 {
     begin();
     pass("first");
+    world.run_for(2 * sim::kSecond); // it is acknowledged, when the sender asks
     Counters at_a = counters(pa), at_b = counters(pb);
     EXPECT_GE(at_b["rx_refill_from_thread"], 1u) << "before the connection was up";
     EXPECT_GE(at_b["rx_total_frags"], 256u) << "the ring";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // What a foreign peer is sent, and what a hostile one can do.
+#include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "rds_rdma_peer.h"
 
 namespace {
@@ -236,6 +237,40 @@ TEST_P(RdsRdmaPeer, stays_connected__while_its_port_is_congested)
     post(sealed(map, empty));
     post(sealed(map, empty));
     run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
+}
+
+// Credits count in the kernel's own only if each side's private data have some, which its own never have.
+TEST_P(RdsRdmaPeer, gets_no_credits__whatever_it_offers)
+{
+    rds_rdma_net_sysctl(host_a.net().rdma)->flow_control = 1;
+    const std::string none(4, '\0');
+    constexpr std::size_t kCredit = 24; // of the private data for IPv4
+    std::string offers = says("10.0.0.2", "10.0.0.1", 3, 1);
+    offers[kCredit + 3] = 4;
+    for (bool asks : {false, true}) {
+        SCOPED_TRACE(asks);
+        if (asks) {
+            ask(offers);
+            ASSERT_TRUE(wait_for([&] { return peer.established; }));
+            EXPECT_EQ(peer.data.substr(kCredit, 4), none);
+        }
+        for (int i = 0; i < 10; i++)
+            run(a, [&] { program.send("hello"); });
+        if (!asks) {
+            accept(offers);
+            EXPECT_EQ(asked.substr(kCredit, 4), none);
+        }
+        ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 12; })) << "a map of two fragments, and the ten";
+        Header acks{};
+        acks.ack = asks ? 20 : 10;
+        acks.credit = 3;
+        post(sealed(acks));
+        for (const std::string &message : peer.messages)
+            EXPECT_EQ(+header_of(message).credit, 0);
+        EXPECT_FALSE(peer.end);
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaPeer, ::testing::Range(1, 7));

@@ -23,6 +23,7 @@ EXPORT_SYMBOL_GPL(RDS_TRANSPORT_ABI);
 EXPORT_SYMBOL_GPL(rds_transport_register);
 EXPORT_SYMBOL_GPL(rds_transport_unregister);
 EXPORT_SYMBOL_GPL(rds_transport_leave_net);
+EXPORT_SYMBOL_GPL(rds_transport_end_streams);
 EXPORT_SYMBOL_GPL(rds_conn_get);
 EXPORT_SYMBOL_GPL(rds_conn_put);
 EXPORT_SYMBOL_GPL(rds_conn_paths);

@@ -21,6 +21,8 @@ int RdmaConnection::connect()
 {
     if (!HW_ASSERT(!link_))
         return -KAPI_EALREADY;
+    if (!net_.is_open())
+        return -KAPI_ENETUNREACH;
     phase_.store_release(connecting);
     auto link = Link::connect(net_, conn_, local_, remote_, tos_);
     if (!link)
@@ -54,7 +56,7 @@ int RdmaConnection::adopt()
     if (!HW_ASSERT(!link_))
         return 0;
     Own<Link> link = waiting_.with([](Own<Link>& waiting) { return std::move(waiting); });
-    if (!link || !link->accept())
+    if (!link || !net_.is_open() || !link->accept())
         return 0;
     link_ = std::move(link);
     return came_up();

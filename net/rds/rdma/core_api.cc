@@ -12,7 +12,7 @@ RdmaConnection& connection_of(void* state) { return *static_cast<RdmaConnection*
 
 Result<rds_mr*> get_mr(const Ref<Registrar>& registrar, Pin pin, u64 first, u32 user, u32& key)
 {
-    Ref<UserRegion> region = TRY(UserRegion::create(registrar->device(), std::move(pin), first, user));
+    Ref<UserRegion> region = TRY(UserRegion::create(registrar->place(), std::move(pin), first, user));
     if (auto valid = registrar->make_valid(*region); !valid) {
         region->give_up();
         return fail(valid.error());
@@ -39,6 +39,14 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .check_local = [](kapi_net* host, const kapi_addr* addr) -> int {
             RdmaNet* net = Module::get().find(host);
             return net ? net->check_local(*addr) : -KAPI_EADDRNOTAVAIL;
+        },
+        .socket_bound = [](kapi_net* host) -> int {
+            RdmaNet* net = Module::get().find(host);
+            return net ? net->socket_bound() : -KAPI_EADDRNOTAVAIL;
+        },
+        .socket_closed = [](kapi_net* host) {
+            if (RdmaNet* net = Module::get().find(host))
+                net->socket_closed();
         },
         .map_tos = [](u8 tos) -> u8 { return tos; },
         .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote, u8 tos,
@@ -146,8 +154,7 @@ int rds_rdma_net_create(kapi_net* host, rds_rdma_net** net)
 void rds_rdma_net_destroy(rds_rdma_net* net) { RdmaNet::destroy(reinterpret_cast<RdmaNet*>(net)); }
 rds_rdma_sysctl* rds_rdma_net_sysctl(rds_rdma_net* net)
 {
-    RdmaNet* of = reinterpret_cast<RdmaNet*>(net);
-    return of->has_rdma() ? &of->sysctl : nullptr;
+    return &reinterpret_cast<RdmaNet*>(net)->sysctl;
 }
 
 } // extern "C"

@@ -40,12 +40,10 @@ void Devices::on_added(void* context, kapi_rdma_dev* dev, const kapi_rdma_attrs*
         return;
     }
     Own<Device> device(make<Device>(Alloc::sleep, dev, *attrs));
-    kapi_pd* pd = nullptr;
-    if (!device || kapi_pd_create(dev, &pd)) {
+    if (!device) {
         kapi_log(KAPI_LOG_WARN, "rds_rdma: no memory for device %s, which is not used", attrs->name);
         return;
     }
-    device->pd.reset(pd);
     static_cast<Devices*>(context)->list_.with([&](List& list) {
         device->next_ = list.first;
         list.first = device.release();
@@ -77,9 +75,9 @@ void Devices::on_removed(void* context, kapi_rdma_dev* dev)
     dispose(device);
 }
 
-bool Devices::has(const kapi_rdma_dev* dev)
+bool Devices::has(const kapi_rdma_dev* dev, const kapi_net* host)
 {
-    return list_.with([&](List& list) { return list.find(dev) != nullptr; });
+    return list_.with([&](List& list) { return list.find(dev) && kapi_rdma_usable(dev, host); });
 }
 
 bool Devices::lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind)
@@ -90,16 +88,49 @@ bool Devices::lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind)
     });
 }
 
-Device* Devices::enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user)
+Result<Domain*> Devices::enter(const kapi_rdma_dev* dev, const kapi_net* host, rds_conn* conn, DeviceUser& user)
 {
-    return list_.with([&](List& list) -> Device* {
+    TRY(list_.with([&](List& list) -> Result<> {
         Device* device = list.find(dev);
-        if (!device)
-            return nullptr;
+        if (!device || !kapi_rdma_usable(dev, host))
+            return fail(KAPI_ENODEV);
         user.conn = conn;
         link(*device, user);
-        return device;
-    });
+        return {};
+    }));
+    return join(host, user);
+}
+
+// The first one of a namespace makes its domain.
+Result<Domain*> Devices::join(const kapi_net* host, DeviceUser& user)
+{
+    Device& device = *user.device;
+    Own<Domain> fresh;
+    for (;;) {
+        Domain* joined = list_.with([&](List&) {
+            Domain* domain = device.domains_;
+            while (domain && domain->host != host)
+                domain = domain->next;
+            if (!domain && fresh) {
+                domain = fresh.release();
+                domain->next = std::exchange(device.domains_, domain);
+            }
+            user.domain = domain;
+            if (domain)
+                domain->users++;
+            return domain;
+        });
+        if (joined)
+            return joined;
+        kapi_pd* pd = nullptr;
+        fresh.reset(make<Domain>(Alloc::sleep, device, host));
+        int err = fresh ? kapi_pd_create(device.dev, &pd) : -KAPI_ENOMEM;
+        if (err) {
+            leave(user);
+            return fail(Errno::from_c(err));
+        }
+        fresh->pd.reset(pd);
+    }
 }
 
 void Devices::link(Device& device, DeviceUser& user)
@@ -112,9 +143,9 @@ void Devices::link(Device& device, DeviceUser& user)
     device.users_ = &user;
 }
 
-Result<Device*> Devices::enter(const kapi_rdma_dev* dev, UserRegion& region, u32 payer, DeviceUser& user)
+Result<Domain*> Devices::enter(const kapi_rdma_dev* dev, const kapi_net* host, UserRegion& region, u32 payer, DeviceUser& user)
 {
-    return list_.with([&](List& list) -> Result<Device*> {
+    TRY(list_.with([&](List& list) -> Result<> {
         Device* device = list.find(dev);
         if (!device)
             return fail(KAPI_ENODEV);
@@ -126,8 +157,9 @@ Result<Device*> Devices::enter(const kapi_rdma_dev* dev, UserRegion& region, u32
         user.region = &region;
         user.payer = payer;
         link(*device, user);
-        return device;
-    });
+        return {};
+    }));
+    return join(host, user);
 }
 
 // The device goes: new ones are not made any more, and their owners may end some of them at the same time.
@@ -148,6 +180,18 @@ void Devices::end_regions(Device& device)
 
 void Devices::leave(DeviceUser& user)
 {
+    // It is gone before the device may go.
+    Own<Domain> last = list_.with([&](List&) {
+        Domain* domain = std::exchange(user.domain, nullptr);
+        if (!domain || --domain->users)
+            return Own<Domain>();
+        Domain** at = &user.device->domains_;
+        while (*at != domain)
+            at = &(*at)->next;
+        *at = domain->next;
+        return Own<Domain>(domain);
+    });
+    last.reset();
     list_.with([&](List&) {
         Device* device = std::exchange(user.device, nullptr);
         if (!device)

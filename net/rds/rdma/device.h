@@ -24,12 +24,24 @@ inline constexpr u32 least_pieces = 6;
 class Device;
 class UserRegion;
 
+// What the connections and regions of one namespace have at a device, and no others: a key of another namespace opens nothing.
+struct Domain : Pinned {
+    Domain(Device& d, const kapi_net* h) : device(d), host(h) {}
+    Device& device;
+    const kapi_net* const host;
+    ProtectionDomain pd;
+    // Under the lock of the devices:
+    Domain* next = nullptr;
+    u32 users = 0;
+};
+
 // A connection or a region that uses a device. Embedded; under the lock of the devices.
 struct DeviceUser {
     rds_conn* conn = nullptr; // is notified (RDS_PATH_LOST) when the device goes
     UserRegion* region = nullptr; // ends then
     u32 payer = 0; // the user for whom the region is counted
     Device* device = nullptr;
+    Domain* domain = nullptr;
     DeviceUser *next = nullptr, **link = nullptr;
 };
 
@@ -38,7 +50,6 @@ public:
     Device(kapi_rdma_dev* d, const kapi_rdma_attrs& a) : dev(d), attrs(a) {}
     kapi_rdma_dev* const dev;
     const kapi_rdma_attrs attrs;
-    ProtectionDomain pd;
     bool fence_hangs() const { return (attrs.flags & KAPI_RDMA_FENCE_HANGS) != 0; }
     bool can(rds_rdma_kind kind) const
     {
@@ -50,6 +61,7 @@ private:
     friend class Devices;
     Device* next_ = nullptr;
     DeviceUser* users_ = nullptr;
+    Domain* domains_ = nullptr;
     u32 regions_ = 0; // of all users
     u16 regions_of_[KAPI_USERS] = {};
     bool going_ = false;
@@ -61,15 +73,16 @@ public:
     // Init. As kapi_rdma_watch() and kapi_rdma_unwatch().
     Result<> watch();
     void unwatch();
-    // Any context. Is dev one that connections can be made of?
-    bool has(const kapi_rdma_dev* dev);
+    // Any context. Is dev one that connections of the namespace can be made of?
+    bool has(const kapi_rdma_dev* dev, const kapi_net* host);
     // Any context. Is it one that can not do that?
     bool lacks(const kapi_rdma_dev* dev, rds_rdma_kind kind);
-    // Any context. From here to leave() the device stays; null: it is not known, or goes.
-    Device* enter(const kapi_rdma_dev* dev, rds_conn* conn, DeviceUser& user);
-    void leave(DeviceUser& user);
-    // Any context. The same for a region, of a user's share of those that the device can have. ENODEV, ENOMEM.
-    Result<Device*> enter(const kapi_rdma_dev* dev, UserRegion& region, u32 payer, DeviceUser& user);
+    // Sleeps. From here to leave() the device and the namespace's domain stay. ENODEV: it is not known, goes, or is not for this
+    // namespace; ENOMEM.
+    Result<Domain*> enter(const kapi_rdma_dev* dev, const kapi_net* host, rds_conn* conn, DeviceUser& user);
+    void leave(DeviceUser& user); // sleeps
+    // Sleeps. The same for a region, of a user's share of those that the device can have.
+    Result<Domain*> enter(const kapi_rdma_dev* dev, const kapi_net* host, UserRegion& region, u32 payer, DeviceUser& user);
 
 private:
     static void on_added(void* context, kapi_rdma_dev* dev, const kapi_rdma_attrs* attrs);
@@ -81,6 +94,7 @@ private:
         Device* find(const kapi_rdma_dev* dev) const;
     };
     static void link(Device& device, DeviceUser& user);
+    Result<Domain*> join(const kapi_net* host, DeviceUser& user);
     void end_regions(Device& device);
     Guarded<List, DevicesLock> list_;
     kapi_rdma_watcher* watcher_ = nullptr;

@@ -124,7 +124,7 @@ Result<> Link::make_parts(Queues& queues)
     if (!registrar_)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
-    ring_ = net_.take_ring(rds_conn_payer(conn_), remote_);
+    ring_ = net_.take_ring(net_.payer(conn_), remote_);
     if (!ring_)
         return fail(KAPI_ENOMEM);
     TRY(queues.receiver.build(ring_));
@@ -137,17 +137,15 @@ Result<> Link::make_parts(Queues& queues)
     // Beside messages and operations: an acknowledgement, and a registration.
     kapi_qp_caps caps{queues.sender.capacity() + 2, ring_, queues.sender.pieces(), 2, 0};
     kapi_qp* qp = nullptr;
-    TRY(check(kapi_qp_create(cm_.get(), device.pd.get(), &caps, send, receive, this, &qp)));
+    TRY(check(kapi_qp_create(cm_.get(), queues.ends.domain.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
     return {};
 }
 
 Result<> Link::make_queues()
 {
-    Device* device = Module::get().devices.enter(dev_, conn_, user_);
-    if (!device)
-        return fail(KAPI_ENODEV);
-    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *device));
+    Domain* domain = TRY(Module::get().devices.enter(dev_, net_.host, conn_, user_));
+    queues_.reset(make<Queues>(Alloc::sleep, net_.counters, conn_, *domain));
     if (!queues_)
         return fail(KAPI_ENOMEM);
     TRY(make_parts(*queues_));
@@ -233,6 +231,7 @@ void Link::resume()
 {
     if (!queues_)
         return;
+    queues_->sender.free_retired();
     queues_->receiver.refill(Stat::rx_refill_from_thread);
     queues_->receiver.process(Stat::rx_refill_from_thread);
 }
@@ -266,7 +265,7 @@ Link::~Link()
         end_queues();
     cm_.reset();
     if (ring_)
-        Module::get().rings.give(rds_conn_payer(conn_), remote_, ring_);
+        Module::get().rings.give(net_.payer(conn_), remote_, ring_);
     Module::get().devices.leave(user_);
 }
 

@@ -54,8 +54,8 @@ private:
     enum Seen : u32 { resolved = 1, established = 2, ended = 4 };
     enum Role : u32 { unowned, waits, owned };
     struct Queues : Pinned {
-        Queues(Counters& counters, rds_conn* conn, Device& device)
-            : ends(counters, conn, device), sender(ends), receiver(ends, sender)
+        Queues(Counters& counters, rds_conn* conn, Domain& domain)
+            : ends(counters, conn, domain), sender(ends), receiver(ends, sender)
         {
         }
         QueueEnds ends; // last to go

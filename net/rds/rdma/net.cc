@@ -11,7 +11,8 @@ const char* const stat_names[] = {
     "ib_connect_raced", "ib_listen_closed_stale", "ib_tasklet_call", "ib_tx_cq_event", "ib_tx_ring_full",
     "ib_tx_sg_mapping_failure", "ib_rx_cq_event", "ib_rx_ring_empty", "ib_rx_refill_from_cq", "ib_rx_refill_from_thread",
     "ib_rx_alloc_limit", "ib_rx_total_frags", "ib_rx_total_incs", "ib_ack_sent", "ib_ack_send_failure", "ib_ack_send_delayed",
-    "ib_ack_send_piggybacked", "ib_ack_received", "ib_atomic_cswp", "ib_atomic_fadd",
+    "ib_ack_send_piggybacked", "ib_ack_received", "ib_rdma_mr_8k_alloc", "ib_rdma_mr_8k_free", "ib_rdma_mr_8k_used",
+    "ib_rdma_mr_1m_alloc", "ib_rdma_mr_1m_free", "ib_rdma_mr_1m_used", "ib_atomic_cswp", "ib_atomic_fadd",
 };
 static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned>(Stat::count));
 
@@ -80,12 +81,12 @@ RdmaNet::RdmaNet(kapi_net* h)
 
 Result<RdmaNet*> RdmaNet::create(kapi_net* host)
 {
-    Own<RdmaNet> net(make<RdmaNet>(Alloc::sleep, host));
+    Own<RdmaNet> net(make<RdmaNet>(Alloc::charged, host));
     if (!net)
         return fail(KAPI_ENOMEM);
     TRY(net->counters.make());
     Module::get().add(*net);
-    int err = net->has_rdma() ? net->listen() : 0;
+    int err = kapi_net_is_initial(host) ? net->open() : 0;
     if (err) {
         destroy(net.release());
         return fail(Errno::from_c(err));
@@ -103,6 +104,65 @@ int RdmaNet::listen_on(const kapi_addr& any, CmListener& listener)
     return err;
 }
 
+int RdmaNet::open()
+{
+    open_.store_release(1);
+    int err = listen();
+    if (err)
+        shut();
+    return err;
+}
+
+void RdmaNet::shut()
+{
+    open_.store_release(0);
+    v4_.reset();
+    v6_.reset();
+    place_work_.cancel_sync();
+    while (Link* link = asked_.with([](Asked& asked) { return asked.take(); }))
+        dispose(link);
+    rds_transport_end_streams(&Module::get().transport, host);
+}
+
+void RdmaNet::take_turn()
+{
+    turns_.wait_for([&] { return turn_.exchange(1) == 0; });
+}
+
+void RdmaNet::end_turn()
+{
+    turn_.exchange(0);
+    turns_.wake();
+}
+
+int RdmaNet::socket_bound()
+{
+    if (kapi_net_is_initial(host))
+        return 0;
+    take_turn();
+    int err = sockets_ ? 0 : open();
+    if (!err)
+        sockets_++;
+    end_turn();
+    return err;
+}
+
+void RdmaNet::socket_closed()
+{
+    if (kapi_net_is_initial(host))
+        return;
+    take_turn();
+    if (--sockets_ == 0)
+        shut();
+    end_turn();
+}
+
+u32 RdmaNet::payer(rds_conn* conn) const
+{
+    u32 user = rds_conn_payer(conn), owner = kapi_net_owner(host);
+    return user < KAPI_USERS || !owner ? user : owner % KAPI_USERS;
+}
+
 int RdmaNet::listen()
 {
     kapi_addr any{};
@@ -117,20 +177,16 @@ int RdmaNet::listen()
 
 void RdmaNet::destroy(RdmaNet* net)
 {
-    net->v4_.reset();
-    net->v6_.reset();
-    net->place_work_.cancel_sync();
+    net->shut();
     Module::get().remove(*net); // no new connection begins
     rds_transport_leave_net(&Module::get().transport, net->host);
-    while (Link* link = net->asked_.with([](Asked& asked) { return asked.take(); }))
-        dispose(link);
     dispose(net);
 }
 
 int RdmaNet::check_local(const kapi_addr& addr)
 {
     kapi_rdma_dev* dev = nullptr;
-    if (!has_rdma() || is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev))
+    if (is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev, host))
         return -KAPI_EADDRNOTAVAIL;
     return 0;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// RDS over RDMA in one network namespace: the listeners, what peers ask for, the counters. So far that is the initial namespace:
-// in the others it has no addresses.
+// RDS over RDMA in one network namespace: the listeners, what peers ask for, the counters.
+//
+// Listeners and connections of the host's connection manager hold their namespace. So all but the initial one have them only
+// while a socket is bound to an address of a device: a namespace ends with its programs.
 #pragma once
 
 #include "device.h"
@@ -10,6 +12,7 @@
 #include "stats.h"
 
 #include <hawser/atomic.h>
+#include <hawser/wait.h>
 #include <hawser/work.h>
 
 namespace rds_rdma {
@@ -47,9 +50,16 @@ public:
     rds_rdma_sysctl sysctl;
 
     Counters counters;
-    bool has_rdma() const { return kapi_net_is_initial(host); }
     // Sleeps. 0: connections can be made from this address.
     int check_local(const kapi_addr& addr);
+    // Sleep. As rds_transport's.
+    int socket_bound();
+    void socket_closed();
+    // Any context. May connections be made? When that ends, those that there are end soon.
+    bool is_open() const { return open_.load_acquire(); }
+    // Any context. For whom the memory of a connection is counted: a user's number, or KAPI_USERS: a peer. Peers in namespaces of
+    // a user are that user, who can make any number of them.
+    u32 payer(rds_conn* conn) const;
     // How many requests a connection may have in its send queue.
     u32 send_ring() const;
     // How many fragments a connection may have in its ring, as RingShares::take().
@@ -59,12 +69,21 @@ private:
     static constexpr unsigned max_asked = 64;
     static int on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size);
     int asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_size* size);
+    // One at a time, from take_turn() to end_turn().
+    void take_turn();
+    void end_turn();
+    int open();
+    void shut();
     int listen();
     int listen_on(const kapi_addr& any, CmListener& listener);
     void place_all();
     void place(Own<Link> link);
 
     CmListener v4_, v6_;
+    Atomic<u32> open_{0};
+    Atomic<u32> turn_{0}; // 1: taken
+    WaitQueue turns_;
+    u32 sockets_ = 0; // bound to addresses of devices; of who has the turn
     struct Asked {
         Link* first = nullptr; // owned
         Link** end = &first;

@@ -23,44 +23,72 @@ u32 pages_of(const rds_rdma_op& op)
 
 } // namespace
 
+bool Operation::needs_regions(const rds_rdma_op& op, const Device& device)
+{
+    return op.kind == RDS_OP_READ && device.attrs.flags & KAPI_RDMA_IWARP;
+}
+
 u32 Operation::most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces)
 {
-    if (op.kind == RDS_OP_READ && device.attrs.flags & KAPI_RDMA_IWARP) // its target needs a region
-        return 0;
     if (!device.can(op.kind))
         return 0;
+    if (needs_regions(op, device))
+        return requests_of_region * op.count;
     unsigned each = pieces_of(op, device, pieces);
     return each ? (pages_of(op) + each - 1) / each : 0;
 }
 
-Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces)
+Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Domain& domain, unsigned pieces)
 {
-    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces_of(op, device, pieces)));
+    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces_of(op, domain.device, pieces)));
     if (!operation)
         return fail(KAPI_ENOMEM);
-    TRY(operation->build(device));
+    TRY(operation->build(domain));
     return operation;
 }
 
-Result<> Operation::build(const Device& device)
+Result<> Operation::build(const Domain& domain)
 {
     u32 most = pages_of(op_); // pieces
     maps_.reset(static_cast<Mapping*>(kapi_zalloc(op_.count * sizeof(Mapping), KAPI_SLEEP)));
     sges_.reset(static_cast<kapi_sge*>(kapi_alloc(most * sizeof(kapi_sge), KAPI_SLEEP)));
     if (!maps_ || !sges_)
         return fail(KAPI_ENOMEM);
+    bool with_regions = needs_regions(op_, domain.device);
+    if (with_regions)
+        regions_.reset(static_cast<kapi_mr**>(kapi_zalloc(op_.count * sizeof(kapi_mr*), KAPI_SLEEP)));
+    if (with_regions && !regions_)
+        return fail(KAPI_ENOMEM);
     kapi_map_direction direction = op_.kind == RDS_OP_WRITE ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
-    for (; mapped_ < op_.count; mapped_++) {
+    while (mapped_ < op_.count) {
         Mapping map = TRY(Mapping::with(
-            [&](kapi_map* to) { return kapi_map_pin(to, device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
+            [&](kapi_map* to) { return kapi_map_pin(to, domain.device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
         kapi_map_place place{};
         kapi_size left = map.length();
-        count_ += kapi_map_sges(map.c(), &place, &left, device.pd.get(), sges_.get() + count_, most - count_);
-        ::new (maps_.get() + mapped_) Mapping(std::move(map));
+        count_ += kapi_map_sges(map.c(), &place, &left, domain.pd.get(), sges_.get() + count_, most - count_);
+        ::new (maps_.get() + mapped_++) Mapping(std::move(map));
         if (!HW_ASSERT(left == 0))
             return fail(KAPI_EIO);
+        if (with_regions)
+            TRY(add_region(domain));
     }
     return {};
+}
+
+// Of the last mapping.
+Result<> Operation::add_region(const Domain& domain)
+{
+    const Mapping& map = maps_.get()[made_];
+    kapi_mr*& mr = regions_.get()[made_];
+    TRY(check(kapi_mr_alloc(domain.pd.get(), kapi_pin_pages(op_.pins[made_]), 0, &mr)));
+    made_++;
+    return check(kapi_mr_map(mr, map.c(), KAPI_IOVA_DMA));
+}
+
+void Operation::free_regions()
+{
+    while (made_)
+        kapi_mr_free(regions_.get()[--made_]);
 }
 
 void Operation::unmap()
@@ -71,11 +99,37 @@ void Operation::unmap()
 
 Operation::~Operation()
 {
+    free_regions();
     unmap();
+}
+
+// The invalidations wait for the reads.
+void Operation::fill_of_region(kapi_wr& wr, u32 request)
+{
+    u32 index = request % made_, step = request / made_;
+    kapi_mr* mr = regions_.get()[index];
+    if (step == 1) {
+        kapi_sge& sge = sges_.get()[index];
+        sge = {kapi_mr_address(mr), static_cast<u32>(maps_.get()[index].length()), kapi_mr_local_key(mr)};
+        wr.op = KAPI_WR_READ;
+        wr.sges = &sge;
+        wr.n_sges = 1;
+        wr.key = op_.key;
+        wr.remote = remote_;
+        remote_ += sge.length;
+        return;
+    }
+    wr.op = step ? KAPI_WR_INVALIDATE : KAPI_WR_REGISTER;
+    wr.flags = step ? KAPI_WR_FENCE : 0;
+    wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
+    wr.mr = mr;
+    wr.key = kapi_mr_key(mr);
 }
 
 void Operation::fill(kapi_wr& wr, u32 request)
 {
+    if (regions_)
+        return fill_of_region(wr, request);
     u32 first = request * pieces_;
     wr.sges = sges_.get() + first;
     wr.n_sges = min(pieces_, count_ - first);

@@ -7,17 +7,18 @@
 namespace rds_rdma {
 
 inline void free_array(Mapping* array) { kapi_free(array); }
+inline void free_array(kapi_mr** array) { kapi_free(array); }
 inline void free_array(kapi_sge* array) { kapi_free(array); }
 
 class Operation : Pinned {
 public:
     // Sleeps. pieces: of a request. ENOMEM; EIO: there is no room for what the device does not reach itself.
-    static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Device& device, unsigned pieces);
+    static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Domain& domain, unsigned pieces);
     ~Operation();
     // 0: the device cannot do it.
     static u32 most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces);
 
-    u32 requests() const { return (count_ + pieces_ - 1) / pieces_; }
+    u32 requests() const { return regions_ ? requests_of_region * made_ : (count_ + pieces_ - 1) / pieces_; }
     // Fills wr but for the cookie; in order, the first is 0.
     void fill(kapi_wr& wr, u32 request);
     // From the completion queue: one of its requests, or the last one of its message, has ended.
@@ -25,10 +26,24 @@ public:
     // The last one has ended. Reports how.
     void finish();
 
+    // Over iWARP the memory that a read fills is in regions. Each has three requests: it becomes valid, it is read into, and it
+    // becomes invalid.
+    bool has_regions() const { return static_cast<bool>(regions_); }
+    // All has ended well: the memory is in no valid region any more.
+    bool is_done() const { return status_ == KAPI_WC_OK; }
+    // Sleeps. None of its requests is outstanding.
+    void free_regions();
+    rds_out* out() const { return out_; }
+    Operation* next = nullptr; // in its sender's list
+
 private:
     HW_MADE_BY_CREATE;
     Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces) : out_(out), op_(op), pieces_(pieces) {}
-    Result<> build(const Device& device);
+    static constexpr u32 requests_of_region = 3;
+    static bool needs_regions(const rds_rdma_op& op, const Device& device);
+    Result<> build(const Domain& domain);
+    Result<> add_region(const Domain& domain);
+    void fill_of_region(kapi_wr& wr, u32 request);
     void unmap();
 
     rds_out* const out_; // held by who owns this
@@ -40,6 +55,8 @@ private:
     kapi_wc_status status_ = KAPI_WC_OK;
     Own<Mapping, free_array> maps_; // of the pins, mapped_ of them
     Own<kapi_sge, free_array> sges_;
+    u32 made_ = 0;
+    Own<kapi_mr*, free_array> regions_; // of the mappings, made_ of them. They end before those
 };
 
 } // namespace rds_rdma

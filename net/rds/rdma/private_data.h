@@ -27,7 +27,7 @@ struct PrivateData {
     u8 tos;
     u8 mark[3];      // reserved elsewhere, and 0
     Be64 ack;        // 0: says nothing. A peer that has restarted would take numbers of its former life for its own
-    Be32 credit;     // 0: no flow control
+    Be32 credit;     // 0: no flow control. The kernel's own has 0, too: it posts its receives later
     u8 padding[4];
 
     bool is_hawser() const;

@@ -27,7 +27,7 @@ u16 header_checksum(const Header& header)
     return __builtin_bit_cast(Be16, static_cast<u16>(~sum));
 }
 
-Result<> Headers::make(Device& device, u32 count, kapi_map_direction direction)
+Result<> Headers::make(Domain& domain, u32 count, kapi_map_direction direction)
 {
     auto* memory = static_cast<Header*>(kapi_alloc_contiguous(count * sizeof(Header)));
     if (!memory)
@@ -35,10 +35,10 @@ Result<> Headers::make(Device& device, u32 count, kapi_map_direction direction)
     memory_.reset(memory);
     kapi_segment segment{memory, nullptr, 0, static_cast<u32>(count * sizeof(Header))};
     map_ = TRY(Mapping::with(
-        [&](kapi_map* map) { return kapi_map_segments(map, device.dev, &segment, 1, direction, KAPI_SLEEP); }));
+        [&](kapi_map* map) { return kapi_map_segments(map, domain.device.dev, &segment, 1, direction, KAPI_SLEEP); }));
     kapi_map_place place{};
     kapi_size length = segment.length;
-    kapi_map_sges(map_.c(), &place, &length, device.pd.get(), &all_, 1);
+    kapi_map_sges(map_.c(), &place, &length, domain.pd.get(), &all_, 1);
     return length ? Result<>(fail(KAPI_EIO)) : Result<>();
 }
 

@@ -32,9 +32,10 @@ constexpr u32 fragments_of(u32 length, bool to_hawser)
 }
 
 struct QueueEnds : Pinned {
-    QueueEnds(Counters& n, rds_conn* c, Device& d) : counters(n), conn(c), device(d) {}
+    QueueEnds(Counters& n, rds_conn* c, Domain& d) : counters(n), conn(c), domain(d), device(d.device) {}
     Counters& counters;
     rds_conn* const conn;
+    Domain& domain;
     Device& device;
     CompletionQueue send_cq, recv_cq;
     QueuePair qp;
@@ -71,7 +72,7 @@ u16 header_checksum(const Header& header);
 class Headers : Pinned {
 public:
     // ENOMEM; EIO: the device does not see it in one piece.
-    Result<> make(Device& device, u32 count, kapi_map_direction direction);
+    Result<> make(Domain& domain, u32 count, kapi_map_direction direction);
     Header& at(u32 index) { return memory_.get()[index]; }
     void sync(u32 index, kapi_map_side side)
     {

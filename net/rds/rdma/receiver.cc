@@ -12,7 +12,7 @@ Receiver::~Receiver()
 Result<> Receiver::build(u32 depth)
 {
     depth_ = depth;
-    TRY(headers_.make(ends_.device, depth, KAPI_MAP_FROM_DEVICE));
+    TRY(headers_.make(ends_.domain, depth, KAPI_MAP_FROM_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     if (!slots_)
         return fail(KAPI_ENOMEM);
@@ -61,7 +61,7 @@ bool Receiver::post_some()
     bool starved = false;
     if (!ends_.is_open())
         return false;
-    const kapi_pd* pd = ends_.device.pd.get();
+    const kapi_pd* pd = ends_.domain.pd.get();
     while (count < some && !starved) {
         u16 index;
         {

@@ -16,35 +16,52 @@ constexpr u32 page_size = 4096;
 
 // ---- one region
 
-Result<Ref<UserRegion>> UserRegion::create(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer)
+Result<Ref<UserRegion>> UserRegion::create(const Place& place, Pin pin, u64 first, u32 payer)
 {
     auto region = Ref<UserRegion>::adopt(make<UserRegion>(Alloc::charged));
     if (!region)
         return fail(KAPI_ENOMEM);
-    if (auto built = region->build(dev, std::move(pin), first, payer); !built) {
+    if (auto built = region->build(place, std::move(pin), first, payer); !built) {
         region->give_up();
         return fail(built.error());
     }
     return region;
 }
 
-Result<> UserRegion::build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer)
+Result<> UserRegion::build(const Place& place, Pin pin, u64 first, u32 payer)
 {
     pin_ = std::move(pin);
-    auto entered = Module::get().devices.enter(dev, *this, payer, user_);
+    auto entered = Module::get().devices.enter(place.dev, place.host, *this, payer, user_);
     if (!entered) // a device that went with the connection is as good as no connection
         return fail(entered.error().code() == KAPI_ENODEV ? KAPI_EAGAIN : entered.error().code());
-    Device& device = **entered;
-    unsigned pages = pin_.pages();
-    if (pages > device.attrs.max_mr_pages)
+    Domain& domain = **entered;
+    Device& device = domain.device;
+    pages_ = pin_.pages();
+    if (pages_ > device.attrs.max_mr_pages)
         return fail(KAPI_EMSGSIZE);
     map_ = TRY(Mapping::with([&](kapi_map* map) {
         return kapi_map_pin(map, device.dev, pin_.c(), KAPI_MAP_BOTH, KAPI_SLEEP_CHARGED);
     }));
     kapi_mr* mr = nullptr;
-    TRY(check(kapi_mr_alloc(device.pd.get(), pages, 0, &mr)));
+    TRY(check(kapi_mr_alloc(domain.pd.get(), pages_, 0, &mr)));
     mr_.reset(mr);
+    count(place.counters, Stat::mr_8k_alloc);
+    counts_end_.exchange(&place.counters);
     return check(kapi_mr_map(mr, map_.c(), first % page_size));
+}
+
+// The kernel's own has a pool of each size.
+void UserRegion::count(Counters& counters, Stat of_8k)
+{
+    constexpr u32 pages_of_8k = 2;
+    constexpr unsigned apart = static_cast<unsigned>(Stat::mr_1m_alloc) - static_cast<unsigned>(Stat::mr_8k_alloc);
+    counters.count(pages_ <= pages_of_8k ? of_8k : static_cast<Stat>(static_cast<unsigned>(of_8k) + apart));
+}
+
+void UserRegion::count_end()
+{
+    if (Counters* counters = counts_end_.exchange(nullptr))
+        count(*counters, Stat::mr_8k_free);
 }
 
 void UserRegion::end()
@@ -58,6 +75,7 @@ void UserRegion::end()
         }
         if (!state_.compare_exchange(now, ending))
             continue;
+        count_end();
         mr_.reset();
         map_ = Mapping();
         pin_ = Pin();
@@ -92,7 +110,8 @@ void UserRegion::give_up()
     if (state_.compare_exchange(expected, invalid))
         changed_.wake();
     if (state_.load() != left_behind)
-        end();
+        return end();
+    count_end(); // its owner's namespace may be gone when it ends
 }
 
 void UserRegion::registered(bool is_valid)
@@ -180,7 +199,9 @@ Result<> Registrar::make_valid(UserRegion& region)
     });
     TRY(waited);
     TRY(posted);
-    return region.wait();
+    TRY(region.wait());
+    region.count(place_.counters, Stat::mr_8k_used);
+    return {};
 }
 
 void Registrar::completed(const kapi_wc& wc)

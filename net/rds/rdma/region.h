@@ -15,8 +15,14 @@ namespace rds_rdma {
 
 class UserRegion : public RefCounted<UserRegion> {
 public:
-    // Sleeps. Memory that pin has pinned, with first the address of the first byte, on the device dev.
-    static Result<Ref<UserRegion>> create(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
+    // Where a region is made: for a namespace at a device. The counters are there as long as the namespace's sockets are.
+    struct Place {
+        const kapi_rdma_dev* dev;
+        const kapi_net* host;
+        Counters& counters;
+    };
+    // Sleeps. Memory that pin has pinned, with first the address of the first byte.
+    static Result<Ref<UserRegion>> create(const Place& place, Pin pin, u64 first, u32 payer);
     static void destroy(UserRegion* region) { dispose(region); }
 
     // Sleeps. The key is dead afterwards, and nothing of the device is left.
@@ -35,6 +41,8 @@ public:
     // Sleeps. The request is completed: is the region valid? EAGAIN: no; ETIMEDOUT, EINTR: not completed, and end() is called
     // when it is.
     Result<> wait();
+    // Any context. Counts it by its size.
+    void count(Counters& counters, Stat of_8k);
     // Sleeps. By its maker: ends it unless that is done when the request completes.
     void give_up();
 
@@ -42,13 +50,16 @@ private:
     HW_MADE_BY_CREATE;
     UserRegion() = default;
     ~UserRegion() { HW_ASSERT(state_.load() == ended); }
-    Result<> build(const kapi_rdma_dev* dev, Pin pin, u64 first, u32 payer);
+    Result<> build(const Place& place, Pin pin, u64 first, u32 payer);
+    void count_end();
     void end_later();
 
     // fresh: only its maker changes it.
     enum State : u32 { fresh, registers, left_behind, valid, syncing, invalid, ending, ended };
     Atomic<u32> state_{fresh};
     DeviceUser user_;
+    Atomic<Counters*> counts_end_{nullptr}; // null: it was counted, or none was allocated
+    u32 pages_ = 0;
     Pin pin_;
     Mapping map_;
     Region mr_;
@@ -63,8 +74,9 @@ public:
 
     static void destroy(Registrar* registrar) { dispose(registrar); }
     // ends: until close().
-    explicit Registrar(QueueEnds& ends) : dev_(ends.device.dev), ends_(&ends) {}
-    const kapi_rdma_dev* device() const { return dev_; }
+    explicit Registrar(QueueEnds& ends) : place_{ends.device.dev, ends.domain.host, ends.counters}, ends_(&ends) {}
+    const kapi_rdma_dev* device() const { return place_.dev; }
+    const UserRegion::Place& place() const { return place_; }
 
     // Any context. May it be tried?
     bool is_open();
@@ -79,7 +91,7 @@ public:
 private:
     Result<> post(UserRegion& region);
 
-    const kapi_rdma_dev* const dev_;
+    const UserRegion::Place place_;
     Spin<RegisterLock> lock_;
     QueueEnds* ends_ HW_GUARDED_BY(lock_);
     Ref<UserRegion> posted_ HW_GUARDED_BY(lock_);

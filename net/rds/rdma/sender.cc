@@ -12,19 +12,25 @@ constexpr u64 longest_unmapped_ns = 5'000'000'000;
 
 Sender::~Sender()
 {
+    free_retired();
     if (!slots_)
         return;
     for (u64 i = tail_.load(); i != head_; i++)
         release(slot(i), false);
 }
 
-// Of an operation that is left in the slots, the memory that it has mapped stays mapped.
+// Of an operation that is left in the slots, the memory that it has mapped stays mapped. The queue pair is freed: regions can be.
 void Sender::abandon()
 {
     headers_.abandon();
-    for (u64 i = tail_.load(); i != head_; i++)
-        if (rds_out* out = std::exchange(slot(i).out, nullptr))
-            rds_out_abandon(out);
+    for (u64 i = tail_.load(); i != head_; i++) {
+        rds_out* out = std::exchange(slot(i).out, nullptr);
+        if (!out)
+            continue;
+        if (slot(i).operation)
+            slot(i).operation->free_regions();
+        rds_out_abandon(out);
+    }
     static_cast<void>(slots_.release());
 }
 
@@ -33,7 +39,7 @@ Result<> Sender::build(u32 capacity, u32 max_unsignaled)
     capacity_ = capacity;
     max_unsignaled_ = max_unsignaled;
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
-    TRY(headers_.make(ends_.device, capacity_ + 1, KAPI_MAP_TO_DEVICE));
+    TRY(headers_.make(ends_.domain, capacity_ + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     chain_.reset(make<Chain>(Alloc::sleep));
     if (!slots_ || !chain_)
@@ -191,7 +197,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
     u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
-    const kapi_pd* pd = ends_.device.pd.get();
+    const kapi_pd* pd = ends_.domain.pd.get();
     for (u32 i = 0; i < fragments; i++) {
         u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;
@@ -285,6 +291,8 @@ void Sender::release(Slot& slot, bool completed)
     rds_out* out = std::exchange(slot.out, nullptr);
     Own<Operation> operation(out ? slot.operation : nullptr);
     slot.operation = nullptr;
+    if (operation && completed && operation->has_regions())
+        return retire(std::move(operation));
     if (operation && completed)
         operation->finish();
     operation.reset();

@@ -30,6 +30,8 @@ public:
     void send_ack();
     // The peer can receive.
     void begin();
+    // The path's owner's. Sleeps. Frees the regions of operations that have ended.
+    void free_retired();
     // The path's owner's, from time to time: what was sent last and is not acknowledged is asked for.
     void tick();
 
@@ -77,6 +79,7 @@ private:
     void add(rds_out* out, u32 fragments, bool last);
     void flush();
     void release(Slot& slot, bool completed);
+    void retire(Own<Operation> operation);
 
     QueueEnds& ends_;
     Headers headers_;
@@ -96,6 +99,7 @@ private:
     bool broken_ = false;
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};
+    Atomic<Operation*> retired_{nullptr}; // owned. At most as many as had room in the queue since they were freed last
     Atomic<u32> full_{0}; // the owner waits for completions
     Atomic<u64> acked_{0}; // by the peer
     Atomic<u64> last_sent_{0};

@@ -13,7 +13,7 @@ void Sender::add_operation(rds_out* out, Own<Operation> operation)
         kapi_wr& wr = next_request();
         all.fill(wr, i);
         if (i + 1 == all.requests()) {
-            wr.flags = KAPI_WR_SIGNALED;
+            wr.flags |= KAPI_WR_SIGNALED;
             rds_out_hold(out);
             to.out = out;
             static_cast<void>(operation.release());
@@ -40,6 +40,36 @@ bool Sender::waits_for_fence(rds_rdma_kind kind)
     return kind != RDS_OP_WRITE && waits_for([&] { return tail_.load() >= fenced_; });
 }
 
+// From the completion queue: the last request of an operation with regions has ended. Those are freed by the path's worker, and
+// if one may still be valid, so is what it covers: that is the end of the connection.
+void Sender::retire(Own<Operation> operation)
+{
+    if (operation->is_done()) {
+        operation->finish();
+        rds_out_put(operation->out());
+    }
+    Operation* added = operation.release();
+    added->next = retired_.load();
+    while (!retired_.compare_exchange(added->next, added))
+        ;
+    rds_path_notify(ends_.conn, 0, RDS_PATH_RESUME);
+}
+
+void Sender::free_retired()
+{
+    for (Operation* next = retired_.exchange(nullptr); next;) {
+        Own<Operation> operation(next);
+        next = operation->next;
+        operation->free_regions();
+        if (operation->is_done())
+            continue;
+        operation->finish();
+        rds_out* out = operation->out();
+        operation.reset();
+        rds_out_put(out);
+    }
+}
+
 // The message may have to wait for room after it: both together can be more than the queue has room for.
 Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
 {
@@ -48,7 +78,7 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
         return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
     if (waits_for_room(head_ + most) || waits_for_fence(op.kind))
         return Operated::later;
-    auto made = Operation::create(out, op, ends_.device, pieces_);
+    auto made = Operation::create(out, op, ends_.domain, pieces_);
     if (!made) {
         ends_.counters.count(Stat::tx_sg_mapping_failure);
         if (may_map_later()) {

@@ -28,6 +28,12 @@ enum class Stat : unsigned {
     ack_send_delayed,
     ack_send_piggybacked,
     ack_received,
+    mr_8k_alloc, // the three of each size in the same order
+    mr_8k_free,
+    mr_8k_used,
+    mr_1m_alloc,
+    mr_1m_free,
+    mr_1m_used,
     atomic_cswp,
     atomic_fadd,
     count

@@ -21,6 +21,8 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .names_peer = 0,
         .check_local = [](kapi_net* net,
                           const kapi_addr* addr) { return kapi_net_is_local(net, addr) ? 0 : -KAPI_EADDRNOTAVAIL; },
+        .socket_bound = nullptr,
+        .socket_closed = nullptr,
         .map_tos = [](u8) -> u8 { return 0; }, // one class of service, as the kernel's own over TCP
         .create = [](rds_conn* conn, kapi_net* host, const kapi_addr* local, const kapi_addr* remote, u8,
                      kapi_alloc_mode mode) -> void* {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Namespaces and /proc/sys/net/rds/ib, which exists where there is RDS over RDMA. */
+/* Namespaces and /proc/sys/net/rds/ib, of which each namespace has its own. */
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
@@ -22,8 +22,6 @@ static int rds_rdma_sysctl_create(struct rds_rdma_glue_ns *ns, struct net *net)
 	unsigned int i;
 	int err;
 
-	if (!values)
-		return 0;
 	err = rds_sysctl_dir_init(&ns->dir, rds_rdma_sysctl_rows);
 	if (err)
 		return err;

@@ -16,7 +16,7 @@ struct rds_rdma_sysctl {
 	unsigned long max_recv_wr;         /* receives in a ring */
 	unsigned long max_unsignaled_wr;   /* requests in a row that do not report their completion */
 	unsigned long max_recv_allocation; /* fragments in the rings of all connections */
-	unsigned int flow_control;         /* of no effect */
+	unsigned int flow_control;         /* of no effect, as in the kernel's own */
 };
 /* Rows as in net/rds/glue/rds_core.h. */
 struct rds_rdma_sysctl_row {
@@ -34,9 +34,9 @@ int rds_rdma_core_publish(void);
 void rds_rdma_core_withdraw(void);
 void rds_rdma_core_exit(void);
 
-int rds_rdma_net_create(struct kapi_net *host, struct rds_rdma_net **net); /* [init] listens */
+int rds_rdma_net_create(struct kapi_net *host, struct rds_rdma_net **net); /* [init] listens in the initial namespace */
 void rds_rdma_net_destroy(struct rds_rdma_net *net); /* [init] no connection is left in the namespace */
-struct rds_rdma_sysctl *rds_rdma_net_sysctl(struct rds_rdma_net *net); /* NULL: there is no RDS over RDMA in the namespace */
+struct rds_rdma_sysctl *rds_rdma_net_sysctl(struct rds_rdma_net *net);
 
 KAPI_END
 #endif
