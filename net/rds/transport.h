@@ -196,7 +196,7 @@ struct rds_transport {
 	 * -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes nothing for a while.
 	 */
 	int (*get_mr)(void *held, struct kapi_pin *pin, kapi_u64 first, kapi_u32 user, kapi_u32 *key, struct rds_mr **mr);
-	/* [sleep] The key is dead when this returns, and pin is unpinned. sync_mr() may run meanwhile, and be called afterwards. */
+	/* [sleep] The key is dead when this returns, and pin is unpinned. sync_mr() may run meanwhile, and be called later. */
 	void (*end_mr)(struct rds_mr *mr);
 	/* [sleep] Once; before or after its end. */
 	void (*free_mr)(struct rds_mr *mr);

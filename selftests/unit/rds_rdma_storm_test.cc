@@ -15,7 +15,10 @@ protected:
     };
 
     std::uint64_t pick(std::uint64_t below) { return world.random().next() % below; }
-    kapi_u64 any_cookie(const Side &side) { return side.cookies.empty() ? pick(1 << 20) : side.cookies[pick(side.cookies.size())]; }
+    kapi_u64 any_cookie(const Side &side)
+    {
+        return side.cookies.empty() ? pick(1 << 20) : side.cookies[pick(side.cookies.size())];
+    }
     std::string any_bytes() { return contents(pick(3) ? pick(64) : pick(70'000), 1); }
 
     void get(Side &side)
@@ -74,7 +77,8 @@ protected:
         case 9:
             return world.sleep(pick(20) * sim::kMillisecond);
         default:
-            return static_cast<void>(receive(side.program, RDS_ABI_MSG_DONTWAIT | (pick(5) ? 0 : RDS_ABI_MSG_PEEK), pick(2) * 256));
+            return static_cast<void>(
+                receive(side.program, RDS_ABI_MSG_DONTWAIT | (pick(5) ? 0 : RDS_ABI_MSG_PEEK), pick(2) * 256));
         }
     }
     void trouble()
