@@ -13,7 +13,7 @@ TEST_P(RtrsClientRequest, a_session_opens_and_closes)
     EXPECT_EQ(server.asked, 1 + sim::kCpus);
     run(a, [&] {
         rtrs_clt_limits limits;
-        rtrs_clt_core_query(session, &limits);
+        ASSERT_EQ(rtrs_clt_core_query(session, &limits), 1);
         EXPECT_EQ(limits.queue_depth, 8u);
         EXPECT_EQ(limits.max_io_bytes, 65536u - 4096u);
         EXPECT_EQ(limits.max_segments, 16u);

@@ -105,10 +105,13 @@ kapi_net* rtrs_clt_core_net(const rtrs_clt_session* session)
     return reinterpret_cast<const Session*>(session)->net();
 }
 
-void rtrs_clt_core_query(const rtrs_clt_session* session, rtrs_clt_limits* limits)
+int rtrs_clt_core_query(rtrs_clt_session* session, rtrs_clt_limits* limits)
 {
-    const Session& of = *reinterpret_cast<const Session*>(session);
+    Session& of = session_of(session);
+    if (!of.has_path_up())
+        return 0;
     *limits = {of.geometry().queue_depth(), of.max_io_bytes(), min(most_segments, of.region_pages())};
+    return 1;
 }
 
 rtrs_clt_chunk* rtrs_clt_core_get_permit(rtrs_clt_session* session, int admin, int wait)

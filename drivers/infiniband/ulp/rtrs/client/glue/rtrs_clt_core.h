@@ -46,7 +46,8 @@ struct kapi_net *rtrs_clt_core_net(const struct rtrs_clt_session *session); /* [
 struct rtrs_clt_limits {
 	kapi_u32 queue_depth, max_io_bytes, max_segments;
 };
-void rtrs_clt_core_query(const struct rtrs_clt_session *session, struct rtrs_clt_limits *limits); /* [any] */
+/* [any] 1: they are filled in; 0: no path is up. */
+int rtrs_clt_core_query(struct rtrs_clt_session *session, struct rtrs_clt_limits *limits);
 
 /* [any] A permit, of one request at a time. wait: [sleep], until one is free. admin: for the service connection. NULL: none. */
 struct rtrs_clt_chunk *rtrs_clt_core_get_permit(struct rtrs_clt_session *session, int admin, int wait);
