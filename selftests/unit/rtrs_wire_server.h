@@ -65,6 +65,8 @@ public:
     rtrs::Geometry geometry = *rtrs::Geometry::create(8, 65536);
     int reject = 0;                // the errno of rejections
     bool mute = false;             // nothing is answered
+    std::optional<rtrs::Uuid> muted{}; // nothing over this path
+    bool is_mute(const Connection &on) const { return mute || muted == on.request.path; }
     bool invalidates = true;       // the keys of reads
     bool lies = false;             // says that it invalidated
     bool silent_info = false;
@@ -209,7 +211,7 @@ private:
         EXPECT_EQ(kapi_cm_listen(&node.initial_net(), KAPI_CM_IP, &any, 64, &ops, this, &listener), 0);
         while (!stopping) {
             step();
-            world.sleep(20 * sim::kMicrosecond);
+            world.sleep(200 * sim::kMicrosecond);
         }
         kapi_cm_listener_close(std::exchange(listener, nullptr));
         while (!connections.empty())
@@ -337,7 +339,7 @@ private:
         ASSERT_TRUE(immediate_data.has_value());
         if (immediate_data->type == rtrs::ImmediateType::heartbeat) {
             heartbeats++;
-            if (!mute)
+            if (!is_mute(on))
                 immediate(on, rtrs::write_immediate(rtrs::ImmediateType::heartbeat_ack));
             return;
         }
@@ -357,7 +359,7 @@ private:
             request.data = chunks.text(begin, request.parsed.data_bytes);
         kapi_map_sync(&chunks.map, begin, geometry.chunk_bytes(), KAPI_MAP_FOR_DEVICE);
         requests.push_back(request);
-        if (mute || (on_request && on_request(request)))
+        if (is_mute(on) || (on_request && on_request(request)))
             return;
         serve(request);
     }

@@ -49,8 +49,8 @@ void Connection::on_established(void* context, const void* data, kapi_size size)
 void Connection::on_ended(void* context, const kapi_cm_end* end)
 {
     Connection& self = *static_cast<Connection*>(context);
-    self.error_ = end->data ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size}) : Errno::from_c(end->error);
-    self.heard(ended);
+    self.link_.path.lost(end->data ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size})
+                                   : Errno::from_c(end->error));
 }
 
 // ---- beginning

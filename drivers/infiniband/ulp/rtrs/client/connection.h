@@ -42,10 +42,8 @@ public:
     bool is_resolved() const { return seen_.load_acquire() & resolved; }
     bool is_asked() const { return asked_; }
     bool is_established() const { return seen_.load_acquire() & established; }
-    bool has_ended() const { return seen_.load_acquire() & ended; }
     kapi_rdma_dev* dev() const { return dev_; }                     // when it is resolved
     const Result<rtrs::Offer>& offer() const { return offer_; }     // when it is established
-    Errno error() const { return error_; }                          // when it has ended
     const kapi_cm* cm() const { return cm_.get(); }
 
     // ---- Any context.
@@ -59,7 +57,7 @@ public:
     u64 serial() const { return serial_; }
 
 private:
-    enum Seen : u32 { resolved = 1, established = 2, ended = 4 };
+    enum Seen : u32 { resolved = 1, established = 2 };
     enum class Kind : u8 { io, invalidate, receive, info_receive, plain };
     static constexpr unsigned kind_bits = 3;
     static constexpr u32 most_pieces = 16;          // of one request; each takes memory of the queue
@@ -101,7 +99,6 @@ private:
     Atomic<u32> seen_{0};
     kapi_rdma_dev* dev_ = nullptr;                        // set before `resolved`
     Result<rtrs::Offer> offer_ = fail(KAPI_ECONNRESET);   // set before `established`
-    Errno error_{KAPI_ECONNRESET};                        // set before `ended`
     bool asked_ = false;
 
     Buffer receives_;

@@ -87,9 +87,6 @@ Result<> Link::enter_device(kapi_rdma_dev* dev)
 
 Result<Link::Step> Link::step()
 {
-    for (u32 i = 0; i < made_; i++)
-        if (connection(i).has_ended())
-            return fail(connection(i).error());
     Phase before;
     do {
         before = phase_;

@@ -22,7 +22,7 @@ public:
 
     // The worker's, all sleep.
     enum class Step { waits, up };
-    // What can be done now. Fails with the error of a connection; ETIMEDOUT: nothing happened for too long.
+    // What can be done now. Fails as what it calls does; ETIMEDOUT: nothing happened for too long.
     Result<Step> step();
     u64 deadline_ns() const { return deadline_ns_; } // of what step() waits for
     // From here to end() it takes requests.
