@@ -11,6 +11,7 @@ kapi_u64 kapi_now_ns(void) KAPI_NOEXCEPT;       /* [any] monotonic */
 kapi_u64 kapi_real_ns(void) KAPI_NOEXCEPT;      /* [any] wall clock, since 1970 */
 kapi_u64 kapi_local_clock_ns(void) KAPI_NOEXCEPT; /* [any] cheap clock for latency traces */
 kapi_u32 kapi_cpu(void) KAPI_NOEXCEPT;          /* [any] the CPU we run on, which may change at once */
+kapi_u32 kapi_cpus(void) KAPI_NOEXCEPT;         /* [any] one more than the highest number of a CPU that there may be */
 kapi_u32 kapi_random_u32(void) KAPI_NOEXCEPT;   /* [any] unpredictable */
 
 /* [sleep] Others run that wait for this CPU: where a loop without a lock may be long. */
