@@ -209,33 +209,38 @@ void Connection::received(const kapi_wc& wc)
         path_->notify(Path::info_asked);
         return;
     }
-    auto immediate = wc.op == KAPI_WC_RECV_WRITE_IMM && (wc.flags & KAPI_WC_IMM) ? parse_immediate(wc.imm) : std::nullopt;
-    if (immediate && immediate->type == ImmediateType::request)
-        request_arrived(immediate->payload);
-    else if (immediate && immediate->type == ImmediateType::heartbeat)
-        send_heartbeat(ImmediateType::heartbeat_ack);
-    else if (!immediate || immediate->type != ImmediateType::heartbeat_ack)
+    if (wc.op != KAPI_WC_RECV_WRITE_IMM || !(wc.flags & KAPI_WC_IMM) || !immediate_arrived(wc.imm))
         path_->notify(Path::violated);
 }
 
-void Connection::request_arrived(u32 payload)
+bool Connection::immediate_arrived(u32 imm)
+{
+    auto immediate = parse_immediate(imm);
+    if (!immediate)
+        return false;
+    switch (immediate->type) {
+    case ImmediateType::request:
+        return request_arrived(immediate->payload);
+    case ImmediateType::heartbeat:
+        send_heartbeat(ImmediateType::heartbeat_ack);
+        return true;
+    case ImmediateType::heartbeat_ack:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool Connection::request_arrived(u32 payload)
 {
     auto place = Module::get().settings.geometry.place_of(payload);
-    if (!place || !path_->takes_requests()) {
-        path_->notify(Path::violated);
-        return;
-    }
+    if (!place || !path_->takes_requests())
+        return false;
     Chunk& chunk = path_->session().chunks[place->chunk];
-    switch (chunk.arrived(*this, place->offset, path_->held(place->chunk))) {
-    case Chunk::Arrival::begins:
+    Chunk::Arrival arrival = chunk.arrived(*this, place->offset, path_->held(place->chunk));
+    if (arrival == Chunk::Arrival::begins)
         start(chunk.op);
-        return;
-    case Chunk::Arrival::waits:
-        return;
-    case Chunk::Arrival::refused:
-        path_->notify(Path::violated);
-        return;
-    }
+    return arrival != Chunk::Arrival::refused;
 }
 
 void Connection::process(Operation& op)

@@ -74,7 +74,8 @@ private:
     void sent(const kapi_wc& wc);
     void failed(const kapi_wc& wc);
     void received(const kapi_wc& wc);
-    void request_arrived(u32 payload);
+    bool immediate_arrived(u32 imm); // false: the protocol forbids it
+    bool request_arrived(u32 payload);
     void lost();
 
     // The send queue, answer.cc.

@@ -8,7 +8,7 @@
 
 static bool always_invalidate = true;
 module_param(always_invalidate, bool, 0444);
-MODULE_PARM_DESC(always_invalidate, "A client's key to a buffer ends with each request, before the buffer is given to the user (default: Y)");
+MODULE_PARM_DESC(always_invalidate, "A client's key to a buffer ends before the user has its request (default: Y)");
 
 static int max_chunk_size = 128 << 10;
 module_param(max_chunk_size, int, 0444);
