@@ -44,7 +44,15 @@ void kapi_module_put(struct kapi_module *module) KAPI_NOEXCEPT; /* [any] */
  * [any] Where a module keeps the root of its state: a pointer that is NULL when the module is loaded. The simulator has
  * one set for each node, so core has no other mutable static.
  */
-enum kapi_slot { KAPI_SLOT_RDS, KAPI_SLOT_RDS_TCP, KAPI_SLOT_RDS_RDMA, KAPI_SLOT_KCM, KAPI_SLOT_RTRS, KAPI_SLOTS };
+enum kapi_slot {
+	KAPI_SLOT_RDS,
+	KAPI_SLOT_RDS_TCP,
+	KAPI_SLOT_RDS_RDMA,
+	KAPI_SLOT_KCM,
+	KAPI_SLOT_RTRS,
+	KAPI_SLOT_RTRS_SRV,
+	KAPI_SLOTS
+};
 void **kapi_module_slot(enum kapi_slot slot) KAPI_NOEXCEPT;
 
 /* [any] Is addr an address of this host in net? scope, when not 0, names the interface that must hold it. */

@@ -24,6 +24,7 @@
 
 #define SECTOR 512
 #define MAX_DEPTH 256
+#define LEAST 8 /* that each thread does, however slow they are */
 
 static const char *device, *table_file;
 static unsigned seconds = 3, depth = 1, size_max = 65536;
@@ -176,11 +177,12 @@ static void check_all(struct part *part)
 static void *work(void *argument)
 {
 	struct part *part = argument;
-	uint64_t end = now_ns() + seconds * UINT64_C(1000000000);
+	uint64_t end;
 
 	if (table_file)
 		check_all(part);
-	while (now_ns() < end && !atomic_load(&faults))
+	end = now_ns() + seconds * UINT64_C(1000000000);
+	for (unsigned done = 0; (done < LEAST || now_ns() < end) && !atomic_load(&faults); done++)
 		one_io(part);
 	check_all(part);
 	return NULL;

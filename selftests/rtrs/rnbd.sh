@@ -52,7 +52,7 @@ requests() { # path
 }
 
 serve() {
-	modprobe brd rd_nr=1 rd_size=65536 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
+	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
 	verdict $? "the server's modules are loaded"
 	barrier served
 	barrier done
@@ -145,7 +145,7 @@ file_system() {
 	rm -f table
 	mkfs.ext4 -q -F "$disk" >out 2>err && mkdir -p /mnt && mount -t ext4 "$disk" /mnt >>out 2>>err
 	verdict $? "a file system is made and mounted"
-	dd if=/dev/urandom of=/mnt/file bs=64k count=256 >out 2>err
+	dd if=/dev/urandom of=/mnt/file bs=64k count=32 >out 2>err
 	sum=$(sha256sum </mnt/file)
 	umount /mnt >out 2>err && mount -t ext4 "$disk" /mnt >>out 2>>err && [ "$(sha256sum </mnt/file)" = "$sum" ]
 	verdict $? "a file is what was written"

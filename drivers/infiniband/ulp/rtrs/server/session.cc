@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session.h"
+
+#include "context.h"
+
+namespace rtrs_srv {
+
+namespace {
+
+bool same_ip(const kapi_addr& a, const kapi_addr& b)
+{
+    return kapi_compare(a.ip, b.ip, sizeof(a.ip)) == 0 && a.scope == b.scope;
+}
+
+} // namespace
+
+Result<Ref<Session>> Session::create(Context& context, const Uuid& uuid)
+{
+    auto session = Ref<Session>::adopt(make<Session>(Alloc::sleep, context, uuid));
+    if (!session)
+        return fail(KAPI_ENOMEM);
+    return session;
+}
+
+void Session::destroy(Session* session) { dispose(session); }
+
+Ref<Path> Session::find(const Uuid& uuid)
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (path->uuid() == uuid)
+            return Ref<Path>::share(*path);
+    return {};
+}
+
+Result<> Session::add(const Ref<Path>& path)
+{
+    Guard guard(lock_);
+    if (count_ >= max_paths)
+        return fail(KAPI_ECONNRESET);
+    for (Path* other = paths_.front(); other; other = paths_.next(*other))
+        if (same_ip(other->client(), path->client()) && same_ip(other->server(), path->server()))
+            return fail(KAPI_EEXIST);
+    paths_.push_back(path);
+    count_++;
+    return {};
+}
+
+void Session::remove(Path& path)
+{
+    Ref<Path> removed; // dropped without the lock
+    {
+        Guard guard(lock_);
+        removed = paths_.remove(path);
+        count_--;
+    }
+    notify_all(Path::others_ended);
+}
+
+bool Session::is_empty()
+{
+    Guard guard(lock_);
+    return paths_.empty();
+}
+
+bool Session::has_closing_path()
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (path->is_closing())
+            return true;
+    return false;
+}
+
+void Session::notify_all(u32 events)
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        path->notify(events);
+}
+
+Result<> Session::make_chunks()
+{
+    Guard guard(serial_);
+    return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
+}
+
+Result<> Session::path_up()
+{
+    Guard guard(serial_);
+    paths_up_.fetch_add(1);
+    if (announced_)
+        return {};
+    announced_ = true;
+    return check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
+}
+
+void Session::path_down()
+{
+    Guard guard(serial_);
+    if (paths_up_.fetch_sub(1) != 1)
+        return;
+    announced_ = false;
+    static_cast<void>(context_.link_event(*this, RTRS_SRV_CORE_DISCONNECTED));
+}
+
+} // namespace rtrs_srv
