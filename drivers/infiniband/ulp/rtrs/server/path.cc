@@ -257,8 +257,8 @@ Result<> Path::up()
     write_info_response({info_response_.bytes(), length}, {descriptors, regions});
     info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
     kapi_free(descriptors);
-    is_up_ = true;
     TRY(session_->path_up());
+    is_up_ = true;
     {
         Guard guard(lock_);
         state_.must(PathEvent::up);

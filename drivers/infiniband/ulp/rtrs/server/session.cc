@@ -85,23 +85,23 @@ Result<> Session::make_chunks()
     return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
 }
 
+// The user does not know a session that it has refused.
 Result<> Session::path_up()
 {
     Guard guard(serial_);
-    paths_up_.fetch_add(1);
-    if (announced_)
+    if (paths_up_.fetch_add(1) != 0)
         return {};
-    announced_ = true;
-    return check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
+    auto known = check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
+    if (!known)
+        paths_up_.fetch_sub(1);
+    return known;
 }
 
 void Session::path_down()
 {
     Guard guard(serial_);
-    if (paths_up_.fetch_sub(1) != 1)
-        return;
-    announced_ = false;
-    static_cast<void>(context_.link_event(*this, RTRS_SRV_CORE_DISCONNECTED));
+    if (paths_up_.fetch_sub(1) == 1)
+        static_cast<void>(context_.link_event(*this, RTRS_SRV_CORE_DISCONNECTED));
 }
 
 } // namespace rtrs_srv

@@ -56,7 +56,6 @@ private:
     u32 count_ HW_GUARDED_BY(lock_) = 0;
     SleepLock serial_; // one call of the user for the session, and one making of chunks, at a time
     Atomic<u32> paths_up_{0};
-    bool announced_ HW_GUARDED_BY(serial_) = false; // the user knows the session
 };
 
 } // namespace rtrs_srv
