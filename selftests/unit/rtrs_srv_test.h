@@ -371,13 +371,13 @@ public:
 };
 
 /** Node b serves, node a asks. Each has two devices, on two networks. */
-class SrvTest : public SimTest, public ::testing::WithParamInterface<int> {
+class SrvWorld : public SimTest {
 protected:
     static constexpr kapi_u16 kPort = 1234;
     static constexpr unsigned kDepth = 8;
     static constexpr std::size_t kChunk = 8192;
 
-    SrvTest() : SimTest(static_cast<std::uint64_t>(GetParam()))
+    explicit SrvWorld(std::uint64_t seed) : SimTest(seed)
     {
         a.initial_net().add(sim::address("10.0.1.1"), 3);
         b.initial_net().add(sim::address("10.0.1.2"), 3);
@@ -387,7 +387,7 @@ protected:
         sim::plug_rdma(b.initial_net(), "rxe_b2", 3);
         user.world = &world;
     }
-    ~SrvTest() override
+    ~SrvWorld() override
     {
         for (SrvPath *path : {&first, &second})
             if (path->pd || !path->links.empty())
@@ -515,4 +515,9 @@ protected:
     SrvPath first{a, "10.0.0.1", "10.0.0.2"}, second{a, "10.0.1.1", "10.0.1.2"};
     rtrs_srv_core *server = nullptr;
     bool loaded = false;
+};
+
+class SrvTest : public SrvWorld, public ::testing::WithParamInterface<int> {
+protected:
+    SrvTest() : SrvWorld(static_cast<std::uint64_t>(GetParam())) {}
 };
