@@ -54,9 +54,9 @@ else
 	header=$work/include
 	symbols=$ours/Module.symvers
 	[ -e "$symbols" ] || { echo "rnbd.sh: no modules for $version: make modules-$version first" >&2; exit 1; }
-	# The folder of the header only: RNBD is to find nothing else of ours.
+	# A folder of these headers only: RNBD is to find nothing else of ours.
 	mkdir -p "$header"
-	cp -u "$top/include/rtrs.h" "$header/"
+	cp -u "$top"/include/rtrs*.h "$header/"
 fi
 build drivers/block/rnbd BLK_DEV_RNBD BLK_DEV_RNBD_CLIENT BLK_DEV_RNBD_SERVER -- \
 	"KCFLAGS=-I$header" "KBUILD_EXTRA_SYMBOLS=$symbols"

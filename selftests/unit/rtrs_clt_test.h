@@ -40,15 +40,24 @@ protected:
         if (session)
             close();
         if (loaded)
-            run(a, [] { rtrs_clt_core_exit(); }, 200 * sim::kSecond);
+            unload();
         if (serving)
             server.stop();
     }
 
     void load()
     {
-        run(a, [&] { ASSERT_EQ(rtrs_clt_core_init(nullptr), 0); });
+        module = &a.load_module("rtrs_client");
+        run(a, [&] { ASSERT_EQ(rtrs_clt_core_init(module), 0); });
         loaded = true;
+    }
+    void unload()
+    {
+        run(a, [&] {
+            EXPECT_TRUE(a.start_unload(*module));
+            rtrs_clt_core_exit();
+            a.unload_done(*module);
+        }, 200 * sim::kSecond);
     }
     void serve()
     {
@@ -142,6 +151,7 @@ protected:
 
     std::vector<kapi_rdma_dev *> devices;
     WireServer server;
+    kapi_module *module = nullptr;
     rtrs_clt_session *session = nullptr;
     bool loaded = false, serving = false;
     std::vector<int> links; // what was reported

@@ -14,7 +14,8 @@ namespace rtrs_clt {
 void Connection::on_done(void* context, const kapi_wc* wcs, unsigned n)
 {
     Connection& self = *static_cast<Connection*>(context);
-    self.link_.path.stats().completions(n);
+    u32 cpu = kapi_cpu();
+    self.link_.path.stats().completions(n, self.number_ ? self.number_ - 1 : cpu, cpu);
     for (unsigned i = 0; i < n; i++) {
         if (wcs[i].status == KAPI_WC_OK)
             self.done(wcs[i]);

@@ -60,18 +60,14 @@ Result<Session*> open(const rtrs_clt_open_args& args)
 
 extern "C" {
 
-int rtrs_clt_core_init(kapi_module*)
+int rtrs_clt_core_init(kapi_module* self)
 {
     Own<Module> module(make<Module>(Alloc::sleep));
     if (!module)
         return -KAPI_ENOMEM;
-    module->queue = kapi_workqueue_create("rtrs_client", 0);
-    if (!module->queue)
-        return -KAPI_ENOMEM;
-    if (auto watched = module->devices.watch(); !watched) {
-        kapi_workqueue_destroy(module->queue);
-        return watched.error().to_c();
-    }
+    auto started = module->start(self);
+    if (!started)
+        return started.error().to_c();
     *kapi_module_slot(KAPI_SLOT_RTRS) = module.release();
     return 0;
 }
@@ -79,8 +75,7 @@ int rtrs_clt_core_init(kapi_module*)
 void rtrs_clt_core_exit(void)
 {
     Module* module = &Module::get();
-    module->devices.unwatch();
-    kapi_workqueue_destroy(module->queue);
+    module->stop();
     *kapi_module_slot(KAPI_SLOT_RTRS) = nullptr;
     dispose(module);
 }

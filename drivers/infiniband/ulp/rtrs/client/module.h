@@ -5,6 +5,7 @@
 #include "device.h"
 
 #include <kapi/sysfs.h>
+#include <kapi/work.h>
 
 namespace rtrs_clt {
 
@@ -12,9 +13,17 @@ class Module : Pinned {
 public:
     static Module& get() { return *static_cast<Module*>(*kapi_module_slot(KAPI_SLOT_RTRS)); }
 
+    // Init. ENOMEM, or what sysfs and the verbs fail with; then there is nothing to stop.
+    Result<> start(kapi_module* self);
+    // Init. No session is left.
+    void stop();
+
     kapi_workqueue* queue = nullptr;
     Devices devices;
     kapi_sysfs_class* sysfs = nullptr;
+
+private:
+    void end();
 };
 
 } // namespace rtrs_clt

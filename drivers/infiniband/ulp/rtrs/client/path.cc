@@ -63,12 +63,14 @@ void Path::heartbeat_answered()
 void Path::began(const Io& io)
 {
     inflight_.fetch_add(1);
-    stats_.request(io.order.is_read, io.order.data_bytes + io.order.user_bytes);
+    stats_.request(io.lane ? io.lane - 1 : 0, io.order.is_read, io.order.data_bytes + io.order.user_bytes, io.order.pieces);
 }
 
-void Path::ended(const Io&)
+void Path::ended(const Io& io)
 {
     inflight_.fetch_sub(1);
+    if (io.answered)
+        stats_.ended(io.order.is_read, kapi_now_ns() - io.began_ns);
 }
 
 PathState Path::state()

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "module.h"
+#include "sysfs.h"
 
 namespace rtrs_clt {
 
@@ -27,6 +28,14 @@ Result<Own<Session>> Session::create(Module& module, const Config& config)
     if (!session)
         return fail(KAPI_ENOMEM);
     TRY(session->lanes_.make(connections));
+    auto files = session_files();
+    TRY(check(kapi_sysfs_device_create(module.sysfs, session->name(), files.data(), static_cast<unsigned>(files.size()),
+                                       session.get(), &session->dir_)));
+    int err = kapi_sysfs_dir_create(session->dir_, "paths", nullptr, 0, nullptr, &session->paths_dir_);
+    if (err) {
+        kapi_sysfs_remove(session->dir_);
+        return fail(Errno::from_c(err));
+    }
     return session;
 }
 
@@ -165,6 +174,12 @@ bool Session::has_path_up()
 {
     Guard guard(lock_);
     return paths_up_ != 0;
+}
+
+bool Session::is_open()
+{
+    Guard guard(lock_);
+    return opened_;
 }
 
 // The first path has come up, or the last one has gone.

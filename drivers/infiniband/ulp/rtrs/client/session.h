@@ -31,9 +31,9 @@ public:
         u16 port;
         User user;
     };
-    // Sleeps. ENOMEM. Without a path.
+    // Sleeps. Without a path, visible in sysfs. ENOMEM; EEXIST: the name is in use.
     static Result<Own<Session>> create(Module& module, const Config& config);
-    // close() was called, or there never was a path.
+    // close() was called.
     ~Session();
 
     // ---- Task, or sleeps.
@@ -41,8 +41,8 @@ public:
     // Adds a path, and waits until it is up; if it does not come up there is none. EEXIST: there is one between these addresses;
     // ENOSPC: too many; else as Path::connect().
     Result<> add_path(const PathAddress& address);
-    // Removes it unless somebody else does, which is waited for by close() only.
-    void remove_path(Path& path);
+    // From the store of that file of the path: removes it. EBUSY: somebody else does, or it is being added.
+    Result<> remove_path_of(const char* file, Path& path);
     // From here on the user is called when the first path comes up or the last one goes.
     void opened();
     // No path is left, all requests have ended, and all permits have come back when this returns.
@@ -77,6 +77,7 @@ public:
     void path_up();
     void path_down();
     bool has_path_up();
+    bool is_open(); // all paths that its user wants have been added
 
     kapi_net* net() const { return config_.net; }
     const char* name() const { return config_.name.text; }
@@ -114,6 +115,7 @@ private:
     bool has_unclaimed();
     bool has_no_path();
     void end_path(Path& path);
+    Result<> publish(Path& path);
     void send_again(Io& io);
     bool park(Io& io);
     void retry();
@@ -126,6 +128,8 @@ private:
     const u32 connections_;
     const rtrs::Uuid uuid_;
     Settings settings_;
+    kapi_sysfs_dir* dir_ = nullptr;
+    kapi_sysfs_dir* paths_dir_ = nullptr;
     Lanes lanes_;
     Atomic<u64> serials_{0};
     Atomic<Parts*> parts_{nullptr};

@@ -2,6 +2,9 @@
 // Paths come and go, and the requests that wait for one.
 #include "module.h"
 #include "session.h"
+#include "sysfs.h"
+
+#include "../common/path_name.h"
 
 namespace rtrs_clt {
 
@@ -48,6 +51,8 @@ Result<> Session::add_path(const PathAddress& address)
     TRY(link_path(*path));
     Path& added = *path.release();
     Result<> up = added.connect();
+    if (up)
+        up = publish(added);
     if (!up) {
         end_path(added);
         return up;
@@ -88,16 +93,35 @@ bool Session::has_no_path()
     return path_count_ == 0;
 }
 
-void Session::remove_path(Path& path)
+// The folder of the path is then ours to remove, although we are in a call of it.
+Result<> Session::remove_path_of(const char* file, Path& path)
 {
-    if (claim(path))
-        end_path(path);
+    if (!claim(path))
+        return fail(KAPI_EBUSY);
+    HW_ASSERT(kapi_sysfs_leave(path.dir, file) == 1);
+    end_path(path);
+    return {};
+}
+
+// Under the addresses that the connection manager has found.
+Result<> Session::publish(Path& path)
+{
+    char name[rtrs::max_path_name + 1] = {};
+    rtrs::Text text(name, rtrs::max_path_name);
+    Path::Place place = path.place();
+    write_path_name(text, path.address().space, place.info.local, place.info.remote);
+    auto files = path_files(), stats = stats_files();
+    TRY(check(kapi_sysfs_dir_create(paths_dir_, name, files.data(), static_cast<unsigned>(files.size()), &path, &path.dir)));
+    return check(kapi_sysfs_dir_create(path.dir, "stats", stats.data(), static_cast<unsigned>(stats.size()), &path,
+                                       &path.stats_dir));
 }
 
 // By the one who has claimed it.
 void Session::end_path(Path& path)
 {
     path.remove();
+    kapi_sysfs_remove(path.stats_dir);
+    kapi_sysfs_remove(path.dir);
     {
         Guard guard(lock_);
         Path** at = &paths_;
@@ -124,6 +148,8 @@ void Session::close()
             end_path(*path);
         gone_.wait_for([&] { return has_no_path() || has_unclaimed(); });
     }
+    kapi_sysfs_remove(paths_dir_);
+    kapi_sysfs_remove(dir_);
     retry_.cancel_sync();
     retry();
     if (has_parts())

@@ -22,8 +22,9 @@ struct Operation {
         with_user,
         answering,    // request and error are set
     };
-    Connection* connection = nullptr; // that it came over
+    u32 direction = 0; // first: users may read it (include/rtrs-srv.h). 0: a read, 1: a write, as Linux numbers them
     u32 chunk = 0;
+    Connection* connection = nullptr; // that it came over
     u32 offset = 0; // of the header
     Request request{};
     int error = 0; // of the answer, positive

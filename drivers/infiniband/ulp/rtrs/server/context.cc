@@ -220,6 +220,8 @@ void Context::remove_if_empty(Session& session)
 
 int Context::call(const Session& session, Operation& op, u8* memory, const Request& request)
 {
+    static_assert(offsetof(Operation, direction) == 0);
+    op.direction = request.is_read ? 0 : 1;
     return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes,
                         memory + request.data_bytes, request.user_bytes);
 }
