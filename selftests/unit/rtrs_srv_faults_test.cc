@@ -16,7 +16,7 @@ public:
         EXPECT_TRUE(opens(always_invalidate));
         EXPECT_TRUE(serves_after_replugging());
         drop(first);
-        close();
+        unload();
         EXPECT_EQ(b.faults().failed, fail_at ? 1u : 0u);
         return b.faults().count;
     }
@@ -29,7 +29,7 @@ private:
         for (int i = 0; i < 3 && !server; i++)
             run(b, [&] {
                 if (!loaded)
-                    loaded = rtrs_srv_core_init(nullptr, &params) == 0;
+                    loaded = init(params) == 0;
                 if (loaded)
                     static_cast<void>(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &server));
             });

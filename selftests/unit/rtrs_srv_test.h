@@ -392,16 +392,35 @@ protected:
         for (SrvPath *path : {&first, &second})
             if (path->pd || !path->links.empty())
                 run(a, [&] { path->drop(); }, 200 * sim::kSecond);
+        unload();
+    }
+
+    /** From a task. */
+    int init(const rtrs_srv_core_params &params)
+    {
+        module = &b.load_module("rtrs_server");
+        int err = rtrs_srv_core_init(module, &params);
+        if (err)
+            b.unload_done(*std::exchange(module, nullptr));
+        return err;
+    }
+    void unload()
+    {
         close();
         if (loaded)
-            run(b, [&] { rtrs_srv_core_exit(); }, 200 * sim::kSecond);
+            run(b, [&] {
+                EXPECT_TRUE(b.start_unload(*module));
+                rtrs_srv_core_exit();
+                b.unload_done(*std::exchange(module, nullptr));
+            }, 200 * sim::kSecond);
+        loaded = false;
     }
 
     void load(bool always_invalidate, long depth = kDepth, long chunk = kChunk)
     {
         run(b, [&] {
             rtrs_srv_core_params params{chunk, depth, always_invalidate};
-            ASSERT_EQ(rtrs_srv_core_init(nullptr, &params), 0);
+            ASSERT_EQ(init(params), 0);
             loaded = true;
             ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &server), 0);
         });
@@ -514,6 +533,7 @@ protected:
     SrvUser user;
     SrvPath first{a, "10.0.0.1", "10.0.0.2"}, second{a, "10.0.1.1", "10.0.1.2"};
     rtrs_srv_core *server = nullptr;
+    kapi_module *module = nullptr;
     bool loaded = false;
 };
 
