@@ -110,9 +110,7 @@ TEST_P(SrvHostile, malformed_requests_are_answered)
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 0})), 0) << "no target: nothing is written";
         EXPECT_TRUE(is_served(first));
         drop(first);
-        close();
-        run(b, [&] { rtrs_srv_core_exit(); });
-        loaded = false;
+        unload();
         user.calls.clear();
     }
 }

@@ -55,9 +55,7 @@ TEST_P(SrvPaths, a_chunk_is_held_back_until_the_operation_of_a_lost_path_ends)
         EXPECT_EQ(answer(second, 0), 0);
         EXPECT_TRUE(second.fetched(0, 500) == contents(500, 1));
         drop(second);
-        close();
-        run(b, [&] { rtrs_srv_core_exit(); });
-        loaded = false;
+        unload();
         user = SrvUser{};
         user.world = &world;
     }
@@ -143,9 +141,7 @@ TEST_P(SrvPaths, the_device_goes)
             answer_call(0);
         EXPECT_TRUE(wait([&] { return user.links.size() == (step >= 2 ? 2u : 0u); }));
         drop(first);
-        close();
-        run(b, [&] { rtrs_srv_core_exit(); });
-        loaded = false;
+        unload();
         dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
         user = SrvUser{};
         user.world = &world;

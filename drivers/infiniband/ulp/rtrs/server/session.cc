@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "context.h"
+#include "sysfs.h"
 
 namespace rtrs_srv {
 
@@ -84,6 +85,45 @@ Result<> Session::make_chunks()
     Guard guard(serial_);
     return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
 }
+
+// ---- folders
+
+Result<> Session::show_self()
+{
+    SessionName known = TRY(context_.claimed_name(*this));
+    auto files = session_files();
+    TRY(check(kapi_sysfs_device_create(Module::get().sysfs, known.text, files.data(), static_cast<u32>(files.size()), this,
+                                       &folder_)));
+    return check(kapi_sysfs_dir_create(folder_, "paths", nullptr, 0, this, &paths_folder_));
+}
+
+void Session::hide_self()
+{
+    kapi_sysfs_remove(std::exchange(paths_folder_, nullptr));
+    kapi_sysfs_remove(std::exchange(folder_, nullptr));
+}
+
+Result<> Session::show(Path& path)
+{
+    Guard guard(serial_);
+    auto shown = folder_ ? Result<>() : show_self();
+    if (shown)
+        shown = path.make_folders(paths_folder_);
+    if (shown)
+        shown_++;
+    else if (!shown_)
+        hide_self();
+    return shown;
+}
+
+void Session::hide(Path& path)
+{
+    Guard guard(serial_);
+    if (path.remove_folders() && --shown_ == 0)
+        hide_self();
+}
+
+// ---- the user
 
 // The user does not know a session that it has refused.
 Result<> Session::path_up()
