@@ -136,13 +136,13 @@ not_up() {
 	! is_up "$1"
 }
 
-cut() {
+cut_link() {
 	io --seconds 12 --depth 8 --max-ms 8000 &
 	running=$!
 	sleep 2
-	link cut eth1 >cut 2>&1
+	link cut eth1 >link.log 2>&1
 	sleep 8
-	link up eth1 >>cut 2>&1
+	link up eth1 >>link.log 2>&1
 	wait $running
 	verdict $? "a link is cut and IO moves to the other path: $(cat out)"
 	soon is_up "$two"
@@ -168,7 +168,7 @@ use() {
 	if [ -b $disk ]; then
 		two_paths
 		under_io
-		[ "$SUITE" = kernel ] || cut # the kernel's own takes half a minute, and as long again to reconnect
+		[ "$SUITE" = kernel ] || cut_link # the kernel's own takes half a minute, and as long again to reconnect
 		file_system
 		unmap
 		verdict $? "the disk is unmapped"
