@@ -38,14 +38,14 @@ struct rtrs_clt_ops {
 };
 
 /*
- * [sleep] Connects all paths to port and returns the session, or ERR_PTR() when one of them fails. pathname is the session's name,
- * which the server is informed of; the same name cannot be used twice. pdu_sz: bytes that the caller wants to have beside each
- * permit. A path that fails is connected again after reconnect_delay_sec seconds, max_reconnect_attempts times (-1: always).
+ * [sleep] Connects all paths to port and returns the session, or ERR_PTR() when one of them fails. pathname is the session's
+ * name, which the server is informed of; the same name cannot be used twice. pdu_sz: bytes that the caller wants to have beside
+ * each permit. A path that fails is connected again after reconnect_delay_sec seconds, max_reconnect_attempts times (-1: always).
  * nr_poll_queues: connections whose completions are polled for.
  */
-struct rtrs_clt_sess *rtrs_clt_open(struct rtrs_clt_ops *ops, const char *pathname, const struct rtrs_addr *paths, size_t path_cnt,
-				    u16 port, size_t pdu_sz, u8 reconnect_delay_sec, s16 max_reconnect_attempts,
-				    u32 nr_poll_queues);
+struct rtrs_clt_sess *rtrs_clt_open(struct rtrs_clt_ops *ops, const char *pathname, const struct rtrs_addr *paths,
+				    size_t path_cnt, u16 port, size_t pdu_sz, u8 reconnect_delay_sec,
+				    s16 max_reconnect_attempts, u32 nr_poll_queues);
 
 void rtrs_clt_close(struct rtrs_clt_sess *clt); /* [sleep] no permit is in use */
 
@@ -69,8 +69,8 @@ struct rtrs_clt_req_ops {
 };
 
 /*
- * [any] Sends a request: dir READ gets len bytes at most into sg, WRITE sends what sg holds; vec is a message of the caller's for the
- * server. 0: conf_fn is called exactly once, and sg and permit stay in use until then. Else it is not called: -ECONNABORTED (no
+ * [any] Sends a request: dir READ gets len bytes at most into sg, WRITE sends what sg holds; vec is a message of the caller's for
+ * the server. 0: conf_fn is called exactly once, and sg and permit stay in use until then. Else it is not called: -ECONNABORTED (no
  * path), -EMSGSIZE (more than the session's limits).
  */
 int rtrs_clt_request(int dir, struct rtrs_clt_req_ops *ops, struct rtrs_clt_sess *sess, struct rtrs_permit *permit,
@@ -114,8 +114,8 @@ int rtrs_srv_get_queue_depth(struct rtrs_srv_sess *sess);                /* [any
 /* Addresses. */
 
 /*
- * [sleep] Reads "[SOURCE@]DESTINATION" (or with a comma), each "ip:" with an address of IPv4 or IPv6 or "gid:" with a GID. Without a
- * source addr->src is set to NULL. port is the destination's. -EINVAL, -EPROTONOSUPPORT (another prefix), -ENOMEM.
+ * [sleep] Reads "[SOURCE@]DESTINATION" (or with a comma), each "ip:" with an address of IPv4 or IPv6 or "gid:" with a GID.
+ * Without a source addr->src is set to NULL. port is the destination's. -EINVAL, -EPROTONOSUPPORT (another prefix), -ENOMEM.
  */
 int rtrs_addr_to_sockaddr(const char *str, size_t len, u16 port, struct rtrs_addr *addr);
 

@@ -4,8 +4,8 @@
 # files: build/selftests/rtrs_blockio /usr/sbin/mkfs.ext4
 # modules: brd ext4
 #
-# RNBD, unmodified, over RTRS: host b has a disk of host a, over one and over two paths of Soft-RoCE. All data is checked. The disk
-# is mapped, unmapped and mapped again; paths come, go, and are disconnected and connected again while there is IO, with each
+# RNBD, unmodified, over RTRS: host b has a disk of host a, over one and over two paths of Soft-RoCE. All data is checked. The
+# disk is mapped, unmapped and mapped again; paths come, go, and are disconnected and connected again while there is IO, with each
 # policy; a link is cut; a file system lives on it.
 
 . verdicts
@@ -25,8 +25,9 @@ io() { # options of rtrs_blockio...
 }
 
 map() { # path...
-	put_in /sys/class/rnbd-client/ctl/map_device "sessname=lab $(printf 'path=%s ' "$@")device_path=/dev/ram0 access_mode=rw" \
-		>out 2>err || return 1
+	paths=$(printf 'path=%s ' "$@")
+	put_in /sys/class/rnbd-client/ctl/map_device "sessname=lab ${paths}device_path=/dev/ram0 access_mode=rw" >out 2>err ||
+		return 1
 	soon [ -b "$disk" ]
 }
 
@@ -51,14 +52,18 @@ requests() { # path
 	awk '{ print $1 + $3 }' "$class/paths/$1/stats/rdma"
 }
 
+# What the kernel's own names ctl is not one.
+no_session() {
+	ls /sys/class/rtrs-server >out 2>err
+	! grep -qv '^ctl$' out
+}
+
 serve() {
 	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
 	verdict $? "the server's modules are loaded"
 	barrier served
-	barrier done
-	sessions=$(ls /sys/class/rtrs-server)
-	echo "$sessions" >out
-	soon [ -z "$(ls /sys/class/rtrs-server | grep -v ctl)" ]
+	barrier used
+	soon no_session
 	verdict $? "no session is left"
 	rmmod rnbd_server rtrs_server >out 2>err
 	verdict $? "the server's modules can go"
@@ -77,7 +82,7 @@ one_path() {
 	verdict $? "and mapped again"
 	io --seconds 1
 	verdict $? "with its data: $(cat out)"
-	for round in $(seq 3); do
+	for _ in $(seq 3); do
 		unmap && map "$one" || break
 	done
 	verdict $? "it is unmapped and mapped some times"
@@ -165,7 +170,7 @@ use() {
 	verdict $? "the disk is unmapped"
 	rmmod rnbd_client rtrs_client >out 2>err
 	verdict $? "the client's modules can go"
-	barrier done
+	barrier used
 }
 
 modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1

@@ -48,9 +48,7 @@ TEST_P(SrvRequests, writes_and_reads)
         }
         EXPECT_EQ(first.duplicates, 0u);
         drop(first);
-        close();
-        run(b, [&] { rtrs_srv_core_exit(); });
-        loaded = false;
+        unload();
     }
 }
 

@@ -42,7 +42,8 @@ struct SrvUser {
     static int rdma_ev(void *user, void *priv, rtrs_srv_op *op, void *data, kapi_size size, const void *usr, kapi_size usr_size)
     {
         auto &self = *static_cast<SrvUser *>(user);
-        EXPECT_EQ(priv, &self.privs[self.session]) << "given before the first request";
+        EXPECT_TRUE(std::any_of(self.privs.begin(), self.privs.end(), [&](const auto &given) { return priv == &given.second; }))
+            << "given before the first request";
         Call call{op, static_cast<unsigned char *>(data), size, {static_cast<const char *>(usr), usr_size},
                   {static_cast<const char *>(data), size}};
         self.calls.push_back(call);
@@ -60,6 +61,9 @@ struct SrvUser {
         self.links.push_back(event);
         if (event == RTRS_SRV_CORE_CONNECTED) {
             self.session = session;
+            char name[rtrs::max_name + 1];
+            EXPECT_EQ(rtrs_srv_core_path_name(session, name, sizeof(name)), 0); // RNBD asks here
+            EXPECT_NE(name[0], '\0');
             rtrs_srv_core_set_priv(session, &self.privs[session]);
             return self.refuses_link;
         }
@@ -367,13 +371,13 @@ public:
 };
 
 /** Node b serves, node a asks. Each has two devices, on two networks. */
-class SrvTest : public SimTest, public ::testing::WithParamInterface<int> {
+class SrvWorld : public SimTest {
 protected:
     static constexpr kapi_u16 kPort = 1234;
     static constexpr unsigned kDepth = 8;
     static constexpr std::size_t kChunk = 8192;
 
-    SrvTest() : SimTest(static_cast<std::uint64_t>(GetParam()))
+    explicit SrvWorld(std::uint64_t seed) : SimTest(seed)
     {
         a.initial_net().add(sim::address("10.0.1.1"), 3);
         b.initial_net().add(sim::address("10.0.1.2"), 3);
@@ -383,21 +387,40 @@ protected:
         sim::plug_rdma(b.initial_net(), "rxe_b2", 3);
         user.world = &world;
     }
-    ~SrvTest() override
+    ~SrvWorld() override
     {
         for (SrvPath *path : {&first, &second})
             if (path->pd || !path->links.empty())
                 run(a, [&] { path->drop(); }, 200 * sim::kSecond);
+        unload();
+    }
+
+    /** From a task. */
+    int init(const rtrs_srv_core_params &params)
+    {
+        module = &b.load_module("rtrs_server");
+        int err = rtrs_srv_core_init(module, &params);
+        if (err)
+            b.unload_done(*std::exchange(module, nullptr));
+        return err;
+    }
+    void unload()
+    {
         close();
         if (loaded)
-            run(b, [&] { rtrs_srv_core_exit(); }, 200 * sim::kSecond);
+            run(b, [&] {
+                EXPECT_TRUE(b.start_unload(*module));
+                rtrs_srv_core_exit();
+                b.unload_done(*std::exchange(module, nullptr));
+            }, 200 * sim::kSecond);
+        loaded = false;
     }
 
     void load(bool always_invalidate, long depth = kDepth, long chunk = kChunk)
     {
         run(b, [&] {
             rtrs_srv_core_params params{chunk, depth, always_invalidate};
-            ASSERT_EQ(rtrs_srv_core_init(nullptr, &params), 0);
+            ASSERT_EQ(init(params), 0);
             loaded = true;
             ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &server), 0);
         });
@@ -510,5 +533,11 @@ protected:
     SrvUser user;
     SrvPath first{a, "10.0.0.1", "10.0.0.2"}, second{a, "10.0.1.1", "10.0.1.2"};
     rtrs_srv_core *server = nullptr;
+    kapi_module *module = nullptr;
     bool loaded = false;
+};
+
+class SrvTest : public SrvWorld, public ::testing::WithParamInterface<int> {
+protected:
+    SrvTest() : SrvWorld(static_cast<std::uint64_t>(GetParam())) {}
 };

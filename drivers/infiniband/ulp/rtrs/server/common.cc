@@ -4,4 +4,6 @@
 #include "../common/geometry.cc"
 #include "../common/immediate.cc"
 #include "../common/info.cc"
+#include "../common/path_name.cc"
 #include "../common/request.cc"
+#include "../common/text.cc"

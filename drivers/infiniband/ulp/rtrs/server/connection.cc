@@ -23,10 +23,10 @@ constexpr kapi_cm_ops Connection::cm_ops()
     return {.resolved = nullptr, .established = [](void*, const void*, kapi_size) {}, .ended = on_ended};
 }
 
-Own<Connection> Connection::asked(kapi_cm* cm, const ConnectRequest& request, const kapi_cm_info& info)
+Own<Connection> Connection::asked(kapi_cm* cm, kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info)
 {
     static constexpr kapi_cm_ops ops = cm_ops();
-    Own<Connection> connection(make<Connection>(Alloc::atomic, request, info));
+    Own<Connection> connection(make<Connection>(Alloc::atomic, space, request, info));
     if (connection) {
         kapi_cm_attach(cm, &ops, connection.get());
         connection->cm_.reset(cm);

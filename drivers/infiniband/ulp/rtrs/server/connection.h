@@ -15,12 +15,13 @@ class Path;
 class Connection : Pinned {
 public:
     // Event. Null: no memory; then cm is not taken.
-    static Own<Connection> asked(kapi_cm* cm, const ConnectRequest& request, const kapi_cm_info& info);
+    static Own<Connection> asked(kapi_cm* cm, kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info);
     // Sleeps. end() came before, or open() did not.
     ~Connection();
 
     const ConnectRequest& request() const { return request_; }
     const kapi_cm_info& info() const { return info_; }
+    kapi_cm_space space() const { return space_; }
     Path& path() const { return *path_; }
     bool has_ended() const { return ended_.load_acquire(); }
     // Any context. It belongs to path, which is notified of what happens.
@@ -55,7 +56,10 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Connection(const ConnectRequest& request, const kapi_cm_info& info) : request_(request), info_(info) {}
+    Connection(kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info)
+        : space_(space), request_(request), info_(info)
+    {
+    }
 
     enum class Kind : u8 { receive, receive_info, send, invalidate, registered, info_sent };
     static u64 cookie(Kind kind, u32 position = 0, u32 chunk = 0)
@@ -91,6 +95,7 @@ private:
     Operation* pop_waiting() HW_REQUIRES(lock_);
     u32 capacity_of_queue();
 
+    const kapi_cm_space space_; // of the addresses
     const ConnectRequest request_;
     const kapi_cm_info info_;
     Path* path_ = nullptr;

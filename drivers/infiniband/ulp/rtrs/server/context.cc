@@ -15,7 +15,8 @@ constexpr u32 max_sessions = 4096; // of an opened server
 
 Result<> Context::listen(kapi_cm_space space, CmListener& listener)
 {
-    static constexpr kapi_cm_listener_ops ops{.request = on_request};
+    static constexpr kapi_cm_listener_ops ip_ops{.request = on_request<KAPI_CM_IP>}, gid_ops{.request = on_request<KAPI_CM_GID>};
+    const kapi_cm_listener_ops& ops = space == KAPI_CM_GID ? gid_ops : ip_ops;
     kapi_addr any{};
     any.port = port_;
     kapi_cm_listener* made = nullptr;
@@ -73,9 +74,10 @@ bool Context::is_empty()
 
 // ---- what clients ask for
 
+template <kapi_cm_space Space>
 int Context::on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size)
 {
-    auto taken = static_cast<Context*>(context)->asked(cm, *offer);
+    auto taken = static_cast<Context*>(context)->asked(cm, Space, *offer);
     if (taken)
         return 1;
     wire::ConnectResponse response = write_rejection(taken.error());
@@ -84,7 +86,7 @@ int Context::on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, 
     return 0;
 }
 
-Result<> Context::asked(kapi_cm* cm, const kapi_cm_offer& offer)
+Result<> Context::asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer)
 {
     ConnectRequest request = TRY(parse_connect_request({static_cast<const u8*>(offer.data), offer.size}));
     {
@@ -95,7 +97,7 @@ Result<> Context::asked(kapi_cm* cm, const kapi_cm_offer& offer)
     }
     kapi_cm_info info;
     kapi_cm_describe(cm, &info);
-    Connection* connection = Connection::asked(cm, request, info).release();
+    Connection* connection = Connection::asked(cm, space, request, info).release();
     Guard guard(lock_);
     if (!connection) {
         asked_count_--;
@@ -245,8 +247,11 @@ Result<> Context::claim_name(Session& session, const SessionName& name)
 
 Result<SessionName> Context::name_of(const Session& session)
 {
-    if (!session.is_connected())
-        return fail(KAPI_ENOTCONN);
+    return session.is_connected() ? claimed_name(session) : fail(KAPI_ENOTCONN);
+}
+
+Result<SessionName> Context::claimed_name(const Session& session)
+{
     Guard guard(lock_);
     return session.name;
 }

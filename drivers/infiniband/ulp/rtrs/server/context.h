@@ -28,6 +28,7 @@ public:
     int link_event(Session& session, rtrs_srv_core_event event);
     // Any context. EEXIST: another session has the name; EINVAL: the session has another one.
     Result<> claim_name(Session& session, const SessionName& name);
+    Result<SessionName> claimed_name(const Session& session);
     // Any context. ENOTCONN.
     Result<SessionName> name_of(const Session& session);
     // Any context. The path has ended: it is removed from its session.
@@ -43,8 +44,9 @@ private:
     }
     ~Context() = default;
 
+    template <kapi_cm_space Space>
     static int on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size);
-    Result<> asked(kapi_cm* cm, const kapi_cm_offer& offer);
+    Result<> asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer);
     Result<> listen(kapi_cm_space space, CmListener& listener);
     void work();
     void remove_buried();
@@ -75,7 +77,7 @@ private:
 class Module : Pinned {
 public:
     static Module& get() { return *static_cast<Module*>(*kapi_module_slot(KAPI_SLOT_RTRS_SRV)); }
-    static Result<> start(const Settings& settings);
+    static Result<> start(kapi_module* self, const Settings& settings);
     static void stop();
 
     void add(Context& context);
@@ -86,11 +88,12 @@ public:
     Budget budget;
     Devices devices;
     kapi_workqueue* workqueue = nullptr;
+    kapi_sysfs_class* sysfs = nullptr;
 
 private:
     HW_MADE_BY_CREATE;
     explicit Module(const Settings& s);
-    ~Module() = default;
+    ~Module();
     SleepLock serial_;
     Context* contexts_ HW_GUARDED_BY(serial_) = nullptr;
 };

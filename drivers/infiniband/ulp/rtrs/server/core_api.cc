@@ -12,7 +12,7 @@ Session& session_of(rtrs_srv_sess* session) { return *reinterpret_cast<Session*>
 
 extern "C" {
 
-int rtrs_srv_core_init(kapi_module*, const rtrs_srv_core_params* params)
+int rtrs_srv_core_init(kapi_module* self, const rtrs_srv_core_params* params)
 {
     auto geometry = Geometry::create_for_server(params->sess_queue_depth, params->max_chunk_size);
     if (!geometry) {
@@ -21,7 +21,7 @@ int rtrs_srv_core_init(kapi_module*, const rtrs_srv_core_params* params)
                  params->sess_queue_depth, max_queue_depth, params->max_chunk_size, min_chunk_bytes);
         return geometry.error().to_c();
     }
-    auto started = Module::start({*geometry, params->always_invalidate != 0});
+    auto started = Module::start(self, {*geometry, params->always_invalidate != 0});
     return started ? 0 : started.error().to_c();
 }
 

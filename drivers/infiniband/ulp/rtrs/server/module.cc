@@ -6,7 +6,14 @@ namespace rtrs_srv {
 // Half of the machine's memory is what peers can make the server hold.
 Module::Module(const Settings& s) : settings(s), budget(kapi_memory_total() / 2) {}
 
-Result<> Module::start(const Settings& settings)
+Module::~Module()
+{
+    if (workqueue)
+        kapi_workqueue_destroy(workqueue);
+    kapi_sysfs_class_destroy(sysfs);
+}
+
+Result<> Module::start(kapi_module* self, const Settings& settings)
 {
     Own<Module> made(make<Module>(Alloc::sleep, settings));
     if (!made)
@@ -14,10 +21,10 @@ Result<> Module::start(const Settings& settings)
     made->workqueue = kapi_workqueue_create("rtrs_server", 0);
     if (!made->workqueue)
         return fail(KAPI_ENOMEM);
+    TRY(check(kapi_sysfs_class_create(self, "rtrs-server", &made->sysfs)));
     Module* module = made.release();
     *kapi_module_slot(KAPI_SLOT_RTRS_SRV) = module; // devices come from here on
     if (auto watched = module->devices.watch(); !watched) {
-        kapi_workqueue_destroy(module->workqueue);
         *kapi_module_slot(KAPI_SLOT_RTRS_SRV) = nullptr;
         dispose(module);
         return watched;
@@ -29,7 +36,7 @@ void Module::stop()
 {
     Module* module = &get();
     module->devices.unwatch();
-    kapi_workqueue_destroy(module->workqueue);
+    kapi_workqueue_destroy(std::exchange(module->workqueue, nullptr)); // its works look at the module
     *kapi_module_slot(KAPI_SLOT_RTRS_SRV) = nullptr;
     dispose(module);
 }

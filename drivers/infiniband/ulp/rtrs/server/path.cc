@@ -2,6 +2,9 @@
 #include "path.h"
 
 #include "context.h"
+#include "sysfs.h"
+
+#include "../common/path_name.h"
 
 namespace rtrs_srv {
 
@@ -20,7 +23,8 @@ kapi_addr without_port(kapi_addr addr)
 
 Path::Path(Session& session, const Connection& first)
     : session_(Ref<Session>::share(session)), uuid_(first.request().path), client_(without_port(first.info().remote)),
-      server_(without_port(first.info().local)), dev_(first.info().dev), count_(first.request().connections)
+      server_(without_port(first.info().local)), space_(first.space()), dev_(first.info().dev), device_port_(first.info().port),
+      count_(first.request().connections)
 {
 }
 
@@ -44,6 +48,7 @@ Result<Ref<Path>> Path::create(Session& session, const Connection& first)
     if (!path->connections_)
         return fail(KAPI_ENOMEM);
     path->device_ = TRY(Module::get().devices.enter(path->dev_, *path, path->user_));
+    kapi_copy(path->device_name_, path->device_->attrs.name, sizeof(path->device_name_));
     path->arm_timer();
     return path;
 }
@@ -257,8 +262,9 @@ Result<> Path::up()
     write_info_response({info_response_.bytes(), length}, {descriptors, regions});
     info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
     kapi_free(descriptors);
-    is_up_ = true;
+    TRY(session_->show(*this));
     TRY(session_->path_up());
+    is_up_ = true;
     {
         Guard guard(lock_);
         state_.must(PathEvent::up);
@@ -282,6 +288,29 @@ Result<> Path::tick()
         return fail(KAPI_ETIMEDOUT);
     }
     return {};
+}
+
+Result<> Path::make_folders(kapi_sysfs_dir* parent)
+{
+    char name[max_path_name + 1];
+    Text text(name, max_path_name);
+    write_path_name(text, space_, client_, server_);
+    name[text.length()] = '\0';
+    auto files = path_files(), stats = stats_files();
+    TRY(check(kapi_sysfs_dir_create(parent, name, files.data(), static_cast<u32>(files.size()), this, &folder_)));
+    auto made = check(kapi_sysfs_dir_create(folder_, "stats", stats.data(), static_cast<u32>(stats.size()), this, &stats_folder_));
+    if (!made)
+        kapi_sysfs_remove(std::exchange(folder_, nullptr));
+    return made;
+}
+
+bool Path::remove_folders()
+{
+    if (!folder_)
+        return false;
+    kapi_sysfs_remove(std::exchange(stats_folder_, nullptr));
+    kapi_sysfs_remove(std::exchange(folder_, nullptr));
+    return true;
 }
 
 // ---- the end
@@ -330,6 +359,7 @@ void Path::end()
         Guard guard(lock_);
         state_.must(PathEvent::end);
     }
+    session_->hide(*this);
     if (is_up_)
         session_->path_down();
     session_->context().bury(*this);

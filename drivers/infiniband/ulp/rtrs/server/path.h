@@ -13,6 +13,7 @@
 #include <hawser/list.h>
 #include <hawser/state_machine.h>
 #include <hawser/work.h>
+#include <kapi/sysfs.h>
 
 namespace rtrs_srv {
 
@@ -72,6 +73,12 @@ public:
     const kapi_addr& client() const { return client_; }
     const kapi_addr& server() const { return server_; }
     bool is_closing();
+    kapi_cm_space space() const { return space_; }
+    const char* device_name() const { return device_name_; }
+    u32 device_port() const { return device_port_; }
+    // Sleeps, under the session's serial lock. A folder below that of the session's paths. True: there was one.
+    Result<> make_folders(kapi_sysfs_dir* parent);
+    bool remove_folders();
 
     // Any context, of requests.
     bool takes_requests() const { return takes_requests_.load_acquire(); }
@@ -113,7 +120,11 @@ private:
     const Ref<Session> session_;
     const Uuid uuid_;
     const kapi_addr client_, server_; // port 0
+    const kapi_cm_space space_;
     kapi_rdma_dev* const dev_;
+    char device_name_[sizeof(kapi_rdma_attrs::name)] = {};
+    const u32 device_port_;
+    kapi_sysfs_dir *folder_ = nullptr, *stats_folder_ = nullptr;
     const u32 count_; // of connections
     const u64 made_ns_ = kapi_now_ns();
     const Device* device_ = nullptr;

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "context.h"
+#include "sysfs.h"
 
 namespace rtrs_srv {
 
@@ -85,23 +86,62 @@ Result<> Session::make_chunks()
     return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
 }
 
+// ---- folders
+
+Result<> Session::show_self()
+{
+    SessionName known = TRY(context_.claimed_name(*this));
+    auto files = session_files();
+    TRY(check(kapi_sysfs_device_create(Module::get().sysfs, known.text, files.data(), static_cast<u32>(files.size()), this,
+                                       &folder_)));
+    return check(kapi_sysfs_dir_create(folder_, "paths", nullptr, 0, this, &paths_folder_));
+}
+
+void Session::hide_self()
+{
+    kapi_sysfs_remove(std::exchange(paths_folder_, nullptr));
+    kapi_sysfs_remove(std::exchange(folder_, nullptr));
+}
+
+Result<> Session::show(Path& path)
+{
+    Guard guard(serial_);
+    auto shown = folder_ ? Result<>() : show_self();
+    if (shown)
+        shown = path.make_folders(paths_folder_);
+    if (shown)
+        shown_++;
+    else if (!shown_)
+        hide_self();
+    return shown;
+}
+
+void Session::hide(Path& path)
+{
+    Guard guard(serial_);
+    if (path.remove_folders() && --shown_ == 0)
+        hide_self();
+}
+
+// ---- the user
+
+// The user does not know a session that it has refused.
 Result<> Session::path_up()
 {
     Guard guard(serial_);
-    paths_up_.fetch_add(1);
-    if (announced_)
+    if (paths_up_.fetch_add(1) != 0)
         return {};
-    announced_ = true;
-    return check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
+    auto known = check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
+    if (!known)
+        paths_up_.fetch_sub(1);
+    return known;
 }
 
 void Session::path_down()
 {
     Guard guard(serial_);
-    if (paths_up_.fetch_sub(1) != 1)
-        return;
-    announced_ = false;
-    static_cast<void>(context_.link_event(*this, RTRS_SRV_CORE_DISCONNECTED));
+    if (paths_up_.fetch_sub(1) == 1)
+        static_cast<void>(context_.link_event(*this, RTRS_SRV_CORE_DISCONNECTED));
 }
 
 } // namespace rtrs_srv

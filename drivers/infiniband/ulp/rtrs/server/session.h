@@ -31,6 +31,9 @@ public:
 
     // Sleeps. The first path makes the chunks. ENOMEM.
     Result<> make_chunks();
+    // Sleeps. The path has a folder below the session's, which is there as long as one of a path is. EEXIST, EINVAL, ENOMEM.
+    Result<> show(Path& path);
+    void hide(Path& path);
     // Sleeps. A path is up or down, of which the user is notified if it is the first or was the last.
     Result<> path_up();
     void path_down();
@@ -45,6 +48,8 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
+    Result<> show_self() HW_REQUIRES(serial_);
+    void hide_self() HW_REQUIRES(serial_);
     Session(Context& context, const Uuid& uuid) : context_(context), uuid_(uuid) {}
     ~Session() = default;
 
@@ -54,9 +59,10 @@ private:
     Spin<SessionLock> lock_;
     RefList<Path, OfSession> paths_ HW_GUARDED_BY(lock_);
     u32 count_ HW_GUARDED_BY(lock_) = 0;
-    SleepLock serial_; // one call of the user for the session, and one making of chunks, at a time
+    SleepLock serial_; // one call of the user for the session, one making of chunks, or of folders, at a time
+    kapi_sysfs_dir *folder_ HW_GUARDED_BY(serial_) = nullptr, *paths_folder_ HW_GUARDED_BY(serial_) = nullptr;
+    u32 shown_ HW_GUARDED_BY(serial_) = 0; // paths with a folder
     Atomic<u32> paths_up_{0};
-    bool announced_ HW_GUARDED_BY(serial_) = false; // the user knows the session
 };
 
 } // namespace rtrs_srv

@@ -35,21 +35,24 @@ public:
         if (n > most_completions_.load_relaxed())
             most_completions_.store_relaxed(n);
     }
-    u64 read(Stat stat) const { return kapi_counters_read(counters_, static_cast<unsigned>(stat)) - base_[static_cast<u8>(stat)]; }
+    u64 read(Stat stat) const
+    {
+        return kapi_counters_read(counters_, static_cast<unsigned>(stat)) - base_[static_cast<u8>(stat)].load_relaxed();
+    }
     u32 inflight() const { return inflight_.load_relaxed(); }
     u32 most_completions() const { return most_completions_.load_relaxed(); }
-    // Any context, one caller at a time. What is in flight stays counted.
+    // Any context. What is in flight stays counted.
     void reset()
     {
         for (u8 i = 0; i < static_cast<u8>(Stat::count); i++)
-            base_[i] = kapi_counters_read(counters_, i);
+            base_[i].store_relaxed(kapi_counters_read(counters_, i));
         most_completions_.store_relaxed(0);
     }
 
 private:
     void count(Stat stat, u64 n) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
     kapi_counters* counters_ = nullptr;
-    u64 base_[static_cast<u8>(Stat::count)] = {};
+    Atomic<u64> base_[static_cast<u8>(Stat::count)] = {}; // what was counted at the last reset
     Atomic<u32> inflight_{0}, most_completions_{0};
 };
 
