@@ -25,9 +25,9 @@ struct Ended {
     }
 };
 
-class RtrsClientTest : public SimTest, public ::testing::WithParamInterface<int> {
+class RtrsClientBase : public SimTest {
 protected:
-    RtrsClientTest() : SimTest(static_cast<std::uint64_t>(GetParam())), server(world, b)
+    explicit RtrsClientBase(std::uint64_t seed) : SimTest(seed), server(world, b)
     {
         a.initial_net().add(sim::address("10.0.1.1"), 3);
         b.initial_net().add(sim::address("10.0.1.2"), 3);
@@ -35,7 +35,7 @@ protected:
         sim::plug_rdma(b.initial_net(), "rxe_b0", 2);
         sim::plug_rdma(b.initial_net(), "rxe_b1", 3);
     }
-    ~RtrsClientTest() override
+    ~RtrsClientBase() override
     {
         if (session)
             close();
@@ -68,7 +68,7 @@ protected:
     {
         return {KAPI_CM_IP, sim::address(nth ? "10.0.1.1" : "10.0.0.1"), sim::address(nth ? "10.0.1.2" : "10.0.0.2")};
     }
-    static void on_link(void *priv, int up) { static_cast<RtrsClientTest *>(priv)->links.push_back(up); }
+    static void on_link(void *priv, int up) { static_cast<RtrsClientBase *>(priv)->links.push_back(up); }
 
     /** From a task. */
     int try_open(unsigned paths = 1, const char *name = "session", int max_reconnects = -1)
@@ -155,4 +155,9 @@ protected:
     rtrs_clt_session *session = nullptr;
     bool loaded = false, serving = false;
     std::vector<int> links; // what was reported
+};
+
+class RtrsClientTest : public RtrsClientBase, public ::testing::WithParamInterface<int> {
+protected:
+    RtrsClientTest() : RtrsClientBase(static_cast<std::uint64_t>(GetParam())) {}
 };

@@ -111,11 +111,21 @@ bool Path::is_settled()
     return !restart_ && !state_.is(PathState::connecting) && !state_.is(PathState::ending);
 }
 
+// Nothing more happens by itself.
+bool Path::is_done()
+{
+    Guard guard(lock_);
+    return state_.is(PathState::up) || state_.is(PathState::stopped) || state_.is(PathState::removed);
+}
+
 Result<> Path::connect()
 {
-    constexpr u64 limit_ns = 60'000'000'000;
+    constexpr u64 limit_ns = 60'000'000'000, patience_ns = 5'000'000'000;
     want(Want::up, true);
     TRY(changed_.wait_until(kapi_now_ns() + limit_ns, [&] { return is_settled(); }));
+    // A server that has not noticed the end of the last link refuses the next one with this error for a moment.
+    if (has_been_up_.load_relaxed() && reason() == Errno(KAPI_ECONNRESET))
+        static_cast<void>(changed_.wait_until(kapi_now_ns() + patience_ns, [&] { return is_done(); }));
     Guard guard(lock_);
     if (state_.is(PathState::up))
         return {};

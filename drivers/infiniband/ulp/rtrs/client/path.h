@@ -90,6 +90,7 @@ private:
     void advance(PathEvent event) HW_REQUIRES(lock_);
     void want(Want what, bool restart);
     bool is_settled();
+    bool is_done();
     void after(u64 delay_ns) { static_cast<void>(timer_.mod(queue_, delay_ns)); }
 
     Session& session_;
@@ -104,6 +105,7 @@ private:
     Atomic<u64> latency_ns_{0};
     Atomic<u64> heartbeat_ns_{0}; // when the last one was sent
     Atomic<int> lost_{0};         // why, or 0
+    Atomic<bool> has_been_up_{false};
 
     Spin<PathLock> lock_;
     StateMachine<PathState, PathEvent, PathRules> state_ HW_GUARDED_BY(lock_){PathState::stopped};
@@ -118,8 +120,8 @@ private:
     u16 links_ = 0;        // that there have been
     u32 attempts_ = 0;     // since it was up
     u64 next_attempt_ns_ = 0;
+    u64 earliest_ns_ = 0;  // of an attempt that somebody asks for
     u64 next_heartbeat_ns_ = 0;
-    bool has_been_up_ = false;
 };
 
 } // namespace rtrs_clt

@@ -8,7 +8,7 @@ namespace rtrs_clt {
 namespace {
 
 constexpr u64 ms = 1'000'000;
-constexpr u64 first_delay_ms = 250;
+constexpr u64 first_delay_ms = 250, pause_ms = 300;
 
 } // namespace
 
@@ -66,8 +66,9 @@ bool Path::act_at_rest(PathState state, Want want)
             return false;
         }
         u64 now = kapi_now_ns();
-        if (!restart_ && now < next_attempt_ns_) {
-            after(next_attempt_ns_ - now);
+        u64 due = restart_ ? earliest_ns_ : next_attempt_ns_;
+        if (now < due) {
+            after(due - now);
             return false;
         }
         if (restart_)
@@ -111,7 +112,7 @@ void Path::established()
     latency_ns_.store_relaxed(0);
     next_heartbeat_ns_ = 0;
     attempts_ = 0;
-    has_been_up_ = true;
+    has_been_up_.store_relaxed(true);
     stats_.connects.fetch_add(1);
     link_->open();
     session_.path_up();
@@ -151,8 +152,10 @@ void Path::end_link(Errno why)
     if (!was_up)
         stats_.failed_connects.fetch_add(1);
     Io* interrupted = link_ ? link_->end() : nullptr;
-    if (was_up)
+    if (was_up) {
+        earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
         session_.path_down();
+    }
     session_.interrupted(*this, interrupted);
     link_.reset();
     decide();
@@ -177,7 +180,7 @@ bool Path::gives_up()
 {
     s32 most = session_.settings().max_reconnects.load_relaxed();
     attempts_++;
-    return !has_been_up_ || (most >= 0 && attempts_ > static_cast<u32>(most));
+    return !has_been_up_.load_relaxed() || (most >= 0 && attempts_ > static_cast<u32>(most));
 }
 
 // Twice as long after each attempt, up to the limit; and three quarters to five quarters of that, so that the clients of a server
