@@ -438,6 +438,22 @@ protected:
     /** One connection with this request, or these bytes; until it is established or has ended. */
     SrvPath::Link &ask(SrvPath &path, const std::string &data)
     {
+        auto &link = begin(path, data);
+        EXPECT_TRUE(wait([&] { return link.established || link.end; }, 200 * sim::kSecond));
+        if (link.established)
+            accepted(path, link);
+        return link;
+    }
+    static void accepted(SrvPath &path, SrvPath::Link &link)
+    {
+        auto offer = rtrs::parse_acceptance(SrvPath::bytes_of(link.data));
+        EXPECT_TRUE(offer);
+        if (offer)
+            path.offer = *offer;
+    }
+    /** The same; it is not waited for. */
+    SrvPath::Link &begin(SrvPath &path, const std::string &data)
+    {
         auto &link = *path.links.emplace_back(std::make_unique<SrvPath::Link>());
         link.path = &path;
         link.number = static_cast<unsigned>(path.links.size() - 1);
@@ -445,20 +461,13 @@ protected:
         EXPECT_TRUE(wait([&] { return link.resolved || link.end; }));
         if (!link.end)
             run(a, [&] { path.ask(link, data.data(), data.size()); });
-        EXPECT_TRUE(wait([&] { return link.established || link.end; }, 200 * sim::kSecond));
-        if (link.established) {
-            auto offer = rtrs::parse_acceptance(SrvPath::bytes_of(link.data));
-            EXPECT_TRUE(offer);
-            if (offer)
-                path.offer = *offer;
-        }
         return link;
     }
     static rtrs::Uuid uuid(unsigned char value) { return {{value, 1, 2, 3}}; }
     static std::string request(unsigned connection, unsigned connections, unsigned char path = 1, unsigned char session = 100,
-                               bool is_first = true)
+                               bool is_first = true, unsigned reconnects = 0)
     {
-        auto bytes = rtrs::write_connect_request({static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections), 0,
+        auto bytes = rtrs::write_connect_request({static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections), static_cast<kapi_u16>(reconnects),
                                                   uuid(path), uuid(session), is_first});
         return {reinterpret_cast<const char *>(&bytes), sizeof(bytes)};
     }
