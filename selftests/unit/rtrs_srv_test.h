@@ -467,8 +467,9 @@ protected:
     static std::string request(unsigned connection, unsigned connections, unsigned char path = 1, unsigned char session = 100,
                                bool is_first = true, unsigned reconnects = 0)
     {
-        auto bytes = rtrs::write_connect_request({static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections), static_cast<kapi_u16>(reconnects),
-                                                  uuid(path), uuid(session), is_first});
+        rtrs::ConnectRequest asked{static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections),
+                                   static_cast<kapi_u16>(reconnects), uuid(path), uuid(session), is_first};
+        auto bytes = rtrs::write_connect_request(asked);
         return {reinterpret_cast<const char *>(&bytes), sizeof(bytes)};
     }
     /** The errno of a rejection; 0: established. */
