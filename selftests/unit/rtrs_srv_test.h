@@ -266,6 +266,7 @@ public:
     /** All queues and connections end, from a task. */
     void drop()
     {
+        is_ending = true;
         for (auto &link : links) {
             if (link->cm && link->qp && notifies)
                 kapi_cm_disconnect(link->cm);
@@ -289,6 +290,7 @@ public:
         answers.clear();
         info.clear();
         offer.reset();
+        is_ending = false;
     }
 
     static constexpr kapi_size kOut = 16384;
@@ -312,6 +314,7 @@ public:
     unsigned duplicates = 0;
     kapi_u64 posts = 0;
     bool notifies = true; // the peer, when it ends
+    bool is_ending = false; // nothing more is posted
 
 private:
     void hear(Link &link, const kapi_wc &wc)
@@ -320,7 +323,7 @@ private:
             link.sent.push_back(wc);
             return;
         }
-        if (wc.status != KAPI_WC_OK)
+        if (wc.status != KAPI_WC_OK || is_ending)
             return;
         kapi_u64 slot = wc.cookie & ~kRecv;
         std::string message;
