@@ -11,6 +11,7 @@ kapi_u64 kapi_now_ns(void) KAPI_NOEXCEPT;       /* [any] monotonic */
 kapi_u64 kapi_real_ns(void) KAPI_NOEXCEPT;      /* [any] wall clock, since 1970 */
 kapi_u64 kapi_local_clock_ns(void) KAPI_NOEXCEPT; /* [any] cheap clock for latency traces */
 kapi_u32 kapi_cpu(void) KAPI_NOEXCEPT;          /* [any] the CPU we run on, which may change at once */
+kapi_u32 kapi_cpus(void) KAPI_NOEXCEPT;         /* [any] one more than the highest number of a CPU that there may be */
 kapi_u32 kapi_random_u32(void) KAPI_NOEXCEPT;   /* [any] unpredictable */
 
 /* [sleep] Others run that wait for this CPU: where a loop without a lock may be long. */
@@ -43,7 +44,15 @@ void kapi_module_put(struct kapi_module *module) KAPI_NOEXCEPT; /* [any] */
  * [any] Where a module keeps the root of its state: a pointer that is NULL when the module is loaded. The simulator has
  * one set for each node, so core has no other mutable static.
  */
-enum kapi_slot { KAPI_SLOT_RDS, KAPI_SLOT_RDS_TCP, KAPI_SLOT_RDS_RDMA, KAPI_SLOT_KCM, KAPI_SLOT_RTRS, KAPI_SLOTS };
+enum kapi_slot {
+	KAPI_SLOT_RDS,
+	KAPI_SLOT_RDS_TCP,
+	KAPI_SLOT_RDS_RDMA,
+	KAPI_SLOT_KCM,
+	KAPI_SLOT_RTRS,
+	KAPI_SLOT_RTRS_SRV,
+	KAPI_SLOTS
+};
 void **kapi_module_slot(enum kapi_slot slot) KAPI_NOEXCEPT;
 
 /* [any] Is addr an address of this host in net? scope, when not 0, names the interface that must hold it. */

@@ -123,7 +123,10 @@ void kapi_mr_free(struct kapi_mr *mr) KAPI_NOEXCEPT;
  * error a region without gaps is as it was before.
  */
 int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) KAPI_NOEXCEPT;
-/* [any] A free region with the same bytes again, under a new key: REGISTER follows. Returns the key. */
+/*
+ * [any] A free region with the same bytes again, under a new key: REGISTER follows. Returns the key. What was posted of it on
+ * another queue pair has been executed, but need not have completed.
+ */
 kapi_u32 kapi_mr_next_key(struct kapi_mr *mr) KAPI_NOEXCEPT;
 kapi_u32 kapi_mr_key(const struct kapi_mr *mr) KAPI_NOEXCEPT;       /* [any] for peers; only its low 8 bits ever change */
 kapi_u32 kapi_mr_local_key(const struct kapi_mr *mr) KAPI_NOEXCEPT; /* [any] for the target of a read over iWARP */

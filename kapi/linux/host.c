@@ -45,6 +45,12 @@ kapi_u32 kapi_cpu(void)
 }
 EXPORT_SYMBOL_GPL(kapi_cpu);
 
+kapi_u32 kapi_cpus(void)
+{
+	return nr_cpu_ids;
+}
+EXPORT_SYMBOL_GPL(kapi_cpus);
+
 kapi_u32 kapi_random_u32(void)
 {
 	return get_random_u32();

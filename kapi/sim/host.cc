@@ -43,6 +43,8 @@ kapi_u32 kapi_cpu(void) noexcept
     return World::current() ? static_cast<kapi_u32>(world().host_random().below(kCpus)) : 0;
 }
 
+kapi_u32 kapi_cpus(void) noexcept { return kCpus; }
+
 kapi_u32 kapi_random_u32(void) noexcept
 {
     static Random without_world(1);

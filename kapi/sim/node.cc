@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "network.h"
+#include "sysfs.h"
 
 using sim::same_ip;
 
@@ -175,6 +176,7 @@ void Node::crash()
     for (auto &net : nets_)
         net->sockets = 0;
     live_streams = live_listeners = live_sockets = live_pages = live_queues = live_filters = 0;
+    forget_sysfs(*this);
     live_rdma.clear();
     pinned_pages = 0;
     kept = kept_by_core = 0;
@@ -194,7 +196,8 @@ void Node::end()
         std::size_t left;
     } counts[] = {{"streams", live_streams}, {"listeners", live_listeners}, {"sockets", live_sockets},
                   {"page lists", live_pages}, {"work queues", live_queues}, {"filters", live_filters},
-                  {"descriptors", descriptors.size()}, {"bytes charged for streams", kept}};
+                  {"descriptors", descriptors.size()}, {"bytes charged for streams", kept},
+                  {"folders in /sys", sysfs_folders(*this)}};
     for (const auto &count : counts)
         if (count.left)
             world_.fail("%s leaks %zu %s", name_.c_str(), count.left, count.what);

@@ -14,7 +14,7 @@ import tempfile
 from typing import NamedTuple
 
 from . import cpio, vmlinux
-from .kernel import BASE_MODULES, SUITE_MODULES, build_ids, module_name
+from .kernel import BASE_MODULES, SUITE_MODULES, build_ids, module_name, read_module
 
 GUEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest")
 TOOLS = ("ip", "tc", "ss", "rdma", "bridge", "ethtool", "dash")
@@ -80,6 +80,8 @@ class Builder:
         base = self._base(kernel, base_paths)
         modules = {"ours": [(f"updates/{os.path.basename(path)}", data) for path, data in ours],
                    "kernel": [(_plain(path), kernel.read(path)) for path in own_paths]}
+        for suite, files in modules.items():
+            files += self._rnbd_modules(kernel, suite)
         ids = {suite: build_ids(files) for suite, files in modules.items()}
         archive = cpio.Archive()
         for suite, files in modules.items():
@@ -109,6 +111,12 @@ class Builder:
                     with open(f"{parent}/{name}", "rb") as file:
                         modules.append((f"{parent}/{name}", file.read()))
         return modules
+
+    def _rnbd_modules(self, kernel, suite):
+        """(path, bytes) of what scripts/rnbd.sh has built of the kernel's source for a suite; none if it did not run."""
+        folder = f"{self.top}/build/rnbd/{kernel.name}/{suite}"
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return [(f"rnbd-{suite}/{name}", read_module(f"{folder}/{name}")) for name in names if name.endswith(".ko")]
 
     def _base(self, kernel, module_paths):
         """The folder with base.cpio and the tree of plain modules for depmod, made if missing."""

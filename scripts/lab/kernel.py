@@ -10,7 +10,7 @@ from . import elf
 
 # Names that a suite provides. The kernel's own are in an image only for machines of suite `kernel`.
 SUITE_MODULES = frozenset("""
-    hawser hawser_verbs rds rds_tcp rds_rdma kcm rtrs_core rtrs_client rtrs_server
+    hawser hawser_verbs rds rds_tcp rds_rdma kcm rtrs_core rtrs_client rtrs_server rnbd_client rnbd_server
 """.split())
 
 # Kernel modules in every image; their dependencies are added.

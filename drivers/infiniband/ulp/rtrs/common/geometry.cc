@@ -12,6 +12,9 @@ namespace {
 // How many bits hold the numbers below count.
 unsigned bits_below(u32 count) { return static_cast<unsigned>(std::bit_width(count - 1)); }
 
+// Not std::has_single_bit(), for which g++ calls a function that kernels do not have.
+bool is_power_of_two(u32 number) { return number && !(number & (number - 1)); }
+
 } // namespace
 
 Result<Geometry> Geometry::create(u32 queue_depth, u32 chunk_bytes)
@@ -28,7 +31,7 @@ Result<Geometry> Geometry::create_for_server(s64 queue_depth, s64 chunk_bytes)
     if (queue_depth < 1 || queue_depth > max_queue_depth)
         return fail(KAPI_EINVAL);
     if (chunk_bytes < min_chunk_bytes || chunk_bytes > 1 << imm_payload_bits ||
-        !std::has_single_bit(static_cast<u64>(chunk_bytes)))
+        !is_power_of_two(chunk_bytes))
         return fail(KAPI_EINVAL);
     return create(static_cast<u32>(queue_depth), static_cast<u32>(chunk_bytes));
 }

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a connection sends.
+#include "connection.h"
+#include "link.h"
+#include "session.h"
+
+#include "../common/request.h"
+
+namespace rtrs_clt {
+
+// Of a read the server gets a region; a write is read by the device itself, with the local key.
+Result<> Connection::map_data(Io& io)
+{
+    const Order& order = io.order;
+    io.registered = false;
+    if (!order.data_bytes)
+        return {};
+    kapi_map_direction direction = order.is_read ? KAPI_MAP_FROM_DEVICE : KAPI_MAP_TO_DEVICE;
+    io.data = TRY(Mapping::with(
+        [&](kapi_map* map) { return kapi_map_sg(map, link_.device().dev, order.list, order.pieces, direction); }));
+    Result<> fits = io.data.length() < order.data_bytes ? Result<>(fail(KAPI_EINVAL)) : Result<>();
+    if (fits && order.is_read)
+        fits = check(kapi_mr_map(link_.region(io.chunk), io.data.c(), KAPI_IOVA_DMA));
+    if (!fits)
+        io.data = Mapping();
+    return fits;
+}
+
+// The header, behind the user's message, which is in its place. Returns how many bytes both are.
+u32 Connection::write_message(Io& io)
+{
+    rtrs::Request request{};
+    request.is_read = io.order.is_read;
+    request.user_bytes = io.order.user_bytes;
+    if (io.order.is_read && io.data) {
+        kapi_mr* region = link_.region(io.chunk);
+        request.has_target = request.invalidate = true;
+        request.target = {kapi_mr_address(region), kapi_mr_key(region), io.order.data_bytes};
+        io.key = request.target.key;
+    }
+    u8* message = link_.session.message(io.chunk);
+    std::span<u8, rtrs::max_request_header> header(message + request.user_bytes, rtrs::max_request_header);
+    u32 bytes = request.user_bytes + static_cast<u32>(rtrs::write_request_header(header, request));
+    link_.maps().give(io.chunk, bytes);
+    return bytes;
+}
+
+// Places in the send queue, all until the request ends.
+Result<> Connection::reserve(Io& io)
+{
+    u32 needs = io.order.is_read ? 3 : (io.order.pieces + max_pieces_) / max_pieces_;
+    if (room_.load_relaxed() < needs)
+        return fail(KAPI_EAGAIN);
+    room_.fetch_sub(needs);
+    io.requests = needs;
+    return {};
+}
+
+Result<> Connection::send(kapi_wr& wr)
+{
+    kapi_wr* bad = nullptr;
+    return check(kapi_qp_send(qp_.get(), &wr, &bad));
+}
+
+// Data, user message and header lie one behind the other in the chunk: one request, if its pieces suffice.
+Result<> Connection::send_write(Io& io, u32 message)
+{
+    const rtrs::RemoteChunk& chunk = link_.chunk(io.chunk);
+    kapi_sge sges[most_pieces];
+    kapi_map_place place{};
+    kapi_size left = io.order.data_bytes;
+    u64 remote = chunk.address;
+    for (;;) {
+        kapi_size before = left;
+        u32 n = left ? kapi_map_sges(io.data.c(), &place, &left, link_.pd(), sges, max_pieces_) : 0;
+        kapi_wr wr{};
+        wr.sges = sges;
+        wr.remote = remote;
+        wr.key = chunk.key;
+        if (left == 0 && n < max_pieces_) {
+            sges[n] = link_.maps().sge(io.chunk, message);
+            wr.n_sges = n + 1;
+            wr.op = KAPI_WR_WRITE_IMM;
+            wr.flags = KAPI_WR_SIGNALED;
+            wr.cookie = cookie(Kind::io, io.chunk);
+            wr.imm = link_.request_immediate(io.chunk, io.order.data_bytes + io.order.user_bytes);
+            return send(wr);
+        }
+        wr.n_sges = n;
+        wr.op = KAPI_WR_WRITE;
+        wr.cookie = cookie(Kind::plain, 0);
+        TRY(send(wr));
+        remote += before - left;
+    }
+}
+
+// The message lies behind the place of the data, which the server writes to the region.
+Result<> Connection::send_read(Io& io, u32 message)
+{
+    const rtrs::RemoteChunk& chunk = link_.chunk(io.chunk);
+    if (io.data) {
+        kapi_wr wr{};
+        wr.op = KAPI_WR_REGISTER;
+        wr.mr = link_.region(io.chunk);
+        wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
+        wr.cookie = cookie(Kind::plain, 0);
+        io.registered = true;
+        TRY(send(wr));
+    }
+    kapi_sge sge = link_.maps().sge(io.chunk, message);
+    kapi_wr wr{};
+    wr.op = KAPI_WR_WRITE_IMM;
+    wr.flags = KAPI_WR_SIGNALED;
+    wr.sges = &sge;
+    wr.n_sges = 1;
+    wr.remote = chunk.address + io.order.data_bytes;
+    wr.key = chunk.key;
+    wr.cookie = cookie(Kind::io, io.chunk);
+    wr.imm = link_.request_immediate(io.chunk, io.order.data_bytes + io.order.user_bytes);
+    return send(wr);
+}
+
+// From the first request on it ends by completions, or by the end of the link: an error of the queue is one of the path.
+Result<> Connection::post(Io& io)
+{
+    Guard guard(lock_);
+    if (!open_)
+        return fail(KAPI_ECONNABORTED);
+    TRY(reserve(io));
+    if (auto mapped = map_data(io); !mapped) {
+        room_.fetch_add(io.requests);
+        return mapped;
+    }
+    u32 message = write_message(io);
+    io.error = 0;
+    io.answered = io.sent = io.invalidating = false;
+    io.began_ns = kapi_now_ns();
+    link_.path.began(io);
+    io.owner.store_release(serial_);
+    Result<> sent = io.order.is_read ? send_read(io, message) : send_write(io, message);
+    if (!sent) {
+        open_ = false;
+        hint_open_.store_relaxed(false);
+        link_.path.lost(sent.error());
+    }
+    return {};
+}
+
+// False: there is no room, or the connection is closed.
+bool Connection::post_immediate(rtrs::ImmediateType type)
+{
+    Guard guard(lock_);
+    if (!open_ || !room_.load_relaxed())
+        return false;
+    room_.fetch_sub(1);
+    kapi_wr wr{};
+    wr.op = KAPI_WR_WRITE_IMM;
+    wr.flags = KAPI_WR_SIGNALED;
+    wr.cookie = cookie(Kind::plain, 1);
+    wr.imm = rtrs::write_immediate(type);
+    return send(wr).has_value();
+}
+
+void Connection::invalidate(Io& io)
+{
+    Guard guard(lock_);
+    if (!open_)
+        return; // its link ends, and the region with it
+    io.invalidating = true;
+    kapi_wr wr{};
+    wr.op = KAPI_WR_INVALIDATE;
+    wr.flags = KAPI_WR_SIGNALED;
+    wr.key = io.key;
+    wr.cookie = cookie(Kind::invalidate, io.chunk);
+    if (auto sent = send(wr); !sent)
+        link_.path.lost(sent.error());
+}
+
+} // namespace rtrs_clt

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+// A permit and the one request that can be made with it: the chunk of the server that the request uses.
+#pragma once
+
+#include <hawser/atomic.h>
+#include <hawser/verbs.h>
+
+namespace rtrs_clt {
+
+using namespace hw;
+
+class Connection;
+
+// What a user asks for.
+struct Order {
+    bool is_read;
+    void* priv;
+    void (*done)(void* priv, int error); // 0 or a negative errno; any context, no lock held
+    kapi_sglist* list;                   // the user's until done
+    u32 pieces;
+    u32 data_bytes;
+    u32 user_bytes;                      // of the message, which lies in the permit's slot
+};
+
+struct Io : Pinned {
+    u32 chunk = 0;
+    u32 lane = 0; // the number of the connections that its requests use
+
+    Order order{};
+    // The serial number of the connection that has it, or 0. While a connection has it, everything below is that connection's
+    // done()'s, or after the drain its link's.
+    Atomic<u64> owner{0};
+    Mapping data;
+    u64 began_ns = 0;
+    u64 parked_ns = 0;         // since when it waits for a path, or 0
+    u32 key = 0;         // of the region of a read
+    u32 requests = 0;    // that it took in the send queue
+    int error = 0;       // of the answer, positive
+    bool registered = false;   // the server may write to the data by key
+    bool invalidating = false;
+    bool sent = false;         // its own requests have completed
+    bool answered = false;
+    Io* next = nullptr;        // of a list that its holder makes
+};
+
+} // namespace rtrs_clt

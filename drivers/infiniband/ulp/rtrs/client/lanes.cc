@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "lanes.h"
+
+#include "session.h"
+
+namespace rtrs_clt {
+
+namespace {
+
+const Path& path_of(const Connection& connection) { return connection.link().path; }
+
+} // namespace
+
+Result<> Lanes::make(u32 count)
+{
+    lanes_.reset(static_cast<Lane*>(kapi_zalloc(count * sizeof(Lane), KAPI_SLEEP)));
+    if (!lanes_)
+        return fail(KAPI_ENOMEM);
+    for (; count_ < count; count_++)
+        ::new (&lanes_.get()[count_]) Lane;
+    return {};
+}
+
+Lanes::~Lanes()
+{
+    while (count_)
+        lanes_.get()[--count_].~Lane();
+}
+
+void Lanes::add(u32 number, Connection& connection)
+{
+    Lane& lane = lanes_.get()[number];
+    Guard guard(lane.lock);
+    if (HW_ASSERT(lane.count < rtrs::max_paths))
+        lane.open[lane.count++] = &connection;
+}
+
+void Lanes::remove(u32 number, Connection& connection)
+{
+    Lane& lane = lanes_.get()[number];
+    Guard guard(lane.lock);
+    u32 kept = 0;
+    for (u32 i = 0; i < lane.count; i++)
+        if (lane.open[i] != &connection)
+            lane.open[kept++] = lane.open[i];
+    lane.count = kept;
+}
+
+Connection* Lanes::Lane::in_turn()
+{
+    for (u32 i = 0; i < count; i++) {
+        turn = turn + 1 < count ? turn + 1 : 0;
+        if (open[turn]->is_open())
+            return open[turn];
+    }
+    return nullptr;
+}
+
+// Among equals the one whose turn it is, since a path without anything in flight would have everything otherwise.
+Connection* Lanes::Lane::least_busy()
+{
+    Connection* best = in_turn();
+    for (u32 i = 0; i < count && best; i++)
+        if (open[i]->is_open() && path_of(*open[i]).inflight() < path_of(*best).inflight())
+            best = open[i];
+    return best;
+}
+
+// The time that a request would take: each that is in flight before it takes as long as a heartbeat. A path whose latency is not
+// known yet is taken for as fast as the fastest.
+Connection* Lanes::Lane::fastest()
+{
+    u64 least = 0;
+    for (u32 i = 0; i < count; i++)
+        if (u64 latency = path_of(*open[i]).latency_ns(); latency && (!least || latency < least))
+            least = latency;
+    auto cost = [&](const Connection& connection) {
+        u64 latency = path_of(connection).latency_ns();
+        return (latency ? latency : max<u64>(least, 1)) * (path_of(connection).inflight() + 1);
+    };
+    Connection* best = in_turn();
+    for (u32 i = 0; i < count && best; i++)
+        if (open[i]->is_open() && cost(*open[i]) < cost(*best))
+            best = open[i];
+    return best;
+}
+
+Connection* Lanes::Lane::choose(u32 policy)
+{
+    switch (policy) {
+    case round_robin:
+        return in_turn();
+    case min_latency:
+        return fastest();
+    default:
+        return least_busy();
+    }
+}
+
+Result<> Lanes::send(Io& io, u32 policy)
+{
+    Lane& lane = lanes_.get()[io.lane];
+    Guard guard(lane.lock);
+    while (Connection* connection = lane.choose(policy)) {
+        auto sent = connection->post(io);
+        if (sent || sent.error() != Errno(KAPI_ECONNABORTED))
+            return sent; // else it has closed meanwhile, and is not chosen again
+    }
+    return fail(KAPI_ECONNABORTED);
+}
+
+} // namespace rtrs_clt

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+// Which connections take requests. All connections of one number, one of each path, are a lane; a permit belongs to a lane, so
+// that requests of different CPUs do not meet.
+#pragma once
+
+#include "io.h"
+#include "lock_order.h"
+#include "settings.h"
+
+#include "../common/wire.h"
+
+#include <hawser/lock.h>
+#include <hawser/memory.h>
+
+namespace rtrs_clt {
+
+class Lanes : Pinned {
+public:
+    // Sleeps. ENOMEM.
+    Result<> make(u32 count);
+    ~Lanes();
+    // Any context. A session has at most max_paths paths.
+    void add(u32 number, Connection& connection);
+    // Any context. No request is on its way to it when this returns. It may be in none.
+    void remove(u32 number, Connection& connection);
+    // Any context. Sends the request over the path that the policy prefers. ECONNABORTED: there is no path; else as
+    // Connection::post().
+    Result<> send(Io& io, u32 policy);
+
+private:
+    struct Lane : Pinned {
+        Spin<LaneLock> lock;
+        u32 count HW_GUARDED_BY(lock) = 0;
+        u32 turn HW_GUARDED_BY(lock) = 0;
+        Connection* open[rtrs::max_paths] HW_GUARDED_BY(lock) = {};
+        Connection* choose(u32 policy) HW_REQUIRES(lock);
+        Connection* in_turn() HW_REQUIRES(lock);
+        Connection* least_busy() HW_REQUIRES(lock);
+        Connection* fastest() HW_REQUIRES(lock);
+    };
+    static void free_lanes(Lane* lanes) { kapi_free(lanes); }
+    Own<Lane, free_lanes> lanes_;
+    u32 count_ = 0;
+};
+
+} // namespace rtrs_clt

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "link.h"
+
+#include "session.h"
+
+namespace rtrs_clt {
+
+namespace {
+
+constexpr u64 patience_ns = 5'000'000'000; // for the next thing to happen while a path is made
+
+} // namespace
+
+Link::Link(Path& of, u16 reconnects, bool first)
+    : path(of), session(of.session()), reconnects_(reconnects), first_(first), serials_(of.session().take_serials())
+{
+}
+
+Result<Own<Link>> Link::begin(Path& path, u16 reconnects, bool first)
+{
+    Own<Link> link(make<Link>(Alloc::sleep, path, reconnects, first));
+    if (!link)
+        return fail(KAPI_ENOMEM);
+    Result<> begun = link->make_connections();
+    if (begun)
+        begun = link->connection(0).resolve();
+    if (!begun) {
+        link->end();
+        return fail(begun.error());
+    }
+    link->progress();
+    return link;
+}
+
+Result<> Link::make_connections()
+{
+    u32 count = session.connections();
+    connections_.reset(static_cast<Connection*>(kapi_zalloc(count * sizeof(Connection), KAPI_SLEEP)));
+    if (!connections_)
+        return fail(KAPI_ENOMEM);
+    for (; made_ < count; made_++)
+        ::new (&connection(made_)) Connection(*this, made_, serials_ + made_);
+    return {};
+}
+
+void Link::progress()
+{
+    deadline_ns_ = kapi_now_ns() + patience_ns;
+}
+
+rtrs::wire::ConnectRequest Link::connect_request(u32 number) const
+{
+    rtrs::ConnectRequest request{};
+    request.connection = static_cast<u16>(number);
+    request.connections = static_cast<u16>(session.connections());
+    request.reconnects = reconnects_;
+    request.path = path.uuid();
+    request.session = session.uuid();
+    request.first = first_;
+    return rtrs::write_connect_request(request);
+}
+
+u32 Link::request_immediate(u32 chunk, u32 offset) const
+{
+    return rtrs::write_immediate(rtrs::ImmediateType::request, session.geometry().payload_of({chunk, offset}));
+}
+
+u32 Link::info_bytes() const
+{
+    return static_cast<u32>(rtrs::info_response_bytes(depth_));
+}
+
+Result<> Link::enter_device(kapi_rdma_dev* dev)
+{
+    if (device_)
+        return device_->dev == dev ? Result<>() : fail(KAPI_ENODEV);
+    device_ = session.devices().enter(dev, path, user_);
+    if (!device_)
+        return fail(KAPI_ENODEV);
+    kapi_pd* pd = nullptr;
+    TRY(check(kapi_pd_create(dev, &pd)));
+    pd_.reset(pd);
+    return {};
+}
+
+// ---- from step to step
+
+Result<Link::Step> Link::step()
+{
+    Phase before;
+    do {
+        before = phase_;
+        if (phase_ == Phase::service)
+            TRY(step_service());
+        else if (phase_ == Phase::others)
+            TRY(step_others());
+        else if (phase_ == Phase::information)
+            TRY(read_information());
+    } while (phase_ != before);
+    if (phase_ == Phase::up)
+        return Step::up;
+    if (kapi_now_ns() >= deadline_ns_)
+        return fail(KAPI_ETIMEDOUT);
+    return Step::waits;
+}
+
+// Its acceptance has the server's geometry, which all else depends on.
+Result<> Link::step_service()
+{
+    Connection& service = connection(0);
+    if (service.is_resolved() && !service.is_asked()) {
+        TRY(enter_device(service.dev()));
+        TRY(service.ask(*device_, pd_.get()));
+        progress();
+    }
+    if (!service.is_established())
+        return {};
+    rtrs::Offer offer = TRY(Result<rtrs::Offer>(service.offer()));
+    TRY(session.adopt(offer, device_->attrs));
+    TRY(make_parts(offer));
+    for (u32 i = 1; i < made_; i++)
+        TRY(connection(i).resolve());
+    phase_ = Phase::others;
+    progress();
+    return {};
+}
+
+Result<> Link::make_parts(const rtrs::Offer& offer)
+{
+    u32 depth = offer.geometry.queue_depth();
+    info_.reset(make<Buffer>(Alloc::sleep));
+    question_.reset(make<Buffer>(Alloc::sleep));
+    if (!info_ || !question_)
+        return fail(KAPI_ENOMEM);
+    TRY(maps_.make(session.messages(), *device_, pd_.get()));
+    TRY(make_regions(depth));
+    TRY(info_->make(*device_, pd_.get(), info_bytes(), KAPI_MAP_FROM_DEVICE));
+    TRY(question_->make(*device_, pd_.get(), sizeof(rtrs::wire::InfoRequest), KAPI_MAP_TO_DEVICE));
+    chunks_.reset(static_cast<rtrs::RemoteChunk*>(kapi_zalloc(depth * sizeof(rtrs::RemoteChunk), KAPI_SLEEP)));
+    if (!chunks_)
+        return fail(KAPI_ENOMEM);
+    return connection(0).post_receives(info_.get());
+}
+
+Result<> Link::make_regions(u32 depth)
+{
+    regions_.reset(static_cast<kapi_mr**>(kapi_zalloc(depth * sizeof(kapi_mr*), KAPI_SLEEP)));
+    if (!regions_)
+        return fail(KAPI_ENOMEM);
+    depth_ = depth;
+    for (u32 i = 0; i < depth; i++)
+        TRY(check(kapi_mr_alloc(pd_.get(), session.region_pages(), 0, &regions_.get()[i])));
+    return {};
+}
+
+Result<> Link::step_others()
+{
+    u32 established = 0;
+    for (u32 i = 1; i < made_; i++) {
+        Connection& one = connection(i);
+        if (one.is_resolved() && !one.is_asked()) {
+            TRY(enter_device(one.dev()));
+            TRY(one.ask(*device_, pd_.get()));
+            progress();
+        }
+        if (!one.is_established())
+            continue;
+        if (!one.offer() || one.offer()->geometry != session.geometry())
+            return fail(KAPI_ECONNRESET);
+        established++;
+    }
+    return established == made_ - 1 ? ask_for_information() : Result<>();
+}
+
+Result<> Link::ask_for_information()
+{
+    rtrs::wire::InfoRequest request = rtrs::write_info_request(session.session_name());
+    kapi_copy(question_->bytes(), &request, sizeof(request));
+    question_->sync(0, sizeof(request), KAPI_MAP_FOR_DEVICE);
+    TRY(connection(0).send_info(*question_, sizeof(request)));
+    phase_ = Phase::information;
+    progress();
+    return {};
+}
+
+void Link::informed(u32 length)
+{
+    informed_.store_release(length + 1);
+    path.notify();
+}
+
+Result<> Link::read_information()
+{
+    u32 informed = informed_.load_acquire();
+    if (!informed)
+        return {};
+    u32 length = informed - 1;
+    info_->sync(0, info_bytes(), KAPI_MAP_FOR_CPU);
+    TRY(rtrs::parse_info_response({info_->bytes(), length}, session.geometry(), {chunks_.get(), depth_}));
+    phase_ = Phase::up;
+    return {};
+}
+
+// The service connection is the first: answers may need it.
+void Link::open()
+{
+    for (u32 i = 0; i < made_; i++) {
+        connection(i).open();
+        session.lanes().add(i, connection(i));
+    }
+}
+
+// ---- the end
+
+// Each connection ends before anything is freed that it uses.
+void Link::drain()
+{
+    bool ended = true;
+    for (u32 i = 0; i < made_; i++)
+        connection(i).disconnect();
+    for (u32 i = 0; i < made_; i++)
+        ended &= connection(i).drain();
+    if (ended)
+        return;
+    kapi_log(KAPI_LOG_ERR, "rtrs_client: %s: the device does not end what it was given", session.name());
+    maps_.abandon();
+    session.messages().abandon();
+    if (info_)
+        info_->abandon();
+    if (question_)
+        question_->abandon();
+    for (u32 i = 0; i < depth_; i++)
+        if (Io& io = session.io(i); io.owner.load_acquire() - serials_ < made_)
+            io.data.leak();
+}
+
+// A region may still be valid. No connection of its protection domain is left, but its mapping must not end before it.
+Io* Link::collect()
+{
+    Io* first = nullptr;
+    for (u32 i = 0; i < depth_; i++) {
+        Io& io = session.io(i);
+        if (io.owner.load_acquire() - serials_ >= made_)
+            continue;
+        if (io.registered) {
+            kapi_mr_free(std::exchange(regions_.get()[i], nullptr));
+            io.registered = false;
+        }
+        io.data = Mapping();
+        io.owner.store_release(0);
+        path.ended(io);
+        io.next = first;
+        first = &io;
+    }
+    return first;
+}
+
+Io* Link::end()
+{
+    for (u32 i = 0; i < made_; i++) {
+        session.lanes().remove(i, connection(i));
+        connection(i).close();
+    }
+    drain();
+    return collect();
+}
+
+Link::~Link()
+{
+    for (u32 i = made_; i > 0; i--)
+        connection(i - 1).~Connection();
+    for (u32 i = 0; i < depth_; i++)
+        kapi_mr_free(regions_.get()[i]);
+    connections_.reset();
+    maps_.drop();
+    question_.reset();
+    info_.reset();
+    pd_.reset();
+    session.devices().leave(user_);
+}
+
+} // namespace rtrs_clt

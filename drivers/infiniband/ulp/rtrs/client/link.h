@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+// All connections of a path and what belongs to them, from the first one that is begun to the end of the last: what there is of a
+// path between one state `down` and the next. The path's worker makes it, takes it from step to step, and ends it.
+#pragma once
+
+#include "connection.h"
+
+#include "../common/info.h"
+
+namespace rtrs_clt {
+
+class Path;
+class Session;
+
+class Link : Pinned {
+public:
+    // Sleeps. Begins with the service connection. reconnects: how many links the path has had, modulo 2^16; first: the server may
+    // make the session.
+    static Result<Own<Link>> begin(Path& path, u16 reconnects, bool first);
+    // end() was called.
+    ~Link();
+
+    // The worker's, all sleep.
+    enum class Step { waits, up };
+    // What can be done now. Fails as what it calls does; ETIMEDOUT: nothing happened for too long.
+    Result<Step> step();
+    u64 deadline_ns() const { return deadline_ns_; } // of what step() waits for
+    // From here to end() it takes requests.
+    void open();
+    void send_heartbeat() { connections_.get()[0].send_heartbeat(); }
+    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more.
+    Io* end();
+
+    // Any context.
+    Connection& connection(u32 number) const { return connections_.get()[number]; }
+    rtrs::wire::ConnectRequest connect_request(u32 number) const;
+    u32 request_immediate(u32 chunk, u32 offset) const;
+    usize info_bytes_room() const;
+    u32 info_bytes() const;
+    void informed(u32 length); // the answer with the information was received
+
+    // From the answer of the service connection on.
+    bool has_ios() const { return chunks_.get() != nullptr; }
+    Device& device() const { return *device_; }
+    kapi_pd* pd() const { return pd_.get(); }
+    MessageMaps& maps() { return maps_; }
+    rtrs::RemoteChunk& chunk(u32 index) { return chunks_.get()[index]; }
+    kapi_mr* region(u32 index) const { return regions_.get()[index]; }
+
+    Path& path;
+    Session& session;
+
+private:
+    HW_MADE_BY_CREATE;
+    enum class Phase { service, others, information, up };
+    Link(Path& of, u16 reconnects, bool first);
+
+    Result<> make_connections();
+    Result<> step_service();
+    Result<> make_parts(const rtrs::Offer& offer);
+    Result<> make_regions(u32 depth);
+    Result<> step_others();
+    Result<> ask_for_information();
+    Result<> read_information();
+    Result<> enter_device(kapi_rdma_dev* dev);
+    void progress();
+    void drain();
+    Io* collect();
+    static void free_chunks(rtrs::RemoteChunk* chunks) { kapi_free(chunks); }
+    static void free_regions(kapi_mr** regions) { kapi_free(regions); }
+    static void free_connections(Connection* connections) { kapi_free(connections); }
+
+    const u16 reconnects_;
+    const bool first_;
+    const u64 serials_; // of its connections, in a row
+    Phase phase_ = Phase::service;
+    u64 deadline_ns_ = 0;
+    DeviceUser user_;
+    Device* device_ = nullptr;
+    ProtectionDomain pd_; // its own, so that no key is of use to another server
+    u32 depth_ = 0;
+    Own<rtrs::RemoteChunk, free_chunks> chunks_;
+    Own<kapi_mr*, free_regions> regions_;
+    MessageMaps maps_;
+    Own<Buffer> info_, question_;
+    Atomic<u32> informed_{0}; // bytes of the information, and 1
+    u32 made_ = 0;
+    Own<Connection, free_connections> connections_;
+};
+
+} // namespace rtrs_clt

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+// A path of a session: the addresses of two ports, and, while it is up, a link between them. One work, the worker, makes and
+// ends links; everything else leaves a mark and notifies it.
+#pragma once
+
+#include "link.h"
+#include "path_state.h"
+#include "stats.h"
+
+#include "../common/heartbeat.h"
+
+#include <hawser/work.h>
+#include <kapi/sysfs.h>
+
+namespace rtrs_clt {
+
+class Session;
+
+struct PathAddress {
+    kapi_cm_space space;
+    kapi_addr local; // any: the host chooses; port 0
+    kapi_addr remote;
+};
+
+class Path : Pinned {
+public:
+    // Sleeps. ENOMEM. Nothing runs before connect().
+    static Result<Own<Path>> create(Session& session, const PathAddress& address);
+    // remove() was called.
+    ~Path();
+
+    // ---- Commands. Task: they wait, until the worker has done it.
+
+    // Ends the link, if there is one, and begins another. Fails as the attempt does; one that was up before is tried again then.
+    // EINTR: a signal came, and the attempt goes on. ECANCELED: another command came.
+    Result<> connect();
+    // Afterwards it stays disconnected.
+    void disconnect();
+    // Afterwards nothing of it runs any more. Its requests go to other paths.
+    void remove();
+
+    // ---- Any context.
+
+    void notify() { static_cast<void>(work_.queue(queue_)); }
+    // The link is of no use any more. The first error is the reason.
+    void lost(Errno why);
+    rtrs::Heartbeat& heartbeat() { return heartbeat_; }
+    void heartbeat_answered();
+    u64 latency_ns() const { return latency_ns_.load_relaxed(); } // of a heartbeat; 0: not known yet
+    u32 inflight() const { return inflight_.load_relaxed(); }
+    void began(const Io& io);
+    void ended(const Io& io);
+    Stats& stats() { return stats_; }
+    PathState state();
+    Errno reason(); // why the last link ended, 0: none did
+    kapi_cm_route route() const;
+    const PathAddress& address() const { return address_; }
+    const rtrs::Uuid& uuid() const { return uuid_; }
+    Session& session() const { return session_; }
+
+    // What the last link that was made showed of the connection manager and the device.
+    struct Place {
+        kapi_cm_info info;
+        char device[64];
+    };
+    Place place();
+
+    Path* next = nullptr;    // in its session's list, under its lock
+    bool removing = false;   // somebody does it, under the session's lock
+    kapi_sysfs_dir* dir = nullptr;
+    kapi_sysfs_dir* stats_dir = nullptr;
+
+private:
+    HW_MADE_BY_CREATE;
+    Path(Session& session, const PathAddress& address);
+    enum class Want : u8 { up, stopped, removed };
+
+    void work();
+    void on_time() { notify(); }
+    bool act();
+    bool act_at_rest(PathState state, Want want);
+    bool act_connecting();
+    bool act_up();
+    void begin_link();
+    void established();
+    void end_link(Errno why);
+    void decide();
+    bool gives_up();
+    u64 retry_delay_ns();
+    void advance(PathEvent event) HW_REQUIRES(lock_);
+    void want(Want what, bool restart);
+    bool is_settled();
+    bool is_done();
+    void after(u64 delay_ns) { static_cast<void>(timer_.mod(queue_, delay_ns)); }
+
+    Session& session_;
+    kapi_workqueue* const queue_;
+    const PathAddress address_;
+    rtrs::Uuid uuid_;
+    Work<Path, &Path::work> work_{*this};
+    Work<Path, &Path::on_time> timer_{*this};
+    Stats stats_;
+    rtrs::Heartbeat heartbeat_;
+    Atomic<u32> inflight_{0};
+    Atomic<u64> latency_ns_{0};
+    Atomic<u64> heartbeat_ns_{0}; // when the last one was sent
+    Atomic<int> lost_{0};         // why, or 0
+    Atomic<bool> has_been_up_{false};
+
+    Spin<PathLock> lock_;
+    StateMachine<PathState, PathEvent, PathRules> state_ HW_GUARDED_BY(lock_){PathState::stopped};
+    Want want_ HW_GUARDED_BY(lock_) = Want::stopped;
+    bool restart_ HW_GUARDED_BY(lock_) = false; // an attempt is wanted now, and has not begun
+    Errno reason_ HW_GUARDED_BY(lock_){0};
+    Place place_ HW_GUARDED_BY(lock_){};
+    WaitQueue changed_;
+
+    // The worker's:
+    Own<Link> link_;
+    u16 links_ = 0;        // that there have been
+    u32 attempts_ = 0;     // since it was up
+    u64 next_attempt_ns_ = 0;
+    u64 earliest_ns_ = 0;  // of an attempt that somebody asks for
+    u64 next_heartbeat_ns_ = 0;
+};
+
+} // namespace rtrs_clt

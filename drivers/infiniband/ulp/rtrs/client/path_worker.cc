@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+// The worker of a path.
+#include "path.h"
+#include "session.h"
+
+namespace rtrs_clt {
+
+namespace {
+
+constexpr u64 ms = 1'000'000;
+constexpr u64 first_delay_ms = 250, pause_ms = 300;
+
+} // namespace
+
+void Path::work()
+{
+    while (act())
+        ;
+}
+
+void Path::advance(PathEvent event)
+{
+    state_.must(event);
+    changed_.wake();
+}
+
+// True: the state is another one now, and there may be more to do.
+bool Path::act()
+{
+    PathState state;
+    Want want;
+    bool unwanted;
+    {
+        Guard guard(lock_);
+        state = state_.state();
+        want = want_;
+        unwanted = want != Want::up || restart_;
+    }
+    switch (state) {
+    case PathState::stopped:
+    case PathState::waiting:
+        return act_at_rest(state, want);
+    case PathState::connecting:
+    case PathState::up:
+        if (unwanted)
+            return end_link(Errno(KAPI_ECANCELED)), true;
+        if (int why = lost_.load())
+            return end_link(Errno(why)), true;
+        return state == PathState::up ? act_up() : act_connecting();
+    case PathState::ending:
+    case PathState::removed:
+        return false;
+    }
+    return false;
+}
+
+bool Path::act_at_rest(PathState state, Want want)
+{
+    {
+        Guard guard(lock_);
+        if (want == Want::removed)
+            return advance(PathEvent::remove), false;
+        if (want == Want::stopped) {
+            if (state == PathState::waiting)
+                advance(PathEvent::stop);
+            return false;
+        }
+        u64 now = kapi_now_ns();
+        u64 due = restart_ ? earliest_ns_ : next_attempt_ns_;
+        if (now < due) {
+            after(due - now);
+            return false;
+        }
+        if (restart_)
+            attempts_ = 0;
+        restart_ = false;
+        advance(PathEvent::begin);
+    }
+    begin_link();
+    return true;
+}
+
+void Path::begin_link()
+{
+    lost_.store_relaxed(0);
+    // Only the first path may make a session at the server; the others belong to the one that is there.
+    auto begun = Link::begin(*this, ++links_, !session_.has_path_up());
+    if (begun)
+        link_ = std::move(*begun);
+    else
+        end_link(begun.error());
+}
+
+bool Path::act_connecting()
+{
+    auto step = link_->step();
+    if (!step)
+        return end_link(step.error()), true;
+    if (*step == Link::Step::up)
+        return established(), true;
+    u64 now = kapi_now_ns(), deadline = link_->deadline_ns();
+    after(deadline > now ? deadline - now : 0);
+    return false;
+}
+
+void Path::established()
+{
+    Place place{};
+    kapi_cm_describe(link_->connection(0).cm(), &place.info);
+    kapi_copy(place.device, link_->device().attrs.name, sizeof(place.device));
+    heartbeat_.received();
+    latency_ns_.store_relaxed(0);
+    next_heartbeat_ns_ = 0;
+    attempts_ = 0;
+    has_been_up_.store_relaxed(true);
+    stats_.connects.fetch_add(1);
+    link_->open();
+    session_.path_up();
+    Guard guard(lock_);
+    place_ = place;
+    advance(PathEvent::established);
+}
+
+bool Path::act_up()
+{
+    const Settings& settings = session_.settings();
+    u64 now = kapi_now_ns();
+    if (now >= next_heartbeat_ns_) {
+        next_heartbeat_ns_ = now + settings.heartbeat_ms.load_relaxed() * ms;
+        auto action = heartbeat_.tick(settings.heartbeats_missed.load_relaxed());
+        if (action == rtrs::Heartbeat::Action::dead)
+            return end_link(Errno(KAPI_ETIMEDOUT)), true;
+        if (action == rtrs::Heartbeat::Action::send) {
+            heartbeat_ns_.store_relaxed(now);
+            link_->send_heartbeat();
+        }
+    }
+    after(next_heartbeat_ns_ - now);
+    return false;
+}
+
+// Its requests go to other paths when nothing of this one can touch their data any more, and before the rest of it is freed.
+void Path::end_link(Errno why)
+{
+    bool was_up;
+    {
+        Guard guard(lock_);
+        was_up = state_.is(PathState::up);
+        advance(PathEvent::end);
+        reason_ = why;
+    }
+    if (!was_up)
+        stats_.failed_connects.fetch_add(1);
+    Io* interrupted = link_ ? link_->end() : nullptr;
+    if (was_up) {
+        earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
+        session_.path_down();
+    }
+    session_.interrupted(*this, interrupted);
+    link_.reset();
+    decide();
+}
+
+// What follows the end of a link.
+void Path::decide()
+{
+    Guard guard(lock_);
+    if (want_ == Want::up && !restart_ && gives_up())
+        want_ = Want::stopped;
+    if (want_ == Want::removed)
+        return advance(PathEvent::remove);
+    if (want_ == Want::stopped)
+        return advance(PathEvent::stop);
+    next_attempt_ns_ = kapi_now_ns() + retry_delay_ns();
+    advance(PathEvent::retry);
+}
+
+// A path that has never been up is the business of the one who asked for it.
+bool Path::gives_up()
+{
+    s32 most = session_.settings().max_reconnects.load_relaxed();
+    attempts_++;
+    return !has_been_up_.load_relaxed() || (most >= 0 && attempts_ > static_cast<u32>(most));
+}
+
+// Twice as long after each attempt, up to the limit; and three quarters to five quarters of that, so that the clients of a server
+// that comes back do not come all at once.
+u64 Path::retry_delay_ns()
+{
+    u64 most = session_.settings().reconnect_delay_ms.load_relaxed();
+    u64 delay = min(most, first_delay_ms << min(attempts_, 16u));
+    return (delay * 3 / 4 + kapi_random_u32() % (delay / 2 + 1)) * ms;
+}
+
+} // namespace rtrs_clt

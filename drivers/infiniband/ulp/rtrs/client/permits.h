@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+// Which chunks of a session are in use.
+#pragma once
+
+#include <hawser/atomic.h>
+#include <hawser/memory.h>
+#include <hawser/wait.h>
+
+namespace rtrs_clt {
+
+using namespace hw;
+
+class Permits : Pinned {
+public:
+    // Sleeps. ENOMEM. count is at least 1.
+    Result<> make(u32 count);
+    // Any context. Takes one that is free, from those near hint first, which differs from CPU to CPU. -1: none is free.
+    s32 take(u32 hint);
+    // Sleeps until one is free, whatever signals come: one becomes free when a request ends, which a dead path does not prevent.
+    u32 wait_and_take(u32 hint);
+    // Any context.
+    void give(u32 permit);
+    // Sleeps until all are free.
+    void wait_for_all();
+    u32 taken() const { return taken_.load_relaxed(); }
+
+private:
+    static constexpr u32 bits = 64;
+    struct Word {
+        alignas(64) Atomic<u64> used{0};
+    };
+    static void free_words(Word* words) { kapi_free(words); }
+    Own<Word, free_words> words_;
+    u32 count_ = 0, words_count_ = 0;
+    Atomic<u32> taken_{0};
+    WaitQueue free_;
+};
+
+} // namespace rtrs_clt

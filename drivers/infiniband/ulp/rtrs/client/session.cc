@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session.h"
+
+#include "module.h"
+#include "sysfs.h"
+
+namespace rtrs_clt {
+
+rtrs::Uuid random_uuid()
+{
+    u32 words[4] = {kapi_random_u32(), kapi_random_u32(), kapi_random_u32(), kapi_random_u32()};
+    rtrs::Uuid uuid;
+    kapi_copy(uuid.bytes, words, sizeof(uuid.bytes));
+    uuid.bytes[6] = (uuid.bytes[6] & 0x0f) | 0x40; // version 4, as RFC 9562 has it
+    uuid.bytes[8] = (uuid.bytes[8] & 0x3f) | 0x80;
+    return uuid;
+}
+
+Session::Session(Module& module, const Config& config, u32 connections)
+    : module_(module), config_(config), connections_(connections), uuid_(random_uuid())
+{
+}
+
+Result<Own<Session>> Session::create(Module& module, const Config& config)
+{
+    u32 connections = min(kapi_cpus() + 1, rtrs::max_connections);
+    Own<Session> session(make<Session>(Alloc::sleep, module, config, connections));
+    if (!session)
+        return fail(KAPI_ENOMEM);
+    TRY(session->lanes_.make(connections));
+    auto files = session_files();
+    TRY(check(kapi_sysfs_device_create(module.sysfs, session->name(), files.data(), static_cast<unsigned>(files.size()),
+                                       session.get(), &session->dir_)));
+    int err = kapi_sysfs_dir_create(session->dir_, "paths", nullptr, 0, nullptr, &session->paths_dir_);
+    if (err) {
+        kapi_sysfs_remove(session->dir_);
+        return fail(Errno::from_c(err));
+    }
+    return session;
+}
+
+Session::~Session()
+{
+    dispose(parts_.load_relaxed());
+}
+
+Devices& Session::devices() { return module_.devices; }
+kapi_workqueue* Session::queue() { return module_.queue; }
+
+// ---- what the server's geometry decides
+
+Session::Parts::~Parts()
+{
+    while (count)
+        ios.get()[--count].~Io();
+}
+
+Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
+{
+    constexpr u32 page = 4096, share_of_memory = 64;
+    geometry = offer.geometry;
+    u32 depth = geometry.queue_depth();
+    max_io_bytes = min(offer.max_io_bytes, (attrs.max_mr_pages - 1) * page);
+    region_pages = max_io_bytes / page + 1;
+    message_bytes = min(offer.max_header_bytes, Messages::slot_bytes);
+    if (message_bytes < rtrs::max_request_header)
+        return fail(KAPI_EINVAL);
+    // The server does not decide how much of this host's memory its clients use.
+    if (static_cast<u64>(depth) * Messages::slot_bytes > kapi_memory_total() / share_of_memory)
+        return fail(KAPI_ENOMEM);
+    TRY(permits.make(depth));
+    TRY(messages.make(depth));
+    ios.reset(static_cast<Io*>(kapi_zalloc(depth * sizeof(Io), KAPI_SLEEP)));
+    if (!ios)
+        return fail(KAPI_ENOMEM);
+    for (; count < depth; count++)
+        (::new (&ios.get()[count]) Io)->chunk = count;
+    return {};
+}
+
+Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
+{
+    if (!has_parts()) {
+        Own<Parts> made(make<Parts>(Alloc::sleep));
+        if (!made)
+            return fail(KAPI_ENOMEM);
+        TRY(made->make(offer, attrs));
+        Parts* none = nullptr;
+        if (parts_.compare_exchange(none, made.get()))
+            static_cast<void>(made.release());
+    }
+    return geometry() == offer.geometry ? Result<>() : fail(KAPI_EINVAL);
+}
+
+// ---- requests
+
+Io* Session::take_permit(bool admin, bool wait)
+{
+    u32 cpu = kapi_cpu();
+    Permits& permits = parts().permits;
+    s32 taken = wait ? static_cast<s32>(permits.wait_and_take(cpu)) : permits.take(cpu);
+    if (taken < 0)
+        return nullptr;
+    Io& permit = io(static_cast<u32>(taken));
+    permit.lane = admin || connections_ == 1 ? 0 : 1 + cpu % (connections_ - 1);
+    return &permit;
+}
+
+void Session::give_permit(Io& io)
+{
+    parts().permits.give(io.chunk);
+}
+
+u32 Session::most_user_bytes() const
+{
+    return parts().message_bytes - static_cast<u32>(rtrs::max_request_header);
+}
+
+Result<> Session::request(Io& io, const Order& order)
+{
+    if (order.user_bytes > most_user_bytes() || order.data_bytes > max_io_bytes())
+        return fail(KAPI_EMSGSIZE);
+    if (order.data_bytes && !order.pieces)
+        return fail(KAPI_EINVAL);
+    if (closing_.load_relaxed())
+        return fail(KAPI_ECONNABORTED);
+    io.order = order;
+    io.parked_ns = 0;
+    auto sent = lanes_.send(io, settings_.policy.load_relaxed());
+    if (!sent && sent.error() == Errno(KAPI_ECONNABORTED) && park(io))
+        return {};
+    return sent;
+}
+
+void Session::complete(Io& io, int error)
+{
+    Order order = io.order; // the permit may be used again before done() returns
+    order.done(order.priv, -error);
+}
+
+void Session::interrupted(Path& path, Io* first)
+{
+    while (Io* io = first) {
+        first = io->next;
+        if (io->answered) {
+            complete(*io, io->error);
+            continue;
+        }
+        path.stats().failed_over();
+        send_again(*io);
+    }
+}
+
+// ---- its paths
+
+void Session::path_up()
+{
+    {
+        Guard guard(lock_);
+        if (++paths_up_ == 1)
+            announce();
+    }
+    static_cast<void>(retry_.mod(module_.queue, 0));
+}
+
+void Session::path_down()
+{
+    Guard guard(lock_);
+    if (--paths_up_ == 0)
+        announce();
+}
+
+bool Session::has_path_up()
+{
+    Guard guard(lock_);
+    return paths_up_ != 0;
+}
+
+bool Session::is_open()
+{
+    Guard guard(lock_);
+    return opened_;
+}
+
+// The first path has come up, or the last one has gone.
+void Session::announce()
+{
+    if (!opened_ || closing_.load_relaxed())
+        return;
+    changes_++;
+    static_cast<void>(report_.queue(module_.queue));
+}
+
+void Session::opened()
+{
+    Guard guard(lock_);
+    opened_ = true;
+    if (!paths_up_)
+        announce();
+}
+
+// In turn up and down, none left out: a path that was down for a moment may have reached another server afterwards.
+void Session::report()
+{
+    for (;;) {
+        {
+            Guard guard(lock_);
+            if (!changes_)
+                return;
+            changes_--;
+        }
+        reported_up_ = !reported_up_;
+        config_.user.link(config_.user.priv, reported_up_);
+    }
+}
+
+} // namespace rtrs_clt

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+// A session: what a user has opened to a server, over one or several paths.
+#pragma once
+
+#include "lanes.h"
+#include "path.h"
+#include "permits.h"
+
+#include "../common/request.h"
+
+#include <kapi/sysfs.h>
+
+namespace rtrs_clt {
+
+class Module;
+
+rtrs::Uuid random_uuid(); // any context
+
+// What a user is called with. link() in a process context, one call at a time: the first path is up again, or the last one is
+// down.
+struct User {
+    void* priv;
+    void (*link)(void* priv, int up);
+};
+
+class Session : Pinned {
+public:
+    struct Config {
+        kapi_net* net; // stays until close()
+        rtrs::SessionName name;
+        u16 port;
+        User user;
+    };
+    // Sleeps. Without a path, visible in sysfs. ENOMEM; EEXIST: the name is in use.
+    static Result<Own<Session>> create(Module& module, const Config& config);
+    // close() was called.
+    ~Session();
+
+    // ---- Task, or sleeps.
+
+    // Adds a path, and waits until it is up; if it does not come up there is none. EEXIST: there is one between these addresses;
+    // ENOSPC: too many; else as Path::connect().
+    Result<> add_path(const PathAddress& address);
+    // From the store of that file of the path: removes it. EBUSY: somebody else does, or it is being added.
+    Result<> remove_path_of(const char* file, Path& path);
+    // From here on the user is called when the first path comes up or the last one goes.
+    void opened();
+    // No path is left, all requests have ended, and all permits have come back when this returns.
+    void close();
+
+    // ---- Requests. Any context, after the first path was added.
+
+    // Null: none is free, and wait was not allowed, which sleeps.
+    Io* take_permit(bool admin, bool wait);
+    void give_permit(Io& io);
+    // Where the user's message of a request is to be put: most_user_bytes() at most.
+    u8* message(u32 chunk) { return messages().at(chunk); }
+    u32 most_user_bytes() const;
+    // Then done() is called once. EMSGSIZE: more data or pieces than allowed; ECONNABORTED: no path; else as Connection::post().
+    Result<> request(Io& io, const Order& order);
+
+    // ---- Its paths'.
+
+    // Sleeps. The geometry of a session is that of the first offer; a later one is the same, or EINVAL. ENOMEM.
+    Result<> adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs);
+    // Any context. What adopt() has made:
+    const rtrs::Geometry& geometry() const { return parts().geometry; }
+    Messages& messages() { return parts().messages; }
+    Io& io(u32 chunk) { return parts().ios.get()[chunk]; }
+    u32 region_pages() const { return parts().region_pages; }
+    u32 max_io_bytes() const { return parts().max_io_bytes; }
+    bool has_parts() const { return parts_.load_acquire() != nullptr; }
+    // The request has ended; error is positive, or 0.
+    void complete(Io& io, int error);
+    // Of a path that has ended: they are sent again over others.
+    void interrupted(Path& path, Io* first);
+    void path_up();
+    void path_down();
+    bool has_path_up();
+    bool is_open(); // all paths that its user wants have been added
+
+    kapi_net* net() const { return config_.net; }
+    const char* name() const { return config_.name.text; }
+    const rtrs::SessionName& session_name() const { return config_.name; }
+    u16 port() const { return config_.port; }
+    const rtrs::Uuid& uuid() const { return uuid_; }
+    u32 connections() const { return connections_; } // of each path
+    Devices& devices();
+    kapi_workqueue* queue();
+    Lanes& lanes() { return lanes_; }
+    Settings& settings() { return settings_; }
+    // As many serial numbers as a link has connections; 0 is none.
+    u64 take_serials() { return serials_.fetch_add(connections_) + 1; }
+
+private:
+    HW_MADE_BY_CREATE;
+    Session(Module& module, const Config& config, u32 connections);
+    // What depends on the server's geometry.
+    struct Parts : Pinned {
+        ~Parts();
+        Result<> make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs);
+        static void free_ios(Io* ios) { kapi_free(ios); }
+        rtrs::Geometry geometry;
+        u32 max_io_bytes = 0, message_bytes = 0, region_pages = 0;
+        Permits permits;
+        Messages messages;
+        Own<Io, free_ios> ios;
+        u32 count = 0;
+    };
+    Parts& parts() const { return *parts_.load_relaxed(); }
+    bool has_same(const PathAddress& address) HW_REQUIRES(lock_);
+    Result<> link_path(Path& path);
+    bool claim(Path& path);
+    Path* claim_any();
+    bool has_unclaimed();
+    bool has_no_path();
+    void end_path(Path& path);
+    Result<> publish(Path& path);
+    void send_again(Io& io);
+    bool park(Io& io);
+    void retry();
+    void report();
+    void announce() HW_REQUIRES(lock_);
+    void append(Io& io);
+
+    Module& module_;
+    const Config config_;
+    const u32 connections_;
+    const rtrs::Uuid uuid_;
+    Settings settings_;
+    kapi_sysfs_dir* dir_ = nullptr;
+    kapi_sysfs_dir* paths_dir_ = nullptr;
+    Lanes lanes_;
+    Atomic<u64> serials_{0};
+    Atomic<Parts*> parts_{nullptr};
+
+    Spin<SessionLock> lock_;
+    Path* paths_ HW_GUARDED_BY(lock_) = nullptr;
+    u32 path_count_ HW_GUARDED_BY(lock_) = 0;
+    u32 paths_up_ HW_GUARDED_BY(lock_) = 0;
+    bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
+    u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet
+    Atomic<bool> closing_{false};
+    WaitQueue gone_;
+
+    // Requests that wait for a path, the oldest first.
+    struct Parked {
+        Io* first = nullptr;
+        Io** last = &first;
+    };
+    Guarded<Parked, ParkedLock> parked_;
+    Work<Session, &Session::retry> retry_{*this};
+    Work<Session, &Session::report> report_{*this};
+    bool reported_up_ = true; // report()'s
+};
+
+} // namespace rtrs_clt

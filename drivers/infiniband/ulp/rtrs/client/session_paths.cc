@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+// Paths come and go, and the requests that wait for one.
+#include "module.h"
+#include "session.h"
+#include "sysfs.h"
+
+#include "../common/path_name.h"
+
+namespace rtrs_clt {
+
+namespace {
+
+constexpr u64 ms = 1'000'000, pause_ns = 10 * ms;
+
+bool same(const kapi_addr& a, const kapi_addr& b)
+{
+    return !kapi_compare(a.ip, b.ip, sizeof(a.ip)) && a.scope == b.scope;
+}
+
+} // namespace
+
+bool Session::has_same(const PathAddress& address)
+{
+    for (Path* path = paths_; path; path = path->next) {
+        const PathAddress& other = path->address();
+        if (other.space == address.space && same(other.local, address.local) && same(other.remote, address.remote))
+            return true;
+    }
+    return false;
+}
+
+Result<> Session::link_path(Path& path)
+{
+    Guard guard(lock_);
+    if (closing_.load_relaxed())
+        return fail(KAPI_ECONNABORTED);
+    if (has_same(path.address()))
+        return fail(KAPI_EEXIST);
+    if (path_count_ == rtrs::max_paths)
+        return fail(KAPI_ENOSPC);
+    path_count_++;
+    path.next = paths_;
+    paths_ = &path;
+    path.removing = true; // until it is up
+    return {};
+}
+
+Result<> Session::add_path(const PathAddress& address)
+{
+    Own<Path> path = TRY(Path::create(*this, address));
+    TRY(link_path(*path));
+    Path& added = *path.release();
+    Result<> up = added.connect();
+    if (up)
+        up = publish(added);
+    if (!up) {
+        end_path(added);
+        return up;
+    }
+    Guard guard(lock_);
+    added.removing = false;
+    gone_.wake();
+    return {};
+}
+
+bool Session::claim(Path& path)
+{
+    Guard guard(lock_);
+    return !std::exchange(path.removing, true);
+}
+
+Path* Session::claim_any()
+{
+    Guard guard(lock_);
+    for (Path* path = paths_; path; path = path->next)
+        if (!std::exchange(path->removing, true))
+            return path;
+    return nullptr;
+}
+
+bool Session::has_unclaimed()
+{
+    Guard guard(lock_);
+    for (Path* path = paths_; path; path = path->next)
+        if (!path->removing)
+            return true;
+    return false;
+}
+
+bool Session::has_no_path()
+{
+    Guard guard(lock_);
+    return path_count_ == 0;
+}
+
+// The folder of the path is then ours to remove, although we are in a call of it.
+Result<> Session::remove_path_of(const char* file, Path& path)
+{
+    if (!claim(path))
+        return fail(KAPI_EBUSY);
+    HW_ASSERT(kapi_sysfs_leave(path.dir, file) == 1);
+    end_path(path);
+    return {};
+}
+
+// Under the addresses that the connection manager has found.
+Result<> Session::publish(Path& path)
+{
+    char name[rtrs::max_path_name + 1] = {};
+    rtrs::Text text(name, rtrs::max_path_name);
+    Path::Place place = path.place();
+    write_path_name(text, path.address().space, place.info.local, place.info.remote);
+    auto files = path_files(), stats = stats_files();
+    TRY(check(kapi_sysfs_dir_create(paths_dir_, name, files.data(), static_cast<unsigned>(files.size()), &path, &path.dir)));
+    return check(kapi_sysfs_dir_create(path.dir, "stats", stats.data(), static_cast<unsigned>(stats.size()), &path,
+                                       &path.stats_dir));
+}
+
+// By the one who has claimed it.
+void Session::end_path(Path& path)
+{
+    path.remove();
+    kapi_sysfs_remove(path.stats_dir);
+    kapi_sysfs_remove(path.dir);
+    {
+        Guard guard(lock_);
+        Path** at = &paths_;
+        while (*at != &path)
+            at = &(*at)->next;
+        *at = path.next;
+    }
+    dispose(&path);
+    Guard guard(lock_); // the last that is done with the session
+    path_count_--;
+    gone_.wake();
+}
+
+void Session::close()
+{
+    {
+        Guard guard(lock_);
+        closing_.store_relaxed(true);
+    }
+    report_.cancel_sync();
+    // Those that others have claimed go by themselves, or come up and are left to us.
+    while (!has_no_path()) {
+        while (Path* path = claim_any())
+            end_path(*path);
+        gone_.wait_for([&] { return has_no_path() || has_unclaimed(); });
+    }
+    kapi_sysfs_remove(paths_dir_);
+    kapi_sysfs_remove(dir_);
+    retry_.cancel_sync();
+    retry();
+    if (has_parts())
+        parts().permits.wait_for_all();
+}
+
+// ---- requests that wait
+
+// A full send queue has room soon. Without a path it depends on how long that may last.
+void Session::send_again(Io& io)
+{
+    Result<> sent = closing_.load_relaxed() ? fail(KAPI_ECONNABORTED) : lanes_.send(io, settings_.policy.load_relaxed());
+    if (sent)
+        return;
+    if (sent.error() == Errno(KAPI_EAGAIN))
+        return append(io);
+    if (sent.error() != Errno(KAPI_ECONNABORTED) || !park(io))
+        complete(io, sent.error().code());
+}
+
+bool Session::park(Io& io)
+{
+    u64 limit = settings_.no_path_ms.load_relaxed() * ms, now = kapi_now_ns();
+    if (!io.parked_ns)
+        io.parked_ns = now;
+    if (closing_.load_relaxed() || now - io.parked_ns >= limit)
+        return false;
+    append(io);
+    return true;
+}
+
+void Session::append(Io& io)
+{
+    io.next = nullptr;
+    parked_.with([&](Parked& parked) {
+        *parked.last = &io;
+        parked.last = &io.next;
+    });
+    static_cast<void>(retry_.queue(module_.queue, pause_ns));
+}
+
+void Session::retry()
+{
+    Io* first = parked_.with([](Parked& parked) {
+        parked.last = &parked.first;
+        return std::exchange(parked.first, nullptr);
+    });
+    while (Io* io = first) {
+        first = io->next;
+        send_again(*io);
+    }
+}
+
+} // namespace rtrs_clt

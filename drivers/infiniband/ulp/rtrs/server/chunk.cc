@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "chunk.h"
+
+#include "path.h"
+
+namespace rtrs_srv {
+
+void Chunk::begin(Connection& connection, u32 offset)
+{
+    op.connection = &connection;
+    op.offset = offset;
+    op.error = 0;
+    op.given = false;
+    op.step = Operation::Step::begins;
+    connection.path().operation_began();
+}
+
+Chunk::Arrival Chunk::arrived(Connection& connection, u32 offset, Held& held)
+{
+    Guard guard(lock_);
+    if (!busy_) {
+        busy_ = true;
+        op.follows_read = false;
+        begin(connection, offset);
+        return Arrival::begins;
+    }
+    if (held.connection)
+        return Arrival::refused;
+    held = {&connection, offset, nullptr};
+    *end_ = &held;
+    end_ = &held.next;
+    return Arrival::waits;
+}
+
+bool Chunk::release()
+{
+    Guard guard(lock_);
+    Held* held = first_;
+    if (!held) {
+        busy_ = false;
+        return false;
+    }
+    first_ = held->next;
+    if (!first_)
+        end_ = &first_;
+    // One that was never given to the user says nothing about the bytes; what was there before it still holds.
+    if (op.given) {
+        op.follows_read = op.request.is_read;
+        last_offset_ = op.offset;
+        last_user_bytes_ = op.request.user_bytes;
+    }
+    begin(*std::exchange(held->connection, nullptr), held->offset);
+    return true;
+}
+
+void Chunk::forget(Held& held)
+{
+    Guard guard(lock_);
+    if (!held.connection)
+        return;
+    Held** at = &first_;
+    while (*at != &held)
+        at = &(*at)->next;
+    *at = held.next;
+    if (end_ == &held.next)
+        end_ = at;
+    held.connection = nullptr;
+}
+
+bool Chunk::is_invalidating(const Connection& connection)
+{
+    Guard guard(lock_);
+    return busy_ && op.connection == &connection && op.step == Operation::Step::invalidating;
+}
+
+bool Chunk::is_damaged() const
+{
+    bool same = op.request.is_read && op.offset == last_offset_ && op.request.user_bytes == last_user_bytes_;
+    return op.follows_read && !same;
+}
+
+Chunks::~Chunks() { free(); }
+
+void Chunks::free()
+{
+    for (u32 i = 0; i < count_; i++)
+        if (!leaked_.load_relaxed())
+            kapi_free(chunks_[i].memory);
+    kapi_free(static_cast<void*>(std::exchange(chunks_, nullptr)));
+    count_ = 0;
+    if (leaked_.load_relaxed())
+        share_.leak();
+    share_ = Share();
+}
+
+Result<> Chunks::make(const Geometry& geometry, Budget& budget)
+{
+    u32 count = geometry.queue_depth();
+    share_ = TRY(Share::of(budget, geometry.total_bytes() + count * sizeof(Chunk)));
+    chunks_ = static_cast<Chunk*>(kapi_zalloc(count * sizeof(Chunk), KAPI_SLEEP));
+    for (; chunks_ && count_ < count; count_++) {
+        Chunk* chunk = ::new (&chunks_[count_]) Chunk;
+        chunk->op.chunk = count_;
+        chunk->memory = static_cast<u8*>(kapi_alloc_contiguous(geometry.chunk_bytes()));
+        if (!chunk->memory)
+            break;
+    }
+    if (chunks_ && count_ == count)
+        return {};
+    free();
+    return fail(KAPI_ENOMEM);
+}
+
+} // namespace rtrs_srv

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "context.h"
+
+namespace rtrs_srv {
+
+namespace {
+
+constexpr unsigned listen_backlog = 128;
+constexpr u32 max_asked = 256;     // connections that wait for the work
+constexpr u32 max_sessions = 4096; // of an opened server
+
+} // namespace
+
+// ---- opening and closing
+
+Result<> Context::listen(kapi_cm_space space, CmListener& listener)
+{
+    static constexpr kapi_cm_listener_ops ip_ops{.request = on_request<KAPI_CM_IP>}, gid_ops{.request = on_request<KAPI_CM_GID>};
+    const kapi_cm_listener_ops& ops = space == KAPI_CM_GID ? gid_ops : ip_ops;
+    kapi_addr any{};
+    any.port = port_;
+    kapi_cm_listener* made = nullptr;
+    int err = kapi_cm_listen(net_, space, &any, listen_backlog, &ops, this, &made);
+    if (err == -KAPI_EAFNOSUPPORT && space == KAPI_CM_IP) { // a host without IPv6
+        any.ip[10] = any.ip[11] = 0xff;
+        err = kapi_cm_listen(net_, space, &any, listen_backlog, &ops, this, &made);
+    }
+    if (!err)
+        listener.reset(made);
+    return check(err);
+}
+
+Result<Context*> Context::open(kapi_net* net, const rtrs_srv_core_ops& ops, void* user, u16 port)
+{
+    Own<Context> context(make<Context>(Alloc::sleep, net, ops, user, port));
+    if (!context)
+        return fail(KAPI_ENOMEM);
+    Context* opened = context.get();
+    if (auto listens = opened->listen(KAPI_CM_IP, opened->ip_); !listens)
+        return fail(listens.error());
+    Module::get().add(*context.release());
+    return opened;
+}
+
+// Without a device that has GIDs there is nothing to listen on.
+void Context::listen_on_gids()
+{
+    if (gid_)
+        return;
+    if (auto listens = listen(KAPI_CM_GID, gid_); !listens && listens.error().code() != KAPI_EAFNOSUPPORT)
+        kapi_log(KAPI_LOG_WARN, "rtrs_server: no listening on GIDs: error %d", listens.error().code());
+}
+
+void Context::close(Context* context)
+{
+    Module::get().remove(*context);
+    context->ip_.reset();
+    context->gid_.reset();
+    {
+        Guard guard(context->lock_);
+        context->closing_ = true;
+    }
+    context->work_.queue(Module::get().workqueue);
+    context->emptied_.wait_for([&] { return context->is_empty(); });
+    context->work_.cancel_sync();
+    dispose(context);
+}
+
+bool Context::is_empty()
+{
+    Guard guard(lock_);
+    return sessions_.empty() && !asked_ && !parked_ && buried_.empty();
+}
+
+// ---- what clients ask for
+
+template <kapi_cm_space Space>
+int Context::on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size)
+{
+    auto taken = static_cast<Context*>(context)->asked(cm, Space, *offer);
+    if (taken)
+        return 1;
+    wire::ConnectResponse response = write_rejection(taken.error());
+    kapi_copy(answer, &response, sizeof(response));
+    *size = sizeof(response);
+    return 0;
+}
+
+Result<> Context::asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer)
+{
+    ConnectRequest request = TRY(parse_connect_request({static_cast<const u8*>(offer.data), offer.size}));
+    {
+        Guard guard(lock_);
+        if (asked_count_ >= max_asked)
+            return fail(KAPI_ENOMEM);
+        asked_count_++;
+    }
+    kapi_cm_info info;
+    kapi_cm_describe(cm, &info);
+    Connection* connection = Connection::asked(*this, cm, space, request, info).release();
+    Guard guard(lock_);
+    if (!connection) {
+        asked_count_--;
+        return fail(KAPI_ENOMEM);
+    }
+    *asked_end_ = connection;
+    asked_end_ = &connection->next;
+    work_.queue(Module::get().workqueue);
+    return {};
+}
+
+void Context::work()
+{
+    look_at_parked(remove_buried());
+    for (;;) {
+        Own<Connection> connection;
+        {
+            Guard guard(lock_);
+            if (!asked_)
+                break;
+            connection.reset(asked_);
+            asked_ = connection->next;
+            if (!asked_)
+                asked_end_ = &asked_;
+            asked_count_--;
+        }
+        if (auto placed = place(connection); !placed && connection)
+            connection->reject(placed.error());
+    }
+    bool closing;
+    {
+        Guard guard(lock_);
+        closing = closing_;
+        for (Session* session = closing ? sessions_.front() : nullptr; session; session = sessions_.next(*session))
+            session->notify_all(Path::lost);
+    }
+    if (closing)
+        emptied_.wake();
+}
+
+Result<> Context::place(Own<Connection>& connection)
+{
+    const ConnectRequest& request = connection->request();
+    Ref<Session> session = TRY(find_or_create(request));
+    Ref<Path> path = session->find(request.path);
+    if (!path) {
+        auto made = Path::create(*session, *connection);
+        auto added = made ? session->add(*made) : Result<>(fail(made.error()));
+        if (!added) {
+            if (made)
+                (*made)->abandon();
+            remove_if_empty(*session);
+            return added;
+        }
+        path = *made;
+    }
+    if (path->make_way(request)) {
+        Guard guard(lock_);
+        connection->next = std::exchange(parked_, connection.get());
+        static_cast<void>(connection.release());
+        return {};
+    }
+    return path->offer(connection);
+}
+
+Ref<Session> Context::find(const Uuid& uuid)
+{
+    Guard guard(lock_);
+    for (Session* session = sessions_.front(); session; session = sessions_.next(*session))
+        if (session->uuid() == uuid)
+            return Ref<Session>::share(*session);
+    return {};
+}
+
+Result<Ref<Session>> Context::find_or_create(const ConnectRequest& request)
+{
+    if (Ref<Session> session = find(request.session))
+        return session;
+    if (!request.first)
+        return fail(KAPI_ECONNRESET);
+    Ref<Session> session = TRY(Session::create(*this, request.session));
+    Guard guard(lock_);
+    if (closing_ || count_ >= max_sessions)
+        return fail(closing_ ? KAPI_ECONNRESET : KAPI_ENOMEM);
+    count_++;
+    sessions_.push_back(session);
+    return session;
+}
+
+// ---- what has ended
+
+void Context::bury(Path& path)
+{
+    Guard guard(lock_);
+    buried_.push_back(Ref<Path>::share(path));
+    work_.queue(Module::get().workqueue);
+}
+
+void Context::notify()
+{
+    work_.queue(Module::get().workqueue);
+}
+
+// Those whose client has given up are ended, because their device may wait for that. retry: the others are asked for again.
+void Context::look_at_parked(bool retry)
+{
+    Connection* ended = nullptr;
+    {
+        Guard guard(lock_);
+        for (Connection** at = &parked_; *at;) {
+            Connection* connection = *at;
+            if (!retry && !closing_ && !connection->has_ended()) {
+                at = &connection->next;
+                continue;
+            }
+            *at = connection->next;
+            if (connection->has_ended()) {
+                connection->next = std::exchange(ended, connection);
+                continue;
+            }
+            connection->next = nullptr;
+            *asked_end_ = connection;
+            asked_end_ = &connection->next;
+            asked_count_++;
+        }
+    }
+    while (ended) {
+        Connection* next = ended->next;
+        dispose(ended);
+        ended = next;
+    }
+}
+
+// True: there were some.
+bool Context::remove_buried()
+{
+    bool any = false;
+    for (;;) {
+        Ref<Path> path;
+        {
+            Guard guard(lock_);
+            path = buried_.pop_front();
+        }
+        if (!path)
+            return any;
+        any = true;
+        auto session = Ref<Session>::share(path->session());
+        session->remove(*path);
+        path->stop();
+        path = {};
+        remove_if_empty(*session);
+    }
+}
+
+void Context::remove_if_empty(Session& session)
+{
+    Ref<Session> removed; // dropped without the lock
+    Guard guard(lock_);
+    if (!session.is_empty())
+        return;
+    removed = sessions_.remove(session);
+    count_--;
+}
+
+// ---- the user
+
+int Context::call(const Session& session, Operation& op, u8* memory, const Request& request)
+{
+    static_assert(offsetof(Operation, direction) == 0);
+    op.direction = request.is_read ? 0 : 1;
+    return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes,
+                        memory + request.data_bytes, request.user_bytes);
+}
+
+int Context::link_event(Session& session, rtrs_srv_core_event event)
+{
+    return ops_.link_ev(user_, reinterpret_cast<rtrs_srv_sess*>(&session), event, session.priv());
+}
+
+Result<> Context::claim_name(Session& session, const SessionName& name)
+{
+    Guard guard(lock_);
+    if (session.name.text[0])
+        return session.name == name ? Result<>() : fail(KAPI_EINVAL);
+    for (Session* other = sessions_.front(); other; other = sessions_.next(*other))
+        if (other->name == name)
+            return fail(KAPI_EEXIST);
+    session.name = name;
+    return {};
+}
+
+Result<SessionName> Context::name_of(const Session& session)
+{
+    return session.is_connected() ? claimed_name(session) : fail(KAPI_ENOTCONN);
+}
+
+Result<SessionName> Context::claimed_name(const Session& session)
+{
+    Guard guard(lock_);
+    return session.name;
+}
+
+} // namespace rtrs_srv

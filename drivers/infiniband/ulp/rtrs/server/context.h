@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+// A server that a user has opened: its listeners and its sessions. And the module with what all of them share.
+#pragma once
+
+#include "glue/rtrs_srv_core.h"
+#include "session.h"
+
+namespace rtrs_srv {
+
+struct Settings {
+    Geometry geometry;
+    bool always_invalidate = true; // a client's key to a chunk ends with each request
+};
+
+class Context : Pinned {
+public:
+    // Sleeps. The errors of kapi_cm_listen().
+    static Result<Context*> open(kapi_net* net, const rtrs_srv_core_ops& ops, void* user, u16 port);
+    // Sleeps. All sessions end.
+    static void close(Context* context);
+
+    // Sleeps. A device has come, which may have GIDs to listen on.
+    void listen_on_gids();
+
+    // Done, or a path's work. Gives op to the user; a negative errno: it is not the user's.
+    int call(const Session& session, Operation& op, u8* memory, const Request& request);
+    // Sleeps.
+    int link_event(Session& session, rtrs_srv_core_event event);
+    // Any context. EEXIST: another session has the name; EINVAL: the session has another one.
+    Result<> claim_name(Session& session, const SessionName& name);
+    Result<SessionName> claimed_name(const Session& session);
+    // Any context. ENOTCONN.
+    Result<SessionName> name_of(const Session& session);
+    // Any context. A connection that has no path yet has ended.
+    void notify();
+    // Any context. The path has ended: it is removed from its session.
+    void bury(Path& path);
+
+    Context* next = nullptr; // in the module's list
+
+private:
+    HW_MADE_BY_CREATE;
+    Context(kapi_net* net, const rtrs_srv_core_ops& ops, void* user, u16 port)
+        : net_(net), ops_(ops), user_(user), port_(port)
+    {
+    }
+    ~Context() = default;
+
+    template <kapi_cm_space Space>
+    static int on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size);
+    Result<> asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer);
+    Result<> listen(kapi_cm_space space, CmListener& listener);
+    void work();
+    bool remove_buried();
+    void look_at_parked(bool retry);
+    Result<> place(Own<Connection>& connection);
+    Result<Ref<Session>> find_or_create(const ConnectRequest& request);
+    Ref<Session> find(const Uuid& uuid);
+    void remove_if_empty(Session& session);
+    bool is_empty();
+
+    kapi_net* const net_;
+    const rtrs_srv_core_ops ops_;
+    void* const user_;
+    const u16 port_;
+    CmListener ip_, gid_; // gid_ under the module's serial lock
+
+    Spin<ContextLock> lock_;
+    RefList<Session, OfContext> sessions_ HW_GUARDED_BY(lock_);
+    u32 count_ HW_GUARDED_BY(lock_) = 0;
+    Connection* asked_ HW_GUARDED_BY(lock_) = nullptr; // owned
+    Connection** asked_end_ HW_GUARDED_BY(lock_) = &asked_;
+    u32 asked_count_ HW_GUARDED_BY(lock_) = 0;
+    RefList<Path, Buried> buried_ HW_GUARDED_BY(lock_);
+    Connection* parked_ HW_GUARDED_BY(lock_) = nullptr; // owned; each waits for the end of the path before it, which has one
+    bool closing_ HW_GUARDED_BY(lock_) = false;
+    WaitQueue emptied_;
+    Work<Context, &Context::work> work_{*this};
+};
+
+class Module : Pinned {
+public:
+    static Module& get() { return *static_cast<Module*>(*kapi_module_slot(KAPI_SLOT_RTRS_SRV)); }
+    static Result<> start(kapi_module* self, const Settings& settings);
+    static void stop();
+
+    void add(Context& context);
+    void remove(Context& context);
+    void device_added();
+
+    const Settings settings;
+    Budget budget;
+    Devices devices;
+    kapi_workqueue* workqueue = nullptr;
+    kapi_sysfs_class* sysfs = nullptr;
+
+private:
+    HW_MADE_BY_CREATE;
+    explicit Module(const Settings& s);
+    ~Module();
+    SleepLock serial_;
+    Context* contexts_ HW_GUARDED_BY(serial_) = nullptr;
+};
+
+} // namespace rtrs_srv

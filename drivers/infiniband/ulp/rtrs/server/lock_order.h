@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+// The locks of the RTRS server in the order in which they are taken, as in net/lock_order.h.
+#pragma once
+
+namespace rtrs_srv {
+
+// The opened servers.
+struct ModuleLock { static constexpr const char* name = "rtrs_srv module"; static constexpr unsigned rank = 5; };
+// The sessions of an opened server, what peers ask for, and the paths that are over.
+struct ContextLock { static constexpr const char* name = "rtrs_srv context"; static constexpr unsigned rank = 10; };
+// The paths of a session, and its name.
+struct SessionLock { static constexpr const char* name = "rtrs_srv session"; static constexpr unsigned rank = 20; };
+// The devices, and which paths use them.
+struct DevicesLock { static constexpr const char* name = "rtrs_srv devices"; static constexpr unsigned rank = 25; };
+// State and events of a path.
+struct PathLock { static constexpr const char* name = "rtrs_srv path"; static constexpr unsigned rank = 30; };
+// The send queue of a connection, and what waits for room in it.
+struct SendLock { static constexpr const char* name = "rtrs_srv send"; static constexpr unsigned rank = 40; };
+// Whose a chunk is, and who waits for it.
+struct ChunkLock { static constexpr const char* name = "rtrs_srv chunk"; static constexpr unsigned rank = 50; };
+// How much memory peers make the host hold.
+struct BudgetLock { static constexpr const char* name = "rtrs_srv budget"; static constexpr unsigned rank = 60; };
+
+} // namespace rtrs_srv

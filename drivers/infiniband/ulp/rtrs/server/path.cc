@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "path.h"
+
+#include "context.h"
+#include "sysfs.h"
+
+#include "../common/path_name.h"
+
+namespace rtrs_srv {
+
+namespace {
+
+constexpr u64 half_open_ns = 30'000'000'000; // in which a path is to have all its connections and its information
+constexpr u32 half_open_tick_ms = 5000;
+constexpr u64 ms = 1'000'000;
+
+kapi_addr without_port(kapi_addr addr)
+{
+    addr.port = 0;
+    return addr;
+}
+
+} // namespace
+
+Path::Path(Session& session, const Connection& first)
+    : session_(Ref<Session>::share(session)), uuid_(first.request().path), client_(without_port(first.info().remote)),
+      server_(without_port(first.info().local)), space_(first.space()), dev_(first.info().dev), device_port_(first.info().port),
+      count_(first.request().connections), reconnects_(first.request().reconnects)
+{
+}
+
+Path::~Path()
+{
+    for (u32 i = 0; connections_ && i < count_; i++)
+        dispose(connections_[i]);
+    kapi_free(static_cast<void*>(connections_));
+    kapi_free(held_);
+}
+
+void Path::destroy(Path* path) { dispose(path); }
+
+Result<Ref<Path>> Path::create(Session& session, const Connection& first)
+{
+    auto path = Ref<Path>::adopt(make<Path>(Alloc::sleep, session, first));
+    if (!path)
+        return fail(KAPI_ENOMEM);
+    TRY(path->stats.make());
+    path->connections_ = static_cast<Connection**>(kapi_zalloc(path->count_ * sizeof(Connection*), KAPI_SLEEP));
+    if (!path->connections_)
+        return fail(KAPI_ENOMEM);
+    path->device_ = TRY(Module::get().devices.enter(path->dev_, *path, path->user_));
+    kapi_copy(path->device_name_, path->device_->attrs.name, sizeof(path->device_name_));
+    path->arm_timer();
+    return path;
+}
+
+// ---- events
+
+void Path::notify(u32 events)
+{
+    Guard guard(lock_);
+    events_ |= events;
+    work_.queue(Module::get().workqueue);
+}
+
+u32 Path::take_events()
+{
+    Guard guard(lock_);
+    return std::exchange(events_, 0);
+}
+
+void Path::on_timer() { notify(ticked); }
+
+void Path::arm_timer()
+{
+    u32 interval = session_->heartbeat_interval_ms.load_relaxed();
+    timer_.queue(Module::get().workqueue, u64{info_ == Info::given ? interval : min(interval, half_open_tick_ms)} * ms);
+}
+
+bool Path::is_closing()
+{
+    Guard guard(lock_);
+    return state_.is(PathState::closing);
+}
+
+void Path::operation_ended()
+{
+    if (operations_.fetch_sub(1) != 1)
+        return;
+    auto self = Ref<Path>::share(*this); // the work may end the path before notify() returns
+    notify(idle);
+}
+
+void Path::defer(Operation& op)
+{
+    Guard guard(lock_);
+    op.next = nullptr;
+    *deferred_end_ = &op;
+    deferred_end_ = &op.next;
+    events_ |= deferred;
+    work_.queue(Module::get().workqueue);
+}
+
+void Path::run_deferred(bool open)
+{
+    Operation* op;
+    {
+        Guard guard(lock_);
+        op = std::exchange(deferred_, nullptr);
+        deferred_end_ = &deferred_;
+    }
+    while (op) {
+        Operation* next = op->next;
+        if (open)
+            op->connection->start(*op);
+        else
+            Connection::finish(*op);
+        op = next;
+    }
+}
+
+bool Path::make_way(const ConnectRequest& request)
+{
+    if (has_successor_ || request.reconnects == reconnects_)
+        return false;
+    has_successor_ = true;
+    notify(lost);
+    return true;
+}
+
+Result<> Path::offer(Own<Connection>& connection)
+{
+    const ConnectRequest& request = connection->request();
+    {
+        Guard guard(lock_);
+        Connection*& place = connections_[min<u32>(request.connection, count_ - 1)];
+        if (!state_.is(PathState::connecting) || request.connections != count_ || place)
+            return fail(KAPI_ECONNRESET);
+        place = connection.get();
+        place->next = std::exchange(arrivals_, place);
+        static_cast<void>(connection.release());
+    }
+    connections_[request.connection]->join(*this);
+    notify(arrived);
+    return {};
+}
+
+// ---- the work
+
+void Path::work()
+{
+    u32 events = take_events();
+    PathState state;
+    {
+        Guard guard(lock_);
+        state = state_.state();
+    }
+    bool open = state == PathState::connecting || state == PathState::connected;
+    run_deferred(open);
+    if (open) {
+        auto advanced = events & (lost | violated) ? Result<>(fail(KAPI_ECONNRESET)) : advance(events);
+        if (events & violated)
+            kapi_log(KAPI_LOG_WARN, "rtrs_server: a client violates the protocol, its path ends");
+        if (!advanced)
+            close();
+    }
+    if (events & idle)
+        end();
+}
+
+Result<> Path::advance(u32 events)
+{
+    if (events & arrived)
+        TRY(open_arrivals());
+    TRY(give_info(events));
+    if (events & ticked) {
+        TRY(tick());
+        arm_timer();
+    }
+    return {};
+}
+
+Result<> Path::open_arrivals()
+{
+    for (;;) {
+        Connection* connection;
+        {
+            Guard guard(lock_);
+            connection = arrivals_;
+            if (connection)
+                arrivals_ = connection->next;
+        }
+        if (!connection)
+            return {};
+        if (auto opened = open_one(*connection); !opened) {
+            connection->reject(opened.error());
+            return opened;
+        }
+        opened_++;
+    }
+}
+
+Result<> Path::open_one(Connection& connection)
+{
+    if (!regions_)
+        TRY(prepare());
+    return connection.open();
+}
+
+Result<> Path::prepare()
+{
+    const Settings& settings = Module::get().settings;
+    TRY(session_->make_chunks());
+    held_ = static_cast<Held*>(kapi_zalloc(session_->chunks.count() * sizeof(Held), KAPI_SLEEP));
+    Own<Regions> regions(make<Regions>(Alloc::sleep));
+    if (!held_ || !regions)
+        return fail(KAPI_ENOMEM);
+    TRY(regions->make(dev_, device_->attrs, session_->chunks, settings.geometry, settings.always_invalidate,
+                      Module::get().budget));
+    regions_ = std::move(regions);
+    return {};
+}
+
+// ---- information
+
+Result<> Path::give_info(u32 events)
+{
+    if (events & info_sent)
+        info_response_ = Buffer();
+    if (events & info_asked)
+        TRY(take_name());
+    // The client may have reconnected sooner than the user has ended what came over its old paths, and would write into chunks
+    // that the user still reads or fills.
+    if (info_ == Info::waits && !session_->has_closing_path()) {
+        info_ = Info::registers;
+        TRY(register_more());
+    } else if (info_ == Info::registers && (events & registered)) {
+        if (next_region_ < regions_->count())
+            TRY(register_more());
+        else
+            TRY(up());
+    }
+    return {};
+}
+
+Result<> Path::take_name()
+{
+    if (info_ != Info::none || opened_ != count_)
+        return fail(KAPI_EPROTO);
+    SessionName name = TRY(parse_info_request(service().info_request()));
+    TRY(session_->context().claim_name(*session_, name));
+    info_ = Info::waits;
+    return {};
+}
+
+Result<> Path::register_more()
+{
+    next_region_ += TRY(service().register_regions(next_region_));
+    return {};
+}
+
+Result<> Path::up()
+{
+    u32 regions = regions_->count();
+    u32 length = static_cast<u32>(info_response_bytes(regions));
+    info_response_ = TRY(Buffer::create(dev_, regions_->pd(), length, KAPI_MAP_TO_DEVICE));
+    auto* descriptors = static_cast<wire::Descriptor*>(kapi_zalloc(regions * sizeof(wire::Descriptor), KAPI_SLEEP));
+    if (!descriptors)
+        return fail(KAPI_ENOMEM);
+    for (u32 i = 0; i < regions; i++)
+        descriptors[i] = regions_->describe(i);
+    info_response_.sync(0, length, KAPI_MAP_FOR_CPU);
+    write_info_response({info_response_.bytes(), length}, {descriptors, regions});
+    info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
+    kapi_free(descriptors);
+    TRY(session_->show(*this));
+    TRY(session_->path_up());
+    is_up_ = true;
+    {
+        Guard guard(lock_);
+        state_.must(PathEvent::up);
+    }
+    takes_requests_.store_release(true);
+    info_ = Info::given;
+    return service().send_info(info_response_, length);
+}
+
+Result<> Path::tick()
+{
+    if (info_ != Info::given)
+        return kapi_now_ns() - made_ns_ < half_open_ns ? Result<>() : fail(KAPI_ETIMEDOUT);
+    switch (heartbeat.tick(session_->heartbeat_missed.load_relaxed())) {
+    case Heartbeat::Action::send:
+        service().send_heartbeat(ImmediateType::heartbeat);
+        return {};
+    case Heartbeat::Action::wait:
+        return {};
+    case Heartbeat::Action::dead:
+        return fail(KAPI_ETIMEDOUT);
+    }
+    return {};
+}
+
+Result<> Path::make_folders(kapi_sysfs_dir* parent)
+{
+    char name[max_path_name + 1];
+    Text text(name, max_path_name);
+    write_path_name(text, space_, client_, server_);
+    name[text.length()] = '\0';
+    auto files = path_files(), stats = stats_files();
+    TRY(check(kapi_sysfs_dir_create(parent, name, files.data(), static_cast<u32>(files.size()), this, &folder_)));
+    u32 count = static_cast<u32>(stats.size());
+    auto made = check(kapi_sysfs_dir_create(folder_, "stats", stats.data(), count, this, &stats_folder_));
+    if (!made)
+        kapi_sysfs_remove(std::exchange(folder_, nullptr));
+    return made;
+}
+
+bool Path::remove_folders()
+{
+    if (!folder_)
+        return false;
+    kapi_sysfs_remove(std::exchange(stats_folder_, nullptr));
+    kapi_sysfs_remove(std::exchange(folder_, nullptr));
+    return true;
+}
+
+// ---- the end
+
+void Path::close()
+{
+    takes_requests_.store_release(false);
+    {
+        Guard guard(lock_);
+        state_.must(PathEvent::close);
+        for (Connection* connection = std::exchange(arrivals_, nullptr); connection; connection = connection->next)
+            connection->refused = true;
+    }
+    end_connections();
+    Module::get().devices.leave(user_);
+    operation_ended(); // the path's own
+}
+
+// What the user still has of the path's requests is in the session's memory alone.
+void Path::end_connections()
+{
+    bool drained = true;
+    for (u32 i = 0; i < count_; i++) {
+        if (!connections_[i])
+            continue;
+        if (connections_[i]->refused)
+            connections_[i]->reject(Errno(KAPI_ECONNRESET));
+        drained = connections_[i]->end() && drained;
+    }
+    for (u32 i = 0; held_ && i < session_->chunks.count(); i++)
+        session_->chunks[i].forget(held_[i]);
+    if (!drained) {
+        kapi_log(KAPI_LOG_ERR, "rtrs_server: device %s does not end what it was given", device_->attrs.name);
+        session_->chunks.leak();
+        regions_->leak();
+        if (info_response_)
+            info_response_.leak();
+    }
+    info_response_ = Buffer();
+    regions_.reset();
+}
+
+void Path::end()
+{
+    {
+        Guard guard(lock_);
+        state_.must(PathEvent::end);
+    }
+    session_->hide(*this);
+    if (is_up_)
+        session_->path_down();
+    session_->context().bury(*this);
+}
+
+void Path::stop()
+{
+    timer_.cancel_sync();
+    work_.cancel_sync();
+}
+
+void Path::abandon()
+{
+    stop();
+    Module::get().devices.leave(user_);
+}
+
+} // namespace rtrs_srv

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+// A path of a session: all connections between a device here and one of the client's. Events set bits; the path's work connects,
+// gives information, and ends it. Requests go past the work, see Connection.
+#pragma once
+
+#include "connection.h"
+#include "devices.h"
+#include "regions.h"
+#include "stats.h"
+
+#include "../common/heartbeat.h"
+
+#include <hawser/list.h>
+#include <hawser/state_machine.h>
+#include <hawser/work.h>
+#include <kapi/sysfs.h>
+
+namespace rtrs_srv {
+
+class Session;
+struct OfSession; // lists
+struct Buried;
+
+enum class PathState : u8 { connecting, connected, closing, ended };
+enum class PathEvent : u8 { up, close, end };
+
+struct PathRules {
+    static constexpr const char* name = "rtrs_srv path";
+    using Row = Transition<PathState, PathEvent>;
+    static constexpr std::array<Row, 4> table{{
+        {PathState::connecting, PathEvent::up, PathState::connected},
+        {PathState::connecting, PathEvent::close, PathState::closing},
+        {PathState::connected, PathEvent::close, PathState::closing},
+        {PathState::closing, PathEvent::end, PathState::ended},
+    }};
+#ifndef __KERNEL__
+    static void taken(PathState, PathEvent) {}
+#endif
+};
+
+class Path : public RefCounted<Path>, public ListNode<OfSession>, public ListNode<Buried> {
+public:
+    enum Event : u32 {
+        lost = 1,        // a connection or the device, or an administrator ends it
+        violated = 2,    // the client did what the protocol forbids
+        arrived = 4,     // a connection is asked for
+        info_asked = 8,
+        registered = 16, // the regions that were posted
+        info_sent = 32,
+        deferred = 64,   // operations are to begin
+        idle = 128,      // no operation is left
+        ticked = 256,
+        others_ended = 512, // another path of the session
+    };
+
+    // Sleeps. For the first connection that a client asks for. ENODEV, ENOMEM.
+    static Result<Ref<Path>> create(Session& session, const Connection& first);
+    static void destroy(Path* path);
+
+    // Any context.
+    void notify(u32 events);
+    // Any context, the context's work. The client has reconnected, and waits: the path ends. False: it has not, or another
+    // connection waits already.
+    bool make_way(const ConnectRequest& request);
+    // Sleeps, the context's work. Takes the connection, or says why not (ECONNRESET).
+    Result<> offer(Own<Connection>& connection);
+    // Sleeps, the context's work: nothing of it runs any more.
+    void stop();
+    // The same for one that was never added.
+    void abandon();
+
+    Session& session() const { return *session_; }
+    const Device& device() const { return *device_; }
+    Regions& regions() { return *regions_; }
+    const Uuid& uuid() const { return uuid_; }
+    const kapi_addr& client() const { return client_; }
+    const kapi_addr& server() const { return server_; }
+    bool is_closing();
+    kapi_cm_space space() const { return space_; }
+    const char* device_name() const { return device_name_; }
+    u32 device_port() const { return device_port_; }
+    // Sleeps, under the session's serial lock. A folder below that of the session's paths. True: there was one.
+    Result<> make_folders(kapi_sysfs_dir* parent);
+    bool remove_folders();
+
+    // Any context, of requests.
+    bool takes_requests() const { return takes_requests_.load_acquire(); }
+    Held& held(u32 chunk) { return held_[chunk]; }
+    void operation_began() { operations_.fetch_add(1); }
+    void operation_ended();
+    void defer(Operation& op);
+
+    Heartbeat heartbeat;
+    Stats stats;
+
+private:
+    HW_MADE_BY_CREATE;
+    Path(Session& session, const Connection& first);
+    ~Path();
+
+    enum class Info { none, waits, registers, given };
+
+    void work();
+    void on_timer();
+    u32 take_events();
+    void run_deferred(bool open);
+    // Each returns an error that ends the path.
+    Result<> advance(u32 events);
+    Result<> open_arrivals();
+    Result<> open_one(Connection& connection);
+    Result<> prepare();
+    Result<> give_info(u32 events);
+    Result<> take_name();
+    Result<> register_more();
+    Result<> up();
+    Result<> tick();
+    void close();
+    void end_connections();
+    void end();
+    Connection& service() { return *connections_[0]; }
+    void arm_timer();
+
+    const Ref<Session> session_;
+    const Uuid uuid_;
+    const kapi_addr client_, server_; // port 0
+    const kapi_cm_space space_;
+    kapi_rdma_dev* const dev_;
+    char device_name_[sizeof(kapi_rdma_attrs::name)] = {};
+    const u32 device_port_;
+    kapi_sysfs_dir *folder_ = nullptr, *stats_folder_ = nullptr;
+    const u32 count_; // of connections
+    const u16 reconnects_; // of the client's before
+    bool has_successor_ = false; // the context's work
+    const u64 made_ns_ = kapi_now_ns();
+    const Device* device_ = nullptr;
+    DeviceUser user_;
+    Own<Regions> regions_;
+    Held* held_ = nullptr;
+
+    Spin<PathLock> lock_;
+    StateMachine<PathState, PathEvent, PathRules> state_ HW_GUARDED_BY(lock_){PathState::connecting};
+    u32 events_ HW_GUARDED_BY(lock_) = 0;
+    Connection** connections_ = nullptr; // owned; changed under the lock, and not when closing
+    Connection* arrivals_ HW_GUARDED_BY(lock_) = nullptr; // of them, not opened yet
+    Operation* deferred_ HW_GUARDED_BY(lock_) = nullptr;
+    Operation** deferred_end_ HW_GUARDED_BY(lock_) = &deferred_;
+
+    Atomic<bool> takes_requests_{false};
+    Atomic<u32> operations_{1}; // one for the path until it has closed
+
+    // The work's own.
+    u32 opened_ = 0;
+    Info info_ = Info::none;
+    u32 next_region_ = 0;
+    Buffer info_response_;
+    bool is_up_ = false;
+
+    Work<Path, &Path::work> work_{*this};
+    Work<Path, &Path::on_timer> timer_{*this};
+};
+
+} // namespace rtrs_srv

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session.h"
+
+#include "context.h"
+#include "sysfs.h"
+
+namespace rtrs_srv {
+
+namespace {
+
+bool same_ip(const kapi_addr& a, const kapi_addr& b)
+{
+    return kapi_compare(a.ip, b.ip, sizeof(a.ip)) == 0 && a.scope == b.scope;
+}
+
+} // namespace
+
+Result<Ref<Session>> Session::create(Context& context, const Uuid& uuid)
+{
+    auto session = Ref<Session>::adopt(make<Session>(Alloc::sleep, context, uuid));
+    if (!session)
+        return fail(KAPI_ENOMEM);
+    return session;
+}
+
+void Session::destroy(Session* session) { dispose(session); }
+
+Ref<Path> Session::find(const Uuid& uuid)
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (path->uuid() == uuid)
+            return Ref<Path>::share(*path);
+    return {};
+}
+
+Result<> Session::add(const Ref<Path>& path)
+{
+    Guard guard(lock_);
+    if (count_ >= max_paths)
+        return fail(KAPI_ECONNRESET);
+    for (Path* other = paths_.front(); other; other = paths_.next(*other))
+        if (same_ip(other->client(), path->client()) && same_ip(other->server(), path->server()))
+            return fail(KAPI_EEXIST);
+    paths_.push_back(path);
+    count_++;
+    return {};
+}
+
+void Session::remove(Path& path)
+{
+    Ref<Path> removed; // dropped without the lock
+    {
+        Guard guard(lock_);
+        removed = paths_.remove(path);
+        count_--;
+    }
+    notify_all(Path::others_ended);
+}
+
+bool Session::is_empty()
+{
+    Guard guard(lock_);
+    return paths_.empty();
+}
+
+bool Session::has_closing_path()
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (path->is_closing())
+            return true;
+    return false;
+}
+
+void Session::notify_all(u32 events)
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        path->notify(events);
+}
+
+Result<> Session::make_chunks()
+{
+    Guard guard(serial_);
+    return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
+}
+
+// ---- folders
+
+Result<> Session::show_self()
+{
+    SessionName known = TRY(context_.claimed_name(*this));
+    auto files = session_files();
+    TRY(check(kapi_sysfs_device_create(Module::get().sysfs, known.text, files.data(), static_cast<u32>(files.size()), this,
+                                       &folder_)));
+    return check(kapi_sysfs_dir_create(folder_, "paths", nullptr, 0, this, &paths_folder_));
+}
+
+void Session::hide_self()
+{
+    kapi_sysfs_remove(std::exchange(paths_folder_, nullptr));
+    kapi_sysfs_remove(std::exchange(folder_, nullptr));
+}
+
+Result<> Session::show(Path& path)
+{
+    Guard guard(serial_);
+    auto shown = folder_ ? Result<>() : show_self();
+    if (shown)
+        shown = path.make_folders(paths_folder_);
+    if (shown)
+        shown_++;
+    else if (!shown_)
+        hide_self();
+    return shown;
+}
+
+void Session::hide(Path& path)
+{
+    Guard guard(serial_);
+    if (path.remove_folders() && --shown_ == 0)
+        hide_self();
+}
+
+// ---- the user
+
+// The user does not know a session that it has refused.
+Result<> Session::path_up()
+{
+    Guard guard(serial_);
+    if (paths_up_.fetch_add(1) != 0)
+        return {};
+    auto known = check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
+    if (!known)
+        paths_up_.fetch_sub(1);
+    return known;
+}
+
+void Session::path_down()
+{
+    Guard guard(serial_);
+    if (paths_up_.fetch_sub(1) == 1)
+        static_cast<void>(context_.link_event(*this, RTRS_SRV_CORE_DISCONNECTED));
+}
+
+} // namespace rtrs_srv

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+// A session: the paths of one client that belong together, and the chunks that they share.
+#pragma once
+
+#include "path.h"
+#include "sleep_lock.h"
+
+namespace rtrs_srv {
+
+class Context;
+struct OfContext; // a list
+
+class Session : public RefCounted<Session>, public ListNode<OfContext> {
+public:
+    // Sleeps. ENOMEM.
+    static Result<Ref<Session>> create(Context& context, const Uuid& uuid);
+    static void destroy(Session* session);
+
+    Context& context() const { return context_; }
+    const Uuid& uuid() const { return uuid_; }
+
+    // Any context.
+    Ref<Path> find(const Uuid& path);
+    // Sleeps, the context's work. EEXIST: there is one between the same addresses; ECONNRESET: there are too many.
+    Result<> add(const Ref<Path>& path);
+    // The same. The others are notified.
+    void remove(Path& path);
+    bool is_empty();
+    bool has_closing_path();
+    void notify_all(u32 events);
+
+    // Sleeps. The first path makes the chunks. ENOMEM.
+    Result<> make_chunks();
+    // Sleeps. The path has a folder below the session's, which is there as long as one of a path is. EEXIST, EINVAL, ENOMEM.
+    Result<> show(Path& path);
+    void hide(Path& path);
+    // Sleeps. A path is up or down, of which the user is notified if it is the first or was the last.
+    Result<> path_up();
+    void path_down();
+
+    void* priv() const { return priv_.load_acquire(); }
+    void set_priv(void* priv) { priv_.store_release(priv); }
+    bool is_connected() const { return paths_up_.load_relaxed() != 0; }
+
+    Chunks chunks;
+    SessionName name{}; // under the context's lock; empty before the first information request
+    Atomic<u32> heartbeat_interval_ms{default_heartbeat_ms}, heartbeat_missed{default_heartbeats_missed};
+
+private:
+    HW_MADE_BY_CREATE;
+    Result<> show_self() HW_REQUIRES(serial_);
+    void hide_self() HW_REQUIRES(serial_);
+    Session(Context& context, const Uuid& uuid) : context_(context), uuid_(uuid) {}
+    ~Session() = default;
+
+    Context& context_;
+    const Uuid uuid_;
+    Atomic<void*> priv_{nullptr};
+    Spin<SessionLock> lock_;
+    RefList<Path, OfSession> paths_ HW_GUARDED_BY(lock_);
+    u32 count_ HW_GUARDED_BY(lock_) = 0;
+    SleepLock serial_; // one call of the user for the session, one making of chunks, or of folders, at a time
+    kapi_sysfs_dir *folder_ HW_GUARDED_BY(serial_) = nullptr, *paths_folder_ HW_GUARDED_BY(serial_) = nullptr;
+    u32 shown_ HW_GUARDED_BY(serial_) = 0; // paths with a folder
+    Atomic<u32> paths_up_{0};
+};
+
+} // namespace rtrs_srv

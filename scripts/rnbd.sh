@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# rnbd.sh VERSION kernel|ours    builds RNBD, unmodified, from the source of a stock Debian kernel (6.1, 6.12), which has neither
+#                                RNBD nor RTRS: with the RTRS of the same source, or with ours (make modules-VERSION).
+#
+# The modules are put into build/rnbd/VERSION/kernel or .../ours. What is newer than the sources is not built again.
+set -euo pipefail
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+version=${1-}
+suite=${2-}
+case $suite in
+kernel | ours) ;;
+*)
+	sed -n 's/^# \{0,1\}//; 3,6p' "$0" >&2
+	exit 1
+	;;
+esac
+"$top/scripts/kernels.sh" "$version"
+"$top/scripts/kernels.sh" --source "$version"
+kdir=$top/build/kernels/$version/headers
+source=$top/build/kernels/$version-source
+ours=$top/build/modules/$version
+out=$top/build/rnbd/$version/$suite
+work=$out/build
+mkdir -p "$work"
+
+# One at a time.
+exec 9>"$out/.lock"
+flock 9
+
+# build FOLDER CONFIG... [-- MAKE-ARGUMENT...]: Kbuild in a copy of a folder of the kernel's source, which Kbuild writes into.
+build() {
+	local folder=$1 configs=()
+	shift
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do
+		configs+=("CONFIG_$1=m")
+		shift
+	done
+	[ $# = 0 ] || shift
+	mkdir -p "$work/$folder"
+	cp -ru "$source/$folder/." "$work/$folder/"
+	make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" "${configs[@]}" "$@" modules >"$work/log" 2>&1 ||
+		{ cat "$work/log" >&2; exit 1; }
+}
+
+rtrs=drivers/infiniband/ulp/rtrs
+if [ "$suite" = kernel ]; then
+	build $rtrs INFINIBAND_RTRS INFINIBAND_RTRS_CLIENT INFINIBAND_RTRS_SERVER
+	header=$work/$rtrs
+	symbols=$work/$rtrs/Module.symvers
+else
+	header=$work/include
+	symbols=$ours/Module.symvers
+	[ -e "$symbols" ] || { echo "rnbd.sh: no modules for $version: make modules-$version first" >&2; exit 1; }
+	# A folder of these headers only: RNBD is to find nothing else of ours.
+	mkdir -p "$header"
+	cp -u "$top"/include/rtrs*.h "$header/"
+fi
+build drivers/block/rnbd BLK_DEV_RNBD BLK_DEV_RNBD_CLIENT BLK_DEV_RNBD_SERVER -- \
+	"KCFLAGS=-I$header" "KBUILD_EXTRA_SYMBOLS=$symbols"
+find "$work" -name '*.ko' -exec cp {} "$out/" \;
+echo "rnbd.sh: $(cd "$out" && echo *.ko | tr '\n' ' ')for $version are in ${out#"$top"/}"

@@ -1,0 +1,186 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=2 time=200 links=faulty segments=2 mem=768
+# files: build/selftests/rtrs_blockio /usr/sbin/mkfs.ext4
+# modules: brd ext4
+#
+# RNBD, unmodified, over RTRS: host b has a disk of host a, over one and over two paths of Soft-RoCE. All data is checked. The
+# disk is mapped, unmapped and mapped again; paths come, go, and are disconnected and connected again while there is IO, with each
+# policy; a link is cut; a file system lives on it.
+
+. verdicts
+
+class=/sys/class/rtrs-client/lab
+disk=/dev/rnbd0
+one="ip:$IP_b@ip:$IP_a"
+two="ip:$IP1_b@ip:$IP1_a"
+
+# What a program writes to a file of sysfs, and whether it was taken.
+put_in() { # file text
+	echo "$2" >"$1"
+}
+
+io() { # options of rtrs_blockio...
+	timeout 90 rtrs_blockio "$disk" --table table "$@" >out 2>err
+}
+
+map() { # path...
+	paths=$(printf 'path=%s ' "$@")
+	put_in /sys/class/rnbd-client/ctl/map_device "sessname=lab ${paths}device_path=/dev/ram0 access_mode=rw" >out 2>err ||
+		return 1
+	soon [ -b "$disk" ]
+}
+
+unmap() {
+	put_in /sys/block/rnbd0/rnbd/unmap_device normal >out 2>err && soon [ ! -e /sys/block/rnbd0 ]
+}
+
+soon() { # test, which must hold within a while
+	for _ in $(seq 300); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+is_up() { # path
+	[ "$(cat "$class/paths/$1/state")" = connected ]
+}
+
+# Requests that went over a path.
+requests() { # path
+	awk '{ print $1 + $3 }' "$class/paths/$1/stats/rdma"
+}
+
+# What the kernel's own names ctl is not one.
+no_session() {
+	ls /sys/class/rtrs-server >out 2>err
+	! grep -qv '^ctl$' out
+}
+
+serve() {
+	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
+	verdict $? "the server's modules are loaded"
+	barrier served
+	barrier used
+	soon no_session
+	verdict $? "no session is left"
+	rmmod rnbd_server rtrs_server >out 2>err
+	verdict $? "the server's modules can go"
+}
+
+one_path() {
+	map "$one"
+	verdict $? "a disk is mapped over one path"
+	[ -b $disk ] || return
+	io --seconds 2 --depth 1 --size 4096
+	verdict $? "one request at a time: $(cat out)"
+	io --seconds 3 --depth 16 --size 131072
+	verdict $? "16 requests of all sizes at a time: $(cat out)"
+	unmap
+	verdict $? "it is unmapped"
+	map "$one"
+	verdict $? "and mapped again"
+	io --seconds 1
+	verdict $? "with its data: $(cat out)"
+	for _ in $(seq 3); do
+		unmap && map "$one" || break
+	done
+	verdict $? "it is unmapped and mapped some times"
+}
+
+two_paths() {
+	put_in $class/add_path "$two" >out 2>err && soon is_up "$two"
+	verdict $? "a second path is added"
+	put_in $class/add_path "$two" >out 2>err
+	[ $? != 0 ]
+	verdict $? "but not twice"
+	for policy in round-robin min-inflight min-latency; do
+		put_in $class/mpath_policy $policy >out 2>err && grep -q "^$policy" $class/mpath_policy
+		verdict $? "the policy $policy is set"
+		io --seconds 2 --depth 8
+		verdict $? "and has IO: $(cat out)"
+	done
+	put_in $class/mpath_policy round-robin >out 2>err
+	first=$(requests "$one") second=$(requests "$two")
+	io --seconds 2 --depth 8
+	verdict $? "IO over both: $(cat out)"
+	[ "$(requests "$one")" -gt "$first" ] && [ "$(requests "$two")" -gt "$second" ]
+	verdict $? "round-robin uses both"
+}
+
+under_io() {
+	io --seconds 6 --depth 8 &
+	running=$!
+	sleep 1
+	put_in "$class/paths/$two/disconnect" 1 && soon not_up "$two"
+	disconnected=$?
+	sleep 1
+	put_in "$class/paths/$two/reconnect" 1 && soon is_up "$two"
+	reconnected=$?
+	sleep 1
+	put_in "$class/paths/$one/remove_path" 1 && soon [ ! -e "$class/paths/$one" ]
+	removed=$?
+	put_in $class/add_path "$one" && soon is_up "$one"
+	added=$?
+	wait $running
+	checked=$?
+	verdict $disconnected "a path is disconnected under IO"
+	verdict $reconnected "and connected again"
+	verdict $removed "another is removed under IO"
+	verdict $added "and added again"
+	verdict $checked "IO goes on: $(cat out)"
+}
+
+not_up() {
+	! is_up "$1"
+}
+
+cut_link() {
+	io --seconds 12 --depth 8 --max-ms 8000 &
+	running=$!
+	sleep 2
+	link cut eth1 >link.log 2>&1
+	sleep 8
+	link up eth1 >>link.log 2>&1
+	wait $running
+	verdict $? "a link is cut and IO moves to the other path: $(cat out)"
+	soon is_up "$two"
+	verdict $? "its path connects again"
+}
+
+file_system() {
+	rm -f table
+	mkfs.ext4 -q -F "$disk" >out 2>err && mkdir -p /mnt && mount -t ext4 "$disk" /mnt >>out 2>>err
+	verdict $? "a file system is made and mounted"
+	dd if=/dev/urandom of=/mnt/file bs=64k count=32 >out 2>err
+	sum=$(sha256sum </mnt/file)
+	umount /mnt >out 2>err && mount -t ext4 "$disk" /mnt >>out 2>>err && [ "$(sha256sum </mnt/file)" = "$sum" ]
+	verdict $? "a file is what was written"
+	umount /mnt
+}
+
+use() {
+	load_suite rtrs-core rtrs-client rnbd-client >out 2>err
+	verdict $? "the client's modules are loaded"
+	barrier served
+	one_path
+	if [ -b $disk ]; then
+		two_paths
+		under_io
+		[ "$SUITE" = kernel ] || cut_link # the kernel's own takes half a minute, and as long again to reconnect
+		file_system
+		unmap
+		verdict $? "the disk is unmapped"
+	fi
+	rmmod rnbd_client rtrs_client >out 2>err
+	verdict $? "the client's modules can go"
+	barrier used
+}
+
+modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
+case $HOST in
+a) serve ;;
+b) use ;;
+esac
+end_of_verdicts

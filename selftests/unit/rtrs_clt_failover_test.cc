@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+// Paths of the RTRS client that are lost, come back, are refused: requests go to other paths, and what was reported is true.
+#include "rtrs_clt_test.h"
+
+namespace {
+
+class RtrsClientFailover : public RtrsClientTest {
+protected:
+    static constexpr std::uint64_t kSecond = sim::kSecond;
+
+    unsigned paths_at_server()
+    {
+        unsigned n = 0;
+        while (server.service(n))
+            n++;
+        return n;
+    }
+    void end_first_path_at_server()
+    {
+        run(b, [&] {
+            rtrs::Uuid path = server.service(0)->request.path;
+            for (auto &connection : server.connections)
+                if (connection->request.path == path)
+                    kapi_cm_disconnect(connection->cm);
+        });
+    }
+};
+
+TEST_P(RtrsClientFailover, a_request_that_a_lost_path_has_goes_to_the_other_one)
+{
+    ready(2);
+    unsigned taken = 0;
+    server.on_request = [&](WireServer::Request &) { return taken++ == 0; }; // the first one is not answered
+    std::string data = contents(5000, 1);
+    auto ended = world.now_ns();
+    bool done = false;
+    world.after(kSecond, [&] {
+        world.spawn(b, "end", [&] {
+            WireServer::Connection &on = *server.requests.front().on;
+            rtrs::Uuid path = on.request.path;
+            for (auto &connection : server.connections)
+                if (connection->request.path == path)
+                    kapi_cm_disconnect(connection->cm);
+            done = true;
+        });
+    });
+    EXPECT_EQ(write("block", data), 0);
+    EXPECT_TRUE(done);
+    EXPECT_LT(world.now_ns() - ended, 3 * kSecond);
+    EXPECT_EQ(server.disk["block"], data);
+    EXPECT_EQ(taken, 2u);
+    EXPECT_TRUE(links.empty()) << "a path was always up";
+}
+
+TEST_P(RtrsClientFailover, a_read_goes_to_the_other_path_and_is_whole)
+{
+    ready(2);
+    server.disk["block"] = contents(9000, 3);
+    unsigned taken = 0;
+    server.on_request = [&](WireServer::Request &request) {
+        if (taken++)
+            return false;
+        kapi_cm_disconnect(request.on->cm);
+        return true;
+    };
+    std::string got = read("block", 9000);
+    EXPECT_TRUE(got == contents(9000, 3)) << got.substr(0, 20);
+    EXPECT_EQ(taken, 2u);
+}
+
+TEST_P(RtrsClientFailover, a_path_comes_back)
+{
+    ready();
+    std::uint64_t lost = world.now_ns();
+    end_first_path_at_server();
+    ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>({0, 1}); }, 20 * kSecond));
+    EXPECT_LT(world.now_ns() - lost, 2 * kSecond);
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+    EXPECT_EQ(read("block", 4096), contents(4096, 1));
+    EXPECT_EQ(server.service()->request.reconnects, 2);
+    EXPECT_TRUE(server.service()->request.first) << "the server may be another one";
+}
+
+TEST_P(RtrsClientFailover, without_a_path_a_request_fails_at_once)
+{
+    ready();
+    server.reject = KAPI_EBUSY;
+    end_first_path_at_server();
+    ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>({0}); }, 20 * kSecond));
+    EXPECT_EQ(write("block", contents(4096, 1)), -KAPI_ECONNABORTED);
+    run(a, [&] {
+        rtrs_clt_limits limits;
+        EXPECT_EQ(rtrs_clt_core_query(session, &limits), 0);
+    });
+    server.reject = 0;
+    std::uint64_t restored = world.now_ns();
+    ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>({0, 1}); }, 20 * kSecond));
+    EXPECT_LT(world.now_ns() - restored, 5 * kSecond);
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+}
+
+TEST_P(RtrsClientFailover, a_server_that_says_nothing_is_dead_within_five_seconds)
+{
+    ready(2);
+    world.run_for(kSecond);
+    std::uint64_t begun = world.now_ns();
+    server.on_request = [&](WireServer::Request &request) {
+        if (server.muted)
+            return false;
+        server.muted = request.on->request.path;
+        return true;
+    };
+    std::string data = contents(4096, 1);
+    EXPECT_EQ(write("block", data, 30 * kSecond), 0);
+    EXPECT_GT(world.now_ns() - begun, 3 * kSecond);
+    EXPECT_LT(world.now_ns() - begun, 6 * kSecond);
+    EXPECT_EQ(server.disk["block"], data);
+}
+
+TEST_P(RtrsClientFailover, an_idle_path_sends_heartbeats_and_answers_them)
+{
+    ready();
+    world.run_for(10 * kSecond);
+    EXPECT_GE(server.heartbeats, 10u);
+    EXPECT_LE(server.heartbeats, 15u);
+    run(b, [&] { server.immediate(*server.service(), rtrs::write_immediate(rtrs::ImmediateType::heartbeat)); });
+    world.run_for(kSecond);
+    EXPECT_EQ(server.heartbeat_answers, 1u);
+    EXPECT_EQ(paths_at_server(), 1u);
+    EXPECT_TRUE(links.empty());
+}
+
+TEST_P(RtrsClientFailover, all_frames_are_lost_for_a_while)
+{
+    ready();
+    cut(true);
+    std::uint64_t begun = world.now_ns();
+    EXPECT_EQ(write("block", contents(4096, 1)), -KAPI_ECONNABORTED);
+    EXPECT_LT(world.now_ns() - begun, 5 * kSecond);
+    world.run_for(20 * kSecond);
+    cut(false);
+    std::uint64_t restored = world.now_ns();
+    ASSERT_TRUE(world.run_until([&] { return !links.empty() && links.back() == 1; }, 100 * kSecond));
+    EXPECT_LT(world.now_ns() - restored, 6 * kSecond);
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+}
+
+TEST_P(RtrsClientFailover, opening_fails_as_the_server_says)
+{
+    load();
+    run(a, [&] { EXPECT_LT(try_open(), 0); }); // nobody listens
+    serve();
+    server.reject = KAPI_EEXIST;
+    run(a, [&] { EXPECT_EQ(try_open(), -KAPI_EEXIST); });
+    server.reject = 0;
+    run(a, [&] { EXPECT_EQ(try_open(0), -KAPI_EINVAL); });
+    run(a, [&] { EXPECT_EQ(try_open(1, "a/b"), -KAPI_EINVAL); });
+    run(a, [&] { EXPECT_EQ(try_open(1, ""), -KAPI_EINVAL); });
+    server.silent_info = true;
+    run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ETIMEDOUT); });
+    server.silent_info = false;
+    EXPECT_EQ(session, nullptr);
+    open();
+}
+
+TEST_P(RtrsClientFailover, a_device_goes)
+{
+    ready(2);
+    std::uint64_t begun = world.now_ns();
+    run(a, [&] { sim::unplug_rdma(*devices[0]); }, 100 * kSecond);
+    EXPECT_LT(world.now_ns() - begun, 3 * kSecond);
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+    run(a, [&] { sim::unplug_rdma(*devices[1]); }, 100 * kSecond);
+    EXPECT_EQ(write("block", contents(4096, 1)), -KAPI_ECONNABORTED);
+}
+
+TEST_P(RtrsClientFailover, closing_ends_requests)
+{
+    ready();
+    server.mute = true;
+    Ended ended;
+    ended.data = contents(4096, 1);
+    run(a, [&] {
+        auto *permit = rtrs_clt_core_get_permit(session, 0, 1);
+        EXPECT_EQ(begin(permit, ended, true, "block"), 0);
+        world.spawn(a, "put", [&, permit, of = session] {
+            while (!ended.done)
+                world.sleep(sim::kMillisecond);
+            rtrs_clt_core_put_permit(of, permit);
+        });
+    });
+    close();
+    EXPECT_EQ(ended.times, 1u);
+    EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientFailover, ::testing::Range(1, 6));
+
+} // namespace

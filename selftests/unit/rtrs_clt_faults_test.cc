@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+// Every allocation of the RTRS client, and every kapi call that can fail for want of memory, is failed once over a fixed course:
+// a call may report it, a path may be lost, but everything goes on afterwards and nothing leaks.
+#include "rtrs_clt_test.h"
+
+namespace {
+
+class Course : public RtrsClientBase {
+public:
+    explicit Course(std::uint64_t fail_at) : RtrsClientBase(7)
+    {
+        server.geometry = *rtrs::Geometry::create(2, 65536); // fewer chunks: of each the calls are alike
+        a.faults().fail_at = fail_at;
+    }
+    void TestBody() override {}
+
+    void go()
+    {
+        module = &a.load_module("rtrs_client");
+        run(a, [&] {
+            int err = rtrs_clt_core_init(module);
+            ASSERT_TRUE(!err || rtrs_clt_core_init(module) == 0);
+        });
+        loaded = true;
+        serve();
+        run(a, [&] {
+            int err = try_open(2);
+            // A device that there was no memory for is not used until the module is loaded anew.
+            ASSERT_TRUE(!err || !try_open(2) || err == -KAPI_ENODEV) << err;
+        });
+        if (!session)
+            return;
+        for (unsigned i = 0; i < 3; i++) {
+            std::string data = contents(5000, i), name = "block";
+            EXPECT_EQ(until_done(false, name, data), 0);
+            std::string got(data.size(), '-');
+            EXPECT_EQ(until_done(true, name, got), 0);
+            EXPECT_TRUE(got == data);
+        }
+        run(b, [&] { server.disconnect_all(); });
+        world.run_for(5 * sim::kSecond);
+        std::string data = contents(100, 9);
+        EXPECT_EQ(until_done(false, "last", data), 0);
+        calls = a.faults().count;
+    }
+    int until_done(bool read, const std::string &name, std::string &data)
+    {
+        int error = request(read, name, data);
+        for (int i = 0; error && i < 5; i++) {
+            world.run_for(3 * sim::kSecond);
+            error = request(read, name, data);
+        }
+        return error;
+    }
+    std::uint64_t calls = 0;
+};
+
+TEST(RtrsClientFaults, each_call_fails_once)
+{
+    std::uint64_t calls;
+    {
+        Course course(0);
+        course.go();
+        calls = course.calls;
+    }
+    EXPECT_GT(calls, 50u);
+    for (std::uint64_t i = 1; i <= calls && !testing::Test::HasFailure(); i++) {
+        SCOPED_TRACE("call " + std::to_string(i) + " of " + std::to_string(calls) + " fails");
+        Course course(i);
+        course.go();
+    }
+}
+
+} // namespace

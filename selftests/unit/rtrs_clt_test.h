@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+// A machine with the client, and another one with a server at the level of verbs, over one or two links.
+#pragma once
+
+#include "rtrs_wire_server.h"
+
+#include "drivers/infiniband/ulp/rtrs/client/glue/rtrs_clt_core.h"
+
+#include <algorithm>
+
+/** How a request of a test ended. */
+struct Ended {
+    bool done = false;
+    int error = 0;
+    unsigned times = 0;
+    std::string data{};          // what it writes or has read
+    std::vector<kapi_sglist> list{};
+
+    static void call(void *priv, int error)
+    {
+        auto &self = *static_cast<Ended *>(priv);
+        self.done = true;
+        self.error = error;
+        self.times++;
+    }
+};
+
+class RtrsClientBase : public SimTest {
+protected:
+    explicit RtrsClientBase(std::uint64_t seed) : SimTest(seed), server(world, b)
+    {
+        a.initial_net().add(sim::address("10.0.1.1"), 3);
+        b.initial_net().add(sim::address("10.0.1.2"), 3);
+        devices = {&sim::plug_rdma(a.initial_net(), "rxe_a0", 2), &sim::plug_rdma(a.initial_net(), "rxe_a1", 3)};
+        sim::plug_rdma(b.initial_net(), "rxe_b0", 2);
+        sim::plug_rdma(b.initial_net(), "rxe_b1", 3);
+    }
+    ~RtrsClientBase() override
+    {
+        if (session)
+            close();
+        if (loaded)
+            unload();
+        if (serving)
+            server.stop();
+    }
+
+    void load()
+    {
+        module = &a.load_module("rtrs_client");
+        run(a, [&] { ASSERT_EQ(rtrs_clt_core_init(module), 0); });
+        loaded = true;
+    }
+    void unload()
+    {
+        run(a, [&] {
+            EXPECT_TRUE(a.start_unload(*module));
+            rtrs_clt_core_exit();
+            a.unload_done(*module);
+        }, 200 * sim::kSecond);
+    }
+    void serve()
+    {
+        server.start();
+        serving = true;
+    }
+    static rtrs_clt_route route(unsigned nth)
+    {
+        return {KAPI_CM_IP, sim::address(nth ? "10.0.1.1" : "10.0.0.1"), sim::address(nth ? "10.0.1.2" : "10.0.0.2")};
+    }
+    static void on_link(void *priv, int up) { static_cast<RtrsClientBase *>(priv)->links.push_back(up); }
+
+    /** From a task. */
+    int try_open(unsigned paths = 1, const char *name = "session", int max_reconnects = -1)
+    {
+        rtrs_clt_route routes[] = {route(0), route(1)};
+        rtrs_clt_open_args args{&a.initial_net(), name, this, on_link, routes, paths, WireServer::kPort, 2000, max_reconnects};
+        return rtrs_clt_core_open(&args, &session);
+    }
+    void open(unsigned paths = 1, int max_reconnects = -1)
+    {
+        run(a, [&] { ASSERT_EQ(try_open(paths, "session", max_reconnects), 0); });
+        ASSERT_NE(session, nullptr);
+    }
+    void close()
+    {
+        run(a, [&] { rtrs_clt_core_close(std::exchange(session, nullptr)); }, 200 * sim::kSecond);
+    }
+    void ready(unsigned paths = 1)
+    {
+        load();
+        serve();
+        open(paths);
+    }
+
+    /** From a task: begins a request with a permit; data lies in pieces of a page, the first one shorter. */
+    int begin(rtrs_clt_chunk *permit, Ended &ended, bool read, const std::string &message)
+    {
+        ended.list.clear();
+        auto *bytes = reinterpret_cast<unsigned char *>(ended.data.data());
+        for (std::size_t at = 0; at < ended.data.size(); at += ended.list.back().length)
+            ended.list.push_back({bytes + at, 0, std::min<std::size_t>(4096, ended.data.size() - at)});
+        kapi_u32 room = 0;
+        void *place = rtrs_clt_core_message(session, permit, &room);
+        EXPECT_LE(message.size(), room);
+        std::memcpy(place, message.data(), message.size());
+        rtrs_clt_request_args args{read, &ended, Ended::call, message.size(), ended.data.size(), ended.list.data(),
+                                   static_cast<unsigned>(ended.list.size())};
+        return rtrs_clt_core_request(session, permit, &args);
+    }
+    /** From outside: a whole request; the error that it ended with. */
+    int request(bool read, const std::string &message, std::string &data, std::uint64_t limit_ns = 30 * sim::kSecond,
+                bool admin = false)
+    {
+        Ended ended;
+        ended.data = data;
+        rtrs_clt_chunk *permit = nullptr;
+        int begun = 0;
+        run(a, [&] {
+            permit = rtrs_clt_core_get_permit(session, admin, 1);
+            begun = begin(permit, ended, read, message);
+        });
+        if (!begun) {
+            EXPECT_TRUE(world.run_until([&] { return ended.done; }, limit_ns)) << "the request does not end";
+            EXPECT_EQ(ended.times, 1u);
+        }
+        if (begun || ended.done)
+            run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+        data = ended.data;
+        return begun ? begun : ended.error;
+    }
+    int write(const std::string &message, std::string data, std::uint64_t limit_ns = 30 * sim::kSecond)
+    {
+        return request(false, message, data, limit_ns);
+    }
+    /** What is read, or how it failed. */
+    std::string read(const std::string &message, std::size_t size)
+    {
+        std::string data(size, '-');
+        int error = request(true, message, data);
+        return error ? "error " + std::to_string(error) : data;
+    }
+    static std::string contents(std::size_t size, unsigned number)
+    {
+        std::string bytes(size, '\0');
+        for (std::size_t i = 0; i < size; i++)
+            bytes[i] = static_cast<char>((i * 7 + i / 4096 * 31 + number * 131) & 0xff);
+        return bytes;
+    }
+    void cut(bool cut) { world.network().cut(a, b, cut); }
+
+    std::vector<kapi_rdma_dev *> devices;
+    WireServer server;
+    kapi_module *module = nullptr;
+    rtrs_clt_session *session = nullptr;
+    bool loaded = false, serving = false;
+    std::vector<int> links; // what was reported
+};
+
+class RtrsClientTest : public RtrsClientBase, public ::testing::WithParamInterface<int> {
+protected:
+    RtrsClientTest() : RtrsClientBase(static_cast<std::uint64_t>(GetParam())) {}
+};

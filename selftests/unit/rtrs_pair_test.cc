@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+// The RTRS client and the RTRS server, over one and two paths: what is written is read, whatever happens to the paths.
+#include "rtrs_clt_test.h"
+#include "rtrs_srv_test.h"
+
+#include <kapi/sim/sysfs.h>
+
+namespace {
+
+class RtrsPair : public RtrsClientTest {
+protected:
+    static constexpr std::uint64_t kSecond = sim::kSecond;
+
+    ~RtrsPair() override
+    {
+        if (session)
+            close();
+        if (srv)
+            stop_server();
+    }
+    void start_server(bool always_invalidate = true)
+    {
+        user.world = &world;
+        srv_module = &b.load_module("rtrs_server");
+        run(b, [&] {
+            rtrs_srv_core_params params{65536, 16, always_invalidate};
+            ASSERT_EQ(rtrs_srv_core_init(srv_module, &params), 0);
+            ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, WireServer::kPort, &srv), 0);
+        });
+    }
+    void stop_server()
+    {
+        run(b, [&] {
+            rtrs_srv_core_close(std::exchange(srv, nullptr));
+            EXPECT_TRUE(b.start_unload(*srv_module));
+            rtrs_srv_core_exit();
+            b.unload_done(*srv_module);
+        }, 200 * kSecond);
+    }
+    void both(unsigned paths, bool always_invalidate = true)
+    {
+        load();
+        start_server(always_invalidate);
+        open(paths);
+    }
+    int put(const std::string &file, const std::string &text)
+    {
+        int err = 0;
+        run(a, [&] { err = sim::sysfs_write("/sys/class/rtrs-client/session/" + file, text); }, 100 * kSecond);
+        return err;
+    }
+
+    /** Programs that write and read blocks of their own and check them; from a task each. */
+    void spawn_programs(unsigned count, unsigned rounds)
+    {
+        for (unsigned n = 0; n < count; n++)
+            programs.push_back(world.spawn(a, "program", [this, n, rounds] { program(n, rounds); }));
+    }
+    void program(unsigned n, unsigned rounds)
+    {
+        for (unsigned round = 0; round < rounds; round++) {
+            std::string name = std::to_string(n) + "." + std::to_string(round % 3);
+            std::string data = contents(1 + world.random().below(61440), n * 1000 + round);
+            int error = call(false, "w" + name, data);
+            if (error) {
+                errors.push_back(error);
+                continue;
+            }
+            std::string got(data.size(), '-');
+            error = call(true, "r" + name, got);
+            if (error)
+                errors.push_back(error);
+            else
+                EXPECT_TRUE(got == data) << "program " << n << " round " << round;
+        }
+    }
+    int call(bool read, const std::string &message, std::string &data)
+    {
+        Ended ended;
+        ended.data.swap(data);
+        rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
+        int error = begin(permit, ended, read, message);
+        while (!error && !ended.done)
+            world.sleep(100 * sim::kMicrosecond);
+        EXPECT_LE(ended.times, 1u);
+        rtrs_clt_core_put_permit(session, permit);
+        data.swap(ended.data);
+        return error ? error : ended.error;
+    }
+    bool wait_for_programs(std::uint64_t limit_ns)
+    {
+        return world.run_until(
+            [&] { return std::all_of(programs.begin(), programs.end(), [](auto &task) { return task->is_done(); }); }, limit_ns);
+    }
+
+    SrvUser user;
+    rtrs_srv_core *srv = nullptr;
+    kapi_module *srv_module = nullptr;
+    std::vector<sim::TaskRef> programs;
+    std::vector<int> errors;
+};
+
+TEST_P(RtrsPair, what_is_written_is_read)
+{
+    both(1);
+    for (std::size_t size : {1u, 4096u, 61440u}) {
+        EXPECT_EQ(write("wblock", contents(size, 1)), 0);
+        EXPECT_TRUE(read("rblock", size) == contents(size, 1));
+    }
+}
+
+TEST_P(RtrsPair, the_same_without_new_keys)
+{
+    both(1, false);
+    for (std::size_t size : {1u, 4096u, 61440u}) {
+        EXPECT_EQ(write("wblock", contents(size, 1)), 0);
+        EXPECT_TRUE(read("rblock", size) == contents(size, 1));
+    }
+}
+
+TEST_P(RtrsPair, many_requests_at_a_time)
+{
+    both(2);
+    spawn_programs(24, 10);
+    EXPECT_TRUE(wait_for_programs(60 * kSecond));
+    EXPECT_TRUE(errors.empty());
+}
+
+TEST_P(RtrsPair, paths_are_lost_and_come_back_under_requests)
+{
+    both(2);
+    spawn_programs(8, 60);
+    for (unsigned i = 0; i < 6; i++) {
+        world.run_for(20 * sim::kMillisecond + world.random().below(200 * sim::kMillisecond));
+        std::string path = i % 2 ? "paths/ip:10.0.1.1@ip:10.0.1.2/" : "paths/ip:10.0.0.1@ip:10.0.0.2/";
+        EXPECT_EQ(put(path + "reconnect", "1"), 0);
+    }
+    EXPECT_TRUE(wait_for_programs(100 * kSecond));
+    EXPECT_TRUE(errors.empty());
+    EXPECT_TRUE(links.empty());
+}
+
+TEST_P(RtrsPair, a_device_is_lost_under_requests)
+{
+    both(2);
+    spawn_programs(8, 40);
+    world.run_for(30 * sim::kMillisecond);
+    run(a, [&] { sim::unplug_rdma(*devices[0]); }, 100 * kSecond);
+    EXPECT_TRUE(wait_for_programs(100 * kSecond));
+    EXPECT_TRUE(errors.empty());
+}
+
+TEST_P(RtrsPair, the_server_begins_anew)
+{
+    both(2);
+    EXPECT_EQ(write("wblock", contents(4096, 1)), 0);
+    stop_server();
+    EXPECT_EQ(write("wblock", contents(4096, 1)), -KAPI_ECONNABORTED);
+    std::uint64_t begun = world.now_ns();
+    start_server();
+    ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>({0, 1}); }, 30 * kSecond));
+    EXPECT_LT(world.now_ns() - begun, 5 * kSecond);
+    EXPECT_TRUE(read("rblock", 4096) == contents(4096, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RtrsPair, ::testing::Range(1, 6));
+
+} // namespace

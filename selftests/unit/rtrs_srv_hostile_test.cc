@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+// The RTRS server and clients that do what the protocol forbids.
+#include "rtrs_srv_test.h"
+
+namespace {
+
+class SrvHostile : public SrvTest {
+protected:
+    static void set(std::string &bytes, std::size_t at, unsigned char value) { bytes[at] = static_cast<char>(value); }
+    /** A header that is nonsense at an offset of a chunk, as a request; its answer's error. */
+    int ask_with(unsigned chunk, std::size_t offset, const std::string &header)
+    {
+        first.answers.erase(chunk);
+        run(a, [&] { first.put(*first.links[1], chunk, offset, header, first.imm_of(chunk, offset)); });
+        return answer(first, chunk);
+    }
+    static std::string words(std::initializer_list<unsigned> values)
+    {
+        std::string bytes;
+        for (unsigned value : values)
+            bytes += {static_cast<char>(value), static_cast<char>(value >> 8)};
+        return bytes;
+    }
+    bool is_served(SrvPath &path, unsigned chunk = 3)
+    {
+        write(path, 1, chunk, "data", "wserved");
+        return answer(path, chunk) == 0;
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvHostile, ::testing::Range(1, 4));
+
+TEST_P(SrvHostile, requests_for_connections_that_cannot_be)
+{
+    load(true);
+    std::string magic = request(0, 3), version = request(0, 3), beyond = request(0, 3), many = request(0, 3);
+    set(magic, 2, 0);
+    set(version, 5, 3); // the major number
+    set(beyond, 6, 3);
+    set(many, 9, 0x20);
+    for (const std::string &bytes : {magic, version, beyond, many, std::string(), request(0, 3, 1, 100, false)})
+        EXPECT_EQ(rejected(ask(first, bytes)), KAPI_ECONNRESET);
+    drop(first);
+    connect(first);
+    EXPECT_EQ(rejected(ask(first, request(1, 3))), KAPI_ECONNRESET) << "there is one";
+    EXPECT_EQ(rejected(ask(first, request(1, 4))), KAPI_ECONNRESET) << "of another number";
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), KAPI_EEXIST) << "between the same addresses";
+    exchange(first);
+    EXPECT_EQ(rejected(ask(first, request(1, 3))), KAPI_ECONNRESET) << "it is connected";
+    EXPECT_TRUE(is_served(first));
+}
+
+TEST_P(SrvHostile, what_comes_before_the_information_is_asked_for)
+{
+    load(true);
+    for (kapi_u32 imm : {rtrs::write_immediate(rtrs::ImmediateType::request), 0x70000000u}) {
+        connect(first);
+        run(a, [&] { first.send_immediate(*first.links[1], imm); });
+        EXPECT_TRUE(ends(first));
+        drop(first);
+        EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 0; })) << "gone at the server, too";
+    }
+    connect(first, 2);
+    std::string type = info_request("x"), name = info_request("a/b"), none = info_request("");
+    set(type, 0, 1);
+    for (const std::string &bytes : {type, name, none, std::string("short")}) {
+        drop(first);
+        world.run_for(sim::kSecond);
+        connect(first);
+        run(a, [&] { first.send(*first.links[0], bytes.data(), bytes.size()); });
+        EXPECT_TRUE(ends(first));
+    }
+    EXPECT_TRUE(user.links.empty());
+}
+
+TEST_P(SrvHostile, information_too_soon_twice_and_under_another_name)
+{
+    load(true);
+    ask(first, request(0, 2));
+    ask_info(first);
+    EXPECT_TRUE(ends(first)) << "not all connections are there";
+    drop(first);
+    world.run_for(sim::kSecond);
+    establish(first);
+    ask(second, request(0, 1, 2, 101));
+    ask_info(second, "session");
+    EXPECT_TRUE(ends(second)) << "the name is another session's";
+    drop(second);
+    world.run_for(sim::kSecond);
+    ask(second, request(0, 1, 2, 100));
+    ask_info(second, "other");
+    EXPECT_TRUE(ends(second)) << "the session has a name";
+    EXPECT_TRUE(is_served(first));
+    ask_info(first);
+    EXPECT_TRUE(ends(first)) << "a message where none is expected";
+}
+
+TEST_P(SrvHostile, malformed_requests_are_answered)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish(first);
+        EXPECT_EQ(ask_with(0, 0, words({9, 0})), KAPI_EINVAL) << "no such type";
+        EXPECT_EQ(ask_with(0, 4, words({2, 5})), KAPI_EINVAL) << "a message that begins before the chunk";
+        EXPECT_EQ(ask_with(0, kChunk - 2, words({2})), KAPI_EINVAL) << "a header behind it";
+        EXPECT_EQ(ask_with(0, kChunk - 8, words({3, 0, 0, 1})), KAPI_EINVAL) << "a target behind it";
+        EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 2, 0, 0, 0, 0, 7, 0, 4, 0, 0, 0, 0, 0})), KAPI_EINVAL) << "two targets";
+        EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 200, 0})), KAPI_EINVAL) << "a target that is too long";
+        EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0, 0})), KAPI_EINVAL) << "an empty one";
+        EXPECT_TRUE(user.calls.empty());
+        EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 0})), 0) << "no target: nothing is written";
+        EXPECT_TRUE(is_served(first));
+        drop(first);
+        unload();
+        user.calls.clear();
+    }
+}
+
+TEST_P(SrvHostile, a_place_in_no_chunk_ends_the_path)
+{
+    load(true, 5); // three bits hold numbers of chunks that are not there
+    establish(first);
+    run(a, [&] { first.send_immediate(*first.links[1], first.imm_of(4, 0) + (1u << 25)); });
+    EXPECT_TRUE(ends(first));
+    EXPECT_TRUE(user.calls.empty());
+}
+
+TEST_P(SrvHostile, a_target_that_is_not_the_clients_ends_the_path)
+{
+    load(true);
+    establish(first);
+    run(a, [&] { first.put(*first.links[1], 0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 50, 0, 0, 0}), first.imm_of(0, 100)); });
+    EXPECT_TRUE(ends(first));
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "nothing is left";
+}
+
+TEST_P(SrvHostile, chunks_of_other_sessions_are_out_of_reach)
+{
+    load(true);
+    establish(first);
+    connect(second, 2, 2, 101);
+    exchange(second, "other");
+    second.chunks = first.chunks;
+    run(a, [&] { second.put(*second.links[1], 0, 0, "stolen", std::nullopt); });
+    EXPECT_TRUE(ends(second));
+    ASSERT_TRUE(wait([&] { return !second.links[1]->sent.empty(); }));
+    EXPECT_EQ(second.links[1]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
+    EXPECT_TRUE(is_served(first));
+}
+
+TEST_P(SrvHostile, a_chunk_that_the_user_has_does_not_change)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "right", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    run(a, [&] { first.put(*first.links[2], 0, 0, "wrong", std::nullopt); });
+    EXPECT_TRUE(ends(first));
+    ASSERT_TRUE(wait([&] { return !first.links[2]->sent.empty(); }));
+    EXPECT_EQ(first.links[2]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
+    run(b, [&] { user.answer(user.calls[0]); });
+    EXPECT_EQ(user.disk["x"], "right");
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "after the last request";
+}
+
+TEST_P(SrvHostile, a_second_request_in_a_chunk_waits_and_a_third_ends_the_path)
+{
+    load(false);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "one", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    write(first, 2, 0, "two", "wy");
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(user.calls.size(), 1u);
+    run(b, [&] { user.answer(user.calls[0]); });
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    EXPECT_EQ(user.calls[1].message, "wy");
+    write(first, 1, 0, "one", "wx");
+    write(first, 2, 0, "two", "wy");
+    EXPECT_TRUE(ends(first));
+    EXPECT_EQ(user.links.size(), 1u) << "the user still has a request";
+    run(b, [&] { user.answer(user.calls[1]); });
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; }));
+    EXPECT_EQ(user.calls.size(), 2u) << "what waited is given up";
+}
+
+} // namespace

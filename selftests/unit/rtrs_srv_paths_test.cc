@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+// Sessions with several paths, and what happens when paths are lost.
+#include "rtrs_srv_test.h"
+
+namespace {
+
+class SrvPaths : public SrvTest {
+protected:
+    void establish_both()
+    {
+        establish(first, 3, 1);
+        establish(second, 2, 2);
+        EXPECT_EQ(user.links.size(), 1u) << "one session";
+    }
+    void answer_call(std::size_t index, int status = 0)
+    {
+        run(b, [&] { user.answer(user.calls[index], status); });
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvPaths, ::testing::Range(1, 6));
+
+TEST_P(SrvPaths, requests_go_over_both)
+{
+    load(true);
+    establish_both();
+    for (unsigned chunk = 0; chunk < kDepth; chunk++)
+        write(chunk % 2 ? second : first, 1, chunk, contents(500, chunk), "w" + std::to_string(chunk));
+    for (unsigned chunk = 0; chunk < kDepth; chunk++)
+        EXPECT_EQ(answer(chunk % 2 ? second : first, chunk), 0);
+    drop(first);
+    read(second, 1, 4, 500, "r4");
+    EXPECT_EQ(answer(second, 4), 0);
+    EXPECT_TRUE(second.fetched(4, 500) == contents(500, 4));
+    EXPECT_EQ(user.links.size(), 1u);
+    drop(second);
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; }));
+}
+
+TEST_P(SrvPaths, a_chunk_is_held_back_until_the_operation_of_a_lost_path_ends)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish_both();
+        user.keeps = true;
+        user.disk["x"] = contents(500, 1);
+        read(first, 1, 0, 500, "rx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        drop(first);
+        read(second, 1, 0, 500, "rx"); // the same again, as after a failover
+        world.run_for(5 * sim::kSecond);
+        EXPECT_EQ(user.calls.size(), 1u);
+        answer_call(0);
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+        answer_call(1);
+        EXPECT_EQ(answer(second, 0), 0);
+        EXPECT_TRUE(second.fetched(0, 500) == contents(500, 1));
+        drop(second);
+        unload();
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+TEST_P(SrvPaths, another_request_in_a_chunk_that_was_read_into_is_refused)
+{
+    load(true);
+    establish_both();
+    user.keeps = true;
+    read(first, 1, 0, 500, "rx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    drop(first);
+    write(second, 1, 0, contents(500, 2), "wy");
+    world.run_for(sim::kSecond);
+    answer_call(0); // overwrites the data
+    EXPECT_EQ(answer(second, 0), KAPI_EIO);
+    EXPECT_EQ(user.calls.size(), 1u);
+    write(second, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    answer_call(1);
+    EXPECT_EQ(answer(second, 0), 0) << "the chunk is as good as before";
+    EXPECT_TRUE(user.disk["y"] == contents(500, 2));
+}
+
+TEST_P(SrvPaths, a_new_path_waits_for_the_operations_of_the_old_one)
+{
+    load(true);
+    establish_both();
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    drop(first);
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(rejected(ask(first, request(0, 3))), KAPI_ECONNRESET) << "the path still has a request";
+    drop(first);
+    answer_call(0);
+    EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
+    establish(first, 2, 1);
+    EXPECT_EQ(user.links.size(), 1u);
+}
+
+TEST_P(SrvPaths, a_client_that_reconnects_before_the_loss_is_noticed)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    auto &link = begin(again, request(0, 1, 1, 100, true, 1));
+    EXPECT_TRUE(ends(first)) << "the client does not want it any more";
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(link.established || link.end) << "it waits for the user's answer";
+    EXPECT_EQ(rejected(ask(again, request(0, 1, 1, 100, true, 2))), KAPI_ECONNRESET) << "one waits already";
+    answer_call(0);
+    ASSERT_TRUE(wait([&] { return link.established; }));
+    accepted(again, link);
+    exchange(again);
+    EXPECT_EQ(user.links.size(), 3u) << "lost, and connected again";
+    auto &late = begin(again, request(0, 1, 1, 100, true, 3));
+    EXPECT_TRUE(wait([&] { return late.established || late.end; }));
+    drop(again);
+}
+
+TEST_P(SrvPaths, a_client_that_gives_up_reconnecting)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    begin(again, request(0, 1, 1, 100, true, 1));
+    EXPECT_TRUE(ends(first));
+    run(b, [&] { sim::unplug_rdma(*dev_b); }, 100 * sim::kSecond); // what waits does not hold it up
+    answer_call(0);
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; }));
+    drop(again);
+}
+
+TEST_P(SrvPaths, a_client_that_is_silent)
+{
+    load(true);
+    establish(first);
+    first.answers_heartbeats = false;
+    EXPECT_TRUE(wait([&] { return first.links[0]->heartbeats == 1; }, 20 * sim::kSecond));
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, 60 * sim::kSecond));
+    drop(first);
+    world.run_for(sim::kSecond);
+    establish(first);
+    first.answers_heartbeats = true;
+    run(a, [&] { first.send_immediate(*first.links[0], rtrs::write_immediate(rtrs::ImmediateType::heartbeat)); });
+    EXPECT_TRUE(wait([&] { return first.links[0]->acks == 1; }));
+    world.run_for(120 * sim::kSecond);
+    EXPECT_EQ(user.links.size(), 3u) << "it answers";
+}
+
+TEST_P(SrvPaths, one_that_never_asks_for_information_is_given_up)
+{
+    load(true);
+    connect(first);
+    EXPECT_FALSE(wait([&] { return first.links[0]->end.has_value(); }, 25 * sim::kSecond));
+    EXPECT_TRUE(wait([&] { return first.links[0]->end.has_value(); }, 20 * sim::kSecond));
+    EXPECT_TRUE(user.links.empty());
+}
+
+TEST_P(SrvPaths, the_device_goes)
+{
+    for (unsigned step = 0; step < 4; step++) {
+        load(true);
+        user.keeps = true;
+        step == 0 ? static_cast<void>(ask(first, request(0, 3))) : connect(first);
+        if (step >= 2)
+            exchange(first);
+        if (step >= 3) {
+            write(first, 1, 0, "data", "wx");
+            ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        }
+        run(b, [&] { sim::unplug_rdma(*dev_b); }, 20 * sim::kSecond); // the user may keep what it has
+        if (step >= 3)
+            answer_call(0);
+        EXPECT_TRUE(wait([&] { return user.links.size() == (step >= 2 ? 2u : 0u); }));
+        drop(first);
+        unload();
+        dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+TEST_P(SrvPaths, closed_under_traffic)
+{
+    load(true);
+    establish_both();
+    user.sleeps = true;
+    for (unsigned chunk = 0; chunk < kDepth; chunk++)
+        write(chunk % 2 ? second : first, 1, chunk, contents(500, chunk), "w" + std::to_string(chunk));
+    close();
+    EXPECT_EQ(user.links.size(), 2u);
+    EXPECT_TRUE(ends(first));
+    EXPECT_EQ(ask(first, request(0, 1)).established, false) << "nobody listens";
+}
+
+TEST_P(SrvPaths, the_user_refuses)
+{
+    load(true);
+    user.refuses_link = -KAPI_ENOMEM;
+    connect(first);
+    ask_info(first);
+    EXPECT_TRUE(ends(first));
+    EXPECT_TRUE(first.info.empty());
+    drop(first);
+    EXPECT_EQ(user.links.size(), 1u) << "it was asked, and knows nothing of the session";
+    user.refuses_link = 0;
+    world.run_for(sim::kSecond);
+    establish(first);
+    user.refuses = -KAPI_EACCES;
+    read(first, 1, 0, 100, "rx");
+    EXPECT_EQ(answer(first, 0), KAPI_EACCES);
+    EXPECT_TRUE(first.answers[0].invalidated) << "of a failed read, too";
+    user.refuses = 0;
+    user.keeps = true;
+    write(first, 1, 1, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    answer_call(1, -512);
+    EXPECT_EQ(answer(first, 1), KAPI_EIO) << "nine bits do not hold it";
+}
+
+} // namespace
