@@ -116,7 +116,7 @@ class Builder:
         """(path, bytes) of what scripts/rnbd.sh has built of the kernel's source for a suite; none if it did not run."""
         folder = f"{self.top}/build/rnbd/{kernel.name}/{suite}"
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        return [(f"extra/{name}", read_module(f"{folder}/{name}")) for name in names if name.endswith(".ko")]
+        return [(f"rnbd-{suite}/{name}", read_module(f"{folder}/{name}")) for name in names if name.endswith(".ko")]
 
     def _base(self, kernel, module_paths):
         """The folder with base.cpio and the tree of plain modules for depmod, made if missing."""

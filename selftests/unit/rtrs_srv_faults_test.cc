@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Every allocation of the RTRS server, and every kapi call that can fail for want of memory, is failed once over a fixed course of
-// events: a client that tries again is served, and nothing leaks.
+// Every allocation of the RTRS server, and every kapi call that can fail for want of memory, is failed once over a fixed course
+// of events: a client that tries again is served, and nothing leaks.
 #include "rtrs_srv_test.h"
 
 namespace {

@@ -142,7 +142,7 @@ TEST_P(SrvHostile, chunks_of_other_sessions_are_out_of_reach)
     second.chunks = first.chunks;
     run(a, [&] { second.put(*second.links[1], 0, 0, "stolen", std::nullopt); });
     EXPECT_TRUE(ends(second));
-    ASSERT_FALSE(second.links[1]->sent.empty());
+    ASSERT_TRUE(wait([&] { return !second.links[1]->sent.empty(); }));
     EXPECT_EQ(second.links[1]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
     EXPECT_TRUE(is_served(first));
 }
@@ -156,6 +156,7 @@ TEST_P(SrvHostile, a_chunk_that_the_user_has_does_not_change)
     ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
     run(a, [&] { first.put(*first.links[2], 0, 0, "wrong", std::nullopt); });
     EXPECT_TRUE(ends(first));
+    ASSERT_TRUE(wait([&] { return !first.links[2]->sent.empty(); }));
     EXPECT_EQ(first.links[2]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
     run(b, [&] { user.answer(user.calls[0]); });
     EXPECT_EQ(user.disk["x"], "right");

@@ -98,6 +98,45 @@ TEST_P(SrvPaths, a_new_path_waits_for_the_operations_of_the_old_one)
     EXPECT_EQ(user.links.size(), 1u);
 }
 
+TEST_P(SrvPaths, a_client_that_reconnects_before_the_loss_is_noticed)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    auto &link = begin(again, request(0, 1, 1, 100, true, 1));
+    EXPECT_TRUE(ends(first)) << "the client does not want it any more";
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(link.established || link.end) << "it waits for the user's answer";
+    EXPECT_EQ(rejected(ask(again, request(0, 1, 1, 100, true, 2))), KAPI_ECONNRESET) << "one waits already";
+    answer_call(0);
+    ASSERT_TRUE(wait([&] { return link.established; }));
+    accepted(again, link);
+    exchange(again);
+    EXPECT_EQ(user.links.size(), 3u) << "lost, and connected again";
+    auto &late = begin(again, request(0, 1, 1, 100, true, 3));
+    EXPECT_TRUE(wait([&] { return late.established || late.end; }));
+    drop(again);
+}
+
+TEST_P(SrvPaths, a_client_that_gives_up_reconnecting)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    begin(again, request(0, 1, 1, 100, true, 1));
+    EXPECT_TRUE(ends(first));
+    run(b, [&] { sim::unplug_rdma(*dev_b); }, 100 * sim::kSecond); // what waits does not hold it up
+    answer_call(0);
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; }));
+    drop(again);
+}
+
 TEST_P(SrvPaths, a_client_that_is_silent)
 {
     load(true);

@@ -9,7 +9,10 @@ class SrvSysfs : public SrvTest {
 protected:
     static constexpr const char *kSession = "/sys/class/rtrs-server/session";
 
-    static std::string path(const std::string &name = "") { return std::string(kSession) + "/paths/ip:10.0.0.1@ip:10.0.0.2" + name; }
+    static std::string path(const std::string &name = "")
+    {
+        return std::string(kSession) + "/paths/ip:10.0.0.1@ip:10.0.0.2" + name;
+    }
     std::string text(const std::string &file)
     {
         std::string got;

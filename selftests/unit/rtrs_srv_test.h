@@ -266,6 +266,7 @@ public:
     /** All queues and connections end, from a task. */
     void drop()
     {
+        is_ending = true;
         for (auto &link : links) {
             if (link->cm && link->qp && notifies)
                 kapi_cm_disconnect(link->cm);
@@ -289,6 +290,7 @@ public:
         answers.clear();
         info.clear();
         offer.reset();
+        is_ending = false;
     }
 
     static constexpr kapi_size kOut = 16384;
@@ -312,6 +314,7 @@ public:
     unsigned duplicates = 0;
     kapi_u64 posts = 0;
     bool notifies = true; // the peer, when it ends
+    bool is_ending = false; // nothing more is posted
 
 private:
     void hear(Link &link, const kapi_wc &wc)
@@ -320,7 +323,7 @@ private:
             link.sent.push_back(wc);
             return;
         }
-        if (wc.status != KAPI_WC_OK)
+        if (wc.status != KAPI_WC_OK || is_ending)
             return;
         kapi_u64 slot = wc.cookie & ~kRecv;
         std::string message;
@@ -438,6 +441,22 @@ protected:
     /** One connection with this request, or these bytes; until it is established or has ended. */
     SrvPath::Link &ask(SrvPath &path, const std::string &data)
     {
+        auto &link = begin(path, data);
+        EXPECT_TRUE(wait([&] { return link.established || link.end; }, 200 * sim::kSecond));
+        if (link.established)
+            accepted(path, link);
+        return link;
+    }
+    static void accepted(SrvPath &path, SrvPath::Link &link)
+    {
+        auto offer = rtrs::parse_acceptance(SrvPath::bytes_of(link.data));
+        EXPECT_TRUE(offer);
+        if (offer)
+            path.offer = *offer;
+    }
+    /** The same; it is not waited for. */
+    SrvPath::Link &begin(SrvPath &path, const std::string &data)
+    {
         auto &link = *path.links.emplace_back(std::make_unique<SrvPath::Link>());
         link.path = &path;
         link.number = static_cast<unsigned>(path.links.size() - 1);
@@ -445,21 +464,15 @@ protected:
         EXPECT_TRUE(wait([&] { return link.resolved || link.end; }));
         if (!link.end)
             run(a, [&] { path.ask(link, data.data(), data.size()); });
-        EXPECT_TRUE(wait([&] { return link.established || link.end; }, 200 * sim::kSecond));
-        if (link.established) {
-            auto offer = rtrs::parse_acceptance(SrvPath::bytes_of(link.data));
-            EXPECT_TRUE(offer);
-            if (offer)
-                path.offer = *offer;
-        }
         return link;
     }
     static rtrs::Uuid uuid(unsigned char value) { return {{value, 1, 2, 3}}; }
     static std::string request(unsigned connection, unsigned connections, unsigned char path = 1, unsigned char session = 100,
-                               bool is_first = true)
+                               bool is_first = true, unsigned reconnects = 0)
     {
-        auto bytes = rtrs::write_connect_request({static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections), 0,
-                                                  uuid(path), uuid(session), is_first});
+        rtrs::ConnectRequest asked{static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections),
+                                   static_cast<kapi_u16>(reconnects), uuid(path), uuid(session), is_first};
+        auto bytes = rtrs::write_connect_request(asked);
         return {reinterpret_cast<const char *>(&bytes), sizeof(bytes)};
     }
     /** The errno of a rejection; 0: established. */

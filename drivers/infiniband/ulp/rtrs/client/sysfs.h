@@ -24,7 +24,8 @@ template <class Object, void (*Write)(Object&, rtrs::Text&)> int show(void* cont
 }
 
 // Gives take(object, line) what was written, without its newline.
-template <class Object, hw::Result<> (*Take)(Object&, std::string_view)> int store(void* context, const char* text, kapi_size length)
+template <class Object, hw::Result<> (*Take)(Object&, hw::TextView)>
+int store(void* context, const char* text, kapi_size length)
 {
     auto taken = Take(*static_cast<Object*>(context), rtrs::line_of(text, length));
     return taken ? 0 : taken.error().to_c();

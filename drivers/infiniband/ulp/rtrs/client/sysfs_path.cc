@@ -55,7 +55,7 @@ void show_latency(Path& path, Text& text)
 
 // ---- commands
 
-Result<> expect_one(std::string_view line)
+Result<> expect_one(TextView line)
 {
     return line == "1" ? Result<>() : fail(KAPI_EINVAL);
 }
@@ -64,20 +64,20 @@ void show_reconnect(Path&, Text& text) { text.add("Usage: echo 1 > reconnect\n")
 void show_disconnect(Path&, Text& text) { text.add("Usage: echo 1 > disconnect\n"); }
 void show_remove(Path&, Text& text) { text.add("Usage: echo 1 > remove_path\n"); }
 
-Result<> store_reconnect(Path& path, std::string_view line)
+Result<> store_reconnect(Path& path, TextView line)
 {
     TRY(expect_one(line));
     return path.connect();
 }
 
-Result<> store_disconnect(Path& path, std::string_view line)
+Result<> store_disconnect(Path& path, TextView line)
 {
     TRY(expect_one(line));
     path.disconnect();
     return {};
 }
 
-Result<> store_remove(Path& path, std::string_view line)
+Result<> store_remove(Path& path, TextView line)
 {
     TRY(expect_one(line));
     return path.session().remove_path_of("remove_path", path);

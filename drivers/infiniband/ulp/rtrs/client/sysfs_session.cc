@@ -13,11 +13,11 @@ using rtrs::Text;
 // ---- the policy: its number, its name or its two letters, in any case; text may follow the name, as upstream
 
 struct PolicyName {
-    std::string_view name, letters;
+    TextView name, letters;
 };
 constexpr PolicyName policies[] = {{"round-robin", "rr"}, {"min-inflight", "mi"}, {"min-latency", "ml"}};
 
-bool begins_with(std::string_view text, std::string_view lower)
+bool begins_with(TextView text, TextView lower)
 {
     for (usize i = 0; i < lower.size(); i++)
         if (i == text.size() || (text[i] >= 'A' && text[i] <= 'Z' ? text[i] | 32 : text[i]) != lower[i])
@@ -28,11 +28,11 @@ bool begins_with(std::string_view text, std::string_view lower)
 void show_policy(Session& session, Text& text)
 {
     u32 policy = session.settings().policy.load_relaxed();
-    constexpr std::string_view letters[] = {"RR", "MI", "ML"};
+    constexpr TextView letters[] = {"RR", "MI", "ML"};
     text.add(policies[policy].name).add(" (").add(letters[policy]).add(": ").number(policy).add(")\n");
 }
 
-Result<> store_policy(Session& session, std::string_view line)
+Result<> store_policy(Session& session, TextView line)
 {
     for (u32 i = 0; i < std::size(policies); i++) {
         auto number = rtrs::parse_number(line, i, i);
@@ -50,7 +50,7 @@ void show_max_reconnects(Session& session, Text& text)
     text.number(session.settings().max_reconnects.load_relaxed()).add("\n");
 }
 
-Result<> store_max_reconnects(Session& session, std::string_view line)
+Result<> store_max_reconnects(Session& session, TextView line)
 {
     session.settings().max_reconnects.store_relaxed(static_cast<s32>(TRY(rtrs::parse_number(line, -1, 9999))));
     return {};
@@ -61,7 +61,7 @@ template <Atomic<u32> Settings::*Field> void show_number(Session& session, Text&
     text.number((session.settings().*Field).load_relaxed()).add("\n");
 }
 
-template <Atomic<u32> Settings::*Field, s64 Least, s64 Most> Result<> store_number(Session& session, std::string_view line)
+template <Atomic<u32> Settings::*Field, s64 Least, s64 Most> Result<> store_number(Session& session, TextView line)
 {
     (session.settings().*Field).store_relaxed(static_cast<u32>(TRY(rtrs::parse_number(line, Least, Most))));
     return {};
@@ -74,7 +74,7 @@ void show_add_path(Session&, Text& text)
     text.add("Usage: echo [<source addr>@]<destination addr> > add_path\n\n*addr ::= [ ip:<ipv4|ipv6> | gid:<gid> ]\n");
 }
 
-Result<> store_add_path(Session& session, std::string_view line)
+Result<> store_add_path(Session& session, TextView line)
 {
     rtrs::PathEnds ends = TRY(rtrs::parse_path(line.substr(0, min(line.find('\n'), line.size()))));
     if (!session.is_open())

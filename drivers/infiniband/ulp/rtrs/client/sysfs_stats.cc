@@ -78,7 +78,7 @@ void show_completions(Path& path, Text& text)
 
 void show_reset(Path&, Text& text) { text.add("echo 1 to reset all statistics\n"); }
 
-template <void (Stats::*Reset)()> Result<> store_reset(Path& path, std::string_view line)
+template <void (Stats::*Reset)()> Result<> store_reset(Path& path, TextView line)
 {
     if (line != "1")
         return fail(KAPI_EINVAL);
@@ -87,7 +87,7 @@ template <void (Stats::*Reset)()> Result<> store_reset(Path& path, std::string_v
 }
 
 // The documents say 0, upstream's code takes 1.
-Result<> store_reset_all(Path& path, std::string_view line)
+Result<> store_reset_all(Path& path, TextView line)
 {
     return store_reset<&Stats::reset_all>(path, line == "0" ? "1" : line);
 }

@@ -38,7 +38,7 @@ void write_v6(Text& text, const kapi_addr& addr)
     }
 }
 
-bool parse_v4(std::string_view text, u8* ip)
+bool parse_v4(TextView text, u8* ip)
 {
     for (unsigned i = 0; i < 4; i++) {
         usize end = min(text.find('.'), text.size());
@@ -51,7 +51,7 @@ bool parse_v4(std::string_view text, u8* ip)
     return true;
 }
 
-bool parse_group(std::string_view text, u8* to)
+bool parse_group(TextView text, u8* to)
 {
     u32 value = 0;
     if (text.empty() || text.size() > 4)
@@ -68,7 +68,7 @@ bool parse_group(std::string_view text, u8* to)
 }
 
 // Groups with ':' between them, the last two maybe as IPv4. Returns how many there are, or -1.
-int parse_groups(std::string_view text, u8 (&to)[16])
+int parse_groups(TextView text, u8 (&to)[16])
 {
     unsigned n = 0;
     while (!text.empty()) {
@@ -89,7 +89,7 @@ int parse_groups(std::string_view text, u8 (&to)[16])
     return static_cast<int>(n);
 }
 
-bool parse_v6(std::string_view text, u8* ip)
+bool parse_v6(TextView text, u8* ip)
 {
     u8 front[16] = {}, back[16] = {};
     usize gap = text.find("::");
@@ -113,7 +113,7 @@ struct End {
     kapi_addr addr;
 };
 
-Result<End> parse_end(std::string_view text)
+Result<End> parse_end(TextView text)
 {
     End end{};
     if (text.starts_with("gid:")) {
@@ -147,7 +147,7 @@ void write_address(Text& text, kapi_cm_space space, const kapi_addr& addr)
         write_v6(text, addr);
 }
 
-Result<PathEnds> parse_path(std::string_view text)
+Result<PathEnds> parse_path(TextView text)
 {
     usize middle = text.find_first_of("@,");
     bool has_source = middle != text.npos;

@@ -26,6 +26,6 @@ struct PathEnds {
     kapi_addr remote;
 };
 // `[source@]destination`, or with ',' instead of '@'. EINVAL: it is neither, or both are not of one family.
-Result<PathEnds> parse_path(std::string_view text);
+Result<PathEnds> parse_path(TextView text);
 
 } // namespace rtrs

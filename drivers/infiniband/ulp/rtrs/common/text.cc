@@ -29,12 +29,12 @@ Text& Text::hex(u32 value, unsigned least_digits)
     return *this;
 }
 
-std::string_view line_of(const char* text, usize length)
+TextView line_of(const char* text, usize length)
 {
     return {text, length && text[length - 1] == '\n' ? length - 1 : length};
 }
 
-Result<s64> parse_number(std::string_view text, s64 least, s64 most)
+Result<s64> parse_number(TextView text, s64 least, s64 most)
 {
     constexpr s64 limit = 1'000'000'000'000'000'000;
     bool negative = text.starts_with('-');

@@ -3,8 +3,7 @@
 #pragma once
 
 #include <hawser/result.h>
-
-#include <string_view>
+#include <hawser/text_view.h>
 
 namespace rtrs {
 
@@ -13,7 +12,7 @@ using namespace hw;
 class Text {
 public:
     Text(char* to, usize room) : to_(to), room_(room) {}
-    Text& add(std::string_view piece)
+    Text& add(TextView piece)
     {
         usize n = min(piece.size(), room_ - length_);
         kapi_copy(to_ + length_, piece.data(), n);
@@ -31,8 +30,8 @@ private:
 };
 
 // What a program has written to a file, without the newline at its end.
-std::string_view line_of(const char* text, usize length);
+TextView line_of(const char* text, usize length);
 // A decimal number, with a sign in front or none. EINVAL: it is none, or not between least and most.
-Result<s64> parse_number(std::string_view text, s64 least, s64 most);
+Result<s64> parse_number(TextView text, s64 least, s64 most);
 
 } // namespace rtrs

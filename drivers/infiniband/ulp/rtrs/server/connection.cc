@@ -23,10 +23,11 @@ constexpr kapi_cm_ops Connection::cm_ops()
     return {.resolved = nullptr, .established = [](void*, const void*, kapi_size) {}, .ended = on_ended};
 }
 
-Own<Connection> Connection::asked(kapi_cm* cm, kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info)
+Own<Connection> Connection::asked(Context& context, kapi_cm* cm, kapi_cm_space space, const ConnectRequest& request,
+                                  const kapi_cm_info& info)
 {
     static constexpr kapi_cm_ops ops = cm_ops();
-    Own<Connection> connection(make<Connection>(Alloc::atomic, space, request, info));
+    Own<Connection> connection(make<Connection>(Alloc::atomic, context, space, request, info));
     if (connection) {
         kapi_cm_attach(cm, &ops, connection.get());
         connection->cm_.reset(cm);
@@ -50,6 +51,8 @@ void Connection::on_ended(void* context, const kapi_cm_end*)
     connection.ended_.exchange(true);
     if (connection.joined_.load())
         connection.path().notify(Path::lost);
+    else
+        connection.context_.notify();
 }
 
 void Connection::reject(Errno error)

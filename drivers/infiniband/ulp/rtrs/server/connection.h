@@ -10,12 +10,14 @@
 
 namespace rtrs_srv {
 
+class Context;
 class Path;
 
 class Connection : Pinned {
 public:
     // Event. Null: no memory; then cm is not taken.
-    static Own<Connection> asked(kapi_cm* cm, kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info);
+    static Own<Connection> asked(Context& context, kapi_cm* cm, kapi_cm_space space, const ConnectRequest& request,
+                                 const kapi_cm_info& info);
     // Sleeps. end() came before, or open() did not.
     ~Connection();
 
@@ -56,8 +58,8 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Connection(kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info)
-        : space_(space), request_(request), info_(info)
+    Connection(Context& context, kapi_cm_space space, const ConnectRequest& request, const kapi_cm_info& info)
+        : context_(context), space_(space), request_(request), info_(info)
     {
     }
 
@@ -95,6 +97,7 @@ private:
     Operation* pop_waiting() HW_REQUIRES(lock_);
     u32 capacity_of_queue();
 
+    Context& context_;
     const kapi_cm_space space_; // of the addresses
     const ConnectRequest request_;
     const kapi_cm_info info_;

@@ -69,7 +69,7 @@ void Context::close(Context* context)
 bool Context::is_empty()
 {
     Guard guard(lock_);
-    return sessions_.empty() && !asked_ && buried_.empty();
+    return sessions_.empty() && !asked_ && !parked_ && buried_.empty();
 }
 
 // ---- what clients ask for
@@ -97,7 +97,7 @@ Result<> Context::asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& o
     }
     kapi_cm_info info;
     kapi_cm_describe(cm, &info);
-    Connection* connection = Connection::asked(cm, space, request, info).release();
+    Connection* connection = Connection::asked(*this, cm, space, request, info).release();
     Guard guard(lock_);
     if (!connection) {
         asked_count_--;
@@ -111,7 +111,7 @@ Result<> Context::asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& o
 
 void Context::work()
 {
-    remove_buried();
+    look_at_parked(remove_buried());
     for (;;) {
         Own<Connection> connection;
         {
@@ -124,7 +124,7 @@ void Context::work()
                 asked_end_ = &asked_;
             asked_count_--;
         }
-        if (auto placed = place(connection); !placed)
+        if (auto placed = place(connection); !placed && connection)
             connection->reject(placed.error());
     }
     bool closing;
@@ -153,6 +153,12 @@ Result<> Context::place(Own<Connection>& connection)
             return added;
         }
         path = *made;
+    }
+    if (path->make_way(request)) {
+        Guard guard(lock_);
+        connection->next = std::exchange(parked_, connection.get());
+        static_cast<void>(connection.release());
+        return {};
     }
     return path->offer(connection);
 }
@@ -190,8 +196,45 @@ void Context::bury(Path& path)
     work_.queue(Module::get().workqueue);
 }
 
-void Context::remove_buried()
+void Context::notify()
 {
+    work_.queue(Module::get().workqueue);
+}
+
+// Those whose client has given up are ended, because their device may wait for that. retry: the others are asked for again.
+void Context::look_at_parked(bool retry)
+{
+    Connection* ended = nullptr;
+    {
+        Guard guard(lock_);
+        for (Connection** at = &parked_; *at;) {
+            Connection* connection = *at;
+            if (!retry && !closing_ && !connection->has_ended()) {
+                at = &connection->next;
+                continue;
+            }
+            *at = connection->next;
+            if (connection->has_ended()) {
+                connection->next = std::exchange(ended, connection);
+                continue;
+            }
+            connection->next = nullptr;
+            *asked_end_ = connection;
+            asked_end_ = &connection->next;
+            asked_count_++;
+        }
+    }
+    while (ended) {
+        Connection* next = ended->next;
+        dispose(ended);
+        ended = next;
+    }
+}
+
+// True: there were some.
+bool Context::remove_buried()
+{
+    bool any = false;
     for (;;) {
         Ref<Path> path;
         {
@@ -199,7 +242,8 @@ void Context::remove_buried()
             path = buried_.pop_front();
         }
         if (!path)
-            return;
+            return any;
+        any = true;
         auto session = Ref<Session>::share(path->session());
         session->remove(*path);
         path->stop();

@@ -31,6 +31,8 @@ public:
     Result<SessionName> claimed_name(const Session& session);
     // Any context. ENOTCONN.
     Result<SessionName> name_of(const Session& session);
+    // Any context. A connection that has no path yet has ended.
+    void notify();
     // Any context. The path has ended: it is removed from its session.
     void bury(Path& path);
 
@@ -49,7 +51,8 @@ private:
     Result<> asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer);
     Result<> listen(kapi_cm_space space, CmListener& listener);
     void work();
-    void remove_buried();
+    bool remove_buried();
+    void look_at_parked(bool retry);
     Result<> place(Own<Connection>& connection);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);
     Ref<Session> find(const Uuid& uuid);
@@ -69,6 +72,7 @@ private:
     Connection** asked_end_ HW_GUARDED_BY(lock_) = &asked_;
     u32 asked_count_ HW_GUARDED_BY(lock_) = 0;
     RefList<Path, Buried> buried_ HW_GUARDED_BY(lock_);
+    Connection* parked_ HW_GUARDED_BY(lock_) = nullptr; // owned; each waits for the end of the path before it, which has one
     bool closing_ HW_GUARDED_BY(lock_) = false;
     WaitQueue emptied_;
     Work<Context, &Context::work> work_{*this};

@@ -11,6 +11,7 @@ namespace rtrs_srv {
 namespace {
 
 constexpr u64 half_open_ns = 30'000'000'000; // in which a path is to have all its connections and its information
+constexpr u32 half_open_tick_ms = 5000;
 constexpr u64 ms = 1'000'000;
 
 kapi_addr without_port(kapi_addr addr)
@@ -24,7 +25,7 @@ kapi_addr without_port(kapi_addr addr)
 Path::Path(Session& session, const Connection& first)
     : session_(Ref<Session>::share(session)), uuid_(first.request().path), client_(without_port(first.info().remote)),
       server_(without_port(first.info().local)), space_(first.space()), dev_(first.info().dev), device_port_(first.info().port),
-      count_(first.request().connections)
+      count_(first.request().connections), reconnects_(first.request().reconnects)
 {
 }
 
@@ -72,7 +73,8 @@ void Path::on_timer() { notify(ticked); }
 
 void Path::arm_timer()
 {
-    timer_.queue(Module::get().workqueue, u64{session_->heartbeat_interval_ms.load_relaxed()} * ms);
+    u32 interval = session_->heartbeat_interval_ms.load_relaxed();
+    timer_.queue(Module::get().workqueue, u64{info_ == Info::given ? interval : min(interval, half_open_tick_ms)} * ms);
 }
 
 bool Path::is_closing()
@@ -115,6 +117,15 @@ void Path::run_deferred(bool open)
             Connection::finish(*op);
         op = next;
     }
+}
+
+bool Path::make_way(const ConnectRequest& request)
+{
+    if (has_successor_ || request.reconnects == reconnects_)
+        return false;
+    has_successor_ = true;
+    notify(lost);
+    return true;
 }
 
 Result<> Path::offer(Own<Connection>& connection)
@@ -298,7 +309,8 @@ Result<> Path::make_folders(kapi_sysfs_dir* parent)
     name[text.length()] = '\0';
     auto files = path_files(), stats = stats_files();
     TRY(check(kapi_sysfs_dir_create(parent, name, files.data(), static_cast<u32>(files.size()), this, &folder_)));
-    auto made = check(kapi_sysfs_dir_create(folder_, "stats", stats.data(), static_cast<u32>(stats.size()), this, &stats_folder_));
+    u32 count = static_cast<u32>(stats.size());
+    auto made = check(kapi_sysfs_dir_create(folder_, "stats", stats.data(), count, this, &stats_folder_));
     if (!made)
         kapi_sysfs_remove(std::exchange(folder_, nullptr));
     return made;

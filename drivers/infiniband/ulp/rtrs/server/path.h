@@ -59,6 +59,9 @@ public:
 
     // Any context.
     void notify(u32 events);
+    // Any context, the context's work. The client has reconnected, and waits: the path ends. False: it has not, or another
+    // connection waits already.
+    bool make_way(const ConnectRequest& request);
     // Sleeps, the context's work. Takes the connection, or says why not (ECONNRESET).
     Result<> offer(Own<Connection>& connection);
     // Sleeps, the context's work: nothing of it runs any more.
@@ -126,6 +129,8 @@ private:
     const u32 device_port_;
     kapi_sysfs_dir *folder_ = nullptr, *stats_folder_ = nullptr;
     const u32 count_; // of connections
+    const u16 reconnects_; // of the client's before
+    bool has_successor_ = false; // the context's work
     const u64 made_ns_ = kapi_now_ns();
     const Device* device_ = nullptr;
     DeviceUser user_;

@@ -18,7 +18,7 @@ template <class Object, void (*Write)(Object&, Text&)> int show(void* context, c
 }
 
 // Gives Take(object, line) what was written, without its newline.
-template <class Object, Result<> (*Take)(Object&, std::string_view)>
+template <class Object, Result<> (*Take)(Object&, TextView)>
 int store(void* context, const char* text, kapi_size length)
 {
     auto taken = Take(*static_cast<Object*>(context), line_of(text, length));
@@ -39,13 +39,13 @@ void show_missed(Session& session, Text& text)
     text.number(session.heartbeat_missed.load_relaxed()).add("\n");
 }
 
-Result<> store_interval(Session& session, std::string_view line)
+Result<> store_interval(Session& session, TextView line)
 {
     session.heartbeat_interval_ms.store_relaxed(static_cast<u32>(TRY(parse_number(line, least_interval_ms, most_interval_ms))));
     return {};
 }
 
-Result<> store_missed(Session& session, std::string_view line)
+Result<> store_missed(Session& session, TextView line)
 {
     session.heartbeat_missed.store_relaxed(static_cast<u32>(TRY(parse_number(line, 1, most_missed))));
     return {};
@@ -75,7 +75,7 @@ void show_destination(Path& path, Text& text)
 
 void show_disconnect(Path&, Text& text) { text.add("Usage: echo 1 > disconnect\n"); }
 
-Result<> store_disconnect(Path& path, std::string_view line)
+Result<> store_disconnect(Path& path, TextView line)
 {
     if (line != "1")
         return fail(KAPI_EINVAL);
@@ -110,7 +110,7 @@ void show_completions(Path& path, Text& text)
 void show_reset(Path&, Text& text) { text.add("echo 1 to reset all statistics\n"); }
 
 // The documents say 0, upstream's code 1.
-Result<> store_reset(Path& path, std::string_view line)
+Result<> store_reset(Path& path, TextView line)
 {
     if (line != "0" && line != "1")
         return fail(KAPI_EINVAL);

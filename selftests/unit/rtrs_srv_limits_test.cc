@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+// What bounds the RTRS server: parameters, small devices, memory; and devices that copy, or do nothing any more.
+#include "rtrs_srv_test.h"
+
+namespace {
+
+class SrvLimits : public SrvTest {
+protected:
+    void serve_some(SrvPath &path)
+    {
+        write(path, 1, 0, contents(900, 1), "wx");
+        EXPECT_EQ(answer(path, 0), 0);
+        read(path, 1, 1, 900, "rx");
+        EXPECT_EQ(answer(path, 1), 0);
+        EXPECT_TRUE(path.fetched(1, 900) == contents(900, 1));
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvLimits, ::testing::Range(1, 4));
+
+TEST_P(SrvLimits, parameters)
+{
+    struct {
+        long depth, chunk;
+        int error;
+    } const rows[] = {
+        {512, 131072, 0},
+        {2048, 131072, 0},
+        {1, 8192, 0},
+        {65535, 8192, -KAPI_EINVAL},
+        {0, 131072, -KAPI_EINVAL},
+        {-1, 131072, -KAPI_EINVAL},
+        {65536, 131072, -KAPI_EINVAL},
+        {4096, 131072, -KAPI_EINVAL},
+        {512, 1 << 20, -KAPI_EINVAL},
+        {512, 4096, -KAPI_EINVAL},
+        {512, 100000, -KAPI_EINVAL},
+        {512, -8192, -KAPI_EINVAL},
+    };
+    for (const auto &row : rows)
+        run(b, [&] {
+            rtrs_srv_core_params params{row.chunk, row.depth, 1};
+            EXPECT_EQ(init(params), row.error) << row.depth << " of " << row.chunk;
+            if (module) {
+                EXPECT_TRUE(b.start_unload(*module));
+                rtrs_srv_core_exit();
+                b.unload_done(*std::exchange(module, nullptr));
+            }
+        });
+}
+
+TEST_P(SrvLimits, answers_wait_for_room_in_a_small_send_queue)
+{
+    run(b, [&] { sim::unplug_rdma(*dev_b); });
+    dev_b = &sim::plug_rdma(b.initial_net(), "small", 2, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; });
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate, 48);
+        establish(first);
+        user.keeps = true;
+        user.calls.clear();
+        for (unsigned chunk = 0; chunk < 48; chunk++)
+            read(first, 1, chunk, 300, "rx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 48; }));
+        user.disk["x"] = contents(300, 9);
+        run(b, [&] {
+            for (const auto &call : user.calls)
+                user.answer(call);
+        });
+        for (unsigned chunk = 0; chunk < 48; chunk++) {
+            EXPECT_EQ(answer(first, chunk), 0);
+            EXPECT_TRUE(first.fetched(chunk, 300) == contents(300, 9));
+        }
+        drop(first);
+        unload();
+    }
+}
+
+TEST_P(SrvLimits, memory_that_clients_make_the_host_hold)
+{
+    load(true);
+    unload();
+    b.total_memory = 2 * (kDepth * kChunk + 1000); // of which half is for clients: not enough
+    load(true);
+    EXPECT_EQ(rejected(ask(first, request(0, 1))), KAPI_ENOMEM);
+    EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 0; }));
+    unload();
+    drop(first);
+    b.total_memory = 2 * 900'000; // for two sessions
+    load(true);
+    unsigned served = 0;
+    for (unsigned char i = 0; i < 8; i++)
+        served += ask(i % 2 ? second : first, request(0, 1, i, static_cast<unsigned char>(100 + i))).established;
+    EXPECT_GE(served, 1u);
+    EXPECT_LT(served, 8u);
+}
+
+TEST_P(SrvLimits, other_ports_and_namespaces)
+{
+    kapi_net &other = b.add_net();
+    load(true);
+    rtrs_srv_core *more = nullptr;
+    run(b, [&] {
+        EXPECT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &more), -KAPI_EADDRINUSE);
+        ASSERT_EQ(rtrs_srv_core_open(&other, &SrvUser::ops, &user, kPort, &more), 0) << "a namespace has its own ports";
+    });
+    establish(first);
+    close();
+    EXPECT_TRUE(ends(first));
+    drop(first);
+    EXPECT_FALSE(ask(first, request(0, 1)).established) << "the one that is left is of another namespace";
+    run(b, [&] { rtrs_srv_core_close(more); });
+}
+
+TEST_P(SrvLimits, a_device_that_copies)
+{
+    sim::make_bounce(*dev_b);
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish(first);
+        for (unsigned i = 0; i < 3; i++)
+            serve_some(first);
+        drop(first);
+        unload();
+    }
+}
+
+TEST_P(SrvLimits, a_device_that_does_nothing_any_more)
+{
+    load(true);
+    establish(first);
+    establish(second, 2, 2);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    sim::make_stuck(*dev_b);
+    run(b, [&] { user.answer(user.calls[0]); });
+    world.run_for(150 * sim::kSecond); // no answer to its heartbeats
+    EXPECT_EQ(user.links.size(), 1u);
+    user.keeps = false;
+    serve_some(second);
+    drop(first);
+    drop(second);
+    unload();
+    b.crash(); // what was posted is never freed
+    server = nullptr;
+}
+
+} // namespace
