@@ -180,7 +180,7 @@ help:
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
 	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM, with explanations'
-	@echo 'make run-rtrs         the same for RTRS: a file system on a disk of another machine, over two paths of which one is cut'
+	@echo 'make run-rtrs         the same for RTRS: a file system on a disk of another machine, over two paths; one is cut'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"

@@ -23,8 +23,8 @@ struct kapi_sysfs_file {
 	int (*show)(void *context, char *text);
 	/*
 	 * [task] text has length bytes and a zero behind them; a trailing newline is the caller's to strip. Returns 0 (all of it
-	 * was taken) or a negative errno. The owner of the class stays loaded during the call. NULL: the file cannot be written (mode
-	 * 0444, else 0644).
+	 * was taken) or a negative errno. The owner of the class stays loaded during the call. NULL: the file cannot be written
+	 * (mode 0444, else 0644).
 	 */
 	int (*store)(void *context, const char *text, kapi_size length);
 };
@@ -49,8 +49,8 @@ int kapi_sysfs_dir_create(struct kapi_sysfs_dir *parent, const char *name, const
 void kapi_sysfs_remove(struct kapi_sysfs_dir *dir) KAPI_NOEXCEPT;
 /*
  * [task] From store of that file: removes the file, and the folder's removal does not wait for this call any more, so that it
- * may remove the folder itself. 1: this call was the first, and the file's other calls have returned; 0: another call has left, or
- * the folder is being removed, and this one is to return. At most one call of a folder gets 1.
+ * may remove the folder itself. 1: this call was the first, and the file's other calls have returned; 0: another call has left,
+ * or the folder is being removed, and this one is to return. At most one call of a folder gets 1.
  */
 int kapi_sysfs_leave(struct kapi_sysfs_dir *dir, const char *file) KAPI_NOEXCEPT;
 
