@@ -83,6 +83,7 @@ programs:
 	@$(static_tools)
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/rds
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/rtrs
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
 
 # The steps in selftests/plan: the quick ones, or with LEVEL=all every one.
@@ -116,6 +117,11 @@ run: lab-ready
 	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/rds/story_rdma.sh selftests/kcm/story.sh && \
 		echo 'It works: the modules transferred all of it.' || \
 		{ echo 'It does not work here; the reason is above.' >&2; exit 1; }
+
+# The same for RTRS, with RNBD of the kernel's source, which is downloaded.
+run-rtrs: lab-ready
+	@for version in $(booted); do scripts/rnbd.sh $$version ours || exit; done
+	@scripts/lab/lab run $(machines) selftests/rtrs/story.sh
 
 # The same two machines with a shell in each.
 lab: lab-ready
@@ -174,6 +180,7 @@ help:
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
 	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM, with explanations'
+	@echo 'make run-rtrs         the same for RTRS: a file system on a disk of another machine, over two paths; one is cut'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
@@ -187,5 +194,5 @@ help:
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm bench-rdma
+.PHONY: run run-rtrs lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm bench-rdma
 .DEFAULT_GOAL := all

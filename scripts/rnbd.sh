@@ -1,19 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# rnbd.sh VERSION kernel|ours    builds RNBD, unmodified, from the source of a stock Debian kernel (6.1, 6.12), which has neither
-#                                RNBD nor RTRS: with the RTRS of the same source, or with ours (make modules-VERSION).
+# rnbd.sh VERSION [kernel|ours]    builds RNBD, unmodified, from the source of a stock Debian kernel (6.1, 6.12), which has
+#                                  neither RNBD nor RTRS: with the RTRS of the same source, with ours (make modules-VERSION
+#                                  has built it), or, without the last argument, once with each.
 #
-# The modules are put into build/rnbd/VERSION/kernel or .../ours. What is newer than the sources is not built again.
+# The modules are put into build/rnbd/VERSION/kernel and .../ours. What is newer than the sources is not built again.
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 version=${1-}
 suite=${2-}
-case $suite in
-kernel | ours) ;;
+case $version-$suite in
+[0-9]*-kernel | [0-9]*-ours) ;;
+[0-9]*-)
+	"$0" "$version" kernel
+	exec "$0" "$version" ours
+	;;
 *)
-	sed -n 's/^# \{0,1\}//; 3,6p' "$0" >&2
+	echo "usage: rnbd.sh VERSION [kernel|ours]" >&2
 	exit 1
 	;;
 esac

@@ -22,9 +22,9 @@ struct kapi_sysfs_file {
 	/* [task] Writes at most KAPI_SYSFS_TEXT bytes of text and returns how many, or a negative errno. NULL: not readable. */
 	int (*show)(void *context, char *text);
 	/*
-	 * [task] text has length bytes and a zero behind them; a trailing newline is the caller's to strip. Returns 0 (all of it was
-	 * taken) or a negative errno. The owner of the class stays loaded during the call. NULL: the file cannot be written (mode
-	 * 0444, else 0644).
+	 * [task] text has length bytes and a zero behind them; a trailing newline is the caller's to strip. Returns 0 (all of it
+	 * was taken) or a negative errno. The owner of the class stays loaded during the call. NULL: the file cannot be written
+	 * (mode 0444, else 0644).
 	 */
 	int (*store)(void *context, const char *text, kapi_size length);
 };
@@ -38,19 +38,19 @@ void kapi_sysfs_class_destroy(struct kapi_sysfs_class *made) KAPI_NOEXCEPT; /* [
  * files, for which context is kept. It is visible, with all files, when this returns, and show and store may be called before.
  * -EEXIST: there is one of that name; -EINVAL: a name that cannot be one; -ENOMEM.
  */
-int kapi_sysfs_device_create(struct kapi_sysfs_class *of, const char *name, const struct kapi_sysfs_file *files, unsigned int count,
-			     void *context, struct kapi_sysfs_dir **dir) KAPI_NOEXCEPT;
-int kapi_sysfs_dir_create(struct kapi_sysfs_dir *parent, const char *name, const struct kapi_sysfs_file *files, unsigned int count,
-			  void *context, struct kapi_sysfs_dir **dir) KAPI_NOEXCEPT;
+int kapi_sysfs_device_create(struct kapi_sysfs_class *of, const char *name, const struct kapi_sysfs_file *files,
+			     unsigned int count, void *context, struct kapi_sysfs_dir **dir) KAPI_NOEXCEPT;
+int kapi_sysfs_dir_create(struct kapi_sysfs_dir *parent, const char *name, const struct kapi_sysfs_file *files,
+			  unsigned int count, void *context, struct kapi_sysfs_dir **dir) KAPI_NOEXCEPT;
 /*
- * [sleep] Removes it; the folders in it were removed before. Waits for show and store of its files: neither runs nor begins any more
- * when this returns. Not from one of them, unless kapi_sysfs_leave() was called there. NULL allowed.
+ * [sleep] Removes it; the folders in it were removed before. Waits for show and store of its files: neither runs nor begins any
+ * more when this returns. Not from one of them, unless kapi_sysfs_leave() was called there. NULL allowed.
  */
 void kapi_sysfs_remove(struct kapi_sysfs_dir *dir) KAPI_NOEXCEPT;
 /*
- * [task] From store of that file: removes the file, and the folder's removal does not wait for this call any more, so that it may
- * remove the folder itself. 1: this call was the first, and the file's other calls have returned; 0: another call has left, or
- * the folder is being removed, and this one is to return. At most one call of a folder gets 1.
+ * [task] From store of that file: removes the file, and the folder's removal does not wait for this call any more, so that it
+ * may remove the folder itself. 1: this call was the first, and the file's other calls have returned; 0: another call has left,
+ * or the folder is being removed, and this one is to return. At most one call of a folder gets 1.
  */
 int kapi_sysfs_leave(struct kapi_sysfs_dir *dir, const char *file) KAPI_NOEXCEPT;
 

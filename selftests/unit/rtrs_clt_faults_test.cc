@@ -10,6 +10,7 @@ public:
     explicit Course(std::uint64_t fail_at) : RtrsClientBase(7)
     {
         server.geometry = *rtrs::Geometry::create(2, 65536); // fewer chunks: of each the calls are alike
+        server.poll_ns = 2 * sim::kMillisecond;
         a.faults().fail_at = fail_at;
     }
     void TestBody() override {}
@@ -38,7 +39,7 @@ public:
             EXPECT_TRUE(got == data);
         }
         run(b, [&] { server.disconnect_all(); });
-        world.run_for(5 * sim::kSecond);
+        world.run_for(sim::kSecond);
         std::string data = contents(100, 9);
         EXPECT_EQ(until_done(false, "last", data), 0);
         calls = a.faults().count;

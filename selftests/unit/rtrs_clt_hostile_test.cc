@@ -36,7 +36,8 @@ protected:
 
 TEST_P(RtrsClientHostile, an_answer_for_a_chunk_that_nothing_is_asked_of)
 {
-    EXPECT_EQ(request_is_met_by(false, [&](auto &request) { server.answer(*request.on, request.chunk ^ 1, 0); }), -KAPI_ECONNABORTED);
+    auto act = [&](auto &request) { server.answer(*request.on, request.chunk ^ 1, 0); };
+    EXPECT_EQ(request_is_met_by(false, act), -KAPI_ECONNABORTED);
     expect_lost_and_back();
 }
 

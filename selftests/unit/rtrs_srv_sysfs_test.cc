@@ -106,8 +106,8 @@ TEST_P(SrvSysfs, heartbeats_are_settings_of_a_session)
     load(true);
     establish(first);
     std::string interval = std::string(kSession) + "/heartbeat_interval_ms", missed = std::string(kSession) + "/heartbeat_missed";
-    EXPECT_EQ(text(interval), "5000\n");
-    EXPECT_EQ(text(missed), "5\n");
+    EXPECT_EQ(text(interval), "800\n");
+    EXPECT_EQ(text(missed), "4\n");
     for (const char *value : {"9", "3600001", "-1", "x", "\n"})
         EXPECT_EQ(put(interval, value), -KAPI_EINVAL);
     for (const char *value : {"0", "1001", "x"})

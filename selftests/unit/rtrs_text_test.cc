@@ -51,7 +51,8 @@ TEST(RtrsText, numbers)
 {
     char bytes[64];
     rtrs::Text text(bytes, sizeof(bytes));
-    text.number(0).add(" ").number(-9223372036854775807 - 1).add(" ").number(9223372036854775807).add(" ").hex(0, 1).hex(0xabc, 4);
+    text.number(0).add(" ").number(-9223372036854775807 - 1).add(" ").number(9223372036854775807).add(" ");
+    text.hex(0, 1).hex(0xabc, 4);
     EXPECT_EQ(std::string(bytes, text.length()), "0 -9223372036854775808 9223372036854775807 00abc");
     EXPECT_EQ(*rtrs::parse_number("-1", -1, 5), -1);
     EXPECT_EQ(*rtrs::parse_number("+5", -1, 5), 5);
@@ -83,7 +84,8 @@ TEST(RtrsText, paths_are_parsed)
         EXPECT_TRUE(sim::same_ip(ends->local, sim::address(row.local))) << row.text;
         EXPECT_TRUE(sim::same_ip(ends->remote, sim::address(row.remote))) << row.text;
     }
-    for (const char *bad : {"", "10.0.0.1", "ip:", "ip:1.2.3", "ip:1.2.3.4.5", "ip:1.2.3.256", "ip:+1.2.3.4", "ip:1.2..4", "ip:1.2.3.",
+    for (const char *bad : {"", "10.0.0.1", "ip:", //
+                            "ip:1.2.3", "ip:1.2.3.4.5", "ip:1.2.3.256", "ip:+1.2.3.4", "ip:1.2..4", "ip:1.2.3.",
                             "ip:1:2:3:4:5:6:7", "ip:1:2:3:4:5:6:7:8:9", "ip:1::2::3", "ip::1", "ip:1:", "ip:12345::", "ip:g::",
                             "ip:1:2:3:4:5:6:7:1.2.3.4", "gid:10.0.0.1", "ip:10.0.0.1@", "@ip:10.0.0.1", "ip:10.0.0.1@gid:::1",
                             "ip:10.0.0.1@ip:10.0.0.2@ip:10.0.0.3", "ip:10.0.0.1 ", "tcp:10.0.0.1"})

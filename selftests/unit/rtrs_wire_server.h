@@ -63,6 +63,7 @@ public:
 
     // ---- what a test changes
     rtrs::Geometry geometry = *rtrs::Geometry::create(8, 65536);
+    std::uint64_t poll_ns = 200 * sim::kMicrosecond; // how often it looks
     int reject = 0;                // the errno of rejections
     bool mute = false;             // nothing is answered
     std::optional<rtrs::Uuid> muted{}; // nothing over this path
@@ -211,7 +212,7 @@ private:
         EXPECT_EQ(kapi_cm_listen(&node.initial_net(), KAPI_CM_IP, &any, 64, &ops, this, &listener), 0);
         while (!stopping) {
             step();
-            world.sleep(200 * sim::kMicrosecond);
+            world.sleep(poll_ns);
         }
         kapi_cm_listener_close(std::exchange(listener, nullptr));
         while (!connections.empty())
@@ -326,7 +327,8 @@ private:
         if (silent_info)
             return;
         std::vector<rtrs::wire::Descriptor> chunks(1);
-        chunks[0] = {kapi_mr_address(on.memory->region), kapi_mr_key(on.memory->region), static_cast<kapi_u32>(geometry.total_bytes())};
+        chunks[0] = {kapi_mr_address(on.memory->region), kapi_mr_key(on.memory->region),
+                     static_cast<kapi_u32>(geometry.total_bytes())};
         std::string response(rtrs::info_response_bytes(1), '\0');
         rtrs::write_info_response({reinterpret_cast<hw::u8 *>(response.data()), response.size()}, chunks);
         if (change_info)

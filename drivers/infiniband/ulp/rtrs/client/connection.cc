@@ -118,8 +118,10 @@ Result<> Connection::post_receives(Buffer* info)
     u32 first = 0;
     if (info) {
         kapi_sge sge = info->sge(0, link_.info_bytes());
-        kapi_recv_wr wr{.next = nullptr, .cookie = cookie(Kind::info_receive, 0), .sges = &sge, .n_sges = 1, .pad = 0, .opaque = {}};
-        kapi_recv_wr* bad = nullptr;
+        kapi_recv_wr wr{}, *bad = nullptr;
+        wr.cookie = cookie(Kind::info_receive, 0);
+        wr.sges = &sge;
+        wr.n_sges = 1;
         TRY(check(kapi_qp_recv(qp_.get(), &wr, &bad)));
         first = 1; // its place in the queue
     }

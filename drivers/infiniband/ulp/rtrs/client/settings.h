@@ -2,7 +2,7 @@
 // What an administrator can set of a session. Each is read anew whenever it is needed.
 #pragma once
 
-#include <hawser/atomic.h>
+#include "../common/heartbeat.h"
 
 namespace rtrs_clt {
 
@@ -16,10 +16,9 @@ struct Settings : Pinned {
     // The longest time between two attempts, of which the first ones come sooner. A path that is restored is to be used again
     // within five seconds.
     Atomic<u32> reconnect_delay_ms{2000};
-    // A peer that says nothing is dead after 5 to 6 intervals, 4 to 4.8 s. A peer's device that does not answer requests is
-    // noticed after about two seconds by ours.
-    Atomic<u32> heartbeat_ms{800};
-    Atomic<u32> heartbeats_missed{4};
+    // A peer's device that does not answer requests is noticed by ours after about two seconds, whatever these are.
+    Atomic<u32> heartbeat_ms{rtrs::default_heartbeat_ms};
+    Atomic<u32> heartbeats_missed{rtrs::default_heartbeats_missed};
     Atomic<u32> no_path_ms{0};                // how long a request waits for a path; 0: it fails at once, as upstream
 };
 

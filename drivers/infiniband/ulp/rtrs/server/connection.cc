@@ -37,12 +37,11 @@ Own<Connection> Connection::asked(Context& context, kapi_cm* cm, kapi_cm_space s
 
 Connection::~Connection() = default;
 
-void Connection::join(Path& path)
+bool Connection::join(Path& path)
 {
     path_ = &path;
     joined_.exchange(true);
-    if (has_ended())
-        path.notify(Path::lost);
+    return !has_ended();
 }
 
 void Connection::on_ended(void* context, const kapi_cm_end*)

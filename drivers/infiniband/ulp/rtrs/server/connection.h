@@ -26,8 +26,8 @@ public:
     kapi_cm_space space() const { return space_; }
     Path& path() const { return *path_; }
     bool has_ended() const { return ended_.load_acquire(); }
-    // Any context. It belongs to path, which is notified of what happens.
-    void join(Path& path);
+    // Any context. It belongs to path, which is notified of what happens from now on. False: it has ended before.
+    [[nodiscard]] bool join(Path& path);
     // Sleeps. Makes the queues and accepts. After an error the client may be told by reject().
     Result<> open();
     void reject(Errno error);

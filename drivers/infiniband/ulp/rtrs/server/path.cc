@@ -131,17 +131,19 @@ bool Path::make_way(const ConnectRequest& request)
 Result<> Path::offer(Own<Connection>& connection)
 {
     const ConnectRequest& request = connection->request();
+    u32 events = 0;
     {
         Guard guard(lock_);
         Connection*& place = connections_[min<u32>(request.connection, count_ - 1)];
         if (!state_.is(PathState::connecting) || request.connections != count_ || place)
             return fail(KAPI_ECONNRESET);
+        // Before the worker sees it, which may end and free it at once.
+        events = connection->join(*this) ? arrived : arrived | lost;
         place = connection.get();
         place->next = std::exchange(arrivals_, place);
         static_cast<void>(connection.release());
     }
-    connections_[request.connection]->join(*this);
-    notify(arrived);
+    notify(events);
     return {};
 }
 
