@@ -24,8 +24,8 @@ SUITE ?= rds
 FUZZ_SECONDS ?= 15
 
 # common.cc of a module includes other sources, which are compiled here by themselves.
-core := $(filter-out %/glue/% %/client/common.cc %/server/common.cc,$(wildcard $(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc rds/rdma/*.cc kcm/*.cc) \
-	$(top)/drivers/infiniband/ulp/rtrs/*/*.cc))
+core := $(filter-out %/glue/% %/client/common.cc %/server/common.cc,$(wildcard \
+	$(addprefix $(top)/net/,rds/*.cc rds/tcp/*.cc rds/rdma/*.cc kcm/*.cc) $(top)/drivers/infiniband/ulp/rtrs/*/*.cc))
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.

@@ -152,7 +152,7 @@ enum kapi_access {
 /* A request for a send queue. It and its pieces may be reused when posting returns. */
 struct kapi_wr {
 	struct kapi_wr *next;        /* posted after this one, or NULL */
-	kapi_u64 cookie;             /* comes back in the completion; the two highest values are the host's */
+	kapi_u64 cookie;             /* comes back in the completion; the three highest values are the host's */
 	const struct kapi_sge *sges;
 	kapi_u32 n_sges;
 	kapi_u8 op;                  /* enum kapi_wr_op */

@@ -92,9 +92,13 @@ void kapi_verbs_pins_exit(void);
 
 /* ---- Queues ---- */
 
-/* What the drain posts behind everything else: the two highest cookies. */
+/* Does the device need kapi_qp.settle? Then its queues need twice the room. */
+bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev);
+
+/* What the drain posts behind everything else, and what goes before a registration: the three highest cookies. */
 #define KAPI_DRAIN_SEND (~0ULL)
 #define KAPI_DRAIN_RECV (~0ULL - 1)
+#define KAPI_SETTLE (~0ULL - 2)
 
 struct kapi_qp {
 	struct ib_qp *ib;
@@ -103,6 +107,13 @@ struct kapi_qp {
 	void *context;
 	u32 max_send_sge, max_recv_sge, max_read_sge, max_inline;
 	u32 flags; /* of the device, enum kapi_rdma_flags */
+	/*
+	 * Soft-RoCE of 6.1 and 6.12 executes a registration once more when a request before it has to be sent again
+	 * (drivers/infiniband/sw/rxe/rxe_req.c: req_retry(); what is done is not skipped). It is refused then, and the queue pair
+	 * stands still for ever if the request is lost once more. An invalidation waits there until all before it has completed.
+	 * So each registration goes behind one, of this region, which is never valid. NULL with other devices.
+	 */
+	struct ib_mr *settle;
 	bool undrained;  /* kapi_qp_drain() failed */
 	spinlock_t lock; /* keeps the requests of a chain together, which not all drivers do */
 	struct completion drained_send, drained_recv;

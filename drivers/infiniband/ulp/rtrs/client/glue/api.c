@@ -82,7 +82,8 @@ static void rtrs_clt_link(void *priv, int up)
  * pdu_sz is of no effect: the call that would find such memory beside a permit is not part of the header. Nor is nr_poll_queues:
  * nothing in the interface says which requests are polled for, so that, as with the kernel's own, all complete by interrupts.
  */
-struct rtrs_clt_sess *rtrs_clt_open(struct rtrs_clt_ops *ops, const char *pathname, const struct rtrs_addr *paths, size_t path_cnt,
+struct rtrs_clt_sess *rtrs_clt_open(struct rtrs_clt_ops *ops, const char *pathname, const struct rtrs_addr *paths,
+				    size_t path_cnt,
 				    u16 port, size_t pdu_sz, u8 reconnect_delay_sec, s16 max_reconnect_attempts,
 				    u32 nr_poll_queues)
 {

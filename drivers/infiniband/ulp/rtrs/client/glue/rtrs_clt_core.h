@@ -35,7 +35,8 @@ struct rtrs_clt_open_args {
 };
 
 /*
- * [task] A session with all its paths, which are up when this returns. -EINVAL: name, no path; -EEXIST: the name, or a path twice;
+ * [task] A session with all its paths, which are up when this returns. -EINVAL: name, no path; -EEXIST: the name, or a path
+ * twice;
  * -EINTR: a signal; else the error of the first path that did not come up. Then nothing is left.
  */
 int rtrs_clt_core_open(const struct rtrs_clt_open_args *args, struct rtrs_clt_session **session);
@@ -68,7 +69,8 @@ struct rtrs_clt_request_args {
  * [any] Sends a request. After an error done() is not called: -EMSGSIZE, -EINVAL: its sizes or its list; -ECONNABORTED: no path;
  * -EAGAIN: the send queue is full; -EIO: the device does not reach the list.
  */
-int rtrs_clt_core_request(struct rtrs_clt_session *session, struct rtrs_clt_chunk *permit, const struct rtrs_clt_request_args *args);
+int rtrs_clt_core_request(struct rtrs_clt_session *session, struct rtrs_clt_chunk *permit,
+			  const struct rtrs_clt_request_args *args);
 
 KAPI_END
 #endif
