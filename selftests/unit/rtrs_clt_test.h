@@ -27,11 +27,13 @@ struct Ended {
 
 class RtrsClientBase : public SimTest {
 protected:
-    explicit RtrsClientBase(std::uint64_t seed) : SimTest(seed), server(world, b)
+    /** max_wr: of the client's devices. */
+    explicit RtrsClientBase(std::uint64_t seed, kapi_u32 max_wr = 1 << 15) : SimTest(seed), server(world, b)
     {
         a.initial_net().add(sim::address("10.0.1.1"), 3);
         b.initial_net().add(sim::address("10.0.1.2"), 3);
-        devices = {&sim::plug_rdma(a.initial_net(), "rxe_a0", 2), &sim::plug_rdma(a.initial_net(), "rxe_a1", 3)};
+        auto change = [=](kapi_rdma_attrs &attrs) { attrs.max_wr = max_wr; };
+        devices = {&sim::plug_rdma(a.initial_net(), "rxe_a0", 2, change), &sim::plug_rdma(a.initial_net(), "rxe_a1", 3, change)};
         sim::plug_rdma(b.initial_net(), "rxe_b0", 2);
         sim::plug_rdma(b.initial_net(), "rxe_b1", 3);
     }
