@@ -143,7 +143,9 @@ Result<> Context::place(Own<Connection>& connection)
     const ConnectRequest& request = connection->request();
     Ref<Session> session = TRY(find_or_create(request));
     Ref<Path> path = session->find(request.path);
-    if (!path) {
+    // A client that has removed a path may add it again before this host is done with the old one.
+    bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
+    if (!path && !waits) {
         auto made = Path::create(*session, *connection);
         auto added = made ? session->add(*made) : Result<>(fail(made.error()));
         if (!added) {
@@ -154,7 +156,7 @@ Result<> Context::place(Own<Connection>& connection)
         }
         path = *made;
     }
-    if (path->make_way(request)) {
+    if (waits) {
         Guard guard(lock_);
         connection->next = std::exchange(parked_, connection.get());
         static_cast<void>(connection.release());

@@ -83,6 +83,15 @@ bool Path::is_closing()
     return state_.is(PathState::closing);
 }
 
+bool Path::is_over()
+{
+    Guard guard(lock_);
+    bool over = state_.is(PathState::closing);
+    for (u32 i = 0; i < count_ && !over; i++)
+        over = connections_[i] && connections_[i]->has_ended();
+    return over;
+}
+
 void Path::operation_ended()
 {
     if (operations_.fetch_sub(1) != 1)

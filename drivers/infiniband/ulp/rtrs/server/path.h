@@ -76,6 +76,8 @@ public:
     const kapi_addr& client() const { return client_; }
     const kapi_addr& server() const { return server_; }
     bool is_closing();
+    // Any context. It is closing, or will be: the client has ended one of its connections.
+    bool is_over();
     kapi_cm_space space() const { return space_; }
     const char* device_name() const { return device_name_; }
     u32 device_port() const { return device_port_; }

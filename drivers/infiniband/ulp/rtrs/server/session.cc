@@ -64,6 +64,15 @@ bool Session::is_empty()
     return paths_.empty();
 }
 
+bool Session::has_path_over(const kapi_addr& client, const kapi_addr& server)
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (same_ip(path->client(), client) && same_ip(path->server(), server) && path->is_over())
+            return true;
+    return false;
+}
+
 bool Session::has_closing_path()
 {
     Guard guard(lock_);

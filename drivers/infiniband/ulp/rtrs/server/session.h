@@ -27,6 +27,8 @@ public:
     void remove(Path& path);
     bool is_empty();
     bool has_closing_path();
+    // A path between these addresses is over, but not gone.
+    bool has_path_over(const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);
 
     // Sleeps. The first path makes the chunks. ENOMEM.
