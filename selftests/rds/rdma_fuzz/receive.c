@@ -2,6 +2,13 @@
 /* Messages, keys and notices. */
 #include "rdma_fuzz.h"
 
+static int successes;
+
+bool operations_succeeded(void)
+{
+	return __atomic_load_n(&successes, __ATOMIC_RELAXED) > 0;
+}
+
 static void check_notice(struct caller *c, const struct cmsghdr *h)
 {
 	struct rds_rdma_notify notice;
@@ -11,6 +18,8 @@ static void check_notice(struct caller *c, const struct cmsghdr *h)
 		wrong(c, "status of an operation", notice.status, RDS_RDMA_OTHER_ERROR);
 	if (notice.status != RDS_RDMA_SUCCESS)
 		forget_peers(notice.user_token);
+	else
+		__atomic_fetch_add(&successes, 1, __ATOMIC_RELAXED);
 	seen(c, notice.status == RDS_RDMA_SUCCESS ? K_GOT_SUCCESS : K_GOT_FAILURE);
 }
 
