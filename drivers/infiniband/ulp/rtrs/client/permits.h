@@ -26,8 +26,10 @@ public:
 
 private:
     static constexpr u32 bits = 64;
+    // A cache line each, so that processors that take permits near their hints do not share one.
     struct Word {
-        alignas(64) Atomic<u64> used{0};
+        Atomic<u64> used{0};
+        u64 rest[7] = {};
     };
     static void free_words(Word* words) { kapi_free(words); }
     Own<Word, free_words> words_;
