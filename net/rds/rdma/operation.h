@@ -7,7 +7,7 @@
 namespace rds_rdma {
 
 inline void free_array(Mapping* array) { kapi_free(array); }
-inline void free_array(kapi_mr** array) { kapi_free(array); }
+inline void free_array(kapi_mr** array) { kapi_free(static_cast<void*>(array)); }
 inline void free_array(kapi_sge* array) { kapi_free(array); }
 
 class Operation : Pinned {

@@ -41,7 +41,7 @@ public:
     void abandon() { abandoned_ = true; }
 
 private:
-    static void free_blocks(u8** blocks) { kapi_free(blocks); }
+    static void free_blocks(u8** blocks) { kapi_free(static_cast<void*>(blocks)); }
     Own<u8*, free_blocks> blocks_;
     u32 count_ = 0;
     bool abandoned_ = false;

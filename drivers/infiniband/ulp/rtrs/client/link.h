@@ -67,7 +67,7 @@ private:
     void drain();
     Io* collect();
     static void free_chunks(rtrs::RemoteChunk* chunks) { kapi_free(chunks); }
-    static void free_regions(kapi_mr** regions) { kapi_free(regions); }
+    static void free_regions(kapi_mr** regions) { kapi_free(static_cast<void*>(regions)); }
     static void free_connections(Connection* connections) { kapi_free(connections); }
 
     const u16 reconnects_;

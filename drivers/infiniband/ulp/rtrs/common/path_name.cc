@@ -76,7 +76,7 @@ int parse_groups(TextView text, u8 (&to)[16])
         bool last = end == text.size();
         if (n >= groups || (!last && end + 1 == text.size()))
             return -1;
-        if (last && text.find('.') != text.npos) {
+        if (last && text.find('.') != TextView::npos) {
             if (n > groups - 2 || !parse_v4(text, to + 2 * n))
                 return -1;
             return static_cast<int>(n + 2);
@@ -93,7 +93,7 @@ bool parse_v6(TextView text, u8* ip)
 {
     u8 front[16] = {}, back[16] = {};
     usize gap = text.find("::");
-    if (gap == text.npos) {
+    if (gap == TextView::npos) {
         if (parse_groups(text, front) != static_cast<int>(groups))
             return false;
         kapi_copy(ip, front, sizeof(front));
@@ -150,7 +150,7 @@ void write_address(Text& text, kapi_cm_space space, const kapi_addr& addr)
 Result<PathEnds> parse_path(TextView text)
 {
     usize middle = text.find_first_of("@,");
-    bool has_source = middle != text.npos;
+    bool has_source = middle != TextView::npos;
     End remote = TRY(parse_end(has_source ? text.substr(middle + 1) : text));
     PathEnds ends{remote.space, {}, remote.addr};
     if (!has_source) {
