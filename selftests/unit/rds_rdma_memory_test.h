@@ -92,15 +92,15 @@ protected:
     };
     static Received receive(Program &program, unsigned flags = 0, std::size_t room = 256)
     {
-        std::string buffer(1 << 20, '\0');
-        kapi_msg msg = sim::make_msg(buffer.data(), buffer.size(), {});
+        Inbox inbox;
+        kapi_msg msg = sim::make_msg(inbox.data(), inbox.size(), {});
         msg.control_room = room;
         rds_receive call{};
         call.msg = &msg;
-        call.size = buffer.size();
+        call.size = inbox.size();
         call.flags = flags;
         Received received{static_cast<long>(rds_socket_recvmsg(program.socket.core(), &call)), {}, {}, {}};
-        received.bytes = buffer.substr(0, received.result > 0 ? static_cast<std::size_t>(received.result) : 0);
+        received.bytes = inbox.text(std::max(received.result, 0L));
         for (const auto &control : msg.control) {
             if (control.type == RDS_ABI_CMSG_RDMA_STATUS)
                 std::memcpy(&received.notices.emplace_back(), control.data.data(), 12);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "inbox.h"
 #include "kapi_sim_test.h"
 #include "net/rds/uapi.h"
 #include "selftests/sim/rds_host.h"
@@ -79,12 +80,9 @@ protected:
         }
         std::string receive()
         {
-            std::string buffer(1 << 20, '\0');
-            long size = socket.receive(buffer.data(), buffer.size(), nullptr);
-            if (size < 0)
-                return "error " + std::to_string(size);
-            buffer.resize(static_cast<std::size_t>(size));
-            return buffer;
+            Inbox inbox;
+            long size = socket.receive(inbox.data(), inbox.size(), nullptr);
+            return size < 0 ? "error " + std::to_string(size) : inbox.text(size);
         }
         RdmaTest &test;
         RdsHost &host;

@@ -2,6 +2,7 @@
 // Two machines with RDS over TCP for tests of core through the calls that the glue makes.
 #pragma once
 
+#include "inbox.h"
 #include "kapi_sim_test.h"
 
 #include <string>
@@ -34,12 +35,9 @@ protected:
     }
     static std::string receive(RdsSocket &socket, unsigned flags = 0, kapi_addr *from = nullptr)
     {
-        std::string buffer(1 << 20, '\0');
-        long size = socket.receive(buffer.data(), buffer.size(), from, flags);
-        if (size < 0)
-            return "error " + std::to_string(size);
-        buffer.resize(static_cast<std::size_t>(size));
-        return buffer;
+        Inbox inbox;
+        long size = socket.receive(inbox.data(), inbox.size(), from, flags);
+        return size < 0 ? "error " + std::to_string(size) : inbox.text(size);
     }
     struct Received {
         long result;
