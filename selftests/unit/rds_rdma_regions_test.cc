@@ -368,7 +368,7 @@ TEST_P(RdsRdmaRegions, a_key_serves_no_peer_of_another_device)
     close_both();
 }
 
-// Of a device that has any number. The first user has half of what there is, the next one half of the rest.
+// Of a device that has any number. The first user has half of all, the next one half of the rest.
 class RdsRdmaManyRegions : public RdmaMemoryTest {
 protected:
     static constexpr kapi_u16 kFirstPort = 6000;

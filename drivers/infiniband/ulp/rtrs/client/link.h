@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// All connections of a path and what belongs to them, from the first one that is begun to the end of the last: what there is of a
+// All connections of a path and what belongs to them, from the first one that is begun to the end of the last: the life of a
 // path between one state `down` and the next. The path's worker makes it, takes it from step to step, and ends it.
 #pragma once
 
