@@ -81,7 +81,7 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
  * kapi_stream_give_back() only. TLS on it is used where the kernel lets others read through it (from 6.12 on, in software,
  * with the keys of both directions). -ENOENT: fd is no socket; -EOPNOTSUPP: not a connected TCP socket (one that was accepted
  * with the data of a SYN, TCP_FASTOPEN, is), or one with another protocol on top, such as other TLS; -EALREADY: taken over
- * already; -ENOMEM.
+ * already; -ENOMEM. Without TLS it gets none later either, nor does it listen, also when it was given back.
  *
  * A program can hold its socket's lock for as long as it likes (a send() from memory that is not there), and a call that may
  * sleep then waits. So works that make such calls belong on a queue of works for the same user only; the stream's own works

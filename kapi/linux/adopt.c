@@ -6,14 +6,20 @@
  * would let one of its callbacks outlive the stream is refused by TCP itself, because the socket has an upper layer
  * protocol (ULP): hawser's, which does nothing. So neither TLS nor a listener, whose children inherit callbacks, comes on top.
  * TLS that is there already has the same effect (stream_tls.c).
+ *
+ * A socket keeps its ULP until it is closed, as one with TLS does. getsockopt(TCP_ULP) takes no lock and reads the pointer
+ * twice (do_tcp_getsockopt()); between the two, and while it copies the name, it is in the program's memory, which can stall.
  */
 
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/inetdevice.h>
+#include <linux/kmemleak.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/string.h>
 #include <net/inet_connection_sock.h>
 #include <net/tcp.h>
 
@@ -24,11 +30,30 @@
 #include "stream.h"
 #include "timeo.h"
 
-/* Its name is what getsockopt(TCP_ULP) and ss(8) show for such a socket. */
-static const struct tcp_ulp_ops taken_over = {
-	.name = "hawser",
-	.owner = THIS_MODULE,
-};
+/* What getsockopt(TCP_ULP) and ss(8) show for a socket that is taken over or was. */
+static const char ulp_name[] = "hawser";
+
+/*
+ * Sockets refer to it after this module is unloaded, so it is not in the module and is never freed: one object for each time
+ * that the module is loaded. It has no functions and no owner.
+ */
+static struct tcp_ulp_ops *taken_over;
+
+int kapi_adopt_init(void)
+{
+	taken_over = kzalloc(sizeof(*taken_over), GFP_KERNEL);
+	if (!taken_over)
+		return -ENOMEM;
+	kmemleak_not_leak(taken_over);
+	strscpy(taken_over->name, ulp_name, sizeof(taken_over->name));
+	return 0;
+}
+
+/* Maybe by this module when it was loaded before. */
+static bool was_taken_over(const struct inet_connection_sock *icsk)
+{
+	return icsk->icsk_ulp_ops && !strcmp(icsk->icsk_ulp_ops->name, ulp_name);
+}
 
 static struct socket *socket_of_fd(int fd)
 {
@@ -75,7 +100,7 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data) {
 		error = -EALREADY;
-	} else if (icsk->icsk_ulp_ops && !kapi_tls_is_usable(sk)) {
+	} else if (icsk->icsk_ulp_ops && !was_taken_over(icsk) && !kapi_tls_is_usable(sk)) {
 		error = -EOPNOTSUPP;
 	} else {
 		stream->error_report = sk->sk_error_report;
@@ -85,10 +110,10 @@ static int take_over(struct sock *sk, struct kapi_stream *stream)
 	if (error)
 		return error;
 	stream->disconnects = sk->sk_disconnects;
-	if (icsk->icsk_ulp_ops)
+	if (!icsk->icsk_ulp_ops)
+		icsk->icsk_ulp_ops = taken_over;
+	else if (!was_taken_over(icsk))
 		kapi_tls_take_over(stream);
-	else
-		icsk->icsk_ulp_ops = &taken_over;
 	return 0;
 }
 
@@ -276,8 +301,6 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 		error = copy_for_program(stream, first, &copies);
 	lock_sock(sk);
 	kapi_stream_mute(stream);
-	if (!stream->tls)
-		inet_csk(sk)->icsk_ulp_ops = NULL;
 	/* Bytes of a former connection would be before those of the next one, with numbers that TCP does not expect. */
 	if (!error && !kapi_stream_is_replaced(stream)) {
 		if (!(stream->tls ? kapi_tls_prepend(sk, &copies) : prepend(sk, &copies)))

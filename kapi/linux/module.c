@@ -22,7 +22,17 @@ static int __init hawser_init(void)
 		return error;
 	error = kapi_filters_init();
 	if (error)
-		kapi_streams_exit();
+		goto streams;
+	/* Last: what it allocates is not freed. */
+	error = kapi_adopt_init();
+	if (error)
+		goto filters;
+	return 0;
+
+filters:
+	kapi_filters_exit();
+streams:
+	kapi_streams_exit();
 	return error;
 }
 

@@ -76,6 +76,7 @@ struct kapi_rx {
 
 int kapi_streams_init(void); /* The queue of work on our own streams. -ENOMEM. */
 void kapi_streams_exit(void);
+int kapi_adopt_init(void); /* What marks sockets that are taken over; stays for ever. -ENOMEM. */
 struct kapi_stream *kapi_stream_create(struct socket *sock);
 void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay); /* in jiffies */
 void kapi_stream_retry_later(struct kapi_stream *stream); /* unless something is to be done sooner */

@@ -13,10 +13,15 @@
 #include "ktap.h"
 #include "util.h"
 
-struct trap trap_new(void)
+static struct uffdio_range middle_of(const struct trap *t)
+{
+	return (struct uffdio_range){ (uintptr_t)t->memory + TRAP_PAGE, TRAP_PAGE };
+}
+
+static struct trap trap_of(unsigned long long mode)
 {
 	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_register reg = { .mode = mode };
 	struct trap t = { .fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK) };
 
 	NEED(t.fd >= 0 && ioctl(t.fd, UFFDIO_API, &api) == 0);
@@ -24,8 +29,24 @@ struct trap trap_new(void)
 	NEED(t.memory != MAP_FAILED);
 	memset(t.memory, 1, TRAP_PAGE);
 	memset(t.memory + 2 * TRAP_PAGE, 3, TRAP_PAGE);
-	reg.range = (struct uffdio_range){ (uintptr_t)t.memory + TRAP_PAGE, TRAP_PAGE };
+	reg.range = middle_of(&t);
 	NEED(ioctl(t.fd, UFFDIO_REGISTER, &reg) == 0);
+	return t;
+}
+
+struct trap trap_new(void)
+{
+	return trap_of(UFFDIO_REGISTER_MODE_MISSING);
+}
+
+struct trap trap_for_writes(void)
+{
+	struct trap t = trap_of(UFFDIO_REGISTER_MODE_WP);
+	struct uffdio_writeprotect protect = { .range = middle_of(&t), .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+
+	t.writes = true;
+	memset(t.memory + TRAP_PAGE, 2, TRAP_PAGE);
+	NEED(ioctl(t.fd, UFFDIO_WRITEPROTECT, &protect) == 0);
 	return t;
 }
 
@@ -38,9 +59,10 @@ bool trap_sprung(struct trap *t)
 
 void trap_release(struct trap *t)
 {
-	struct uffdio_zeropage zero = { .range = { (uintptr_t)t->memory + TRAP_PAGE, TRAP_PAGE } };
+	struct uffdio_zeropage zero = { .range = middle_of(t) };
+	struct uffdio_writeprotect open = { .range = middle_of(t) };
 
-	NEED(ioctl(t->fd, UFFDIO_ZEROPAGE, &zero) == 0);
+	NEED(t->writes ? ioctl(t->fd, UFFDIO_WRITEPROTECT, &open) == 0 : ioctl(t->fd, UFFDIO_ZEROPAGE, &zero) == 0);
 }
 
 void trap_delete(struct trap *t)

@@ -4,6 +4,12 @@
 
 #include <netinet/tcp.h>
 
+#include "trap.h"
+
+#ifndef TCP_ULP
+#define TCP_ULP 31
+#endif
+
 static void reading_and_writing(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -40,9 +46,55 @@ static void options(void)
 	rig_close(&r);
 }
 
+struct question {
+	int tcp;
+	char *name;
+	socklen_t *length;
+};
+
+static long ask_ulp(void *arg)
+{
+	struct question *q = arg;
+
+	return getsockopt(q->tcp, IPPROTO_TCP, TCP_ULP, q->name, q->length);
+}
+
+/* getsockopt(TCP_ULP) looks at the socket's ULP before and after it writes the length. */
+static void asked_while_unattached(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct trap trap = trap_for_writes();
+	struct question question = { r.tcp, trap.memory, (void *)(trap.memory + TRAP_PAGE) };
+	struct task t;
+
+	task_start(&t, ask_ulp, &question);
+	NEED(trap_sprung(&trap));
+	EXPECT_OK(kcm_unattach(r.kcm, r.tcp), "TCP: it is unattached while getsockopt(TCP_ULP) stalls");
+	trap_release(&trap);
+	NEED(task_finished(&t, SOON_MS));
+	EXPECT_OK(task_join(&t), "TCP: ... which then succeeds");
+	check(*question.length == 16 && !strcmp(question.name, "hawser"), "TCP: ... with the name that it had");
+	trap_delete(&trap);
+	rig_close(&r);
+}
+
+static void never_a_listener(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+
+	NEED(kcm_unattach(r.kcm, r.tcp) == 0 && connect(r.tcp, &nowhere, sizeof(nowhere)) == 0);
+	EXPECT_ERRNO(listen(r.tcp, 1), EINVAL, "TCP: what was attached does not listen");
+	rig_close(&r);
+}
+
 void api_direct(void)
 {
 	reading_and_writing();
 	shutting_down();
 	options();
+	if (ktap_suite() == SUITE_OURS) {
+		asked_while_unattached();
+		never_a_listener();
+	}
 }
