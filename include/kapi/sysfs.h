@@ -2,7 +2,7 @@
 /*
  * Folders and files below /sys/class: what a driver shows of its objects and the settings that it takes.
  *
- * A folder holds files (a table that the caller keeps) and other folders. Show and store are calls of programs: [task] contexts
+ * A folder holds files (a table with static storage) and other folders. Show and store are calls of programs: [task] contexts
  * in which nothing of the program's memory is reached, because the host has copied the text. Several may run at a time.
  */
 #ifndef KAPI_SYSFS_H

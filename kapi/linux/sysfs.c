@@ -9,9 +9,11 @@
 #include <linux/device.h>
 #include <linux/kernfs.h>
 #include <linux/kobject.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include <kapi/linux.h>
@@ -22,6 +24,7 @@
 struct kapi_sysfs_class {
 	struct class *class;
 	struct module *owner;
+	struct list_head devices; /* under names_mutex */
 };
 
 struct file_entry {
@@ -38,6 +41,8 @@ struct file_entry {
 struct kapi_sysfs_dir {
 	struct kapi_sysfs_class *of;
 	struct device *device; /* NULL: a folder below another one */
+	struct list_head in_class; /* of a device: under names_mutex */
+	char *name; /* of a device */
 	struct kobject *kobj;
 	void *context;
 	unsigned long going; /* bit 0: it is being removed, or a call has left to remove it */
@@ -48,7 +53,10 @@ struct kapi_sysfs_dir {
 	struct file_entry entries[];
 };
 
-/* The kernel logs a warning when a name is there already. With this mutex held it can be looked for. */
+/*
+ * The kernel logs a warning when a name is there already. With this mutex held it can be looked for. Files are neither made nor
+ * removed under it: their removal waits for calls, which may make folders.
+ */
 static DEFINE_MUTEX(names_mutex);
 
 static ssize_t show_file(const struct file_entry *entry, char *text)
@@ -97,6 +105,7 @@ int kapi_sysfs_class_create(struct kapi_module *owner, const char *name, struct 
 	if (!of)
 		return -ENOMEM;
 	of->owner = kapi_module_to_module(owner);
+	INIT_LIST_HEAD(&of->devices);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
 	of->class = class_create(name);
 #else
@@ -131,11 +140,22 @@ static bool is_name(const char *name)
 	return length && length <= NAME_MAX && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
 }
 
+/*
+ * A call that has left removes the others of its folder, so each file of a table is a lock class of its own for lockdep, which
+ * only needs an address.
+ */
+static void set_lock_class(struct attribute *attr, const struct kapi_sysfs_file *file)
+{
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+	attr->key = (struct lock_class_key *)file;
+#endif
+}
+
 static void fill_entry(struct kapi_sysfs_dir *dir, struct file_entry *entry, const struct kapi_sysfs_file *file, bool of_device)
 {
 	entry->file = file;
 	entry->dir = dir;
-	sysfs_attr_init(&entry->attr);
+	set_lock_class(&entry->attr, file);
 	entry->attr.name = file->name;
 	entry->attr.mode = (file->show ? 0444 : 0) | (file->store ? 0200 : 0);
 	if (of_device) {
@@ -174,37 +194,81 @@ static struct kapi_sysfs_dir *alloc_dir(struct kapi_sysfs_class *of, const struc
 
 static void free_dir(struct kapi_sysfs_dir *dir)
 {
+	kfree(dir->name);
 	kfree(dir->attrs);
 	kfree(dir);
 }
 
+/*
+ * The class forgets a device long before its folder goes, which waits for calls of its files (device_del()): the names are in a
+ * list of our own until then.
+ */
+static int take_name(struct kapi_sysfs_dir *dir, const char *name)
+{
+	struct kapi_sysfs_dir *other;
+	int error = 0;
+
+	dir->name = kstrdup(name, GFP_KERNEL | __GFP_NOWARN);
+	if (!dir->name)
+		return -ENOMEM;
+	mutex_lock(&names_mutex);
+	list_for_each_entry(other, &dir->of->devices, in_class) {
+		if (!strcmp(other->name, name))
+			error = -EEXIST;
+	}
+	if (!error)
+		list_add(&dir->in_class, &dir->of->devices);
+	mutex_unlock(&names_mutex);
+	return error;
+}
+
+static void give_back_name(struct kapi_sysfs_dir *dir)
+{
+	mutex_lock(&names_mutex);
+	list_del(&dir->in_class);
+	mutex_unlock(&names_mutex);
+}
+
 static int add_device(struct kapi_sysfs_dir *dir, const char *name)
 {
-	struct device *there = class_find_device_by_name(dir->of->class, name);
+	int error = take_name(dir, name);
 
-	if (there) {
-		put_device(there);
-		return -EEXIST;
-	}
+	if (error)
+		return error;
 	dir->device = device_create_with_groups(dir->of->class, NULL, MKDEV(0, 0), dir, dir->groups, "%s", name);
-	if (IS_ERR(dir->device))
+	if (IS_ERR(dir->device)) {
+		give_back_name(dir);
 		return PTR_ERR(dir->device);
+	}
 	dir->kobj = &dir->device->kobj;
 	return 0;
 }
 
-static int add_folder(struct kapi_sysfs_dir *dir, struct kobject *parent, const char *name)
+static int add_empty_folder(struct kapi_sysfs_dir *dir, struct kobject *parent, const char *name)
 {
-	struct kernfs_node *there = kernfs_find_and_get(parent->sd, name);
-	int error;
+	struct kernfs_node *there;
+	int error = 0;
 
+	mutex_lock(&names_mutex);
+	there = kernfs_find_and_get(parent->sd, name);
 	if (there) {
 		kernfs_put(there);
-		return -EEXIST;
+		error = -EEXIST;
+	} else {
+		dir->kobj = kobject_create_and_add(name, parent);
+		if (!dir->kobj)
+			error = -ENOMEM;
 	}
-	dir->kobj = kobject_create_and_add(name, parent);
-	if (!dir->kobj)
-		return -ENOMEM;
+	mutex_unlock(&names_mutex);
+	return error;
+}
+
+static int add_folder(struct kapi_sysfs_dir *dir, struct kobject *parent, const char *name)
+{
+	int error = add_empty_folder(dir, parent, name);
+
+	if (error)
+		return error;
 	error = sysfs_create_group(dir->kobj, &dir->group);
 	if (error) {
 		kobject_del(dir->kobj);
@@ -225,9 +289,7 @@ static int create(struct kapi_sysfs_class *of, struct kapi_sysfs_dir *parent, co
 	dir = alloc_dir(of, files, count, context, !parent);
 	if (!dir)
 		return -ENOMEM;
-	mutex_lock(&names_mutex);
 	error = parent ? add_folder(dir, parent->kobj, name) : add_device(dir, name);
-	mutex_unlock(&names_mutex);
 	if (error) {
 		free_dir(dir);
 		return error;
@@ -258,6 +320,7 @@ void kapi_sysfs_remove(struct kapi_sysfs_dir *dir)
 	set_bit(0, &dir->going);
 	if (dir->device) {
 		device_unregister(dir->device);
+		give_back_name(dir);
 	} else {
 		kobject_del(dir->kobj); /* with its files, also when somebody else refers to it */
 		kobject_put(dir->kobj);
