@@ -52,7 +52,7 @@ Result<> Parser::need_view(kapi_rx* rx)
     return {};
 }
 
-// An error counts only when the program has seen what there is: it may have tried to load what it was not shown.
+// An error counts only when the program was shown all that is available: before, it may have loaded bytes beyond.
 Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
 {
     usize shown = min(available, static_cast<usize>(KAPI_FILTER_FIRST_VIEW));

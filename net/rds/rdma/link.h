@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// One connection of the connection manager, from the first request for it to its end: what there is between one state `down` of
-// a path and the next. Its events only set bits and notify; the path's worker does the rest.
+// One connection of the connection manager, from the first request for it to its end: a path has one between each state `down`
+// and the next. Its events only set bits and notify; the path's worker does the rest.
 #pragma once
 
 #include "private_data.h"
