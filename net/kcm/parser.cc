@@ -20,6 +20,8 @@ Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
     while (used < length && step.stop == Stop::none) {
         if (partial_)
             step = fill(rx, used, length, owner);
+        else if (runs_ >= runs_at_once)
+            step = {0, Stop::enough}, runs_ = 0;
         else if (head_size_)
             step = grow_head(rx, used, length, owner);
         else
@@ -56,10 +58,10 @@ Result<> Parser::need_view(kapi_rx* rx)
 Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
 {
     usize shown = min(available, static_cast<usize>(KAPI_FILTER_FIRST_VIEW));
-    s32 said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
+    s32 said = count_run(kapi_filter_run_rx(filter_.get(), rx, at, shown));
     if (said <= 0 && available > shown) {
         shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
-        said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
+        said = count_run(kapi_filter_run_rx(filter_.get(), rx, at, shown));
     }
     return check_result(said, shown, limit);
 }
@@ -131,7 +133,8 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
     u32 more = static_cast<u32>(min(length - at, static_cast<usize>(KAPI_FILTER_VIEW) - head_size_));
     kapi_rx_copy(rx, at, view_.get() + head_size_, more);
     u32 shown = head_size_ + more;
-    auto measured = check_result(kapi_filter_run(filter_.get(), view_.get(), shown), shown, owner.message_limit());
+    s32 said = count_run(kapi_filter_run(filter_.get(), view_.get(), shown));
+    auto measured = check_result(said, shown, owner.message_limit());
     if (measured && *measured && *measured < head_size_)
         measured = fail(KAPI_EPROTO);
     if (!measured)

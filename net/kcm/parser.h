@@ -28,6 +28,7 @@ public:
         none,    // all was used
         blocked, // no socket has room; resumed when one has
         memory,  // try again later
+        enough,  // others get the processor first; to be resumed in work of its own
         error,   // the stream cannot be cut any further
     };
     struct Outcome {
@@ -47,6 +48,9 @@ public:
     // Forgets those bytes. In rx().
     void drop();
     u64 needed_more() const { return needed_more_.load_relaxed(); }
+    // Runs of the program until others get the processor, and a few more for the messages that are delivered together. TCP may
+    // offer megabytes in one call, also in softirq, of messages of one byte, and a run may take 100 us.
+    static constexpr unsigned runs_at_once = 1024;
 
 private:
     struct Run {
@@ -64,6 +68,7 @@ private:
     Result<u32> measure(kapi_rx* rx, usize at, usize available, u32 limit);
     Result<u32> check_result(s32 said, usize shown, u32 limit);
     Result<> need_view(kapi_rx* rx);
+    s32 count_run(s32 said) { return runs_++, said; }
 
     Filter filter_;
     Charge view_charge_;
@@ -71,6 +76,7 @@ private:
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length
     u64 sequence_ = 0;
+    unsigned runs_ = 0;        // since others had the processor
     Atomic<u64> needed_more_{0};
 };
 

@@ -171,6 +171,8 @@ usize Psock::receive(kapi_rx* offer, usize length)
         fail(outcome.error, true);
     else if (no_memory)
         wait_for_memory();
+    else if (outcome.stop == Parser::Stop::enough)
+        resume_later();
     return outcome.used;
 }
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+// Many small messages that came at once: others get the processor in between.
+#include "kcm_test.h"
+
+#include "net/kcm/parser.h"
+
+namespace {
+
+class KcmPauses : public KcmTest {
+protected:
+    /** Most runs of its program that a connection makes in one work, for so many messages of one byte that wait in TCP. */
+    unsigned most_runs(unsigned messages)
+    {
+        int filter = -1;
+        KcmSocket &socket = new_socket();
+        Ends ends = connect();
+        unsigned runs = 0, most = 0;
+        std::uint64_t work = 0;
+        run(a, [&] {
+            filter = sim::program_filter([&](const unsigned char *, std::size_t) {
+                if (std::exchange(work, a.works_run) != a.works_run)
+                    runs = 0;
+                most = std::max(most, ++runs);
+                return 1;
+            });
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+            ASSERT_EQ(socket.attach(ends.here, filter), 0);
+        });
+        const std::string stream = text(messages);
+        peer_writes(ends, stream);
+        settle();
+        run(a, [&] { ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+        settle();
+        std::string received;
+        run(a, [&] {
+            char byte;
+            while (socket.receive(&byte, 1, KCM_ABI_MSG_DONTWAIT) == 1)
+                received += byte;
+            sim::program_close(filter);
+        });
+        EXPECT_EQ(received, stream);
+        return most;
+    }
+};
+
+TEST_F(KcmPauses, many_messages_that_came_at_once__are_cut_in_pieces)
+{
+    constexpr unsigned together = 64, most = kcm::Parser::runs_at_once;
+    EXPECT_EQ(most_runs(most), most);
+    for (unsigned messages : {most + 1, 3 * most, 10 * most}) {
+        SCOPED_TRACE(messages);
+        unsigned runs = most_runs(messages);
+        EXPECT_GE(runs, most); // they were there at once
+        EXPECT_LT(runs, most + together);
+    }
+}
+
+} // namespace
