@@ -27,7 +27,7 @@ protected:
         run(a, [&] { streams_.clear(); });
         run(b, [&] { sockets_.clear(); });
         world.run_for(sim::kSecond);
-        EXPECT_LT(b.uncharged_bytes(), at_rest_ + kMiB);
+        EXPECT_LT(held(), long{kMiB});
     }
     /** A stream from an address of its own. */
     WireStream &peer()
@@ -70,7 +70,7 @@ protected:
             }
         });
     }
-    std::size_t held() { return b.uncharged_bytes() - at_rest_; }
+    long held() { return static_cast<long>(b.uncharged_bytes() - at_rest_); }
 
     std::size_t at_rest_ = 0;
     std::vector<std::unique_ptr<WireStream>> streams_;
@@ -88,7 +88,7 @@ TEST_F(Uncharged, messages_of_many_peers__wait_for_the_program)
         }
     }, 60 * sim::kSecond);
     EXPECT_EQ(queued(), 1u);
-    EXPECT_LT(held(), 4 * kMiB);
+    EXPECT_LT(held(), long{4 * kMiB});
     unsigned taken = 0;
     auto reader = world.spawn(b, "reader", [&] {
         std::string buffer(kMiB, '\0');
@@ -112,7 +112,7 @@ TEST_F(Uncharged, messages_for_many_sockets_of_a_user__have_a_limit)
         }
     }, 60 * sim::kSecond);
     EXPECT_GT(queued(), 10u);
-    EXPECT_LT(held(), 34 * kMiB) << "a 256th of the memory, and one message";
+    EXPECT_LT(held(), long{34 * kMiB}) << "a 256th of the memory, and one message";
     unsigned taken = 0;
     for (unsigned i = 0; i < kSockets; i++)
         world.spawn(b, "reader", [&, i] {
@@ -155,7 +155,7 @@ TEST_P(UnchargedCopies, messages_that_are_being_copied__count)
                 taken++;
         });
     }
-    EXPECT_LT(held(), 3 * kMiB);
+    EXPECT_LT(held(), long{3 * kMiB});
     auto reader = world.spawn(b, "reader", [&] {
         std::string buffer(kMiB, '\0');
         socket.sk().rcvtimeo_ns = 110 * sim::kSecond;
