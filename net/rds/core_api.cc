@@ -168,6 +168,9 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
     }
     if (!conn_of(conn).path(path).may_read(*kind))
         return -KAPI_EAGAIN;
+    if (*kind == MessageKind::data)
+        if (auto found = conn_of(conn).path(path).find_place(checked); !found)
+            return found.error().to_c();
     auto made = Incoming::create(checked);
     if (!made)
         return made.error().to_c();

@@ -2,6 +2,7 @@
 #include "incoming.h"
 
 #include "connection.h"
+#include "socket.h"
 
 namespace rds {
 
@@ -51,6 +52,8 @@ Incoming::~Incoming()
     kapi_free(map_);
     if (payer_)
         kapi_sk_uncharge(payer_, charged_);
+    if (counted_by_)
+        counted_by_->uncharged_ended(true_size());
 }
 
 bool Incoming::charge(kapi_sk* sk)

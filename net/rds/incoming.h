@@ -13,6 +13,7 @@
 namespace rds {
 
 class Connection;
+class Socket;
 
 class Incoming : public RefCounted<Incoming>, public ListNode<SocketQueue> {
 public:
@@ -25,11 +26,14 @@ public:
     // False: senders should wait, because little is left below the limit.
     bool charge(kapi_sk* sk);
     bool charged() const { return payer_ != nullptr; }
+    // It was not charged, and socket counts it until it ends, which is before the socket does (Socket::uncharged_ended()).
+    void counts_for(Socket& socket) { counted_by_ = &socket; }
 
     Header header;
     Endpoint source;
     u64 received_real_ns = 0; // for SO_TIMESTAMP, 0: not requested
     u64 trace_ns[4] = {};     // header seen, header complete, delivered, handed to the user
+    u64 place = 0;            // in the order of all that came for its socket
 
     bool looped() const { return static_cast<bool>(looped_); }
     u32 length() const { return header.length; }
@@ -67,6 +71,7 @@ private:
     ReceivedBytes large_{Alloc::atomic}; // when not inlined
     kapi_sk* payer_ = nullptr;
     usize charged_ = 0;
+    Socket* counted_by_ = nullptr;
     std::byte* map_ = nullptr; // a congestion map's payload, which is of two pages and not a byte more
     Ref<Message> looped_;
 };

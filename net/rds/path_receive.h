@@ -35,6 +35,9 @@ public:
     // A header came: false when its message must wait, because the socket that stalled an earlier stream of this path
     // is still full. Any context.
     bool may_read(MessageKind kind);
+    // The header of a message for a socket came, which must wait if nobody can be charged for it and there are such messages. Any
+    // context. EAGAIN: until resumed(); ENOMEM: for the time that the partial message's take_retry_delay() returns.
+    Result<> find_place(const Header& header);
     // The stream was read to its end.
     void stream_ended();
     // Something came over the present stream.

@@ -78,6 +78,8 @@ public:
     PeersShare();
     // By the user of the socket, whatever its namespace.
     PeersAccount& of_socket(kapi_sk* sk) { return of_user_[uncharged][kapi_sk_user(sk) % users]; }
+    // Does any socket have memory that nobody is charged for?
+    bool has_uncharged() const { return pools_[1][uncharged].used.load_relaxed() != 0; }
     PeersAccount& account(Kind kind, bool initial, u32 owner)
     {
         return initial ? initial_[kind] : of_user_[kind][owner % users];

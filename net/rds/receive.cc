@@ -10,8 +10,6 @@ namespace {
 
 // With any SO_RCVBUF, one message of the largest size with its overhead fits.
 constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
-// More than what TCP's buffers have: the end of a stream that a peer goes on to fill while there is no memory to read it.
-constexpr u64 most_of_stream = 64 << 20;
 
 } // namespace
 
@@ -27,18 +25,10 @@ void Socket::account_receive(Incoming& incoming, bool added)
     if (added) {
         received_bytes_ += incoming.length();
         received_true_ += incoming.true_size();
-        if (!incoming.charged()) {
-            uncharged_ += incoming.true_size();
-            uncharged().add(incoming.true_size());
-        }
         net.count(Stat::recv_bytes_added_to_sock, incoming.length());
     } else {
         received_bytes_ -= incoming.length();
         received_true_ -= incoming.true_size();
-        if (!incoming.charged()) {
-            uncharged_ -= incoming.true_size();
-            uncharged().give(incoming.true_size());
-        }
         net.count(Stat::recv_bytes_freed_fromsock, incoming.length());
     }
 }
@@ -53,7 +43,7 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
         return CongestionChange::none;
     usize limit = hard_limit();
     looped_full_ = is_full(limit) ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
-    if (received_.empty())
+    if (received_.empty() && !uncharged_)
         poor_ = false;
     if (!is_full(limit))
         overdrawn_ = 0;
@@ -127,6 +117,9 @@ bool Socket::deliver(Ref<Incoming> incoming)
         }
         full_before = is_full(limit);
         account_receive(*incoming, true);
+        if (!incoming->charged())
+            note_uncharged(*incoming);
+        incoming->place = next_place_++;
         received_.push_back(std::move(incoming));
         poor_ |= poor;
         over = is_full(limit);
@@ -153,20 +146,6 @@ bool Socket::stall(Path& path)
     if (!static_cast<ListNode<Stalled>&>(path).linked())
         stalled_.push_back(Ref<Path>::share(path));
     return true;
-}
-
-// A lost stream holds at most one TCP receive buffer of bytes. In our memory its messages take more: an empty one ten times its
-// bytes. So when the first message of a stream is taken, the rest of the stream is taken too. Another stream may be lost each
-// minute, so their bytes are limited together.
-bool Socket::takes_overdraft(usize bytes, bool begun)
-{
-    usize limit = hard_limit();
-    Guard guard(lock_);
-    if (closed_ || !is_full(limit))
-        return true;
-    bool within = overdrawn_ < limit + (begun ? most_of_stream : 0);
-    overdrawn_ += bytes;
-    return within && (!uncharged_ || uncharged().share(bytes) >= 0);
 }
 
 void Socket::unstall(Path& path)
@@ -323,7 +302,8 @@ bool Socket::take_input(bool peek, Input& input)
     return true;
 }
 
-// Nothing is lost when a copy fails: the next call gets the message, and a reader that began to sleep meanwhile is woken.
+// Nothing is lost when a copy fails: the next call gets the message, and a reader that began to sleep meanwhile is woken. Those
+// before it are of other readers that failed.
 void Socket::put_back(Ref<Incoming> incoming)
 {
     CongestionChange change;
@@ -332,7 +312,13 @@ void Socket::put_back(Ref<Incoming> incoming)
         if (closed_)
             return;
         account_receive(*incoming, true);
-        received_.push_front(std::move(incoming));
+        Incoming* next = received_.front();
+        while (next && next->place < incoming->place)
+            next = received_.next(*next);
+        if (next)
+            received_.insert_before(*next, std::move(incoming));
+        else
+            received_.push_back(std::move(incoming));
         change = update_congestion(false);
     }
     report_congestion(change);
@@ -360,12 +346,13 @@ Result<u32> Socket::receive(rds_receive& receive)
         return put_rdma_notices(receive, std::move(input.rdma));
     if (input.freed_ports)
         return put_notice(receive, input.freed_ports);
-    auto result = hand_over(*input.incoming, input.traced, receive);
+    // The copy may take as long as the program likes, and others use the room meanwhile.
     report_congestion(input.change);
-    if (!peek && !result)
-        put_back(std::move(input.incoming));
     if (input.stalls)
         room_made();
+    auto result = hand_over(*input.incoming, input.traced, receive);
+    if (!peek && !result)
+        put_back(std::move(input.incoming));
     return result;
 }
 

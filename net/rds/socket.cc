@@ -166,7 +166,6 @@ void Socket::release()
         regions.splice_front(regions_);
         net.count(Stat::recv_bytes_freed_fromsock, received_bytes_); // of any number, so none is looked at
         received_bytes_ = received_true_ = 0;
-        uncharged().give(std::exchange(uncharged_, 0));
         connection = std::move(connection_);
         if (connection)
             connection->drop_user();

@@ -69,6 +69,11 @@ public:
     // begun: it has taken some. Any context.
     bool takes_overdraft(usize bytes, bool begun);
     bool stalls(Path& p);
+    // Any context. Can a message of so many bytes be queued? False: it cannot be charged, and all that cannot be is as much as
+    // the user may have.
+    bool has_memory_for(usize bytes);
+    // Any context. A message that was not charged, and of so much memory, has ended.
+    void uncharged_ended(usize size);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
 
@@ -157,6 +162,7 @@ private:
     Result<> put_trace(Incoming& incoming, rds_receive& receive);
     bool put_zerocopy(rds_receive& receive);
     void account_receive(Incoming& incoming, bool added) HW_REQUIRES(lock_);
+    void note_uncharged(Incoming& incoming) HW_REQUIRES(lock_);
     CongestionChange update_congestion(bool looped) HW_REQUIRES(lock_);
     void report_congestion(CongestionChange change);
     bool is_closed();
@@ -205,7 +211,9 @@ private:
     RefList<Incoming, SocketQueue> received_ HW_GUARDED_BY(lock_);
     u64 received_bytes_ HW_GUARDED_BY(lock_) = 0; // payload
     u64 received_true_ HW_GUARDED_BY(lock_) = 0;  // memory
-    u64 uncharged_ HW_GUARDED_BY(lock_) = 0;      // memory of messages that were not charged: the limit was reached
+    // Memory of messages that were not charged, because the limit was reached; also of those that are being copied.
+    u64 uncharged_ HW_GUARDED_BY(lock_) = 0;
+    u64 next_place_ HW_GUARDED_BY(lock_) = 0;     // of the next message that comes
     u64 overdrawn_ HW_GUARDED_BY(lock_) = 0;      // bytes that lost streams brought since the queue is full
     bool poor_ HW_GUARDED_BY(lock_) = false;      // little is left below the limit of the charge
     bool congested_ HW_GUARDED_BY(lock_) = false;

@@ -170,11 +170,12 @@ TEST_F(LostStream, uncharged__is_bounded)
 {
     open(0);
     WireStream first(a), second(a);
-    kapi_u64 others = use_up(uncharged());
+    kapi_u64 others = 0;
     std::uint64_t held = 0;
     run(a, [&] {
         begin(first);
         fill(first, 100);
+        others = use_up(uncharged());
         held = queued();
         first.close(false);
         world.sleep(sim::kSecond);

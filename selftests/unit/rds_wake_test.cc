@@ -4,7 +4,9 @@
 
 #include <kapi/errno.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace {
 
@@ -245,6 +247,47 @@ TEST_F(Wake, reader_that_faults__passes_its_message_on)
         run(a, [&] { EXPECT_EQ(send(here, "release", "10.0.0.2", 70), 7); });
         world.run_for(kSecond);
     }
+}
+
+// The one that came first comes first again, whichever reader gives up first.
+TEST_F(Wake, readers_that_fault__leave_the_order)
+{
+    constexpr unsigned kReaders = 4;
+    run(a, [&] {
+        for (unsigned i = 0; i <= kReaders; i++)
+            EXPECT_EQ(send(here, std::to_string(i), "10.0.0.2", 70), 1);
+    });
+    world.run_for(50 * kMillisecond);
+    std::vector<sim::TaskRef> readers;
+    for (unsigned i = 0; i < kReaders; i++) {
+        readers.push_back(world.spawn(b, "reader", [&, i] {
+            char buffer[16];
+            there.trouble = {.fault_at = 0, .stall_at = 0, .stall_ns = (10 + i * 3 % kReaders) * 10 * kMillisecond};
+            EXPECT_EQ(there.receive(buffer, sizeof(buffer), nullptr), -KAPI_EFAULT);
+        }));
+        world.run_for(kMillisecond);
+    }
+    EXPECT_TRUE(world.run_until([&] {
+        return std::all_of(readers.begin(), readers.end(), [](auto &task) { return task->is_done(); });
+    }, kSecond));
+    run(b, [&] {
+        for (unsigned i = 0; i <= kReaders; i++)
+            EXPECT_EQ(receive(there, kDontWait), std::to_string(i));
+    });
+}
+
+// Its memory may stand still for as long as the program likes.
+TEST_F(Wake, reader_that_stalls__has_made_room)
+{
+    RdsSocket local(host_a);
+    fill_local(local);
+    local.trouble = {.stall_at = 0, .stall_ns = 10 * kSecond};
+    auto reader = world.spawn(a, "reader", [&] { EXPECT_EQ(receive(local).size(), 4000u); });
+    world.run_for(10 * kMillisecond);
+    run(a, [&] { EXPECT_EQ(send(here, "x", "10.0.0.1", 6, kDontWait), 1); });
+    EXPECT_FALSE(reader->is_done());
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 11 * kSecond));
+    run(a, [&] { local.close(); });
 }
 
 // All who wait for room are woken by each message that leaves; one that is killed then takes no room with it.

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+// What arrives for a socket that cannot be charged for it, while the peer, or the program, makes the host hold as much as it can.
+#include "rds_peer_test.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/rds/socket.h"
+
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+constexpr kapi_u16 kPort = 1000, kOthersPort = 2000;
+
+class Uncharged : public PeerTest {
+protected:
+    Uncharged()
+    {
+        open_socket(kPort);
+        socket.sk().charge_limit = 0;
+        socket.sk().rcvtimeo_ns = 2 * sim::kSecond;
+        at_rest_ = b.uncharged_bytes();
+    }
+    ~Uncharged() override
+    {
+        run(a, [&] { streams_.clear(); });
+        run(b, [&] { sockets_.clear(); });
+        world.run_for(sim::kSecond);
+        EXPECT_LT(held(), long{kMiB});
+    }
+    /** A stream from an address of its own. */
+    WireStream &peer()
+    {
+        kapi_addr from = sim::address(("9.0.0." + std::to_string(streams_.size() + 1)).c_str(), 30000); // path 0
+        a.initial_net().add(from);
+        WireStream &stream = *streams_.emplace_back(std::make_unique<WireStream>(a));
+        EXPECT_TRUE(stream.connect(from, sim::address("10.0.0.2", 16385)));
+        return stream;
+    }
+    /** What the stream does not take at once is sent by flush_for(). */
+    static void send_to(WireStream &stream, kapi_u16 port, std::size_t size = kMiB)
+    {
+        rds::Header header{};
+        header.sequence = 1;
+        header.length = static_cast<kapi_u32>(size);
+        header.sport = kPeersPort;
+        header.dport = port;
+        stream.queue(&header, sizeof(header));
+        std::string bytes(size, 'x');
+        stream.queue(bytes.data(), bytes.size());
+    }
+    void flush_for(std::uint64_t time_ns)
+    {
+        for (std::uint64_t end_ns = world.now_ns() + time_ns; world.now_ns() < end_ns; world.sleep(10 * sim::kMillisecond))
+            for (auto &stream : streams_)
+                if (stream->has_more())
+                    stream->flush();
+    }
+    /** Sockets of the user whose memory is used up. */
+    void open_others(unsigned count)
+    {
+        run(b, [&] {
+            for (unsigned i = 0; i < count; i++) {
+                RdsSocket &other = *sockets_.emplace_back(std::make_unique<RdsSocket>(host));
+                ASSERT_EQ(other.open(), 0);
+                ASSERT_EQ(other.bind(sim::address("10.0.0.2", static_cast<kapi_u16>(kOthersPort + i))), 0);
+                other.sk().charge_limit = 0;
+                other.sk().rcvtimeo_ns = 5 * sim::kSecond;
+            }
+        });
+    }
+    long held() { return static_cast<long>(b.uncharged_bytes() - at_rest_); }
+
+    std::size_t at_rest_ = 0;
+    std::vector<std::unique_ptr<WireStream>> streams_;
+    std::vector<std::unique_ptr<RdsSocket>> sockets_;
+};
+
+// A peer can have any number of addresses, and eight paths from each.
+TEST_F(Uncharged, messages_of_many_peers__wait_for_the_program)
+{
+    constexpr unsigned kPeers = 40;
+    run(a, [&] {
+        for (unsigned i = 0; i < kPeers; i++) {
+            send_to(peer(), kPort);
+            flush_for(100 * sim::kMillisecond);
+        }
+    }, 60 * sim::kSecond);
+    EXPECT_EQ(queued(), 1u);
+    EXPECT_LT(held(), long{4 * kMiB});
+    unsigned taken = 0;
+    auto reader = world.spawn(b, "reader", [&] {
+        std::string buffer(kMiB, '\0');
+        while (socket.receive(buffer.data(), buffer.size(), nullptr) == long{kMiB})
+            taken++;
+    });
+    run(a, [&] { flush_for(20 * sim::kSecond); }, 60 * sim::kSecond);
+    EXPECT_EQ(taken, kPeers) << "nothing is lost";
+    EXPECT_TRUE(reader->is_done());
+}
+
+// The peer has an address for each of them.
+TEST_F(Uncharged, messages_for_many_sockets_of_a_user__have_a_limit)
+{
+    constexpr unsigned kSockets = 60;
+    open_others(kSockets);
+    run(a, [&] {
+        for (unsigned i = 0; i < kSockets; i++) {
+            send_to(peer(), static_cast<kapi_u16>(kOthersPort + i));
+            flush_for(100 * sim::kMillisecond);
+        }
+    }, 60 * sim::kSecond);
+    EXPECT_GT(queued(), 10u);
+    EXPECT_LT(held(), long{34 * kMiB}) << "a 256th of the memory, and one message";
+    unsigned taken = 0;
+    for (unsigned i = 0; i < kSockets; i++)
+        world.spawn(b, "reader", [&, i] {
+            std::string buffer(kMiB, '\0');
+            taken += sockets_[i]->receive(buffer.data(), buffer.size(), nullptr) == long{kMiB};
+        });
+    run(a, [&] { flush_for(10 * sim::kSecond); }, 60 * sim::kSecond);
+    EXPECT_EQ(taken, kSockets) << "nothing is lost";
+}
+
+class UnchargedCopies : public Uncharged, public ::testing::WithParamInterface<unsigned> {};
+
+// A program has any number of threads, and each may stand still in the middle of a copy, or of one by MSG_PEEK.
+TEST_P(UnchargedCopies, messages_that_are_being_copied__count)
+{
+    constexpr unsigned kRounds = 7; // of which a stream here queues all
+    const unsigned flags = GetParam();
+    unsigned taken = 0;
+    WireStream *large = nullptr, *small = nullptr;
+    std::vector<sim::TaskRef> stalled;
+    run(a, [&] { large = &peer(), small = &peer(); });
+    for (unsigned i = 0; i < kRounds; i++) {
+        run(a, [&] {
+            send_to(*large, kPort);
+            flush_for(100 * sim::kMillisecond);
+        });
+        stalled.push_back(world.spawn(b, "stalled", [&] {
+            std::string buffer(kMiB, '\0');
+            socket.trouble = {.stall_at = 10, .stall_ns = 100 * sim::kSecond};
+            bool got = socket.receive(buffer.data(), buffer.size(), nullptr, flags | RDS_ABI_MSG_DONTWAIT) > 0;
+            taken += got && !flags;
+        }));
+        run(a, [&] {
+            send_to(*small, kPort, 100);
+            flush_for(100 * sim::kMillisecond);
+        });
+        run(b, [&] {
+            std::string buffer(kMiB, '\0');
+            while (socket.receive(buffer.data(), buffer.size(), nullptr, RDS_ABI_MSG_DONTWAIT) > 0)
+                taken++;
+        });
+    }
+    EXPECT_LT(held(), long{3 * kMiB});
+    auto reader = world.spawn(b, "reader", [&] {
+        std::string buffer(kMiB, '\0');
+        socket.sk().rcvtimeo_ns = 110 * sim::kSecond;
+        while (socket.receive(buffer.data(), buffer.size(), nullptr) > 0)
+            taken++;
+    });
+    run(a, [&] { flush_for(150 * sim::kSecond); }, 200 * sim::kSecond);
+    EXPECT_EQ(taken, 2 * kRounds) << "nothing is lost";
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 200 * sim::kSecond));
+    for (auto &task : stalled)
+        EXPECT_TRUE(task->is_done());
+}
+
+INSTANTIATE_TEST_SUITE_P(Flags, UnchargedCopies, ::testing::Values(0u, unsigned{RDS_ABI_MSG_PEEK}));
+
+// The path is read as soon as a reader has taken a message, however long it takes to copy it.
+TEST_F(Uncharged, reader_that_stalls__has_made_room_for_its_path)
+{
+    open_others(1);
+    socket.sk().charge_limit = 64 * kMiB;
+    WireStream stream(a);
+    sim::TaskRef reader;
+    run(a, [&] {
+        shake_hands(stream, 0);
+        fill(stream, kPort);
+        EXPECT_TRUE(stream.message(1001, kPeersPort, kOthersPort, "others"));
+    }, 10 * sim::kSecond);
+    std::uint64_t before = queued();
+    reader = world.spawn(b, "stalled", [&] {
+        std::string buffer(kMiB, '\0');
+        socket.trouble = {.stall_at = 10, .stall_ns = 10 * sim::kSecond};
+        EXPECT_EQ(socket.receive(buffer.data(), buffer.size(), nullptr), 10000);
+    });
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(queued(), before + 1);
+    EXPECT_FALSE(reader->is_done());
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 11 * sim::kSecond));
+    run(a, [&] { stream.close(true); });
+}
+
+} // namespace
