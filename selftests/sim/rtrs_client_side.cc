@@ -53,8 +53,8 @@ void RtrsClientSide::open()
     rtrs_clt_route routes[RtrsCourse::kPaths];
     for (unsigned i = 0; i < RtrsCourse::kPaths; i++)
         routes[i] = {KAPI_CM_IP, address(RtrsCourse::kClient[i]), address(RtrsCourse::kServer[i])};
-    rtrs_clt_open_args args{&node.initial_net(), "session", this, [](void *, int) {}, routes, RtrsCourse::kPaths, RtrsCourse::kPort,
-                            kReconnectMs, -1};
+    rtrs_clt_open_args args{&node.initial_net(), "session",         this,         [](void *, int) {}, routes,
+                            RtrsCourse::kPaths,  RtrsCourse::kPort, kReconnectMs, -1};
     while (int err = rtrs_clt_core_open(&args, &session_)) { // the server is away, or has not noticed the end of the last one
         course_.world.note("no session", static_cast<std::uint64_t>(-err));
         course_.world.sleep(10 * kPauseNs);
@@ -181,9 +181,9 @@ int RtrsClientSide::read(RtrsBlock &block)
 
 void RtrsClientSide::check(int error)
 {
-    if (error == -KAPI_ENOMEM && node.faults().one_in)
-        return;
-    if (must_succeed_ || !course_.profile.may_fail() || (error != -KAPI_ECONNABORTED && error != -KAPI_EIO))
+    bool no_memory = node.faults().one_in && (error == -KAPI_ENOMEM || error == -KAPI_EIO); // for its list
+    bool no_path = course_.profile.may_fail() && (error == -KAPI_ECONNABORTED || error == -KAPI_EIO);
+    if (must_succeed_ || (!no_memory && !no_path))
         course_.fail("a request fails: " + std::to_string(error));
 }
 
@@ -264,13 +264,9 @@ void RtrsClientSide::change(unsigned path)
     changing_--;
 }
 
-/** Until it is there. */
+/** The server refuses it while it has not noticed the end of the one before. */
 void RtrsClientSide::add(unsigned path)
 {
-    int error;
-    do {
-        error = put("add_path", path_name(path));
-        if (error)
-            course_.world.sleep(10 * kPauseNs);
-    } while (error && error != -KAPI_EEXIST && !going_);
+    while (!sysfs_mode(kFiles + "paths/" + path_name(path) + "/state") && put("add_path", path_name(path)) && !going_)
+        course_.world.sleep(10 * kPauseNs);
 }

@@ -31,8 +31,9 @@ std::string RtrsProfile::describe() const
 {
     auto number = [](const char *name, std::uint64_t value) { return std::string(", ") + name + " " + std::to_string(value); };
     return std::string("always_invalidate ") + (always_invalidate ? "Y" : "N") + number("programs", programs) +
-           number("rounds", rounds) + number("depth", depth) + number("chunks of", chunk) + number("requests of at most", largest) +
-           number("bios of ns", bio_ns) + number("slow one in", slow_one_in) + number("faults", faults) +
+           number("rounds", rounds) + number("depth", depth) + number("chunks of", chunk) +
+           number("requests of at most", largest) + number("bios of ns", bio_ns) +
+           number("slow one in", slow_one_in) + number("faults", faults) +
            number("within ns", fault_time_ns) + number("allocations fail one in", fail_one_in) + (waits ? ", waits" : "") +
            (one_path_lives ? ", one path lives" : "") + (cuts ? ", cuts" : "") + (devices ? ", devices" : "") +
            (disconnects ? ", disconnects" : "") + (reloads ? ", reloads" : "") + (server_crashes ? ", server crashes" : "") +

@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint64_t kTroubleNs = 600 * kSecond; // time limit for all requests
 constexpr std::uint64_t kLongCutNs = 12 * kSecond, kShortCutNs = 600 * kMillisecond;
 constexpr std::uint64_t kPauseNs = 8 * kSecond;
+constexpr std::uint64_t kNoticedNs = 10 * kSecond; // it is known by then which paths are dead
 constexpr std::uint64_t kPollNs = 20 * kMillisecond;
 
 } // namespace
@@ -134,6 +135,7 @@ void RtrsScenario::calm_down()
     course_.calm = true;
     client_->node.faults().one_in = server_->node.faults().one_in = 0;
     course_.world.network().heal_all();
+    course_.world.run_for(kNoticedNs);
     bool is_up = false;
     course_.in_task(client_->node, "paths", [&] {
         std::uint64_t limit = course_.world.now_ns() + RtrsCourse::kSettleNs;

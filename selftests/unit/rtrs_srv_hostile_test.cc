@@ -163,6 +163,29 @@ TEST_P(SrvHostile, a_chunk_that_the_user_has_does_not_change)
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "after the last request";
 }
 
+// The bound of what always_invalidate promises: the key of the path that a request came over ends, those of other paths do not.
+TEST_P(SrvHostile, a_chunk_that_the_user_has_changes_over_another_path_of_its_client)
+{
+    load(true);
+    establish(first);
+    connect(second, 2, 2);
+    exchange(second);
+    user.keeps = true;
+    write(first, 1, 0, "right", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    run(a, [&] { second.put(*second.links[1], 0, 0, "wrong", std::nullopt); });
+    ASSERT_TRUE(wait([&] { return !second.links[1]->sent.empty(); }));
+    EXPECT_EQ(second.links[1]->sent.back().status, KAPI_WC_OK);
+    run(b, [&] { user.answer(user.calls[0]); });
+    EXPECT_EQ(user.disk["x"], "wrong");
+    write(second, 1, 1, "right", "wy"); // of another chunk, which the first path has a key to
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    run(a, [&] { second.put(*second.links[1], 1, 0, "wrong", std::nullopt); });
+    EXPECT_TRUE(ends(second)) << "the path of the request has none";
+    run(b, [&] { user.answer(user.calls[1]); });
+    EXPECT_EQ(user.disk["y"], "right");
+}
+
 // The answer of chunk 1 is not received, and behind it the registration of chunk 0 waits in the send queue.
 TEST_P(SrvHostile, a_key_is_not_ended_before_it_begins)
 {

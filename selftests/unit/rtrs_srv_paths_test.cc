@@ -187,6 +187,25 @@ TEST_P(SrvPaths, the_device_goes)
     }
 }
 
+TEST_P(SrvPaths, the_end_of_a_path_changes_no_chunk)
+{
+    sim::make_bounce(*dev_b);
+    sim::make_bounce(*dev_b2);
+    load(true);
+    establish_both();
+    user.keeps = true;
+    write(first, 1, 1, contents(500, 1), "wx");
+    write(second, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    drop(first);
+    ASSERT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
+    answer_call(0);
+    answer_call(1);
+    EXPECT_EQ(answer(second, 0), 0);
+    EXPECT_TRUE(user.disk[user.calls[0].message.substr(1)] == user.calls[0].bytes);
+    EXPECT_TRUE(user.disk[user.calls[1].message.substr(1)] == user.calls[1].bytes) << "the mapping of the other path has ended";
+}
+
 TEST_P(SrvPaths, answers_while_the_path_ends)
 {
     for (unsigned round = 0; round < 20; round++) {

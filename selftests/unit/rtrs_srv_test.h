@@ -393,7 +393,7 @@ protected:
         sim::plug_rdma(a.initial_net(), "rxe_a");
         sim::plug_rdma(a.initial_net(), "rxe_a2", 3);
         dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
-        sim::plug_rdma(b.initial_net(), "rxe_b2", 3);
+        dev_b2 = &sim::plug_rdma(b.initial_net(), "rxe_b2", 3);
         user.world = &world;
     }
     ~SrvWorld() override
@@ -548,7 +548,7 @@ protected:
         return bytes;
     }
 
-    kapi_rdma_dev *dev_b = nullptr;
+    kapi_rdma_dev *dev_b = nullptr, *dev_b2 = nullptr;
     SrvUser user;
     SrvPath first{a, "10.0.0.1", "10.0.0.2"}, second{a, "10.0.1.1", "10.0.1.2"};
     rtrs_srv_core *server = nullptr;

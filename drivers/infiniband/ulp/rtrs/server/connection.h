@@ -35,8 +35,8 @@ public:
     void reject(Errno error);
     // Sleeps. Nothing more is posted or given to the user, and the client is notified.
     void stop();
-    // Sleeps, after stop(). Nothing is posted or received any more when this returns, and the device has nothing of it. False: the device is
-    // broken and may use for ever what was posted.
+    // Sleeps, after stop(). Nothing is posted or received any more when this returns, and the device has nothing of it. False:
+    // the device is broken and may use for ever what was posted.
     bool end();
 
     // Done, or the path's worker. The first step of an operation that has begun over it.

@@ -14,8 +14,11 @@ u32 up(u32 value, u32 by) { return (value + by - 1) / by; }
 
 Regions::~Regions()
 {
-    for (u32 i = 0; i < count_; i++)
+    for (u32 i = 0; i < count_; i++) {
+        regions_[i].mr.reset();
+        regions_[i].map.end_synced(); // the user, or another path, may have the chunk
         regions_[i].~OfChunks();
+    }
     kapi_free(regions_);
     kapi_free(places_);
     kapi_free(static_cast<void*>(posted_));

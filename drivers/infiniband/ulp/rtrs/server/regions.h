@@ -29,8 +29,8 @@ public:
     // The first length bytes of a chunk.
     kapi_sge data(u32 chunk, u32 length) const { return {places_[chunk].address, length, places_[chunk].key}; }
     void sync(u32 chunk, u32 length, kapi_map_side side) const;
-    // Where the chunk's last registration was posted, or soon will be: in the send queue of by, up to position. Null: they are the
-    // first ones, and valid. Of who has the chunk.
+    // Where the chunk's last registration was posted, or soon will be: in the send queue of by, up to position. Null: it is the
+    // first one, and valid. Of who has the chunk.
     struct Posted {
         Connection* by = nullptr;
         u32 position = 0;
