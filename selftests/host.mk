@@ -6,7 +6,7 @@
 #   make -f selftests/host.mk unit-fast HOST=g++   optimised, without sanitizers
 #   make -f selftests/host.mk refused         code that lock analysis must refuse
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
-#   make -f selftests/host.mk sim SUITE=kcm   the same for KCM; so with campaign
+#   make -f selftests/host.mk sim SUITE=kcm   the same for KCM, or SUITE=rtrs for RTRS; so with campaign
 #   make -f selftests/host.mk campaign SEEDS=20000  many more, but without sanitizers
 #   make -f selftests/host.mk campaign FRESH=45  new seeds for this number of seconds
 #   make -f selftests/host.mk bites           plants known bugs and checks that the simulator finds them
@@ -19,7 +19,7 @@ HOST ?= g++ clang++-19
 SEEDS ?= 300
 FIRST ?= 1
 JOBS ?= $(shell nproc)
-# What is simulated: rds or kcm.
+# What is simulated: rds, kcm or rtrs.
 SUITE ?= rds
 FUZZ_SECONDS ?= 15
 

@@ -91,6 +91,12 @@ public:
     explicit operator bool() const { return mapped_; }
     const kapi_map* c() const { return &map_; }
     usize length() const { return mapped_ ? kapi_map_length(&map_) : 0; }
+    // It ends, and the memory, which others use, stays as it is: kapi_unmap_synced().
+    void end_synced()
+    {
+        if (std::exchange(mapped_, false))
+            kapi_unmap_synced(&map_);
+    }
     // It stays for ever: a device could not be made to stop using it.
     void leak() { mapped_ = false; }
 

@@ -225,14 +225,26 @@ int kapi_map_rxbuf(struct kapi_map *kapi_map, struct kapi_rdma_dev *dev, struct 
 }
 EXPORT_SYMBOL_GPL(kapi_map_rxbuf);
 
-void kapi_unmap(struct kapi_map *kapi_map)
+static void unmap(struct kapi_map *kapi_map, unsigned long attrs)
 {
 	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, kapi_map);
 
-	ib_dma_unmap_sg(map->ib, list_of(map), map->entries, map->direction);
+	ib_dma_unmap_sg_attrs(map->ib, list_of(map), map->entries, map->direction, attrs);
 	free_list(map);
 }
+
+void kapi_unmap(struct kapi_map *map)
+{
+	unmap(map, 0);
+}
 EXPORT_SYMBOL_GPL(kapi_unmap);
+
+/* Else a bounce buffer would be copied over the memory. */
+void kapi_unmap_synced(struct kapi_map *map)
+{
+	unmap(map, DMA_ATTR_SKIP_CPU_SYNC);
+}
+EXPORT_SYMBOL_GPL(kapi_unmap_synced);
 
 /* ---- Use ---- */
 

@@ -268,10 +268,11 @@ int kapi_map_rxbuf(struct kapi_map *map, struct kapi_rdma_dev *dev, struct kapi_
     return make_mapping(map, dev, given, KAPI_MAP_FROM_DEVICE, nullptr, "kapi_map_rxbuf");
 }
 
-void kapi_unmap(struct kapi_map *map) noexcept
+/** shows: what the device wrote becomes visible. */
+static void unmap(kapi_map *map, bool shows, const char *call)
 {
-    enter_any("kapi_unmap");
-    Mapping &mapping = *find_mapping(map, "kapi_unmap");
+    enter_any(call);
+    Mapping &mapping = *find_mapping(map, call);
     kapi_rdma_dev &dev = *mapping.dev;
     if (mapping.posted)
         broken("a mapping ends that %u posted requests use", mapping.posted);
@@ -280,7 +281,7 @@ void kapi_unmap(struct kapi_map *map) noexcept
         if (found != dev.regions.end() && found->second->valid && found->second->mapping == mapping.id)
             broken("a mapping ends under the valid region %x", found->second->key);
     }
-    if (mapping.direction & KAPI_MAP_FROM_DEVICE)
+    if (shows && mapping.direction & KAPI_MAP_FROM_DEVICE)
         copy_for(mapping, 0, mapping.length, false);
     for (const DmaPiece &piece : mapping.pieces) {
         dev.by_address.erase(piece.address);
@@ -301,6 +302,16 @@ void kapi_unmap(struct kapi_map *map) noexcept
     dev.mappings.erase(mapping.id);
     *map = {};
     dev.gone("mapping");
+}
+
+void kapi_unmap(struct kapi_map *map) noexcept
+{
+    unmap(map, true, "kapi_unmap");
+}
+
+void kapi_unmap_synced(struct kapi_map *map) noexcept
+{
+    unmap(map, false, "kapi_unmap_synced");
 }
 
 void kapi_map_sync(const struct kapi_map *map, kapi_size offset, kapi_size length, enum kapi_map_side side) noexcept

@@ -20,14 +20,16 @@ def expected(patch: Path) -> str:
 
 
 def suite(patch: Path) -> str:
-    return "kcm" if "+++ b/net/kcm/" in patch.read_text() else "rds"
+    text = patch.read_text()
+    return "kcm" if "+++ b/net/kcm/" in text else "rtrs" if "+++ b/drivers/infiniband/ulp/rtrs/" in text else "rds"
 
 
 def build(patch: Path, arguments) -> Path:
     """The simulator with one bug: core files that the patch changes, and all other objects as built before."""
     place = arguments.out / "plants" / patch.stem
     shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(TOP / "net", place / "net")
+    for folder in ("net", "drivers"):
+        shutil.copytree(TOP / folder, place / folder)
     subprocess.run(["patch", "-s", "-p1", "--fuzz=0", "-i", patch], cwd=place, check=True)
     changed = re.findall(r"^\+\+\+ b/(\S+\.cc)", patch.read_text(), re.M)
     objects = {str(path): path for path in arguments.objects}

@@ -4,7 +4,7 @@
 //     sim --first 1 --seeds 300 [--jobs 2]    each seed once, every tenth twice to see that it replays exactly
 //     sim --seconds 600                       new seeds for this time
 //     sim --seed 17                           one, with its parameters
-//     sim --suite kcm ...                     of KCM instead of RDS
+//     sim --suite kcm ...                     of KCM instead of RDS, or of rtrs
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +21,7 @@
 
 #include "coverage.h"
 #include "kcm_scenario.h"
+#include "rtrs_scenario.h"
 #include "scenario.h"
 
 namespace {
@@ -40,11 +41,41 @@ struct Shared {
     std::atomic<unsigned long> transitions[kMostTransitions];
 };
 
+/** What is simulated. */
+struct Suite {
+    const char *name;
+    Outcome (*run)(std::uint64_t seed);
+    std::string (*describe)(sim::Random &random);
+};
+
+template <class OfSuite> Outcome run_scenario(std::uint64_t seed)
+{
+    OfSuite scenario(seed);
+    return scenario.run();
+}
+
+template <class OfSuite> std::string describe_profile(sim::Random &random) { return OfSuite(random).describe(); }
+
+constexpr Suite kSuites[] = {
+    {"rds", run_scenario<Scenario>, describe_profile<Profile>},
+    {"kcm", run_scenario<KcmScenario>, describe_profile<KcmProfile>},
+    {"rtrs", run_scenario<RtrsScenario>, describe_profile<RtrsProfile>},
+};
+const Suite *suite = &kSuites[0];
+
 struct Arguments {
     std::uint64_t first = 1, seeds = 100, seed = 0;
     unsigned jobs = 2, seconds = 0, most_failures = 20;
-    bool kcm = false;
 };
+
+/** Of an unknown name: null. */
+const Suite *find_suite(const char *name)
+{
+    for (const Suite &one : kSuites)
+        if (!std::strcmp(one.name, name))
+            return &one;
+    return nullptr;
+}
 
 Arguments parse(int argc, char **argv)
 {
@@ -56,7 +87,7 @@ Arguments parse(int argc, char **argv)
         else if (!std::strcmp(argv[i], "--seeds"))
             arguments.seeds = value;
         else if (!std::strcmp(argv[i], "--suite"))
-            arguments.kcm = !std::strcmp(argv[i + 1], "kcm");
+            suite = find_suite(argv[i + 1]);
         else if (!std::strcmp(argv[i], "--seed"))
             arguments.seed = value;
         else if (!std::strcmp(argv[i], "--seconds"))
@@ -83,30 +114,18 @@ Arguments parse(int argc, char **argv)
     std::raise(number);
 }
 
-bool of_kcm; // else RDS
-
-Outcome run_seed(std::uint64_t seed)
-{
-    if (of_kcm) {
-        KcmScenario scenario(seed);
-        return scenario.run();
-    }
-    Scenario scenario(seed);
-    return scenario.run();
-}
-
 std::string describe(std::uint64_t seed)
 {
     sim::Random random(seed * 3 + 3);
-    return of_kcm ? KcmProfile(random).describe() : Profile(random).describe();
+    return suite->describe(random);
 }
 
 Outcome run_and_replay(std::uint64_t seed, bool replay)
 {
-    Outcome first = run_seed(seed);
+    Outcome first = suite->run(seed);
     if (!replay)
         return first;
-    Outcome second = run_seed(seed);
+    Outcome second = suite->run(seed);
     if (first.hash != second.hash || first.events != second.events) {
         std::fprintf(stderr, "--- seed %llu does not replay: trace hashes %016llx and %016llx\n",
                      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(first.hash),
@@ -202,8 +221,8 @@ std::vector<std::uint64_t> run_workers(Shared &shared, const Arguments &argument
             if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 continue;
             failures.push_back(shared.seed_of_job[job]);
-            std::printf("FAILED: seed %llu; replay with: make sim %sSEED=%llu\n",
-                        static_cast<unsigned long long>(failures.back()), of_kcm ? "SUITE=kcm " : "",
+            std::printf("FAILED: seed %llu; replay with: make sim SUITE=%s SEED=%llu\n",
+                        static_cast<unsigned long long>(failures.back()), suite->name,
                         static_cast<unsigned long long>(failures.back()));
             if (failures.size() < arguments.most_failures) {
                 children[job] = start(shared, job, arguments);
@@ -236,7 +255,8 @@ bool print_coverage(const Shared &shared)
 int main(int argc, char **argv)
 {
     Arguments arguments = parse(argc, argv);
-    of_kcm = arguments.kcm;
+    if (!suite)
+        return std::fprintf(stderr, "no such suite\n"), 1;
 #ifndef __SANITIZE_ADDRESS__
     std::signal(SIGSEGV, bad_access);
     std::signal(SIGBUS, bad_access);
@@ -263,6 +283,6 @@ int main(int argc, char **argv)
                 static_cast<unsigned long long>(shared.reloads),
                 static_cast<unsigned long long>(shared.net_deletions), static_cast<unsigned long long>(shared.faults),
                 static_cast<unsigned long long>(shared.hostile));
-    bool all_taken = of_kcm || print_coverage(shared);
+    bool all_taken = suite != &kSuites[0] || print_coverage(shared);
     return failures.empty() && (all_taken || shared.done < kFullCampaign) ? 0 : 1;
 }

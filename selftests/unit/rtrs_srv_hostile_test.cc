@@ -163,6 +163,85 @@ TEST_P(SrvHostile, a_chunk_that_the_user_has_does_not_change)
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "after the last request";
 }
 
+// The bound of what always_invalidate promises: the key of the path that a request came over ends, those of other paths do not.
+TEST_P(SrvHostile, a_chunk_that_the_user_has_changes_over_another_path_of_its_client)
+{
+    load(true);
+    establish(first);
+    connect(second, 2, 2);
+    exchange(second);
+    user.keeps = true;
+    write(first, 1, 0, "right", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    run(a, [&] { second.put(*second.links[1], 0, 0, "wrong", std::nullopt); });
+    ASSERT_TRUE(wait([&] { return !second.links[1]->sent.empty(); }));
+    EXPECT_EQ(second.links[1]->sent.back().status, KAPI_WC_OK);
+    run(b, [&] { user.answer(user.calls[0]); });
+    EXPECT_EQ(user.disk["x"], "wrong");
+    write(second, 1, 1, "right", "wy"); // of another chunk, which the first path has a key to
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    run(a, [&] { second.put(*second.links[1], 1, 0, "wrong", std::nullopt); });
+    EXPECT_TRUE(ends(second)) << "the path of the request has none";
+    run(b, [&] { user.answer(user.calls[1]); });
+    EXPECT_EQ(user.disk["y"], "right");
+}
+
+// The answer of chunk 1 is not received, and behind it the registration of chunk 0 waits in the send queue.
+TEST_P(SrvHostile, a_key_is_not_ended_before_it_begins)
+{
+    load(true);
+    first.deaf_link = 1;
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "right", "wx");
+    write(first, 1, 1, "other", "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    run(b, [&] { user.answer(user.calls[1]); });
+    world.run_for(10 * sim::kMillisecond); // the server waits until it sends it again
+    run(b, [&] { user.answer(user.calls[0]); });
+    kapi_u32 old_key = first.chunks[0].key;
+    run(a, [&] { first.send_immediate(*first.links[2], first.imm_of(0, 7)); });
+    world.run_for(100 * sim::kMillisecond);
+    run(a, [&] { first.post_recvs(*first.links[1]); });
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 3 && first.chunks[0].key != old_key; }));
+    run(a, [&] { first.put(*first.links[2], 0, 0, "wrong", std::nullopt); });
+    ASSERT_TRUE(wait([&] { return first.links[2]->sent.size() == 2; }));
+    EXPECT_EQ(first.links[2]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
+    EXPECT_EQ(std::string(reinterpret_cast<const char *>(user.calls[2].data), 5), "right");
+    run(b, [&] { user.answer(user.calls[2]); });
+}
+
+TEST_P(SrvHostile, connections_of_other_hosts_do_not_belong_to_a_path)
+{
+    load(true);
+    ask(first, request(0, 2));
+    EXPECT_EQ(rejected(ask(second, request(1, 2))), KAPI_ECONNRESET) << "the same path, between other addresses";
+    ask(first, request(1, 2));
+    exchange(first);
+    EXPECT_TRUE(is_served(first, 2));
+}
+
+TEST_P(SrvHostile, connections_that_wait_for_the_end_of_a_path_are_few)
+{
+    constexpr unsigned kWaiting = 256;
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    drop(first);
+    world.run_for(sim::kSecond);
+    SrvPath many(a, "10.0.0.1", "10.0.0.2");
+    for (unsigned i = 0; i < kWaiting + 10; i++)
+        begin(many, request(0, 1, static_cast<unsigned char>(2 + i % 250)));
+    auto refused = [&] {
+        return std::count_if(many.links.begin(), many.links.end(), [](const auto &link) { return link->end.has_value(); });
+    };
+    EXPECT_TRUE(wait([&] { return refused() == 10; }, sim::kSecond)) << refused();
+    run(b, [&] { user.answer(user.calls[0]); });
+    drop(many);
+}
+
 TEST_P(SrvHostile, a_second_request_in_a_chunk_waits_and_a_third_ends_the_path)
 {
     load(false);

@@ -187,11 +187,83 @@ TEST_P(SrvPaths, the_device_goes)
     }
 }
 
+TEST_P(SrvPaths, the_end_of_a_path_changes_no_chunk)
+{
+    sim::make_bounce(*dev_b);
+    sim::make_bounce(*dev_b2);
+    load(true);
+    establish_both();
+    user.keeps = true;
+    write(first, 1, 1, contents(500, 1), "wx");
+    write(second, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    drop(first);
+    ASSERT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
+    answer_call(0);
+    answer_call(1);
+    EXPECT_EQ(answer(second, 0), 0);
+    EXPECT_TRUE(user.disk[user.calls[0].message.substr(1)] == user.calls[0].bytes);
+    EXPECT_TRUE(user.disk[user.calls[1].message.substr(1)] == user.calls[1].bytes) << "the mapping of the other path has ended";
+}
+
+TEST_P(SrvPaths, answers_while_the_path_ends)
+{
+    for (unsigned round = 0; round < 20; round++) {
+        load(round % 2);
+        establish(first);
+        user.keeps = true;
+        for (unsigned chunk = 0; chunk < kDepth; chunk++)
+            write(first, 1 + chunk % 2, chunk, "data", "wx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == kDepth; }));
+        std::vector<sim::TaskRef> tasks;
+        for (unsigned n = 0; n < kDepth; n++)
+            tasks.push_back(world.spawn(b, "disk", [&, n] { user.answer(user.calls[n]); }));
+        tasks.push_back(world.spawn(a, "client", [&] { first.drop(); }));
+        EXPECT_TRUE(wait([&] { return std::all_of(tasks.begin(), tasks.end(), [](auto &task) { return task->is_done(); }); }));
+        unload();
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+TEST_P(SrvPaths, the_user_takes_longer_than_a_device_may)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish(first);
+        user.sleeps_ns = 15 * sim::kSecond;
+        for (unsigned chunk = 0; chunk < kDepth; chunk++)
+            write(first, 1 + chunk % 2, chunk, "data", "wx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+        drop(first);
+        EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, 20 * sim::kSecond)) << "it is called no more";
+        EXPECT_EQ(user.calls.size(), 2u);
+        unload(); // nothing was left behind
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+TEST_P(SrvPaths, the_device_goes_when_a_path_is_refused)
+{
+    load(true);
+    for (unsigned round = 0; round < 10; round++) {
+        ask(first, request(0, 3));
+        begin(first, request(0, 3, 2)); // between the same addresses
+        world.run_for(world.random().below(200 * sim::kMicrosecond));
+        run(b, [&] { sim::unplug_rdma(*dev_b); }, 20 * sim::kSecond);
+        drop(first);
+        dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
+        world.run_for(sim::kSecond);
+    }
+    establish(first);
+}
+
 TEST_P(SrvPaths, closed_under_traffic)
 {
     load(true);
     establish_both();
-    user.sleeps = true;
+    user.sleeps_ns = sim::kMillisecond;
     for (unsigned chunk = 0; chunk < kDepth; chunk++)
         write(chunk % 2 ? second : first, 1, chunk, contents(500, chunk), "w" + std::to_string(chunk));
     close();

@@ -29,7 +29,7 @@ struct SrvUser {
         std::string message, bytes; // as they were
     };
     bool keeps = false;      // requests, until answer()
-    bool sleeps = false;     // in each call
+    std::uint64_t sleeps_ns = 0; // in each call
     int refuses = 0;         // each call returns this
     int refuses_link = 0;    // the same of link_ev
     std::vector<Call> calls; // all of them
@@ -47,8 +47,8 @@ struct SrvUser {
         Call call{op, static_cast<unsigned char *>(data), size, {static_cast<const char *>(usr), usr_size},
                   {static_cast<const char *>(data), size}};
         self.calls.push_back(call);
-        if (self.sleeps)
-            self.world->sleep(sim::kMillisecond);
+        if (self.sleeps_ns)
+            self.world->sleep(self.sleeps_ns);
         if (self.refuses)
             return self.refuses;
         if (!self.keeps)
@@ -153,16 +153,21 @@ public:
         kapi_qp_caps caps{256, 256, 4, 1, 0};
         ASSERT_EQ(kapi_qp_create(link.cm, pd, &caps, link.cq, link.cq, &link, &link.qp), 0);
         link.in.make(dev, kSlot * kSlots, KAPI_MAP_BOTH);
-        for (unsigned i = 0; i < kSlots; i++)
-            post_recv(link, i);
+        if (link.number != deaf_link)
+            post_recvs(link);
         kapi_cm_options options{};
         options.data = data;
         options.size = size;
         options.reads_in = options.reads_out = 4;
         options.retry = options.rnr_retry = 7;
-        options.rnr_timer = 10;
+        options.rnr_timer = link.number == deaf_link ? 31 : 10; // 0.5 s, 0.3 ms
         int err = kapi_cm_request(link.cm, &options);
         EXPECT_TRUE(err == 0 || link.end) << err;
+    }
+    void post_recvs(Link &link)
+    {
+        for (unsigned i = 0; i < kSlots; i++)
+            post_recv(link, i);
     }
     void post_recv(Link &link, kapi_u64 slot)
     {
@@ -315,6 +320,7 @@ public:
     kapi_u64 posts = 0;
     bool notifies = true; // the peer, when it ends
     bool is_ending = false; // nothing more is posted
+    unsigned deaf_link = ~0u; // has no receives
 
 private:
     void hear(Link &link, const kapi_wc &wc)
@@ -387,7 +393,7 @@ protected:
         sim::plug_rdma(a.initial_net(), "rxe_a");
         sim::plug_rdma(a.initial_net(), "rxe_a2", 3);
         dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
-        sim::plug_rdma(b.initial_net(), "rxe_b2", 3);
+        dev_b2 = &sim::plug_rdma(b.initial_net(), "rxe_b2", 3);
         user.world = &world;
     }
     ~SrvWorld() override
@@ -542,7 +548,7 @@ protected:
         return bytes;
     }
 
-    kapi_rdma_dev *dev_b = nullptr;
+    kapi_rdma_dev *dev_b = nullptr, *dev_b2 = nullptr;
     SrvUser user;
     SrvPath first{a, "10.0.0.1", "10.0.0.2"}, second{a, "10.0.1.1", "10.0.1.2"};
     rtrs_srv_core *server = nullptr;

@@ -80,8 +80,23 @@ void Connection::start(Operation& op)
 {
     if (!Module::get().settings.always_invalidate)
         process(op);
-    else if (!submit(op))
+    else if (!registrar(op.chunk).submit(op))
         finish(op);
+}
+
+// A client need not have waited for the answer before: the registration that came with it may still be in the send queue of the
+// connection of that answer. There the invalidation is executed after it; over another connection it might be executed first, and
+// the key would be valid while the user has the chunk.
+Connection& Connection::registrar(u32 chunk)
+{
+    const Regions::Posted& last = path_->regions().last_registration(chunk);
+    return last.by && last.by != this && !last.by->has_completed(last.position) ? *last.by : *this;
+}
+
+bool Connection::has_completed(u32 position)
+{
+    Guard guard(lock_);
+    return static_cast<int>(completed_ - position) >= 0;
 }
 
 void Connection::answer(Operation& op, int error)
@@ -94,19 +109,42 @@ void Connection::answer(Operation& op, int error)
         finish(op);
 }
 
-// False: the connection is over, and the operation still the caller's.
+// False: the connection is over, and the operation still the caller's. Else it may be answered by now, and with the last one the
+// path and its connections end: a user's thread uses neither after this.
 bool Connection::submit(Operation& op)
 {
+    Next next = Next::waits;
+    bool broke;
     {
         Guard guard(lock_);
         if (!open_)
             return false;
-        op.next = nullptr;
-        *end_ = &op;
-        end_ = &op.next;
+        if (!first_ && has_room(longest_answer)) {
+            next = post_step(op);
+        } else { // completions that are still to come make room, and progress
+            op.next = nullptr;
+            *end_ = &op;
+            end_ = &op.next;
+        }
+        broke = !open_;
     }
-    make_progress();
+    after_step(op, next, broke);
     return true;
+}
+
+// The path may be gone when this returns, unless the caller is its work or its completions.
+void Connection::after_step(Operation& op, Next next, bool broke)
+{
+    if (broke)
+        lost();
+    if (next == Next::gives_up) {
+        finish(op);
+    } else if (next != Next::waits) {
+        Path& path = *path_;
+        if (next == Next::frees_and_begins)
+            op.connection->path().defer(op);
+        path.operation_ended();
+    }
 }
 
 Operation* Connection::pop_waiting()
@@ -118,35 +156,30 @@ Operation* Connection::pop_waiting()
     return op;
 }
 
+// Done, or the path's worker.
 void Connection::make_progress()
 {
-    bool was_open, is_open;
+    Operation* op;
     do {
-        Operation* op = nullptr;
         Next next = Next::waits;
+        bool broke;
         {
             Guard guard(lock_);
-            was_open = open_;
+            bool was_open = open_;
+            op = nullptr;
             if (open_)
                 post_heartbeats();
             if (first_ && (!open_ || has_room(longest_answer))) {
                 op = pop_waiting();
                 next = open_ ? post_step(*op) : Next::gives_up;
             }
-            is_open = open_;
+            broke = was_open && !open_;
         }
-        if (was_open && !is_open)
+        if (op)
+            after_step(*op, next, broke);
+        else if (broke)
             lost();
-        if (!op)
-            return;
-        if (next == Next::gives_up) {
-            finish(*op);
-        } else if (next != Next::waits) {
-            if (next == Next::frees_and_begins)
-                op->connection->path().defer(*op);
-            path_->operation_ended();
-        }
-    } while (true);
+    } while (op);
 }
 
 Connection::Next Connection::post_step(Operation& op)
@@ -201,6 +234,7 @@ bool Connection::post_answer(Operation& op)
                                answer_payload({chunk, op.error}));
     if (n < longest_answer - 1)
         wrs[n] = last;
+    regions.last_registration(chunk) = {this, posted_ + n + 1};
     bool again = path_->session().chunks[chunk].release();
     static_cast<void>(post(wrs, n + 1, Kind::send, false)); // open_ says whether they were
     return again;

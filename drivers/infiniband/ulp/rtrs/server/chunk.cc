@@ -67,10 +67,10 @@ void Chunk::forget(Held& held)
     held.connection = nullptr;
 }
 
-bool Chunk::is_invalidating(const Connection& connection)
+bool Chunk::is_invalidating(const Path& path)
 {
     Guard guard(lock_);
-    return busy_ && op.connection == &connection && op.step == Operation::Step::invalidating;
+    return busy_ && &op.connection->path() == &path && op.step == Operation::Step::invalidating;
 }
 
 bool Chunk::is_damaged() const

@@ -13,6 +13,7 @@ namespace rtrs_srv {
 using namespace rtrs;
 
 class Connection;
+class Path;
 
 // A request, from its arrival to its answer. It lies in its chunk; who has the chunk has it.
 struct Operation {
@@ -51,8 +52,8 @@ public:
     bool release();
     // Any context. The path of held is over.
     void forget(Held& held);
-    // Any context. An operation of that connection which waits for an invalidation.
-    bool is_invalidating(const Connection& connection);
+    // Any context. An operation of that path which waits for an invalidation.
+    bool is_invalidating(const Path& path);
     // What was read before overlaps op's message, or op is a write whose data it overlaps.
     bool is_damaged() const;
 

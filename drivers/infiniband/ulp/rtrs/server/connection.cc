@@ -253,7 +253,11 @@ void Connection::process(Operation& op)
     path_->regions().sync(op.chunk, min<u32>(size, op.offset + max_request_header), KAPI_MAP_FOR_CPU);
     auto parsed = parse_request({chunk.memory, size}, op.offset, op.request);
     if (!parsed || chunk.is_damaged()) {
-        answer(op, parsed ? KAPI_EIO : parsed.error().code());
+        op.connection->answer(op, parsed ? KAPI_EIO : parsed.error().code());
+        return;
+    }
+    if (!begin_call()) {
+        finish(op);
         return;
     }
     const Request& request = op.request;
@@ -261,14 +265,31 @@ void Connection::process(Operation& op)
     op.given = true;
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);
     int err = session.context().call(session, op, chunk.memory, request);
+    end_call();
     if (err < 0)
-        answer(op, -err);
+        op.connection->answer(op, -err);
+}
+
+bool Connection::begin_call()
+{
+    calls_.fetch_add(1);
+    if (!ending_.load())
+        return true;
+    end_call();
+    return false;
+}
+
+void Connection::end_call()
+{
+    if (calls_.fetch_sub(1) == 1)
+        calls_ended_.wake();
 }
 
 // ---- the end
 
-bool Connection::end()
+void Connection::stop()
 {
+    ending_.exchange(true);
     {
         Guard guard(lock_);
         open_ = false;
@@ -276,6 +297,12 @@ bool Connection::end()
     make_progress(); // what waited for room is given up
     if (accepted_)
         kapi_cm_disconnect(cm_.get());
+}
+
+bool Connection::end()
+{
+    // The drain gives the device 10 s, of which a user's call that waits for a slow disk must not take a part.
+    calls_ended_.wait_for([&] { return calls_.load() == 0; });
     bool drained = !qp_ || kapi_qp_drain(qp_.get()) == 0;
     qp_.reset();
     cm_.reset();
@@ -288,11 +315,6 @@ bool Connection::end()
     if (info_message_)
         info_message_.leak();
     share_.leak();
-    // Their invalidations will never complete.
-    Chunks& chunks = path_->session().chunks;
-    for (u32 i = 0; i < chunks.count(); i++)
-        if (chunks[i].is_invalidating(*this))
-            finish(chunks[i].op);
     return false;
 }
 

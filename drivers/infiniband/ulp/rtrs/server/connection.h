@@ -8,6 +8,8 @@
 #include "../common/connect.h"
 #include "../common/immediate.h"
 
+#include <hawser/wait.h>
+
 namespace rtrs_srv {
 
 class Context;
@@ -31,15 +33,17 @@ public:
     // Sleeps. Makes the queues and accepts. After an error the client may be told by reject().
     Result<> open();
     void reject(Errno error);
-    // Sleeps. Nothing is posted or received any more when this returns, and the device has nothing of it. False: the device is
-    // broken and may use for ever what was posted.
+    // Sleeps. Nothing more is posted or given to the user, and the client is notified.
+    void stop();
+    // Sleeps, after stop(). Nothing is posted or received any more when this returns, and the device has nothing of it. False:
+    // the device is broken and may use for ever what was posted.
     bool end();
 
     // Done, or the path's worker. The first step of an operation that has begun over it.
     void start(Operation& op);
     // Any context. The operation ends without an answer.
     static void finish(Operation& op);
-    // Done, or the path's worker. Gives the operation to the user.
+    // Done, or the path's worker. Gives an operation of the path, maybe of another connection, to the user; not if this one ends.
     void process(Operation& op);
     // Any context. The operation is not the user's any more; error is positive.
     void answer(Operation& op, int error);
@@ -80,6 +84,8 @@ private:
     void sent(const kapi_wc& wc);
     void failed(const kapi_wc& wc);
     void received(const kapi_wc& wc);
+    bool begin_call(); // false: it ends, and the user is not called any more
+    void end_call();
     bool immediate_arrived(u32 imm); // false: the protocol forbids it
     bool request_arrived(u32 payload);
     void lost();
@@ -87,7 +93,10 @@ private:
     // The send queue, answer.cc.
     enum class Next { waits, frees, frees_and_begins, gives_up };
     bool submit(Operation& op);
+    void after_step(Operation& op, Next next, bool broke);
     void make_progress();
+    Connection& registrar(u32 chunk);
+    bool has_completed(u32 position);
     bool has_room(u32 requests) HW_REQUIRES(lock_);
     Result<> post(kapi_wr* wrs, u32 count, Kind kind, bool signal, u32 chunk = 0) HW_REQUIRES(lock_);
     Result<> post_if_open(kapi_wr* wrs, u32 count, Kind kind);
@@ -105,6 +114,9 @@ private:
     Atomic<bool> joined_{false};
     Atomic<bool> ended_{false};
     bool accepted_ = false;
+    Atomic<bool> ending_{false};
+    Atomic<u32> calls_{0}; // of the user, which run
+    WaitQueue calls_ended_;
     u32 info_bytes_ = 0; // of the request that was received
     Buffer info_message_;
 

@@ -7,6 +7,7 @@ namespace {
 
 constexpr unsigned listen_backlog = 128;
 constexpr u32 max_asked = 256;     // connections that wait for the work
+constexpr u32 max_parked = 256;    // connections that wait for the end of a path
 constexpr u32 max_sessions = 4096; // of an opened server
 
 } // namespace
@@ -145,24 +146,38 @@ Result<> Context::place(Own<Connection>& connection)
     Ref<Path> path = session->find(request.path);
     // A client that has removed a path may add it again before this host is done with the old one.
     bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
-    if (!path && !waits) {
-        auto made = Path::create(*session, *connection);
-        auto added = made ? session->add(*made) : Result<>(fail(made.error()));
-        if (!added) {
-            if (made)
-                (*made)->abandon();
-            remove_if_empty(*session);
-            return added;
-        }
-        path = *made;
-    }
-    if (waits) {
-        Guard guard(lock_);
-        connection->next = std::exchange(parked_, connection.get());
-        static_cast<void>(connection.release());
-        return {};
+    if (waits)
+        return park(connection);
+    if (!path) {
+        auto made = make_path(*session, *connection);
+        remove_if_empty(*session);
+        path = TRY(made);
     }
     return path->offer(connection);
+}
+
+// It is in its session before anything can end it, which removes it from there.
+Result<Ref<Path>> Context::make_path(Session& session, const Connection& first)
+{
+    Ref<Path> path = TRY(Path::create(session, first));
+    TRY(session.add(path));
+    if (auto begun = path->begin(); !begun) {
+        session.remove(*path);
+        path->stop();
+        return fail(begun.error());
+    }
+    return path;
+}
+
+Result<> Context::park(Own<Connection>& connection)
+{
+    Guard guard(lock_);
+    if (parked_count_ >= max_parked)
+        return fail(KAPI_ENOMEM);
+    parked_count_++;
+    connection->next = std::exchange(parked_, connection.get());
+    static_cast<void>(connection.release());
+    return {};
 }
 
 Ref<Session> Context::find(const Uuid& uuid)
@@ -216,6 +231,7 @@ void Context::look_at_parked(bool retry)
                 continue;
             }
             *at = connection->next;
+            parked_count_--;
             if (connection->has_ended()) {
                 connection->next = std::exchange(ended, connection);
                 continue;

@@ -54,6 +54,8 @@ private:
     bool remove_buried();
     void look_at_parked(bool retry);
     Result<> place(Own<Connection>& connection);
+    Result<Ref<Path>> make_path(Session& session, const Connection& first);
+    Result<> park(Own<Connection>& connection);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);
     Ref<Session> find(const Uuid& uuid);
     void remove_if_empty(Session& session);
@@ -73,6 +75,7 @@ private:
     u32 asked_count_ HW_GUARDED_BY(lock_) = 0;
     RefList<Path, Buried> buried_ HW_GUARDED_BY(lock_);
     Connection* parked_ HW_GUARDED_BY(lock_) = nullptr; // owned; each waits for the end of the path before it, which has one
+    u32 parked_count_ HW_GUARDED_BY(lock_) = 0;
     bool closing_ HW_GUARDED_BY(lock_) = false;
     WaitQueue emptied_;
     Work<Context, &Context::work> work_{*this};

@@ -48,10 +48,15 @@ Result<Ref<Path>> Path::create(Session& session, const Connection& first)
     path->connections_ = static_cast<Connection**>(kapi_zalloc(path->count_ * sizeof(Connection*), KAPI_SLEEP));
     if (!path->connections_)
         return fail(KAPI_ENOMEM);
-    path->device_ = TRY(Module::get().devices.enter(path->dev_, *path, path->user_));
-    kapi_copy(path->device_name_, path->device_->attrs.name, sizeof(path->device_name_));
-    path->arm_timer();
     return path;
+}
+
+Result<> Path::begin()
+{
+    device_ = TRY(Module::get().devices.enter(dev_, *this, user_));
+    kapi_copy(device_name_, device_->attrs.name, sizeof(device_name_));
+    arm_timer();
+    return {};
 }
 
 // ---- events
@@ -94,10 +99,8 @@ bool Path::is_over()
 
 void Path::operation_ended()
 {
-    if (operations_.fetch_sub(1) != 1)
-        return;
-    auto self = Ref<Path>::share(*this); // the work may end the path before notify() returns
-    notify(idle);
+    if (operations_.fetch_sub(1) == 1)
+        notify(idle); // the work ends the path as soon as the lock is free
 }
 
 void Path::defer(Operation& op)
@@ -137,9 +140,17 @@ bool Path::make_way(const ConnectRequest& request)
     return true;
 }
 
+// Between the same addresses, over the same device.
+bool Path::is_of(const kapi_cm_info& info) const
+{
+    return info.dev == dev_ && same_host(info.remote, client_) && same_host(info.local, server_);
+}
+
 Result<> Path::offer(Own<Connection>& connection)
 {
     const ConnectRequest& request = connection->request();
+    if (!is_of(connection->info()))
+        return fail(KAPI_ECONNRESET);
     u32 events = 0;
     {
         Guard guard(lock_);
@@ -218,83 +229,7 @@ Result<> Path::open_one(Connection& connection)
     return connection.open();
 }
 
-Result<> Path::prepare()
-{
-    const Settings& settings = Module::get().settings;
-    TRY(session_->make_chunks());
-    held_ = static_cast<Held*>(kapi_zalloc(session_->chunks.count() * sizeof(Held), KAPI_SLEEP));
-    Own<Regions> regions(make<Regions>(Alloc::sleep));
-    if (!held_ || !regions)
-        return fail(KAPI_ENOMEM);
-    TRY(regions->make(dev_, device_->attrs, session_->chunks, settings.geometry, settings.always_invalidate,
-                      Module::get().budget));
-    regions_ = std::move(regions);
-    return {};
-}
-
-// ---- information
-
-Result<> Path::give_info(u32 events)
-{
-    if (events & info_sent)
-        info_response_ = Buffer();
-    if (events & info_asked)
-        TRY(take_name());
-    // The client may have reconnected sooner than the user has ended what came over its old paths, and would write into chunks
-    // that the user still reads or fills.
-    if (info_ == Info::waits && !session_->has_closing_path()) {
-        info_ = Info::registers;
-        TRY(register_more());
-    } else if (info_ == Info::registers && (events & registered)) {
-        if (next_region_ < regions_->count())
-            TRY(register_more());
-        else
-            TRY(up());
-    }
-    return {};
-}
-
-Result<> Path::take_name()
-{
-    if (info_ != Info::none || opened_ != count_)
-        return fail(KAPI_EPROTO);
-    SessionName name = TRY(parse_info_request(service().info_request()));
-    TRY(session_->context().claim_name(*session_, name));
-    info_ = Info::waits;
-    return {};
-}
-
-Result<> Path::register_more()
-{
-    next_region_ += TRY(service().register_regions(next_region_));
-    return {};
-}
-
-Result<> Path::up()
-{
-    u32 regions = regions_->count();
-    u32 length = static_cast<u32>(info_response_bytes(regions));
-    info_response_ = TRY(Buffer::create(dev_, regions_->pd(), length, KAPI_MAP_TO_DEVICE));
-    auto* descriptors = static_cast<wire::Descriptor*>(kapi_zalloc(regions * sizeof(wire::Descriptor), KAPI_SLEEP));
-    if (!descriptors)
-        return fail(KAPI_ENOMEM);
-    for (u32 i = 0; i < regions; i++)
-        descriptors[i] = regions_->describe(i);
-    info_response_.sync(0, length, KAPI_MAP_FOR_CPU);
-    write_info_response({info_response_.bytes(), length}, {descriptors, regions});
-    info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
-    kapi_free(descriptors);
-    TRY(session_->show(*this));
-    TRY(session_->path_up());
-    is_up_ = true;
-    {
-        Guard guard(lock_);
-        state_.must(PathEvent::up);
-    }
-    takes_requests_.store_release(true);
-    info_ = Info::given;
-    return service().send_info(info_response_, length);
-}
+// ---- time
 
 Result<> Path::tick()
 {
@@ -356,6 +291,9 @@ void Path::close()
 void Path::end_connections()
 {
     bool drained = true;
+    for (u32 i = 0; i < count_; i++)
+        if (connections_[i])
+            connections_[i]->stop();
     for (u32 i = 0; i < count_; i++) {
         if (!connections_[i])
             continue;
@@ -371,6 +309,9 @@ void Path::end_connections()
         regions_->leak();
         if (info_response_)
             info_response_.leak();
+        for (u32 i = 0; i < session_->chunks.count(); i++) // whose invalidations will never complete
+            if (session_->chunks[i].is_invalidating(*this))
+                Connection::finish(session_->chunks[i].op);
     }
     info_response_ = Buffer();
     regions_.reset();
@@ -392,12 +333,6 @@ void Path::stop()
 {
     timer_.cancel_sync();
     work_.cancel_sync();
-}
-
-void Path::abandon()
-{
-    stop();
-    Module::get().devices.leave(user_);
 }
 
 } // namespace rtrs_srv

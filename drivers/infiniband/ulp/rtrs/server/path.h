@@ -19,6 +19,13 @@ namespace rtrs_srv {
 
 class Session;
 struct OfSession; // lists
+
+// Their ports may differ.
+inline bool same_host(const kapi_addr& a, const kapi_addr& b)
+{
+    return kapi_compare(a.ip, b.ip, sizeof(a.ip)) == 0 && a.scope == b.scope;
+}
+
 struct Buried;
 
 enum class PathState : u8 { connecting, connected, closing, ended };
@@ -53,9 +60,11 @@ public:
         others_ended = 512, // another path of the session
     };
 
-    // Sleeps. For the first connection that a client asks for. ENODEV, ENOMEM.
+    // Sleeps. For the first connection that a client asks for. ENOMEM.
     static Result<Ref<Path>> create(Session& session, const Connection& first);
     static void destroy(Path* path);
+    // Any context. It is in its session, and from now on its device or its age may end it. ENODEV.
+    Result<> begin();
 
     // Any context.
     void notify(u32 events);
@@ -66,8 +75,6 @@ public:
     Result<> offer(Own<Connection>& connection);
     // Sleeps, the context's work: nothing of it runs any more.
     void stop();
-    // The same for one that was never added.
-    void abandon();
 
     Session& session() const { return *session_; }
     const Device& device() const { return *device_; }
@@ -108,6 +115,7 @@ private:
     void run_deferred(bool open);
     // Each returns an error that ends the path.
     Result<> advance(u32 events);
+    bool is_of(const kapi_cm_info& info) const;
     Result<> open_arrivals();
     Result<> open_one(Connection& connection);
     Result<> prepare();

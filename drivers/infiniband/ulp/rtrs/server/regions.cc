@@ -14,10 +14,14 @@ u32 up(u32 value, u32 by) { return (value + by - 1) / by; }
 
 Regions::~Regions()
 {
-    for (u32 i = 0; i < count_; i++)
+    for (u32 i = 0; i < count_; i++) {
+        regions_[i].mr.reset();
+        regions_[i].map.end_synced(); // the user, or another path, may have the chunk
         regions_[i].~OfChunks();
+    }
     kapi_free(regions_);
     kapi_free(places_);
+    kapi_free(static_cast<void*>(posted_));
 }
 
 Result<> Regions::make(kapi_rdma_dev* dev, const kapi_rdma_attrs& attrs, Chunks& chunks, const Geometry& geometry,
@@ -37,7 +41,8 @@ Result<> Regions::make(kapi_rdma_dev* dev, const kapi_rdma_attrs& attrs, Chunks&
     pd_.reset(pd);
     places_ = static_cast<kapi_sge*>(kapi_zalloc(chunks_ * sizeof(kapi_sge), KAPI_SLEEP));
     regions_ = static_cast<OfChunks*>(kapi_zalloc(regions * sizeof(OfChunks), KAPI_SLEEP));
-    if (!places_ || !regions_)
+    posted_ = static_cast<Posted*>(kapi_zalloc(chunks_ * sizeof(Posted), KAPI_SLEEP));
+    if (!places_ || !regions_ || !posted_)
         return fail(KAPI_ENOMEM);
     if (each_chunk)
         keys_ = TRY(Buffer::create(dev, pd, chunks_ * static_cast<u32>(sizeof(wire::RkeyResponse)), KAPI_MAP_TO_DEVICE));

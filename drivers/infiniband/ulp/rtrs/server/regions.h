@@ -29,6 +29,13 @@ public:
     // The first length bytes of a chunk.
     kapi_sge data(u32 chunk, u32 length) const { return {places_[chunk].address, length, places_[chunk].key}; }
     void sync(u32 chunk, u32 length, kapi_map_side side) const;
+    // Where the chunk's last registration was posted, or soon will be: in the send queue of by, up to position. Null: it is the
+    // first one, and valid. Of who has the chunk.
+    struct Posted {
+        Connection* by = nullptr;
+        u32 position = 0;
+    };
+    Posted& last_registration(u32 chunk) { return posted_[chunk]; }
     // The message that carries the chunk's new key, filled in.
     kapi_sge write_key_message(u32 chunk, u32 key);
     // The queue pair could not be drained: what the device may use stays for ever.
@@ -50,6 +57,7 @@ private:
     Buffer keys_;
     OfChunks* regions_ = nullptr;
     kapi_sge* places_ = nullptr;
+    Posted* posted_ = nullptr;
     Share share_;
 };
 

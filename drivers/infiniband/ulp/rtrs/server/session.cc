@@ -6,15 +6,6 @@
 
 namespace rtrs_srv {
 
-namespace {
-
-bool same_ip(const kapi_addr& a, const kapi_addr& b)
-{
-    return kapi_compare(a.ip, b.ip, sizeof(a.ip)) == 0 && a.scope == b.scope;
-}
-
-} // namespace
-
 Result<Ref<Session>> Session::create(Context& context, const Uuid& uuid)
 {
     auto session = Ref<Session>::adopt(make<Session>(Alloc::sleep, context, uuid));
@@ -40,7 +31,7 @@ Result<> Session::add(const Ref<Path>& path)
     if (count_ >= max_paths)
         return fail(KAPI_ECONNRESET);
     for (Path* other = paths_.front(); other; other = paths_.next(*other))
-        if (same_ip(other->client(), path->client()) && same_ip(other->server(), path->server()))
+        if (same_host(other->client(), path->client()) && same_host(other->server(), path->server()))
             return fail(KAPI_EEXIST);
     paths_.push_back(path);
     count_++;
@@ -68,7 +59,7 @@ bool Session::has_path_over(const kapi_addr& client, const kapi_addr& server)
 {
     Guard guard(lock_);
     for (Path* path = paths_.front(); path; path = paths_.next(*path))
-        if (same_ip(path->client(), client) && same_ip(path->server(), server) && path->is_over())
+        if (same_host(path->client(), client) && same_host(path->server(), server) && path->is_over())
             return true;
     return false;
 }

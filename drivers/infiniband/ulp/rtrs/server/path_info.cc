@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the client of a path is given: the session's chunks, in regions that become valid when it asks for information.
+#include "path.h"
+
+#include "context.h"
+
+namespace rtrs_srv {
+
+Result<> Path::prepare()
+{
+    const Settings& settings = Module::get().settings;
+    TRY(session_->make_chunks());
+    held_ = static_cast<Held*>(kapi_zalloc(session_->chunks.count() * sizeof(Held), KAPI_SLEEP));
+    Own<Regions> regions(make<Regions>(Alloc::sleep));
+    if (!held_ || !regions)
+        return fail(KAPI_ENOMEM);
+    TRY(regions->make(dev_, device_->attrs, session_->chunks, settings.geometry, settings.always_invalidate,
+                      Module::get().budget));
+    regions_ = std::move(regions);
+    return {};
+}
+
+Result<> Path::give_info(u32 events)
+{
+    if (events & info_sent)
+        info_response_ = Buffer();
+    if (events & info_asked)
+        TRY(take_name());
+    // The client may have reconnected sooner than the user has ended what came over its old paths, and would write into chunks
+    // that the user still reads or fills.
+    if (info_ == Info::waits && !session_->has_closing_path()) {
+        info_ = Info::registers;
+        TRY(register_more());
+    } else if (info_ == Info::registers && (events & registered)) {
+        if (next_region_ < regions_->count())
+            TRY(register_more());
+        else
+            TRY(up());
+    }
+    return {};
+}
+
+Result<> Path::take_name()
+{
+    if (info_ != Info::none || opened_ != count_)
+        return fail(KAPI_EPROTO);
+    SessionName name = TRY(parse_info_request(service().info_request()));
+    TRY(session_->context().claim_name(*session_, name));
+    info_ = Info::waits;
+    return {};
+}
+
+Result<> Path::register_more()
+{
+    next_region_ += TRY(service().register_regions(next_region_));
+    return {};
+}
+
+Result<> Path::up()
+{
+    u32 regions = regions_->count();
+    u32 length = static_cast<u32>(info_response_bytes(regions));
+    info_response_ = TRY(Buffer::create(dev_, regions_->pd(), length, KAPI_MAP_TO_DEVICE));
+    auto* descriptors = static_cast<wire::Descriptor*>(kapi_zalloc(regions * sizeof(wire::Descriptor), KAPI_SLEEP));
+    if (!descriptors)
+        return fail(KAPI_ENOMEM);
+    for (u32 i = 0; i < regions; i++)
+        descriptors[i] = regions_->describe(i);
+    info_response_.sync(0, length, KAPI_MAP_FOR_CPU);
+    write_info_response({info_response_.bytes(), length}, {descriptors, regions});
+    info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
+    kapi_free(descriptors);
+    TRY(session_->show(*this));
+    TRY(session_->path_up());
+    is_up_ = true;
+    {
+        Guard guard(lock_);
+        state_.must(PathEvent::up);
+    }
+    takes_requests_.store_release(true);
+    info_ = Info::given;
+    return service().send_info(info_response_, length);
+}
+
+} // namespace rtrs_srv
