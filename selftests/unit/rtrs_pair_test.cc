@@ -3,8 +3,6 @@
 #include "rtrs_clt_test.h"
 #include "rtrs_srv_test.h"
 
-#include <kapi/sim/sysfs.h>
-
 namespace {
 
 class RtrsPair : public RtrsClientTest {
@@ -43,13 +41,6 @@ protected:
         start_server(always_invalidate);
         open(paths);
     }
-    int put(const std::string &file, const std::string &text)
-    {
-        int err = 0;
-        run(a, [&] { err = sim::sysfs_write("/sys/class/rtrs-client/session/" + file, text); }, 100 * kSecond);
-        return err;
-    }
-
     /** Programs that write and read blocks of their own and check them; from a task each. */
     void spawn_programs(unsigned count, unsigned rounds)
     {
@@ -132,8 +123,29 @@ TEST_P(RtrsPair, paths_are_lost_and_come_back_under_requests)
     spawn_programs(8, 60);
     for (unsigned i = 0; i < 6; i++) {
         world.run_for(20 * sim::kMillisecond + world.random().below(200 * sim::kMillisecond));
-        std::string path = i % 2 ? "paths/ip:10.0.1.1@ip:10.0.1.2/" : "paths/ip:10.0.0.1@ip:10.0.0.2/";
-        EXPECT_EQ(put(path + "reconnect", "1"), 0);
+        EXPECT_EQ(put(path((i + 1) % 2) + "reconnect", "1"), 0);
+    }
+    EXPECT_TRUE(wait_for_programs(100 * kSecond));
+    EXPECT_TRUE(errors.empty());
+    EXPECT_TRUE(links.empty());
+}
+
+/** Whatever is done to one path, the other one stays connected. */
+TEST_P(RtrsPair, a_path_that_nobody_touches_stays)
+{
+    both(2);
+    spawn_programs(8, 150);
+    for (unsigned i = 0; i < 12; i++) {
+        unsigned touched = i / 2 % 2;
+        std::string before = get(path(1 - touched) + "stats/reconnects");
+        auto wait = [&] { world.run_for(world.random().below(150 * sim::kMillisecond)); };
+        wait();
+        EXPECT_EQ(put(path(touched) + (i % 2 ? "disconnect" : "remove_path"), "1"), 0);
+        wait();
+        EXPECT_NE(put(root + "add_path", path_name(1 - touched)), 0) << "it is there";
+        EXPECT_EQ(i % 2 ? put(path(touched) + "reconnect", "1") : put(root + "add_path", path_name(touched)), 0);
+        EXPECT_EQ(get(path(1 - touched) + "state"), "connected\n");
+        EXPECT_EQ(get(path(1 - touched) + "stats/reconnects"), before) << "round " << i;
     }
     EXPECT_TRUE(wait_for_programs(100 * kSecond));
     EXPECT_TRUE(errors.empty());
