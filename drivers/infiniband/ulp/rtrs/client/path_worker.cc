@@ -165,6 +165,9 @@ void Path::end_link(Errno why)
     }
     if (!was_up)
         stats_.failed_connects.fetch_add(1);
+    else if (why != Errno(KAPI_ECANCELED))
+        kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: a path over %s is lost: error %d", session_.name(), link_->device().attrs.name,
+                 why.code());
     Io* interrupted = link_ ? link_->end() : nullptr;
     if (was_up) {
         earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
