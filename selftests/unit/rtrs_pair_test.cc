@@ -162,6 +162,37 @@ TEST_P(RtrsPair, a_device_is_lost_under_requests)
     EXPECT_TRUE(errors.empty());
 }
 
+/** A request that ended without an answer, because it took too long, leaves its chunk to the server until that is done. */
+TEST_P(RtrsPair, what_the_server_still_works_on_is_not_overwritten)
+{
+    both(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    user.keeps = true;
+    Ended late;
+    late.data = contents(61440, 1);
+    rtrs_clt_chunk *permit = nullptr;
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 0, 1);
+        EXPECT_EQ(begin(permit, late, false, "wlate"), 0);
+    });
+    ASSERT_TRUE(world.run_until([&] { return user.calls.size() == 1; }, kSecond));
+    user.keeps = false;
+    SrvUser::Call call = user.calls[0];
+    ASSERT_TRUE(world.run_until([&] { return late.done; }, 2 * kSecond));
+    EXPECT_EQ(late.error, -KAPI_ETIMEDOUT);
+    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+    for (unsigned i = 0; i < 40; i++)
+        EXPECT_EQ(write("wother", contents(61440, 2 + i)), 0);
+    EXPECT_EQ(std::memcmp(call.data, call.bytes.data(), call.size), 0) << "it would be written to a disk";
+    run(b, [&] { user.answer(call); });
+    EXPECT_TRUE(world.run_until([&] { return user.links.size() == 1; }, kSecond)) << "the session was there all the time";
+    world.run_for(10 * kSecond);
+    EXPECT_EQ(get(path(0) + "state"), "connected\n");
+    EXPECT_EQ(get(path(1) + "state"), "connected\n");
+    EXPECT_TRUE(links.empty());
+    EXPECT_TRUE(read("rlate", 61440) == contents(61440, 1));
+}
+
 TEST_P(RtrsPair, the_server_begins_anew)
 {
     both(2);
