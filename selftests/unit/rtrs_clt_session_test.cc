@@ -139,6 +139,25 @@ TEST_P(RtrsClientSession, every_state_is_shown)
     EXPECT_EQ(seen, (std::set<std::string>{"connected\n", "connecting\n", "ending\n", "stopped\n", "waiting\n"}));
 }
 
+TEST_P(RtrsClientSession, settings_change_while_paths_come_and_go)
+{
+    ready(2);
+    bool writes = true;
+    auto writer = world.spawn(a, "write", [&] {
+        while (writes) {
+            EXPECT_EQ(sim::sysfs_write(root + "io_timeout_ms", "1000"), 0);
+            world.sleep(world.random().below(200 * sim::kMicrosecond));
+        }
+    });
+    for (int i = 0; i < 4; i++) {
+        EXPECT_EQ(put(path(1) + "remove_path", "1"), 0);
+        EXPECT_EQ(put(root + "add_path", path_name(1)), 0);
+    }
+    writes = false;
+    ASSERT_TRUE(world.run_until([&] { return writer->is_done(); }, kSecond));
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+}
+
 TEST_P(RtrsClientSession, a_module_parameter_is_what_new_sessions_have)
 {
     params = {100, 7, 300, 1000, 5000};
