@@ -209,6 +209,20 @@ TEST_P(RtrsClientSysfs, attempts_end_with_their_number)
     EXPECT_EQ(put(path() + "reconnect", "1"), 0);
 }
 
+TEST_P(RtrsClientSysfs, a_reconnect_does_not_wait_for_the_next_attempt)
+{
+    ready();
+    EXPECT_EQ(put(root + "reconnect_delay_ms", "600000"), 0);
+    server.reject = KAPI_EBUSY;
+    run(b, [&] { server.disconnect_all(); });
+    world.run_for(100 * sim::kSecond);
+    EXPECT_EQ(get(path() + "state_detail"), "waiting\n");
+    server.reject = 0;
+    std::uint64_t begun = world.now_ns();
+    EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+    EXPECT_LT(world.now_ns() - begun, 2 * sim::kSecond);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientSysfs, ::testing::Range(1, 4));
 
 } // namespace
