@@ -71,7 +71,8 @@ struct rtrs_clt_req_ops {
 /*
  * [any] Sends a request: dir READ gets len bytes at most into sg, WRITE sends what sg holds; vec is a message of the caller's for
  * the server. 0: conf_fn is called exactly once, and sg and permit stay in use until then. Else it is not called: -ECONNABORTED
- * (no path), -EMSGSIZE (more than the session's limits).
+ * (no path), -EMSGSIZE (more than the session's limits), -EBUSY (the permit's last request ended with an error and without an
+ * answer: the permit is to be put back), -EAGAIN (the send queue is full).
  */
 int rtrs_clt_request(int dir, struct rtrs_clt_req_ops *ops, struct rtrs_clt_sess *sess, struct rtrs_permit *permit,
 		     const struct kvec *vec, size_t nr, size_t len, struct scatterlist *sg, unsigned int sg_cnt);

@@ -117,6 +117,21 @@ TEST_P(RtrsClientFailover, a_server_that_says_nothing_is_dead_within_five_second
     EXPECT_EQ(server.disk["block"], data);
 }
 
+/** As a virtual machine on a busy host does. */
+TEST_P(RtrsClientFailover, a_server_that_stands_still_for_three_seconds_loses_no_path)
+{
+    ready(2);
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+    b.pause(3 * kSecond, false);
+    EXPECT_EQ(write("block", contents(4096, 2)), 0);
+    EXPECT_EQ(read("block", 4096), contents(4096, 2));
+    world.run_for(5 * kSecond);
+    for (unsigned nth : {0, 1}) {
+        EXPECT_EQ(get(path(nth) + "stats/reconnects"), "1 0\n");
+        EXPECT_EQ(get(path(nth) + "last_error"), "0\n");
+    }
+}
+
 TEST_P(RtrsClientFailover, an_idle_path_sends_heartbeats_and_answers_them)
 {
     ready();

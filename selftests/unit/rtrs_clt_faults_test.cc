@@ -20,8 +20,8 @@ public:
     {
         module = &a.load_module("rtrs_client");
         run(a, [&] {
-            int err = rtrs_clt_core_init(module);
-            ASSERT_TRUE(!err || rtrs_clt_core_init(module) == 0);
+            int err = rtrs_clt_core_init(module, &params);
+            ASSERT_TRUE(!err || rtrs_clt_core_init(module, &params) == 0);
         });
         loaded = true;
         serve();

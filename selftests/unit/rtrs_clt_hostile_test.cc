@@ -130,6 +130,36 @@ TEST_P(RtrsClientHostile, it_lies_about_the_invalidation)
     expect_lost_and_back();
 }
 
+TEST_P(RtrsClientHostile, it_invalidates_the_key_of_another_request)
+{
+    ready();
+    std::vector<WireServer::Request> held;
+    server.on_request = [&](WireServer::Request &request) { return held.push_back(request), true; };
+    Ended ended[2];
+    rtrs_clt_chunk *permits[2];
+    run(a, [&] {
+        for (unsigned i : {0, 1}) { // over one connection
+            ended[i].data.resize(5000);
+            permits[i] = rtrs_clt_core_get_permit(session, 1, 1);
+            EXPECT_EQ(begin(permits[i], ended[i], true, "block"), 0);
+        }
+    });
+    ASSERT_TRUE(world.run_until([&] { return held.size() == 2; }, kSecond));
+    run(b, [&] {
+        server.invalidate(*held[0].on, held[1].parsed.target.key);
+        server.answer(*held[0].on, held[0].chunk, 0, true);
+        server.answer(*held[0].on, held[1].chunk, 0);
+    });
+    ASSERT_TRUE(world.run_until([&] { return ended[0].done && ended[1].done; }, kSecond));
+    EXPECT_EQ(ended[0].error, 0);
+    EXPECT_EQ(ended[1].error, 0);
+    EXPECT_TRUE(links.empty());
+    run(a, [&] {
+        for (auto *permit : permits)
+            rtrs_clt_core_put_permit(session, permit);
+    });
+}
+
 TEST_P(RtrsClientHostile, it_does_not_invalidate)
 {
     ready();

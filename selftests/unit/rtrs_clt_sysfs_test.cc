@@ -2,37 +2,15 @@
 // What the RTRS client shows in /sys, and what can be set and commanded there.
 #include "rtrs_clt_test.h"
 
-#include <kapi/sim/sysfs.h>
-
 namespace {
 
 class RtrsClientSysfs : public RtrsClientTest {
 protected:
-    const std::string root = "/sys/class/rtrs-client/session/";
-    static std::string path_name(unsigned nth)
-    {
-        return nth ? "ip:10.0.1.1@ip:10.0.1.2" : "ip:10.0.0.1@ip:10.0.0.2";
-    }
-    std::string path(unsigned nth = 0) const { return root + "paths/" + path_name(nth) + "/"; }
-
     std::vector<std::string> names()
     {
         std::vector<std::string> found;
         run(a, [&] { found = sim::sysfs_list(root + "paths"); });
         return found;
-    }
-    std::string get(const std::string &file)
-    {
-        std::string text;
-        int err = 0;
-        run(a, [&] { err = sim::sysfs_read(file, text); });
-        return err < 0 ? "error " + std::to_string(err) : text;
-    }
-    int put(const std::string &file, const std::string &text)
-    {
-        int err = 0;
-        run(a, [&] { err = sim::sysfs_write(file, text); }, 100 * sim::kSecond);
-        return err;
     }
 };
 
@@ -48,6 +26,7 @@ TEST_P(RtrsClientSysfs, a_new_session_shows_this)
         {root + "heartbeat_missed", "4\n"},
         {root + "reconnect_delay_ms", "2000\n"},
         {root + "no_path_timeout_ms", "0\n"},
+        {root + "io_timeout_ms", "0\n"},
         {path(0) + "hca_name", "rxe_a0\n"},
         {path(1) + "hca_name", "rxe_a1\n"},
         {path(0) + "hca_port", "1\n"},
@@ -140,7 +119,8 @@ TEST_P(RtrsClientSysfs, settings_have_limits)
     } bad[] = {{"mp_policy", "3"}, {"mp_policy", "bogus"}, {"mp_policy", "\n"}, {"mp_policy", "r"}, {"mp_policy", "rrr"},
                {"max_reconnect_attempts", "-2"}, {"max_reconnect_attempts", "10000"}, {"max_reconnect_attempts", "x"},
                {"max_reconnect_attempts", "\n"}, {"heartbeat_interval_ms", "99"}, {"heartbeat_missed", "0"},
-               {"reconnect_delay_ms", "-1"}, {"no_path_timeout_ms", "3600001"}, {"add_path", "\n"}, {"add_path", "foo"},
+               {"reconnect_delay_ms", "-1"}, {"no_path_timeout_ms", "3600001"},
+               {"io_timeout_ms", "3600001"}, {"io_timeout_ms", "-1"}, {"add_path", "\n"}, {"add_path", "foo"},
                {"add_path", "10.0.0.2"}, {"add_path", "ip:10.0.0.300"}, {"add_path", "ip:10.0.0.1@gid:fe80::1"}};
     for (const auto &row : bad)
         EXPECT_EQ(put(root + row.file, row.text), -KAPI_EINVAL) << row.file << " " << row.text;
@@ -227,6 +207,20 @@ TEST_P(RtrsClientSysfs, attempts_end_with_their_number)
     EXPECT_EQ(put(path() + "reconnect", "1"), -KAPI_EBUSY);
     server.reject = 0;
     EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+}
+
+TEST_P(RtrsClientSysfs, a_reconnect_does_not_wait_for_the_next_attempt)
+{
+    ready();
+    EXPECT_EQ(put(root + "reconnect_delay_ms", "600000"), 0);
+    server.reject = KAPI_EBUSY;
+    run(b, [&] { server.disconnect_all(); });
+    world.run_for(100 * sim::kSecond);
+    EXPECT_EQ(get(path() + "state_detail"), "waiting\n");
+    server.reject = 0;
+    std::uint64_t begun = world.now_ns();
+    EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+    EXPECT_LT(world.now_ns() - begun, 2 * sim::kSecond);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientSysfs, ::testing::Range(1, 4));

@@ -6,6 +6,8 @@
 
 #include "drivers/infiniband/ulp/rtrs/client/glue/rtrs_clt_core.h"
 
+#include <kapi/sim/sysfs.h>
+
 #include <algorithm>
 
 /** How a request of a test ended. */
@@ -27,12 +29,16 @@ struct Ended {
 
 class RtrsClientBase : public SimTest {
 protected:
-    /** max_wr: of the client's devices. */
-    explicit RtrsClientBase(std::uint64_t seed, kapi_u32 max_wr = 1 << 15) : SimTest(seed), server(world, b)
+    /** max_wr, max_sge: of the client's devices. */
+    explicit RtrsClientBase(std::uint64_t seed, kapi_u32 max_wr = 1 << 15, kapi_u32 max_sge = 32)
+        : SimTest(seed), server(world, b)
     {
         a.initial_net().add(sim::address("10.0.1.1"), 3);
         b.initial_net().add(sim::address("10.0.1.2"), 3);
-        auto change = [=](kapi_rdma_attrs &attrs) { attrs.max_wr = max_wr; };
+        auto change = [=](kapi_rdma_attrs &attrs) {
+            attrs.max_wr = max_wr;
+            attrs.max_sge = max_sge;
+        };
         devices = {&sim::plug_rdma(a.initial_net(), "rxe_a0", 2, change), &sim::plug_rdma(a.initial_net(), "rxe_a1", 3, change)};
         sim::plug_rdma(b.initial_net(), "rxe_b0", 2);
         sim::plug_rdma(b.initial_net(), "rxe_b1", 3);
@@ -50,7 +56,7 @@ protected:
     void load()
     {
         module = &a.load_module("rtrs_client");
-        run(a, [&] { ASSERT_EQ(rtrs_clt_core_init(module), 0); });
+        run(a, [&] { ASSERT_EQ(rtrs_clt_core_init(module, &params), 0); });
         loaded = true;
     }
     void unload()
@@ -76,7 +82,12 @@ protected:
     int try_open(unsigned paths = 1, const char *name = "session", int max_reconnects = -1)
     {
         rtrs_clt_route routes[] = {route(0), route(1)};
-        rtrs_clt_open_args args{&a.initial_net(), name, this, on_link, routes, paths, WireServer::kPort, 2000, max_reconnects};
+        return try_open(&a.initial_net(), routes, paths, name, max_reconnects);
+    }
+    int try_open(kapi_net *net, const rtrs_clt_route *routes, unsigned paths, const char *name = "session",
+                 int max_reconnects = -1)
+    {
+        rtrs_clt_open_args args{net, name, this, on_link, routes, paths, WireServer::kPort, 2000, max_reconnects};
         return rtrs_clt_core_open(&args, &session);
     }
     void open(unsigned paths = 1, int max_reconnects = -1)
@@ -151,7 +162,26 @@ protected:
     }
     void cut(bool cut) { world.network().cut(a, b, cut); }
 
+    // ---- files of the session
+    static std::string path_name(unsigned nth) { return nth ? "ip:10.0.1.1@ip:10.0.1.2" : "ip:10.0.0.1@ip:10.0.0.2"; }
+    std::string path(unsigned nth = 0) const { return root + "paths/" + path_name(nth) + "/"; }
+    std::string get(const std::string &file)
+    {
+        std::string text;
+        int err = 0;
+        run(a, [&] { err = sim::sysfs_read(file, text); });
+        return err < 0 ? "error " + std::to_string(err) : text;
+    }
+    int put(const std::string &file, const std::string &text)
+    {
+        int err = 0;
+        run(a, [&] { err = sim::sysfs_write(file, text); }, 100 * sim::kSecond);
+        return err;
+    }
+
+    const std::string root = "/sys/class/rtrs-client/session/";
     std::vector<kapi_rdma_dev *> devices;
+    rtrs_clt_core_params params = RTRS_CLT_CORE_PRESETS;
     WireServer server;
     kapi_module *module = nullptr;
     rtrs_clt_session *session = nullptr;

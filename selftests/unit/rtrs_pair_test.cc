@@ -3,8 +3,6 @@
 #include "rtrs_clt_test.h"
 #include "rtrs_srv_test.h"
 
-#include <kapi/sim/sysfs.h>
-
 namespace {
 
 class RtrsPair : public RtrsClientTest {
@@ -43,13 +41,6 @@ protected:
         start_server(always_invalidate);
         open(paths);
     }
-    int put(const std::string &file, const std::string &text)
-    {
-        int err = 0;
-        run(a, [&] { err = sim::sysfs_write("/sys/class/rtrs-client/session/" + file, text); }, 100 * kSecond);
-        return err;
-    }
-
     /** Programs that write and read blocks of their own and check them; from a task each. */
     void spawn_programs(unsigned count, unsigned rounds)
     {
@@ -132,8 +123,29 @@ TEST_P(RtrsPair, paths_are_lost_and_come_back_under_requests)
     spawn_programs(8, 60);
     for (unsigned i = 0; i < 6; i++) {
         world.run_for(20 * sim::kMillisecond + world.random().below(200 * sim::kMillisecond));
-        std::string path = i % 2 ? "paths/ip:10.0.1.1@ip:10.0.1.2/" : "paths/ip:10.0.0.1@ip:10.0.0.2/";
-        EXPECT_EQ(put(path + "reconnect", "1"), 0);
+        EXPECT_EQ(put(path((i + 1) % 2) + "reconnect", "1"), 0);
+    }
+    EXPECT_TRUE(wait_for_programs(100 * kSecond));
+    EXPECT_TRUE(errors.empty());
+    EXPECT_TRUE(links.empty());
+}
+
+/** Whatever is done to one path, the other one stays connected. */
+TEST_P(RtrsPair, a_path_that_nobody_touches_stays)
+{
+    both(2);
+    spawn_programs(8, 150);
+    for (unsigned i = 0; i < 12; i++) {
+        unsigned touched = i / 2 % 2;
+        std::string before = get(path(1 - touched) + "stats/reconnects");
+        auto wait = [&] { world.run_for(world.random().below(150 * sim::kMillisecond)); };
+        wait();
+        EXPECT_EQ(put(path(touched) + (i % 2 ? "disconnect" : "remove_path"), "1"), 0);
+        wait();
+        EXPECT_NE(put(root + "add_path", path_name(1 - touched)), 0) << "it is there";
+        EXPECT_EQ(i % 2 ? put(path(touched) + "reconnect", "1") : put(root + "add_path", path_name(touched)), 0);
+        EXPECT_EQ(get(path(1 - touched) + "state"), "connected\n");
+        EXPECT_EQ(get(path(1 - touched) + "stats/reconnects"), before) << "round " << i;
     }
     EXPECT_TRUE(wait_for_programs(100 * kSecond));
     EXPECT_TRUE(errors.empty());
@@ -148,6 +160,37 @@ TEST_P(RtrsPair, a_device_is_lost_under_requests)
     run(a, [&] { sim::unplug_rdma(*devices[0]); }, 100 * kSecond);
     EXPECT_TRUE(wait_for_programs(100 * kSecond));
     EXPECT_TRUE(errors.empty());
+}
+
+/** A request that ended without an answer, because it took too long, leaves its chunk to the server until that is done. */
+TEST_P(RtrsPair, what_the_server_still_works_on_is_not_overwritten)
+{
+    both(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    user.keeps = true;
+    Ended late;
+    late.data = contents(61440, 1);
+    rtrs_clt_chunk *permit = nullptr;
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 0, 1);
+        EXPECT_EQ(begin(permit, late, false, "wlate"), 0);
+    });
+    ASSERT_TRUE(world.run_until([&] { return user.calls.size() == 1; }, kSecond));
+    user.keeps = false;
+    SrvUser::Call call = user.calls[0];
+    ASSERT_TRUE(world.run_until([&] { return late.done; }, 2 * kSecond));
+    EXPECT_EQ(late.error, -KAPI_ETIMEDOUT);
+    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+    for (unsigned i = 0; i < 40; i++)
+        EXPECT_EQ(write("wother", contents(61440, 2 + i)), 0);
+    EXPECT_EQ(std::memcmp(call.data, call.bytes.data(), call.size), 0) << "it would be written to a disk";
+    run(b, [&] { user.answer(call); });
+    EXPECT_TRUE(world.run_until([&] { return user.links.size() == 1; }, kSecond)) << "the session was there all the time";
+    world.run_for(10 * kSecond);
+    EXPECT_EQ(get(path(0) + "state"), "connected\n");
+    EXPECT_EQ(get(path(1) + "state"), "connected\n");
+    EXPECT_TRUE(links.empty());
+    EXPECT_TRUE(read("rlate", 61440) == contents(61440, 1));
 }
 
 TEST_P(RtrsPair, the_server_begins_anew)

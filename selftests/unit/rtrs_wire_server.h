@@ -71,6 +71,7 @@ public:
     bool invalidates = true;       // the keys of reads
     bool lies = false;             // says that it invalidated
     bool silent_info = false;
+    bool by_gid = false;           // listens on GIDs, too, from start() on
     std::function<void(rtrs::wire::ConnectResponse &)> change_acceptance{};
     std::function<void(std::string &)> change_info{};
     std::function<bool(Request &)> on_request{}; // true: handled
@@ -210,11 +211,15 @@ private:
         kapi_addr any = sim::address("::", kPort);
         static constexpr kapi_cm_listener_ops ops{on_connect};
         EXPECT_EQ(kapi_cm_listen(&node.initial_net(), KAPI_CM_IP, &any, 64, &ops, this, &listener), 0);
+        kapi_cm_listener *gids = nullptr;
+        int err = by_gid ? kapi_cm_listen(&node.initial_net(), KAPI_CM_GID, &any, 64, &ops, this, &gids) : 0;
+        EXPECT_EQ(err, 0);
         while (!stopping) {
             step();
             world.sleep(poll_ns);
         }
         kapi_cm_listener_close(std::exchange(listener, nullptr));
+        kapi_cm_listener_close(gids);
         while (!connections.empty())
             drop(*connections.front());
         events.clear();

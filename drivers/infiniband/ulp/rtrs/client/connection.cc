@@ -9,8 +9,9 @@ namespace rtrs_clt {
 namespace {
 
 constexpr u32 resolve_ms = 2000; // for the address, and again for the route
-// A peer that does not answer for some two seconds is gone. Soft-RoCE takes 7 for ever.
-constexpr u8 retries = 6, ack_timeout = 16;
+// A peer's device that does not answer for some four seconds (seven times 2^17 units of 4.096 us) is gone: a host that stands
+// still for less loses no path, and a dead one is noticed as soon as by heartbeats. Soft-RoCE takes 7 for ever.
+constexpr u8 retries = 6, ack_timeout = 17;
 constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives
 constexpr u8 rnr_timer = 10; // 0.32 ms
 
@@ -65,14 +66,23 @@ Result<> Connection::resolve()
     return {};
 }
 
+u32 Connection::sends_for(const kapi_rdma_attrs& attrs, u32 depth)
+{
+    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 2), depth * requests_of_io + others);
+}
+
+u32 Connection::receives_for(const kapi_rdma_attrs& attrs, u32 depth)
+{
+    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 2), depth * 2 + others); // an answer may be two messages
+}
+
 // The queue depth is known for all but the service connection, which is made before the peer offers it.
 Result<> Connection::make_queues(Device& device, kapi_pd* pd)
 {
     const kapi_rdma_attrs& attrs = device.attrs;
     u32 depth = number_ ? link_.session.geometry().queue_depth() : rtrs::service_queue_depth;
-    u32 most = min(attrs.max_wr, attrs.max_cqe / 2 - 2);
-    max_send_ = min(most, depth * requests_of_io + others);
-    max_receive_ = min(most, depth * 2 + others); // an answer may be two messages
+    max_send_ = sends_for(attrs, depth);
+    max_receive_ = receives_for(attrs, depth);
     max_pieces_ = min(attrs.max_sge, most_pieces);
     TRY(receives_.make(device, pd, max_receive_ * receive_bytes, KAPI_MAP_FROM_DEVICE));
     kapi_cq* cq = nullptr;

@@ -19,6 +19,10 @@ public:
     Connection(Link& link, u32 number, u64 serial) : link_(link), number_(number), serial_(serial) {}
     ~Connection();
 
+    // How long its queues are for so many requests at a time. Any context.
+    static u32 sends_for(const kapi_rdma_attrs& attrs, u32 depth);
+    static u32 receives_for(const kapi_rdma_attrs& attrs, u32 depth);
+
     // ---- The worker's. All sleep.
 
     // Begins to resolve the peer.
@@ -80,7 +84,7 @@ private:
     Result<> send(kapi_wr& wr) HW_REQUIRES(lock_);
     Result<> send_write(Io& io, u32 message) HW_REQUIRES(lock_);
     Result<> send_read(Io& io, u32 message) HW_REQUIRES(lock_);
-    bool post_immediate(rtrs::ImmediateType type);
+    void post_immediate(rtrs::ImmediateType type);
     Result<> post_receive(u32 slot) HW_REQUIRES(lock_);
     bool receive_again(u32 slot);
     // connection_done.cc

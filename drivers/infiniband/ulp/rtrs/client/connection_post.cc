@@ -49,6 +49,8 @@ u32 Connection::write_message(Io& io)
 Result<> Connection::reserve(Io& io)
 {
     u32 needs = io.order.is_read ? 3 : (io.order.pieces + max_pieces_) / max_pieces_;
+    if (needs > max_send_)
+        return fail(KAPI_EMSGSIZE); // there will never be room
     if (room_.load_relaxed() < needs)
         return fail(KAPI_EAGAIN);
     room_.fetch_sub(needs);
@@ -134,7 +136,9 @@ Result<> Connection::post(Io& io)
     u32 message = write_message(io);
     io.error = 0;
     io.answered = io.sent = io.invalidating = false;
-    io.began_ns = kapi_now_ns();
+    io.began_ns.store_relaxed(kapi_now_ns());
+    io.parked_ns = 0;
+    io.tried.set(link_.path.index);
     link_.path.began(io);
     io.owner.store_release(serial_);
     Result<> sent = io.order.is_read ? send_read(io, message) : send_write(io, message);
@@ -146,19 +150,20 @@ Result<> Connection::post(Io& io)
     return {};
 }
 
-// False: there is no room, or the connection is closed.
-bool Connection::post_immediate(rtrs::ImmediateType type)
+// Nothing happens when there is no room, or the connection is closed.
+void Connection::post_immediate(rtrs::ImmediateType type)
 {
     Guard guard(lock_);
     if (!open_ || !room_.load_relaxed())
-        return false;
+        return;
     room_.fetch_sub(1);
     kapi_wr wr{};
     wr.op = KAPI_WR_WRITE_IMM;
     wr.flags = KAPI_WR_SIGNALED;
     wr.cookie = cookie(Kind::plain, 1);
     wr.imm = rtrs::write_immediate(type);
-    return send(wr).has_value();
+    if (auto sent = send(wr); !sent)
+        link_.path.lost(sent.error()); // its place in the queue would be missing for ever
 }
 
 void Connection::invalidate(Io& io)

@@ -8,7 +8,31 @@ using namespace rtrs_clt;
 
 namespace {
 
-constexpr u32 most_segments = 128, least_reconnect_ms = 100;
+constexpr u32 least_reconnect_ms = 100;
+
+constexpr rtrs_clt_core_params unset = RTRS_CLT_CORE_PRESETS;
+static_assert(unset.heartbeat_interval_ms == heartbeat_range.preset && unset.heartbeat_missed == missed_range.preset &&
+              unset.reconnect_delay_ms == reconnect_range.preset && unset.no_path_timeout_ms == no_path_range.preset &&
+              unset.io_timeout_ms == io_range.preset);
+
+Result<u32> parameter(unsigned value, const Range& range)
+{
+    if (value >= range.least && value <= range.most)
+        return value;
+    kapi_log(KAPI_LOG_ERR, "rtrs_client: %s %u is not between %u and %u", range.name, value, range.least, range.most);
+    return fail(KAPI_EINVAL);
+}
+
+Result<Presets> presets_of(const rtrs_clt_core_params& params)
+{
+    Presets presets;
+    presets.heartbeat_ms = TRY(parameter(params.heartbeat_interval_ms, heartbeat_range));
+    presets.heartbeats_missed = TRY(parameter(params.heartbeat_missed, missed_range));
+    presets.reconnect_delay_ms = TRY(parameter(params.reconnect_delay_ms, reconnect_range));
+    presets.no_path_ms = TRY(parameter(params.no_path_timeout_ms, no_path_range));
+    presets.io_ms = TRY(parameter(params.io_timeout_ms, io_range));
+    return presets;
+}
 
 Session& session_of(rtrs_clt_session* session) { return *reinterpret_cast<Session*>(session); }
 Io& io_of(rtrs_clt_chunk* permit) { return *reinterpret_cast<Io*>(permit); }
@@ -60,12 +84,15 @@ Result<Session*> open(const rtrs_clt_open_args& args)
 
 extern "C" {
 
-int rtrs_clt_core_init(kapi_module* self)
+int rtrs_clt_core_init(kapi_module* self, const rtrs_clt_core_params* params)
 {
+    auto presets = presets_of(*params);
+    if (!presets)
+        return presets.error().to_c();
     Own<Module> module(make<Module>(Alloc::sleep));
     if (!module)
         return -KAPI_ENOMEM;
-    auto started = module->start(self);
+    auto started = module->start(self, *presets);
     if (!started)
         return started.error().to_c();
     *kapi_module_slot(KAPI_SLOT_RTRS) = module.release();
@@ -105,7 +132,7 @@ int rtrs_clt_core_query(rtrs_clt_session* session, rtrs_clt_limits* limits)
     Session& of = session_of(session);
     if (!of.has_path_up())
         return 0;
-    *limits = {of.geometry().queue_depth(), of.max_io_bytes(), min(most_segments, of.region_pages())};
+    *limits = {of.geometry().queue_depth(), of.max_io_bytes(), of.max_pieces()};
     return 1;
 }
 

@@ -5,6 +5,8 @@
 #include <hawser/atomic.h>
 #include <hawser/verbs.h>
 
+#include "../common/wire.h"
+
 namespace rtrs_clt {
 
 using namespace hw;
@@ -22,6 +24,25 @@ struct Order {
     u32 user_bytes;                      // of the message, which lies in the permit's slot
 };
 
+// Some paths of a session, by their indexes in it.
+class PathSet {
+public:
+    void set(u32 index) { words_[index / bits] |= u64{1} << index % bits; }
+    void clear(u32 index) { words_[index / bits] &= ~(u64{1} << index % bits); }
+    bool has(u32 index) const { return words_[index / bits] >> index % bits & 1; }
+    bool is_empty() const
+    {
+        for (u64 word : words_)
+            if (word)
+                return false;
+        return true;
+    }
+
+private:
+    static constexpr u32 bits = 64;
+    u64 words_[rtrs::max_paths / bits] = {};
+};
+
 struct Io : Pinned {
     u32 chunk = 0;
     u32 lane = 0; // the number of the connections that its requests use
@@ -31,8 +52,10 @@ struct Io : Pinned {
     // done()'s, or after the drain its link's.
     Atomic<u64> owner{0};
     Mapping data;
-    u64 began_ns = 0;
+    Atomic<u64> began_ns{0};   // when it was sent; the path's worker looks at it, too
+    u64 asked_ns = 0;          // when its user asked for it
     u64 parked_ns = 0;         // since when it waits for a path, or 0
+    PathSet tried;             // the paths that it was sent over
     u32 key = 0;         // of the region of a read
     u32 requests = 0;    // that it took in the send queue
     int error = 0;       // of the answer, positive
@@ -41,6 +64,10 @@ struct Io : Pinned {
     bool sent = false;         // its own requests have completed
     bool answered = false;
     Io* next = nullptr;        // of a list that its holder makes
+    // It has ended without an answer, and its chunk is not to be used: see Kept, under whose lock the others are.
+    Atomic<bool> kept{false};
+    bool given = false;        // its user has given the permit back meanwhile
+    u64 kept_until_ns = 0;
 };
 
 } // namespace rtrs_clt

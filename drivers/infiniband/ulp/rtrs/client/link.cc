@@ -210,6 +210,16 @@ void Link::open()
     }
 }
 
+// A request that ends meanwhile, or begins anew with the same permit, is taken for what it was or is.
+u64 Link::oldest_ns(u64 now_ns) const
+{
+    u64 oldest = now_ns;
+    for (u32 i = 0; i < depth_; i++)
+        if (Io& io = session.io(i); io.owner.load_acquire() - serials_ < made_)
+            oldest = min(oldest, io.began_ns.load_relaxed());
+    return oldest;
+}
+
 // ---- the end
 
 // Each connection ends before anything is freed that it uses.

@@ -28,6 +28,8 @@ public:
     // From here to end() it takes requests.
     void open();
     void send_heartbeat() { connections_.get()[0].send_heartbeat(); }
+    // Since when the oldest of its requests is under way; now_ns: it has none, or none that began before.
+    u64 oldest_ns(u64 now_ns) const;
     // All ends. Returns the requests that were not answered: nobody reads or writes their data any more.
     Io* end();
 

@@ -15,6 +15,8 @@ struct LaneLock { static constexpr const char* name = "rtrs_clt lane"; static co
 struct PostLock { static constexpr const char* name = "rtrs_clt post"; static constexpr unsigned rank = 50; };
 // Requests that wait for a path.
 struct ParkedLock { static constexpr const char* name = "rtrs_clt parked"; static constexpr unsigned rank = 60; };
+// Chunks that are kept from use.
+struct KeptLock { static constexpr const char* name = "rtrs_clt kept"; static constexpr unsigned rank = 65; };
 // The devices, and which paths use them.
 struct DevicesLock { static constexpr const char* name = "rtrs_clt devices"; static constexpr unsigned rank = 70; };
 

@@ -3,8 +3,9 @@
 
 namespace rtrs_clt {
 
-Result<> Module::start(kapi_module* self)
+Result<> Module::start(kapi_module* self, const Presets& with)
 {
+    presets = with;
     queue = kapi_workqueue_create("rtrs_client", 0);
     int err = queue ? kapi_sysfs_class_create(self, "rtrs-client", &sysfs) : -KAPI_ENOMEM;
     Result<> started = check(err);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "settings.h"
 
 #include <kapi/sysfs.h>
 #include <kapi/work.h>
@@ -14,12 +15,13 @@ public:
     static Module& get() { return *static_cast<Module*>(*kapi_module_slot(KAPI_SLOT_RTRS)); }
 
     // Init. ENOMEM, or what sysfs and the verbs fail with; then there is nothing to stop.
-    Result<> start(kapi_module* self);
+    Result<> start(kapi_module* self, const Presets& with);
     // Init. No session is left.
     void stop();
 
     kapi_workqueue* queue = nullptr;
     Devices devices;
+    Presets presets;
     kapi_sysfs_class* sysfs = nullptr;
 
 private:

@@ -70,7 +70,7 @@ void Path::ended(const Io& io)
 {
     inflight_.fetch_sub(1);
     if (io.answered)
-        stats_.ended(io.order.is_read, kapi_now_ns() - io.began_ns);
+        stats_.ended(io.order.is_read, kapi_now_ns() - io.began_ns.load_relaxed());
 }
 
 PathState Path::state()

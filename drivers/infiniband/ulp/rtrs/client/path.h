@@ -66,6 +66,7 @@ public:
     Place place();
 
     Path* next = nullptr;    // in its session's list, under its lock
+    u32 index = 0;           // below max_paths, of no other path of the session
     bool removing = false;   // somebody does it, under the session's lock
     kapi_sysfs_dir* dir = nullptr;
     kapi_sysfs_dir* stats_dir = nullptr;
@@ -81,6 +82,7 @@ private:
     bool act_at_rest(PathState state, Want want);
     bool act_connecting();
     bool act_up();
+    u64 time_to_late_request_ns(u64 now) const;
     void begin_link();
     void established();
     void end_link(Errno why);

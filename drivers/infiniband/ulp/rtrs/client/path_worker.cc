@@ -115,7 +115,7 @@ void Path::established()
     has_been_up_.store_relaxed(true);
     stats_.connects.fetch_add(1);
     link_->open();
-    session_.path_up();
+    session_.path_up(*this);
     Guard guard(lock_);
     place_ = place;
     advance(PathEvent::established);
@@ -134,9 +134,23 @@ bool Path::act_up()
             heartbeat_ns_.store_relaxed(now);
             link_->send_heartbeat();
         }
+        session_.release_expired();
     }
-    after(next_heartbeat_ns_ - now);
+    u64 left = time_to_late_request_ns(now);
+    if (!left)
+        return end_link(Errno(KAPI_ETIMEDOUT)), true;
+    after(min(next_heartbeat_ns_ - now, left));
     return false;
+}
+
+// 0: a request is without an answer for longer than it may be. A setting that changes notifies the worker.
+u64 Path::time_to_late_request_ns(u64 now) const
+{
+    u64 limit = session_.settings().io_ms.load_relaxed() * ms;
+    if (!limit)
+        return KAPI_FOREVER;
+    u64 due = link_->oldest_ns(now) + limit;
+    return due > now ? due - now : 0;
 }
 
 // Its requests go to other paths when nothing of this one can touch their data any more, and before the rest of it is freed.
@@ -151,6 +165,9 @@ void Path::end_link(Errno why)
     }
     if (!was_up)
         stats_.failed_connects.fetch_add(1);
+    else if (why != Errno(KAPI_ECANCELED))
+        kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: a path over %s is lost: error %d", session_.name(), link_->device().attrs.name,
+                 why.code());
     Io* interrupted = link_ ? link_->end() : nullptr;
     if (was_up) {
         earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too

@@ -17,7 +17,7 @@ rtrs::Uuid random_uuid()
 }
 
 Session::Session(Module& module, const Config& config, u32 connections)
-    : module_(module), config_(config), connections_(connections), uuid_(random_uuid())
+    : module_(module), config_(config), connections_(connections), uuid_(random_uuid()), settings_(module.presets)
 {
 }
 
@@ -55,18 +55,31 @@ Session::Parts::~Parts()
         ios.get()[--count].~Io();
 }
 
-Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
+// About what a path takes, with the session: a queue entry has several pieces, a region a list of its pages.
+u64 Session::Parts::bytes_with_queues(const kapi_rdma_attrs& attrs, u32 connections) const
 {
-    constexpr u32 page = 4096, share_of_memory = 64;
+    constexpr u32 bytes_of_entry = 256, bytes_of_region = 512, bytes_of_page = 16;
+    u32 depth = geometry.queue_depth();
+    u64 entries = Connection::sends_for(attrs, depth) + Connection::receives_for(attrs, depth);
+    return u64{depth} * (Messages::slot_bytes + bytes_of_region + region_pages * bytes_of_page) +
+           entries * connections * bytes_of_entry;
+}
+
+Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs, u32 connections)
+{
+    constexpr u32 page = 4096, share_of_memory = 64, share_with_queues = 16;
     geometry = offer.geometry;
     u32 depth = geometry.queue_depth();
-    max_io_bytes = min(offer.max_io_bytes, (attrs.max_mr_pages - 1) * page);
+    u32 most_pages = min(attrs.max_mr_pages - 1, offer.max_io_bytes / page + 1); // no product that is too large
+    max_io_bytes = min(offer.max_io_bytes, most_pages * page);
     region_pages = max_io_bytes / page + 1;
     message_bytes = min(offer.max_header_bytes, Messages::slot_bytes);
     if (message_bytes < rtrs::max_request_header)
         return fail(KAPI_EINVAL);
     // The server does not decide how much of this host's memory its clients use.
     if (static_cast<u64>(depth) * Messages::slot_bytes > kapi_memory_total() / share_of_memory)
+        return fail(KAPI_ENOMEM);
+    if (bytes_with_queues(attrs, connections) > kapi_memory_total() / share_with_queues)
         return fail(KAPI_ENOMEM);
     TRY(permits.make(depth));
     TRY(messages.make(depth));
@@ -84,7 +97,7 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
         Own<Parts> made(make<Parts>(Alloc::sleep));
         if (!made)
             return fail(KAPI_ENOMEM);
-        TRY(made->make(offer, attrs));
+        TRY(made->make(offer, attrs, connections_));
         Parts* none = nullptr;
         if (parts_.compare_exchange(none, made.get()))
             static_cast<void>(made.release());
@@ -108,7 +121,8 @@ Io* Session::take_permit(bool admin, bool wait)
 
 void Session::give_permit(Io& io)
 {
-    parts().permits.give(io.chunk);
+    if (kept_.give(io))
+        parts().permits.give(io.chunk);
 }
 
 u32 Session::most_user_bytes() const
@@ -118,14 +132,18 @@ u32 Session::most_user_bytes() const
 
 Result<> Session::request(Io& io, const Order& order)
 {
-    if (order.user_bytes > most_user_bytes() || order.data_bytes > max_io_bytes())
+    if (order.user_bytes > most_user_bytes() || order.data_bytes > max_io_bytes() || order.pieces > max_pieces())
         return fail(KAPI_EMSGSIZE);
     if (order.data_bytes && !order.pieces)
         return fail(KAPI_EINVAL);
     if (closing_.load_relaxed())
         return fail(KAPI_ECONNABORTED);
+    if (io.kept.load_acquire())
+        return fail(KAPI_EBUSY);
     io.order = order;
+    io.asked_ns = kapi_now_ns();
     io.parked_ns = 0;
+    io.tried = {};
     auto sent = lanes_.send(io, settings_.policy.load_relaxed());
     if (!sent && sent.error() == Errno(KAPI_ECONNABORTED) && park(io))
         return {};
@@ -146,6 +164,11 @@ void Session::interrupted(Path& path, Io* first)
             complete(*io, io->error);
             continue;
         }
+        // Its path comes back when the server has ended it.
+        if (is_late(*io)) {
+            end_unanswered(*io, Errno(KAPI_ETIMEDOUT), KAPI_FOREVER);
+            continue;
+        }
         path.stats().failed_over();
         send_again(*io);
     }
@@ -153,8 +176,9 @@ void Session::interrupted(Path& path, Io* first)
 
 // ---- its paths
 
-void Session::path_up()
+void Session::path_up(Path& path)
 {
+    release(kept_.path_up(path.index));
     {
         Guard guard(lock_);
         if (++paths_up_ == 1)

@@ -2,6 +2,7 @@
 // A session: what a user has opened to a server, over one or several paths.
 #pragma once
 
+#include "kept.h"
 #include "lanes.h"
 #include "path.h"
 #include "permits.h"
@@ -56,7 +57,8 @@ public:
     // Where the user's message of a request is to be put: most_user_bytes() at most.
     u8* message(u32 chunk) { return messages().at(chunk); }
     u32 most_user_bytes() const;
-    // Then done() is called once. EMSGSIZE: more data or pieces than allowed; ECONNABORTED: no path; else as Connection::post().
+    // Then done() is called once. EMSGSIZE: more data or pieces than allowed; ECONNABORTED: no path;
+    // EBUSY: its chunk is kept from use; else as Connection::post().
     Result<> request(Io& io, const Order& order);
 
     // ---- Its paths'.
@@ -69,14 +71,17 @@ public:
     Io& io(u32 chunk) { return parts().ios.get()[chunk]; }
     u32 region_pages() const { return parts().region_pages; }
     u32 max_io_bytes() const { return parts().max_io_bytes; }
+    u32 max_pieces() const { return min(most_pieces, region_pages()); }
     bool has_parts() const { return parts_.load_acquire() != nullptr; }
     // The request has ended; error is positive, or 0.
     void complete(Io& io, int error);
     // Of a path that has ended: they are sent again over others.
     void interrupted(Path& path, Io* first);
-    void path_up();
+    void path_up(Path& path);
     void path_down();
+    void release_expired(); // chunks that are kept from use
     bool has_path_up();
+    void notify_paths(); // any context: a setting has changed
     bool is_open(); // all paths that its user wants have been added
 
     kapi_net* net() const { return config_.net; }
@@ -94,11 +99,13 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
+    static constexpr u32 most_pieces = 128; // of one request, as upstream
     Session(Module& module, const Config& config, u32 connections);
     // What depends on the server's geometry.
     struct Parts : Pinned {
         ~Parts();
-        Result<> make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs);
+        Result<> make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs, u32 connections);
+        u64 bytes_with_queues(const kapi_rdma_attrs& attrs, u32 connections) const;
         static void free_ios(Io* ios) { kapi_free(ios); }
         rtrs::Geometry geometry;
         u32 max_io_bytes = 0, message_bytes = 0, region_pages = 0;
@@ -109,6 +116,7 @@ private:
     };
     Parts& parts() const { return *parts_.load_relaxed(); }
     bool has_same(const PathAddress& address) HW_REQUIRES(lock_);
+    u32 free_index() HW_REQUIRES(lock_);
     Result<> link_path(Path& path);
     bool claim(Path& path);
     Path* claim_any();
@@ -116,6 +124,9 @@ private:
     bool has_no_path();
     void end_path(Path& path);
     Result<> publish(Path& path);
+    bool is_late(const Io& io) const;
+    void end_unanswered(Io& io, Errno error, u64 kept_until_ns);
+    void release(Io* kept);
     void send_again(Io& io);
     bool park(Io& io);
     void retry();
@@ -149,6 +160,7 @@ private:
         Io** last = &first;
     };
     Guarded<Parked, ParkedLock> parked_;
+    Kept kept_;
     Work<Session, &Session::retry> retry_{*this};
     Work<Session, &Session::report> report_{*this};
     bool reported_up_ = true; // report()'s

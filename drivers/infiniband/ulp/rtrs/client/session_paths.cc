@@ -29,6 +29,18 @@ bool Session::has_same(const PathAddress& address)
     return false;
 }
 
+// That of no other path.
+u32 Session::free_index()
+{
+    PathSet used;
+    for (Path* path = paths_; path; path = path->next)
+        used.set(path->index);
+    u32 index = 0;
+    while (used.has(index))
+        index++;
+    return index;
+}
+
 Result<> Session::link_path(Path& path)
 {
     Guard guard(lock_);
@@ -39,6 +51,7 @@ Result<> Session::link_path(Path& path)
     if (path_count_ == rtrs::max_paths)
         return fail(KAPI_ENOSPC);
     path_count_++;
+    path.index = free_index();
     path.next = paths_;
     paths_ = &path;
     path.removing = true; // until it is up
@@ -120,6 +133,7 @@ Result<> Session::publish(Path& path)
 void Session::end_path(Path& path)
 {
     path.remove();
+    kept_.path_removed(path.index);
     kapi_sysfs_remove(path.stats_dir);
     kapi_sysfs_remove(path.dir);
     {
@@ -152,22 +166,61 @@ void Session::close()
     kapi_sysfs_remove(dir_);
     retry_.cancel_sync();
     retry();
+    release(kept_.all());
     if (has_parts())
         parts().permits.wait_for_all();
 }
 
 // ---- requests that wait
 
+// Its user has waited for it for longer than it may take, on whatever paths.
+bool Session::is_late(const Io& io) const
+{
+    u64 limit = settings_.io_ms.load_relaxed() * ms;
+    return limit && kapi_now_ns() - io.asked_ns >= limit;
+}
+
+void Session::end_unanswered(Io& io, Errno error, u64 kept_until_ns)
+{
+    if (!io.tried.is_empty() && !closing_.load_relaxed())
+        kept_.add(io, kept_until_ns);
+    complete(io, error.code());
+}
+
+void Session::release(Io* kept)
+{
+    while (Io* io = kept) {
+        kept = io->next;
+        parts().permits.give(io->chunk);
+    }
+}
+
+void Session::release_expired()
+{
+    release(kept_.expired(kapi_now_ns()));
+}
+
+void Session::notify_paths()
+{
+    Guard guard(lock_);
+    for (Path* path = paths_; path; path = path->next)
+        if (!path->removing) // else its worker may be no more
+            path->notify();
+}
+
 // A full send queue has room soon. Without a path it depends on how long that may last.
 void Session::send_again(Io& io)
 {
+    u64 kept_until_ns = kapi_now_ns() + Kept::patience_ns;
+    if (is_late(io))
+        return end_unanswered(io, Errno(KAPI_ETIMEDOUT), kept_until_ns);
     Result<> sent = closing_.load_relaxed() ? fail(KAPI_ECONNABORTED) : lanes_.send(io, settings_.policy.load_relaxed());
     if (sent)
         return;
     if (sent.error() == Errno(KAPI_EAGAIN))
         return append(io);
     if (sent.error() != Errno(KAPI_ECONNABORTED) || !park(io))
-        complete(io, sent.error().code());
+        end_unanswered(io, sent.error(), kept_until_ns);
 }
 
 bool Session::park(Io& io)

@@ -61,9 +61,10 @@ template <Atomic<u32> Settings::*Field> void show_number(Session& session, Text&
     text.number((session.settings().*Field).load_relaxed()).add("\n");
 }
 
-template <Atomic<u32> Settings::*Field, s64 Least, s64 Most> Result<> store_number(Session& session, TextView line)
+template <Atomic<u32> Settings::*Field, const Range& Allowed> Result<> store_number(Session& session, TextView line)
 {
-    (session.settings().*Field).store_relaxed(static_cast<u32>(TRY(rtrs::parse_number(line, Least, Most))));
+    (session.settings().*Field).store_relaxed(static_cast<u32>(TRY(rtrs::parse_number(line, Allowed.least, Allowed.most))));
+    session.notify_paths();
     return {};
 }
 
@@ -84,9 +85,9 @@ Result<> store_add_path(Session& session, TextView line)
     return session.add_path(address);
 }
 
-template <Atomic<u32> Settings::*Field, s64 Least, s64 Most> constexpr kapi_sysfs_file number_file(const char* name)
+template <Atomic<u32> Settings::*Field, const Range& Allowed> constexpr kapi_sysfs_file number_file()
 {
-    return {name, show<Session, show_number<Field>>, store<Session, store_number<Field, Least, Most>>};
+    return {Allowed.name, show<Session, show_number<Field>>, store<Session, store_number<Field, Allowed>>};
 }
 
 constexpr kapi_sysfs_file files[] = {
@@ -94,10 +95,11 @@ constexpr kapi_sysfs_file files[] = {
     {"max_reconnect_attempts", show<Session, show_max_reconnects>, store<Session, store_max_reconnects>},
     {"mp_policy", show<Session, show_policy>, store<Session, store_policy>},
     {"mpath_policy", show<Session, show_policy>, store<Session, store_policy>},
-    number_file<&Settings::heartbeat_ms, 100, 60000>("heartbeat_interval_ms"),
-    number_file<&Settings::heartbeats_missed, 1, 100>("heartbeat_missed"),
-    number_file<&Settings::reconnect_delay_ms, 100, 600000>("reconnect_delay_ms"),
-    number_file<&Settings::no_path_ms, 0, 3600000>("no_path_timeout_ms"),
+    number_file<&Settings::heartbeat_ms, heartbeat_range>(),
+    number_file<&Settings::heartbeats_missed, missed_range>(),
+    number_file<&Settings::reconnect_delay_ms, reconnect_range>(),
+    number_file<&Settings::no_path_ms, no_path_range>(),
+    number_file<&Settings::io_ms, io_range>(),
 };
 
 } // namespace

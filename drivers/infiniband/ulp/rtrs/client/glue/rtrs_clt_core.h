@@ -11,8 +11,15 @@ KAPI_BEGIN
 struct rtrs_clt_session;
 struct rtrs_clt_chunk; /* a permit */
 
-/* [init] The module. -ENOMEM, and the errors of sysfs and of the verbs. */
-int rtrs_clt_core_init(struct kapi_module *self);
+/* What new sessions have: the files of the same names, and what may be written there. */
+struct rtrs_clt_core_params {
+	unsigned int heartbeat_interval_ms, heartbeat_missed, reconnect_delay_ms, no_path_timeout_ms, io_timeout_ms;
+};
+/* What those are that nobody has set. */
+#define RTRS_CLT_CORE_PRESETS { 800, 4, 2000, 0, 0 }
+
+/* [init] The module. -EINVAL: a parameter, which is logged; -ENOMEM, and the errors of sysfs and of the verbs. */
+int rtrs_clt_core_init(struct kapi_module *self, const struct rtrs_clt_core_params *params);
 void rtrs_clt_core_exit(void); /* [init] no session is left */
 
 struct rtrs_clt_route {
@@ -67,7 +74,8 @@ struct rtrs_clt_request_args {
 };
 /*
  * [any] Sends a request. After an error done() is not called: -EMSGSIZE, -EINVAL: its sizes or its list; -ECONNABORTED: no path;
- * -EAGAIN: the send queue is full; -EIO: the device does not reach the list.
+ * -EAGAIN: the send queue is full; -EIO: the device does not reach the list; -EBUSY: the permit's last request has ended without
+ * an answer, and the server may still use its chunk.
  */
 int rtrs_clt_core_request(struct rtrs_clt_session *session, struct rtrs_clt_chunk *permit,
 			  const struct rtrs_clt_request_args *args);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "kept.h"
+
+namespace rtrs_clt {
+
+template <class Test> Io* Kept::List::take(Test&& is_over)
+{
+    Io* free = nullptr;
+    for (Io** at = &first; *at;) {
+        Io& io = **at;
+        if (!is_over(io)) {
+            at = &io.next;
+            continue;
+        }
+        *at = io.next;
+        io.kept.store_release(false);
+        if (!io.given)
+            continue; // its user has the permit
+        io.next = free;
+        free = &io;
+    }
+    return free;
+}
+
+void Kept::add(Io& io, u64 until_ns)
+{
+    io.given = false;
+    io.kept_until_ns = until_ns;
+    list_.with([&](List& list) {
+        io.kept.store_release(true);
+        io.next = list.first;
+        list.first = &io;
+    });
+}
+
+bool Kept::give(Io& io)
+{
+    if (!io.kept.load_acquire())
+        return true;
+    return list_.with([&](List&) {
+        if (!io.kept.load_relaxed())
+            return true;
+        io.given = true;
+        return false;
+    });
+}
+
+Io* Kept::path_up(u32 index)
+{
+    return list_.with([&](List& list) {
+        return list.take([&](Io& io) {
+            io.tried.clear(index);
+            return io.tried.is_empty();
+        });
+    });
+}
+
+void Kept::path_removed(u32 index)
+{
+    list_.with([&](List& list) {
+        for (Io* io = list.first; io; io = io->next)
+            io->tried.clear(index);
+    });
+}
+
+Io* Kept::expired(u64 now_ns)
+{
+    return list_.with([&](List& list) { return list.take([&](Io& io) { return now_ns >= io.kept_until_ns; }); });
+}
+
+} // namespace rtrs_clt
