@@ -106,6 +106,7 @@ check-debug:
 	@scripts/setup.sh build lab kernel
 	@scripts/debug-kernel.sh $(DEBUG_KERNEL)
 	@$(MAKE) --no-print-directory modules-$(DEBUG_KERNEL) programs
+	@scripts/rnbd.sh $(DEBUG_KERNEL) ours
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
