@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=200 links=faulty segments=2 mem=768
-# files: build/selftests/rtrs_blockio
+# files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh
 # modules: brd
 #
 # RNBD, unmodified, over RTRS: host b has a disk of host a, over one and over two paths of Soft-RoCE. All data is checked. The
@@ -9,42 +9,10 @@
 # policy; a link is cut.
 
 . verdicts
-
-class=/sys/class/rtrs-client/lab
-disk=/dev/rnbd0
-one="ip:$IP_b@ip:$IP_a"
-two="ip:$IP1_b@ip:$IP1_a"
-
-# What a program writes to a file of sysfs, and whether it was taken.
-put_in() { # file text
-	echo "$2" >"$1"
-}
+. rnbd.sh
 
 io() { # options of rtrs_blockio...
 	timeout $((90 * TIME_SCALE)) rtrs_blockio "$disk" --table table "$@" >out 2>err
-}
-
-map() { # path...
-	paths=$(printf 'path=%s ' "$@")
-	put_in /sys/class/rnbd-client/ctl/map_device "sessname=lab ${paths}device_path=/dev/ram0 access_mode=rw" >out 2>err ||
-		return 1
-	soon [ -b "$disk" ]
-}
-
-unmap() {
-	put_in /sys/block/rnbd0/rnbd/unmap_device normal >out 2>err && soon [ ! -e /sys/block/rnbd0 ]
-}
-
-soon() { # test, which must hold within a while
-	for _ in $(seq $((300 * TIME_SCALE))); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
-
-is_up() { # path
-	[ "$(cat "$class/paths/$1/state")" = connected ]
 }
 
 # Requests that went over a path.
@@ -52,14 +20,8 @@ requests() { # path
 	awk '{ print $1 + $3 }' "$class/paths/$1/stats/rdma"
 }
 
-# What the kernel's own names ctl is not one.
-no_session() {
-	ls /sys/class/rtrs-server >out 2>err
-	! grep -qv '^ctl$' out
-}
-
-serve() {
-	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
+serve_disk() {
+	serve
 	verdict $? "the server's modules are loaded"
 	barrier served
 	barrier used
@@ -132,10 +94,6 @@ under_io() {
 	verdict $checked "IO goes on: $(cat out)"
 }
 
-not_up() {
-	! is_up "$1"
-}
-
 cut_link() {
 	io --seconds 12 --depth 8 --max-ms $((8000 * TIME_SCALE)) &
 	running=$!
@@ -169,7 +127,7 @@ use() {
 
 modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
 case $HOST in
-a) serve ;;
+a) serve_disk ;;
 b) use ;;
 esac
 end_of_verdicts
