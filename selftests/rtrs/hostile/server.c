@@ -57,8 +57,10 @@ static bool accept_next(const struct connect_response *response)
 	NEED(count < MAX_LINKS);
 	if (!link_next(&links[count], SOON_MS))
 		return false;
-	if (!link_accept(&links[count], response, sizeof(*response)))
+	if (!link_accept(&links[count], response, sizeof(*response))) {
+		link_close(&links[count], false);
 		return false;
+	}
 	count++;
 	return true;
 }
@@ -137,6 +139,8 @@ static void refused(const char *what, void (*play)(const void *), const void *co
 		exit(ktap_finish());
 	pthread_join(mapping.thread, NULL);
 	close_all();
+	while (link_next(&late, 0))
+		link_close(&late, false);
 	if (!check(mapping.result != 0, "%s: it fails", what))
 		NEED(!system("echo force >/sys/block/rnbd1/rnbd/unmap_device"));
 	else
