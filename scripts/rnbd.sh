@@ -55,7 +55,8 @@ build() {
 	[ $# = 0 ] || shift
 	mkdir -p "$work/$folder"
 	cp -ru "$source/$folder/." "$work/$folder/"
-	make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" ${compiler:+"$compiler"} "${configs[@]}" "$@" modules >"$work/log" 2>&1 ||
+	make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" ${compiler:+"$compiler"} "${configs[@]}" "$@" \
+		modules >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; exit 1; }
 }
 

@@ -4,8 +4,9 @@
 # files: build/selftests/rtrs_hostile build/selftests/rtrs_blockio
 # modules: brd
 #
-# Hostile clients and hostile servers, at the level of verbs, on one machine: they break the protocol of RTRS in every way. An honest
-# client has a disk all the time, and another one maps, uses and unmaps a disk after each kind. In the end the memory is free again.
+# Hostile clients and hostile servers, at the level of verbs, on one machine: they break the protocol of RTRS in every way. An
+# honest client has a disk all the time, and another one maps, uses and unmaps a disk after each kind. In the end the memory is
+# free again.
 
 mkdir -p /tmp/bin
 PATH=$PATH:/tmp/bin

@@ -28,8 +28,8 @@ file_system() {
 	sum=$(sha256sum </mnt/file)
 	umount /mnt >out 2>err && mount -t ext4 $disk /mnt >>out 2>>err && [ "$(sha256sum </mnt/file)" = "$sum" ]
 	verdict $? "a file is what was written"
-	fio --name=lab --directory=/mnt --size=2m --numjobs=2 --rw=randrw --bsrange=4k-128k --ioengine=libaio --iodepth=8 --direct=1 \
-		--verify=crc32c --verify_fatal=1 --do_verify=1 --group_reporting --output-format=terse >out 2>err
+	fio --name=lab --directory=/mnt --size=2m --numjobs=2 --rw=randrw --bsrange=4k-128k --ioengine=libaio --iodepth=8 \
+		--direct=1 --verify=crc32c --verify_fatal=1 --do_verify=1 --group_reporting --output-format=terse >out 2>err
 	verdict $? "fio reads what it has written"
 	umount /mnt >out 2>err
 	verdict $? "it is unmounted"

@@ -133,7 +133,8 @@ static bool is_known(const char *folder, const char *name)
 	char who[16], in[64], names[128];
 
 	for (int i = 0; i < line_count; i++) {
-		if (sscanf(lines[i], "%15s %63s %127s", who, in, names) != 3 || lines[i][0] == '\t' || strcmp(in, folder) || !is_for(who))
+		if (sscanf(lines[i], "%15s %63s %127s", who, in, names) != 3 || lines[i][0] == '\t' || strcmp(in, folder) ||
+		    !is_for(who))
 			continue;
 		names[strcspn(names, "=")] = 0;
 		if (!strcmp(names, name))
@@ -272,7 +273,8 @@ static void check_text(char *rest)
 		check(reads_same(file.path, file.other), "%s: under each name", file.name);
 	} else if (!strcmp(how, "then")) {
 		snprintf(path, sizeof(path), "%s/%s", file.folder, word(&rest));
-		check(matches_within(4 * SOON_MS, path, rest), "%s: and then %s reads %s", file.name, path + strlen(file.folder) + 1, rest);
+		check(matches_within(4 * SOON_MS, path, rest), "%s: and then %s reads %s", file.name,
+		      path + strlen(file.folder) + 1, rest);
 	} else {
 		NEED(!strcmp(how, "gone"));
 		check(WAIT_UNTIL(4 * SOON_MS, inode_of(file.folder) != file.inode), "%s: and its folder is gone", file.name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A hostile client of rnbd-server. Whatever it does, it is refused or loses its path, or gets an error; and nothing else happens. */
+/* A hostile client of rnbd-server. Whatever it does, it is refused, loses its path, or gets an error; nothing else happens. */
 #include "hostile.h"
 
 #define MAX_DEPTH 64
@@ -148,7 +148,8 @@ static void foreign_connections(void)
 	link_close(&second, false);
 	other.number = 1;
 	other.count = 4;
-	check(link_ask(&second, SERVER_PORT, &other, sizeof(other)) != ESTABLISHED, "another number of connections: not accepted");
+	check(link_ask(&second, SERVER_PORT, &other, sizeof(other)) != ESTABLISHED,
+	      "another number of connections: not accepted");
 	link_close(&second, false);
 	other = request_of(0, 3);
 	memcpy(other.session, request.session, sizeof(other.session));

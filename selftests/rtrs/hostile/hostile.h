@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A peer of RTRS in user space that follows the protocol as far as a test wants: connections of the RDMA connection manager with a
- * queue pair each, and the messages of RTRS 2.0 (facts: drivers/infiniband/ulp/rtrs/rtrs-pri.h of Linux 6.1 and 6.12).
+ * A peer of RTRS in user space that follows the protocol as far as a test wants: connections of the RDMA connection manager
+ * with a queue pair each, and the messages of RTRS 2.0 (facts: drivers/infiniband/ulp/rtrs/rtrs-pri.h of Linux 6.1 and 6.12).
  */
 #ifndef SELFTESTS_RTRS_HOSTILE_H
 #define SELFTESTS_RTRS_HOSTILE_H

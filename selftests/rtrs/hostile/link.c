@@ -204,7 +204,8 @@ bool link_accept(struct link *link, const void *data, size_t length)
 	struct rdma_conn_param options = {.private_data = data, .private_data_len = (uint8_t)length, .rnr_retry_count = 7};
 
 	/* Its client may have gone. */
-	return make_queues(link) && !rdma_accept(link->id, &options) && becomes(link, is_decided, SOON_MS) && link->state == ESTABLISHED;
+	return make_queues(link) && !rdma_accept(link->id, &options) && becomes(link, is_decided, SOON_MS) &&
+	       link->state == ESTABLISHED;
 }
 
 void link_reject(struct link *link, const void *data, size_t length)

@@ -2,8 +2,8 @@
 /*
  * rtrs_hostile ADDRESS clients|servers HONEST
  *
- * Hostile clients of rnbd-server, or hostile servers of rnbd-client, at ADDRESS, which is this machine's. HONEST is a command that
- * maps a disk over RTRS, uses it and unmaps it.
+ * Hostile clients of rnbd-server, or hostile servers of rnbd-client, at ADDRESS, which is this machine's. HONEST is a command
+ * that maps a disk over RTRS, uses it and unmaps it.
  */
 #include "hostile.h"
 
