@@ -64,7 +64,7 @@ device_removal() {
 	verdict $? "IO goes on: $(cat io)"
 }
 
-# What is in flight waits; what comes later is refused by RNBD, which hears of the loss.
+# Meanwhile there is no path, and RNBD refuses IO; then the disk is the same again.
 server_restart() {
 	barrier restart
 	barrier restarted
