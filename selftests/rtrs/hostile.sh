@@ -15,7 +15,7 @@ control=/sys/class/rnbd-client/ctl/map_device
 # Both print what was wrong, on failure.
 cat >/tmp/bin/steady <<-END
 	#!/bin/sh
-	rtrs_blockio \${2:-/dev/rnbd0} --seconds \$1 --size 16384 >/tmp/io 2>&1 || { sed 's/^/# /' /tmp/io; exit 1; }
+	rtrs_blockio \${2:-/dev/rnbd0} --seconds \$1 --depth 4 --size 16384 >/tmp/io 2>&1 || { sed 's/^/# /' /tmp/io; exit 1; }
 END
 cat >/tmp/bin/honest <<-END
 	#!/bin/sh

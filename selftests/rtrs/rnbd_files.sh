@@ -70,7 +70,7 @@ server_restart() {
 	barrier restarted
 	soon is_up "$one"
 	verdict $? "the server's modules went and came, and a path connects again"
-	soon rtrs_blockio $disk --seconds 1 >out 2>err
+	soon rtrs_blockio $disk --seconds 1 --depth 4 >out 2>err
 	verdict $? "the disk works again: $(cat out)"
 }
 
