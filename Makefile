@@ -90,7 +90,7 @@ programs:
 # ONLY='interop/ api' runs a part of everything.
 LEVEL ?= quick
 check:
-	@scripts/setup.sh build host lab
+	@scripts/setup.sh build host lab rdma
 	@scripts/check.py --level $(LEVEL) $(ONLY:%=--only '%')
 
 # The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with details.
@@ -103,25 +103,29 @@ sim:
 DEBUG_KERNEL ?= 6.1-debug
 
 check-debug:
-	@scripts/setup.sh build lab kernel
+	@scripts/setup.sh build lab kernel rdma
 	@scripts/debug-kernel.sh $(DEBUG_KERNEL)
 	@$(MAKE) --no-print-directory modules-$(DEBUG_KERNEL) programs
+	@scripts/rnbd.sh $(DEBUG_KERNEL) ours
 	@$(MAKE) --no-print-directory -C selftests/lab KVERS=$(DEBUG_KERNEL)
 	@scripts/check-debug.sh $(DEBUG_KERNEL) $(SCENES)
 
-# Two virtual machines that exchange data over RDS, over TCP and RDMA, and over KCM, with explanations.
+# Two virtual machines that exchange data over RDS, over TCP and RDMA, and over KCM, and one that has a disk of the other over
+# RTRS, with explanations.
 MACHINES ?= a=6.1:ours b=6.1:ours
 machines = $(MACHINES:%=--host '%')
 
 run: lab-ready
 	@scripts/lab/lab run $(machines) selftests/rds/story.sh selftests/rds/story_rdma.sh selftests/kcm/story.sh && \
-		echo 'It works: the modules transferred all of it.' || \
+		$(rtrs_story) && echo 'It works: the modules transferred all of it.' || \
 		{ echo 'It does not work here; the reason is above.' >&2; exit 1; }
 
-# The same for RTRS, with RNBD of the kernel's source, which is downloaded.
+# Its last part alone.
 run-rtrs: lab-ready
-	@for version in $(booted); do scripts/rnbd.sh $$version ours || exit; done
-	@scripts/lab/lab run $(machines) selftests/rtrs/story.sh
+	@$(rtrs_story)
+
+# RNBD is built of the kernel's source, which is downloaded the first time.
+rtrs_story = $(booted:%=scripts/rnbd.sh % ours &&) scripts/lab/lab run $(machines) selftests/rtrs/story.sh
 
 # The same two machines with a shell in each.
 lab: lab-ready
@@ -179,8 +183,9 @@ help:
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
-	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM, with explanations'
-	@echo 'make run-rtrs         the same for RTRS: a file system on a disk of another machine, over two paths; one is cut'
+	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM; one has a file'
+	@echo '                      system on a disk of the other, over two paths of RTRS; one is cut; with explanations'
+	@echo 'make run-rtrs         its last part alone'
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"

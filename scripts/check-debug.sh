@@ -25,10 +25,12 @@ case $kernel in
 esac
 if [ $# = 0 ]; then
 	set -- selftests/kapi/kapi.sh selftests/lab/rds_flow.sh
-	for scene in selftests/rds/*.sh selftests/kcm/*.sh; do
+	for scene in selftests/rds/*.sh selftests/kcm/*.sh selftests/rtrs/*.sh; do
 		case $scene in
 		# A story is for people.
 		*/story.sh | */story_rdma.sh) ;;
+		# These kernels have no ext4.
+		*/rnbd_files.sh) ;;
 		# It expects an end before a timer tick, 4 million instructions; this kernel needs them for the work itself.
 		*/kcm_clock.sh) ;;
 		# Not every kernel can inject allocation failures.

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# rnbd.sh VERSION [kernel|ours]    builds RNBD, unmodified, from the source of a stock Debian kernel (6.1, 6.12), which has
+# rnbd.sh VERSION [kernel|ours]    builds RNBD, unmodified, from the source of a Debian kernel (6.1, 6.12), which has
 #                                  neither RNBD nor RTRS: with the RTRS of the same source, with ours (make modules-VERSION
 #                                  has built it), or, without the last argument, once with each.
 #
 # The modules are put into build/rnbd/VERSION/kernel and .../ours. What is newer than the sources is not built again.
+# A debug kernel (VERSION 6.12-debug) has its own RTRS with RNBD; for it only `ours` is built.
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,11 +23,19 @@ case $version-$suite in
 	exit 1
 	;;
 esac
-"$top/scripts/kernels.sh" "$version"
-"$top/scripts/kernels.sh" --source "$version"
+case $version in
+*-*)
+	[ "$suite" = ours ] || exit 0
+	"$top/scripts/debug-kernel.sh" "$version"
+	;;
+*) "$top/scripts/kernels.sh" "$version" ;;
+esac
+"$top/scripts/kernels.sh" --source "${version%-*}"
 kdir=$top/build/kernels/$version/headers
-source=$top/build/kernels/$version-source
+source=$top/build/kernels/${version%-*}-source
 ours=$top/build/modules/$version
+# Only clang builds for a kernel that clang has built.
+compiler=$(sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$/CC=clang-\1/p' "$kdir/include/config/auto.conf")
 out=$top/build/rnbd/$version/$suite
 work=$out/build
 mkdir -p "$work"
@@ -46,7 +55,8 @@ build() {
 	[ $# = 0 ] || shift
 	mkdir -p "$work/$folder"
 	cp -ru "$source/$folder/." "$work/$folder/"
-	make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" "${configs[@]}" "$@" modules >"$work/log" 2>&1 ||
+	make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" ${compiler:+"$compiler"} "${configs[@]}" "$@" \
+		modules >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; exit 1; }
 }
 
@@ -65,5 +75,10 @@ else
 fi
 build drivers/block/rnbd BLK_DEV_RNBD BLK_DEV_RNBD_CLIENT BLK_DEV_RNBD_SERVER -- \
 	"KCFLAGS=-I$header" "KBUILD_EXTRA_SYMBOLS=$symbols"
+# The headers of a debug kernel hold another rtrs.h.
+for user in rnbd-clt rnbd-srv; do
+	grep -qE "[ :]$header/rtrs\.h" "$work/drivers/block/rnbd/.$user.o.cmd" ||
+		{ echo "rnbd.sh: $user was built with another rtrs.h" >&2; exit 1; }
+done
 find "$work" -name '*.ko' -exec cp {} "$out/" \;
 echo "rnbd.sh: $(cd "$out" && echo *.ko | tr '\n' ' ')for $version are in ${out#"$top"/}"

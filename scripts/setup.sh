@@ -6,6 +6,7 @@
 #   host    compile and run the tests that run on the host: unit tests, simulator, fuzzers, static checks
 #   lab     boot the virtual machines
 #   kernel  compile a whole kernel (the debug kernel)
+#   rdma    test programs that use verbs themselves, and tests of disks over RDMA
 #   bench   raw verbs, beside which RDS over RDMA is measured
 #
 # It prints the packages and uses sudo when not root. With nothing missing it is silent, needs no network
@@ -19,11 +20,12 @@ packages_of() {
 	host) echo g++ make clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 libgtest-dev \
 		libgmock-dev libbenchmark-dev python3 ;;
 	lab) echo qemu-system-x86 seabios busybox-static dash iproute2 ethtool kmod python3 gcc libc6-dev make \
-		apt xz-utils zstd util-linux binutils jq cpio ;;
+		apt xz-utils zstd util-linux binutils jq cpio e2fsprogs ;;
+	rdma) echo libibverbs-dev librdmacm-dev fio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
 	bench) echo perftest ibverbs-providers ;;
 	*)
-		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, bench" >&2
+		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, rdma, bench" >&2
 		exit 2
 		;;
 	esac
@@ -57,7 +59,7 @@ install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|bench..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|rdma|bench..." >&2; exit 2; }
 wanted=
 for set; do
 	wanted="$wanted $(packages_of "$set")"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Test programs for virtual machines, included by the Makefile of a protocol's folder: static, so that they run without
 # other files. A program is a folder of sources, or one source, linked with the helpers in lib/; one that is
-# called fuzz, or ends in _fuzz, gets those in lib/fuzz/, too. Its name begins with $(prefix), because in a machine, and in
-# the plan, all protocols' programs are side by side.
+# called fuzz, or ends in _fuzz, gets those in lib/fuzz/, too; $(libs_PROGRAM) are libraries of the system that it needs.
+# Its name begins with $(prefix), because in a machine, and in the plan, all protocols' programs are side by side.
 
 here := $(dir $(abspath $(firstword $(MAKEFILE_LIST))))
 top := $(here)../
@@ -36,7 +36,7 @@ $(O)/obj/$(subject)/%.o: $(here)%.c
 
 define program
 $(O)/$(prefix)$(1): $(patsubst $(here)%.c,$(O)/obj/$(subject)/%.o,$(call sources,$(1))) $(call object,$(call helpers,$(1)))
-	$(CC) $(CFLAGS) $(LINK) -o $$@ $$^
+	$(CC) $(CFLAGS) $(LINK) -o $$@ $$^ $$(libs_$(1))
 endef
 $(foreach p,$(programs),$(eval $(call program,$(p))))
 

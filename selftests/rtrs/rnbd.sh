@@ -1,50 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=200 links=faulty segments=2 mem=768
-# files: build/selftests/rtrs_blockio /usr/sbin/mkfs.ext4
-# modules: brd ext4
+# files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh
+# modules: brd
 #
 # RNBD, unmodified, over RTRS: host b has a disk of host a, over one and over two paths of Soft-RoCE. All data is checked. The
 # disk is mapped, unmapped and mapped again; paths come, go, and are disconnected and connected again while there is IO, with each
-# policy; a link is cut; a file system lives on it.
+# policy; a link is cut.
 
 . verdicts
-
-class=/sys/class/rtrs-client/lab
-disk=/dev/rnbd0
-one="ip:$IP_b@ip:$IP_a"
-two="ip:$IP1_b@ip:$IP1_a"
-
-# What a program writes to a file of sysfs, and whether it was taken.
-put_in() { # file text
-	echo "$2" >"$1"
-}
+. rnbd.sh
 
 io() { # options of rtrs_blockio...
-	timeout 90 rtrs_blockio "$disk" --table table "$@" >out 2>err
-}
-
-map() { # path...
-	paths=$(printf 'path=%s ' "$@")
-	put_in /sys/class/rnbd-client/ctl/map_device "sessname=lab ${paths}device_path=/dev/ram0 access_mode=rw" >out 2>err ||
-		return 1
-	soon [ -b "$disk" ]
-}
-
-unmap() {
-	put_in /sys/block/rnbd0/rnbd/unmap_device normal >out 2>err && soon [ ! -e /sys/block/rnbd0 ]
-}
-
-soon() { # test, which must hold within a while
-	for _ in $(seq 300); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
-
-is_up() { # path
-	[ "$(cat "$class/paths/$1/state")" = connected ]
+	timeout $((90 * TIME_SCALE)) rtrs_blockio "$disk" --table table "$@" >out 2>err
 }
 
 # Requests that went over a path.
@@ -52,14 +20,8 @@ requests() { # path
 	awk '{ print $1 + $3 }' "$class/paths/$1/stats/rdma"
 }
 
-# What the kernel's own names ctl is not one.
-no_session() {
-	ls /sys/class/rtrs-server >out 2>err
-	! grep -qv '^ctl$' out
-}
-
-serve() {
-	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
+serve_disk() {
+	serve
 	verdict $? "the server's modules are loaded"
 	barrier served
 	barrier used
@@ -132,12 +94,8 @@ under_io() {
 	verdict $checked "IO goes on: $(cat out)"
 }
 
-not_up() {
-	! is_up "$1"
-}
-
 cut_link() {
-	io --seconds 12 --depth 8 --max-ms 8000 &
+	io --seconds 12 --depth 8 --max-ms $((8000 * TIME_SCALE)) &
 	running=$!
 	sleep 2
 	link cut eth1 >link.log 2>&1
@@ -147,17 +105,6 @@ cut_link() {
 	verdict $? "a link is cut and IO moves to the other path: $(cat out)"
 	soon is_up "$two"
 	verdict $? "its path connects again"
-}
-
-file_system() {
-	rm -f table
-	mkfs.ext4 -q -F "$disk" >out 2>err && mkdir -p /mnt && mount -t ext4 "$disk" /mnt >>out 2>>err
-	verdict $? "a file system is made and mounted"
-	dd if=/dev/urandom of=/mnt/file bs=64k count=32 >out 2>err
-	sum=$(sha256sum </mnt/file)
-	umount /mnt >out 2>err && mount -t ext4 "$disk" /mnt >>out 2>>err && [ "$(sha256sum </mnt/file)" = "$sum" ]
-	verdict $? "a file is what was written"
-	umount /mnt
 }
 
 use() {
@@ -170,7 +117,6 @@ use() {
 		under_io
 		# The kernel's own takes half a minute to notice it, and as long again to connect.
 		[ "$SUITE_a$SUITE_b" != oursours ] || cut_link
-		file_system
 		unmap
 		verdict $? "the disk is unmapped"
 	fi
@@ -181,7 +127,7 @@ use() {
 
 modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
 case $HOST in
-a) serve ;;
+a) serve_disk ;;
 b) use ;;
 esac
 end_of_verdicts

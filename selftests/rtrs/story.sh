@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# `make run-rtrs`: a file system on a disk of another machine, over two paths, one of which is cut.
+# The last part of `make run`: a file system on a disk of another machine, over two paths, one of which is cut.
 #
 #       a $IP_a   ------ eth0, with rxe0 on it ------  b $IP_b
 #         $IP1_a  ------ eth1, with rxe1 on it ------    $IP1_b

@@ -84,7 +84,7 @@ TEST_P(SrvLimits, memory_that_clients_make_the_host_hold)
     EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 0; }));
     unload();
     drop(first);
-    b.total_memory = 2 * 900'000; // for two sessions
+    b.total_memory = 2 * 4'000'000; // for two sessions
     load(true);
     unsigned served = 0;
     for (unsigned char i = 0; i < 8; i++)

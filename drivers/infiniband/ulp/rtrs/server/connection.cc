@@ -12,7 +12,9 @@ constexpr u8 rnr_timer = 10;      // 0.32 ms
 constexpr u32 service_requests = 2 * service_queue_depth + 2;
 constexpr u32 requests_per_answer = 5, requests_per_short_answer = 3; // with an invalidation and a registration, and without
 constexpr u32 least_requests = 64; // in a send queue, and in a receive queue
-constexpr u32 bytes_per_request = 128; // about what one takes of the host's memory
+// What one takes of the host's memory at most: Soft-RoCE has 256 bytes for one that is sent and 64 for one that is received, kapi
+// asks for two completions of 128 bytes for each, and all of these numbers become powers of two.
+constexpr u32 bytes_per_request = 832;
 constexpr u32 info_bytes = sizeof(wire::InfoRequest);
 
 } // namespace

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=sh
+#
+# For scenes that map disks over RNBD: one session, `lab`, and one disk, which is /dev/ram0 of host a.
+#
+# Output of what fails is left in the files out and err, which `verdict` prints.
+
+# For the scenes that include this file.
+# shellcheck disable=SC2034
+class=/sys/class/rtrs-client/lab
+disk=/dev/rnbd0
+# shellcheck disable=SC2034
+one="ip:$IP_b@ip:$IP_a" two="ip:$IP1_b@ip:$IP1_a"
+
+# What a program writes to a file of sysfs, and whether it was taken.
+put_in() { # file text
+	echo "$2" >"$1"
+}
+
+soon() { # test, which must hold within a while
+	for _ in $(seq $((300 * TIME_SCALE))); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+map() { # path...
+	paths=$(printf 'path=%s ' "$@")
+	put_in /sys/class/rnbd-client/ctl/map_device "sessname=lab ${paths}device_path=/dev/ram0 access_mode=rw" >out 2>err ||
+		return 1
+	soon [ -b "$disk" ]
+}
+
+unmap() {
+	put_in /sys/block/rnbd0/rnbd/unmap_device normal >out 2>err && soon [ ! -e /sys/block/rnbd0 ]
+}
+
+is_up() { # path
+	[ "$(cat "$class/paths/$1/state")" = connected ]
+}
+
+not_up() { # path
+	! is_up "$1"
+}
+
+# The kernel's own names ctl, which is no session.
+no_session() {
+	ls /sys/class/rtrs-server >out 2>err
+	! grep -qv '^ctl$' out
+}
+
+# Host a.
+serve() {
+	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
+}
