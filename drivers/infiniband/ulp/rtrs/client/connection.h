@@ -55,7 +55,7 @@ public:
     // Does it take requests? A hint, since that changes.
     bool is_open() const { return hint_open_.load_relaxed(); }
     // Sends the request of io, whose message is in its slot. ECONNABORTED: not over this connection; EAGAIN: its send queue is
-    // full; EINVAL, EMSGSIZE, EIO: the data cannot be sent.
+    // full; EINVAL, EMSGSIZE, EIO: the data cannot be sent. The caller's lock keeps the connection.
     Result<> post(Io& io);
     Link& link() const { return link_; }
     u64 serial() const { return serial_; }
@@ -78,7 +78,8 @@ private:
 
     Result<> make_queues(Device& device, kapi_pd* pd);
     // connection_post.cc
-    Result<> map_data(Io& io) HW_REQUIRES(lock_);
+    Result<> map_data(Io& io);
+    Result<> post_mapped(Io& io);
     u32 write_message(Io& io) HW_REQUIRES(lock_);
     Result<> reserve(Io& io) HW_REQUIRES(lock_);
     Result<> send(kapi_wr& wr) HW_REQUIRES(lock_);

@@ -123,16 +123,12 @@ Result<> Connection::send_read(Io& io, u32 message)
 }
 
 // From the first request on it ends by completions, or by the end of the link: an error of the queue is one of the path.
-Result<> Connection::post(Io& io)
+Result<> Connection::post_mapped(Io& io)
 {
     Guard guard(lock_);
     if (!open_)
         return fail(KAPI_ECONNABORTED);
     TRY(reserve(io));
-    if (auto mapped = map_data(io); !mapped) {
-        room_.fetch_add(io.requests);
-        return mapped;
-    }
     u32 message = write_message(io);
     io.error = 0;
     io.answered = io.sent = io.invalidating = false;
@@ -148,6 +144,19 @@ Result<> Connection::post(Io& io)
         link_.path.lost(sent.error());
     }
     return {};
+}
+
+// The caller's lock keeps the link. The data is mapped without ours, which completions take: Soft-RoCE has a lock for the pages of
+// a region that it takes elsewhere with softirqs enabled.
+Result<> Connection::post(Io& io)
+{
+    if (!is_open())
+        return fail(KAPI_ECONNABORTED);
+    TRY(map_data(io));
+    Result<> posted = post_mapped(io);
+    if (!posted)
+        io.data = Mapping();
+    return posted;
 }
 
 // Nothing happens when there is no room, or the connection is closed.
