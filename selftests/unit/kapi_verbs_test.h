@@ -49,7 +49,7 @@ struct Buffer {
 
 /** One end of a connection, with its queues, and all that it has heard. */
 struct Peer {
-    static constexpr kapi_size kSlot = 8192, kSlots = 16;
+    static constexpr kapi_size kSlot = 20480, kSlots = 16;
 
     kapi_rdma_dev *dev = nullptr;
     kapi_pd *pd = nullptr;

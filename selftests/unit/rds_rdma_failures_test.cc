@@ -89,7 +89,7 @@ TEST_P(RdsRdmaFailures, a_message_is_acknowledged__also_when_what_follows_is_can
 // Where the device does not reach memory itself, the room for copies may be full for the moment.
 TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
 {
-    constexpr std::size_t kRing = 256 * (4096 + 48) + 513 * 48, kSize = 40'000;
+    constexpr std::size_t kRing = 128 * (4 * 4096 + 48) + 513 * 48, kSize = 40'000;
     constexpr unsigned kCount = 20;
     sim::make_bounce(*dev_a, kRing + kSize + 4096);
     load();
@@ -113,7 +113,7 @@ TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
 
 TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_after_seconds)
 {
-    sim::make_bounce(*dev_a, 256 * (4096 + 48) + 513 * 48 + 65536);
+    sim::make_bounce(*dev_a, 128 * (4 * 4096 + 48) + 513 * 48 + 65536);
     load();
     auto pa = on_a(), pb = on_b();
     open_all({&pa});

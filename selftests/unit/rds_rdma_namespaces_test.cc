@@ -74,7 +74,7 @@ TEST_P(RdsRdmaNamespaces, have_connections_of_their_own)
     open(to_outside, kPort + 2);
     pass(to_inside, pi, "to inside");
     pass(to_outside, po, "to outside");
-    for (auto [program, address, ring] : {std::tuple{&pi, kInside, 17u}, std::tuple{&po, kOutside, 256u}}) {
+    for (auto [program, address, ring] : {std::tuple{&pi, kInside, 17u}, std::tuple{&po, kOutside, 128u}}) {
         auto connections = rows<rds_abi_info_rdma_connection>(*program, RDS_ABI_INFO_IB_CONNECTIONS);
         ASSERT_EQ(connections.size(), 1u);
         kapi_addr own = sim::address(address);

@@ -73,31 +73,38 @@ TEST_P(RdsRdmaPeer, sends_a_message_in_fragments)
     EXPECT_FALSE(peer.end);
 }
 
-// A fragment of a large message fills packets with its header. The one size is garbage to who expects the other.
-TEST_P(RdsRdmaPeer, takes_and_sends_fragments_of_4048_bytes__if_hawser)
+// A fragment fills the buffers that both have, and of a large message packets with its header. One size is garbage to who expects
+// another.
+TEST_P(RdsRdmaPeer, takes_fragments_of_several_buffers__if_hawser)
 {
-    const unsigned full = 4096, filling = full - sizeof(Header), most = 3 * full;
-    std::string said = says("10.0.0.2", "10.0.0.1", 3, 1);
-    said.replace(13, 3, "hw\2");
-    struct Case {
-        unsigned size, fragment;
-        bool good;
-    };
     unsigned number = 0;
-    for (Case with : {Case{most, full, true}, {most + 1, filling, true}, {most, filling, false}, {most + 1, full, false}}) {
-        SCOPED_TRACE(with.size);
-        number++;
-        ask(said);
-        ASSERT_TRUE(wait_for([&] { return peer.established; }));
-        std::string bytes = contents(with.size, number);
-        for (std::size_t at = 0; at < bytes.size() && !peer.end; at += with.fragment)
-            post(sealed(data_header(bytes.size(), number), bytes.substr(at, with.fragment)));
-        if (with.good) {
-            EXPECT_TRUE(received() == bytes);
+    for (auto [says_buffers, buffers] : {std::pair{255u, 4u}, {2u, 2u}, {0u, 1u}}) {
+        std::string said = says("10.0.0.2", "10.0.0.1", 3, 1);
+        said.replace(13, 3, "hw\3");
+        said[28] = static_cast<char>(says_buffers);
+        const unsigned whole = buffers * 4096, filling = whole - sizeof(Header), most = std::max(3 * 4096u, whole);
+        struct Case {
+            unsigned size, fragment;
+            bool good;
+        };
+        for (Case with : {Case{1, 1, true}, {most, whole, true}, {most + 1, filling, true}, {1 << 20, filling, true},
+                          {most, most > whole ? filling : whole - 1, false}, {most + 1, whole, false}, {most + 1, 4000, false}}) {
+            SCOPED_TRACE(std::to_string(with.size) + " in fragments of " + std::to_string(with.fragment));
+            number++;
+            ask(said);
+            ASSERT_TRUE(wait_for([&] { return peer.established; }));
+            std::string bytes = contents(with.size, number);
+            for (std::size_t at = 0; at < bytes.size() && !peer.end; at += with.fragment)
+                post(sealed(data_header(bytes.size(), number), bytes.substr(at, with.fragment)));
+            if (with.good) {
+                EXPECT_TRUE(received() == bytes);
+                EXPECT_FALSE(peer.end);
+            } else {
+                EXPECT_TRUE(wait_for([&] { return peer.end.has_value(); }));
+            }
+            run(b, [&] { peer.drop(); });
+            peer = Peer();
         }
-        EXPECT_EQ(wait_for([&] { return peer.end.has_value(); }), !with.good);
-        run(b, [&] { peer.drop(); });
-        peer = Peer();
     }
 }
 

@@ -121,7 +121,7 @@ TEST_P(RdsRdmaRegions, of_a_stuck_device__keep_what_it_may_use)
 // Room for copies comes back when what others have mapped ends.
 TEST_P(RdsRdmaRegions, an_operation_waits__for_a_full_bounce_buffer)
 {
-    constexpr std::size_t kRing = 256 * (4096 + 48) + 513 * 48, kSize = 40'000;
+    constexpr std::size_t kRing = 128 * (4 * 4096 + 48) + 513 * 48, kSize = 40'000;
     sim::make_bounce(*dev_a, kRing + kSize + 4096);
     open_both();
     Bytes remote(kSize, 0), local = pattern(kSize, 1);
@@ -148,7 +148,7 @@ TEST_P(RdsRdmaRegions, an_operation_waits__for_a_full_bounce_buffer)
 
 TEST_P(RdsRdmaRegions, an_operation_fails__that_the_bounce_buffer_has_no_room_for)
 {
-    sim::make_bounce(*dev_a, 256 * (4096 + 48) + 513 * 48 + 65536);
+    sim::make_bounce(*dev_a, 128 * (4 * 4096 + 48) + 513 * 48 + 65536);
     open_both();
     Bytes remote(1 << 20, 0xee), local = pattern(1 << 20, 1);
     kapi_u64 cookie = region_on_b(remote.data(), remote.size());

@@ -108,14 +108,14 @@ TEST_P(RdsRdmaSettings, limit_the_rings_of_all_connections)
 
 TEST_P(RdsRdmaSettings, limit_requests_that_do_not_report)
 {
-    for (auto [limit, reports] : {std::pair{1u, 51u}, std::pair{2u, 35u}, std::pair{16u, 7u}, std::pair{64u, 3u}}) {
+    for (auto [limit, reports] : {std::pair{1u, 14u}, std::pair{2u, 10u}, std::pair{4u, 6u}, std::pair{16u, 3u}, std::pair{64u, 2u}}) {
         settings(host_a).max_unsignaled_wr = limit;
         unplug(dev_a); // the next connection has the new value
         dev_a = &sim::plug_rdma(a.initial_net(), "again");
         pass(1);
         world.run_for(3 * sim::kSecond);
         kapi_u64 before = counter(pa, "ib_tx_cq_event");
-        pass(100 * (4096 - 48));
+        pass(25 * (16384 - 48));
         world.run_for(sim::kSecond);
         kapi_u64 counted = counter(pa, "ib_tx_cq_event") - before;
         EXPECT_LE(counted, reports) << limit; // with the question for an acknowledgement, which may share its event

@@ -52,23 +52,23 @@ TEST(RdsRdmaWire, answers_that_are_accepted)
 
 TEST(RdsRdmaWire, private_data_of_ipv4)
 {
-    std::string expected("\x0a\x01\x02\x03" "\x0a\x04\x05\x06" "\x03\x01" "\x00\x03" "\x05" "hw\x02", 16);
-    expected += std::string(16, '\0');
-    EXPECT_TRUE(text(write_private(kOwn4, kPeer4, {3, 1}, 5)) == expected);
+    std::string expected("\x0a\x01\x02\x03" "\x0a\x04\x05\x06" "\x03\x01" "\x00\x03" "\x05" "hw\x03", 16);
+    expected += std::string(12, '\0') + std::string("\x02\0\0\0", 4);
+    EXPECT_TRUE(text(write_private(kOwn4, kPeer4, {3, 1}, 5, 2)) == expected);
 }
 
 TEST(RdsRdmaWire, private_data_of_ipv6)
 {
     std::string expected(reinterpret_cast<const char *>(kOwn6.ip), 16);
     expected += std::string(reinterpret_cast<const char *>(kPeer6.ip), 16);
-    expected += std::string("\x04\x00" "\x00\x03" "\xff" "hw\x02", 8) + std::string(16, '\0');
-    EXPECT_TRUE(text(write_private(kOwn6, kPeer6, {4, 0}, 255)) == expected);
+    expected += std::string("\x04\x00" "\x00\x03" "\xff" "hw\x03", 8) + std::string(12, '\0') + std::string("\x04\0\0\0", 4);
+    EXPECT_TRUE(text(write_private(kOwn6, kPeer6, {4, 0}, 255, 4)) == expected);
 }
 
 TEST(RdsRdmaWire, what_a_peer_says_is_read__if_it_is_whole_and_of_that_peer)
 {
     for (auto [own, peer] : {std::pair{kOwn4, kPeer4}, std::pair{kOwn6, kPeer6}}) {
-        AnyPrivate theirs = write_private(peer, own, {3, 1}, 9);
+        AnyPrivate theirs = write_private(peer, own, {3, 1}, 9, 1);
         auto read = read_private(theirs.bytes, theirs.size, own, peer);
         ASSERT_TRUE(read);
         EXPECT_EQ(+read->tos, 9);
@@ -79,7 +79,7 @@ TEST(RdsRdmaWire, what_a_peer_says_is_read__if_it_is_whole_and_of_that_peer)
         EXPECT_TRUE(read_private(longer.data(), longer.size(), own, peer)) << "it may be padded";
         EXPECT_FALSE(read_private(theirs.bytes, theirs.size, peer, peer));
         EXPECT_FALSE(read_private(theirs.bytes, theirs.size, own, own));
-        AnyPrivate others = write_private(own, peer, {3, 1}, 9); // the addresses of an answer are not looked at
+        AnyPrivate others = write_private(own, peer, {3, 1}, 9, 1); // the addresses of an answer are not looked at
         auto answer = read_answer(others.bytes, others.size, own);
         ASSERT_TRUE(answer);
         EXPECT_EQ(+answer->tos, 9);
@@ -91,7 +91,7 @@ TEST(RdsRdmaWire, the_mark_of_a_hawser_is_all_of_it)
 {
     PrivateData data{};
     EXPECT_FALSE(data.is_hawser());
-    std::memcpy(data.mark, "hw\2", 3);
+    std::memcpy(data.mark, "hw\3", 3);
     EXPECT_TRUE(data.is_hawser());
     for (auto &byte : data.mark) {
         byte ^= 4;

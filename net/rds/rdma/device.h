@@ -16,10 +16,18 @@ namespace rds_rdma {
 using namespace hw;
 
 // What a connection needs of its device: requests to send, two of the largest messages; and pieces of a request, its header
-// among them. A fragment lies in few pages of ours.
-inline constexpr u32 fragment_size = 4096; // payload of a part of a message at most
+// among them.
+inline constexpr u32 fragment_size = 4096; // payload of a fragment at most, and of a buffer to receive into
 inline constexpr u32 send_requests = 512;
 inline constexpr u32 least_pieces = 6;
+
+// How many buffers a fragment between hawser hosts fills at most at a device. To send it takes its header, as many pieces as it
+// has pages, a piece where it begins within a page, and two where the message ends.
+inline constexpr u32 most_buffers = 4;
+constexpr u32 buffers_at(const kapi_rdma_attrs& attrs)
+{
+    return attrs.max_sge >= most_buffers + 4 ? most_buffers : least_pieces - 4;
+}
 
 class Device;
 class UserRegion;

@@ -124,10 +124,11 @@ Result<> Link::make_parts(Queues& queues)
     if (!registrar_)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
-    ring_ = net_.take_ring(net_.payer(conn_), remote_);
+    buffers_ = buffers_at(device.attrs);
+    ring_ = net_.take_ring(net_.payer(conn_), remote_, buffers_);
     if (!ring_)
         return fail(KAPI_ENOMEM);
-    TRY(queues.receiver.build(ring_));
+    TRY(queues.receiver.build(ring_, buffers_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
     TRY(check(kapi_cq_create(device.dev, queues.sender.capacity() + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
@@ -135,7 +136,7 @@ Result<> Link::make_parts(Queues& queues)
     TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
     // Beside messages and operations: an acknowledgement, and a registration.
-    kapi_qp_caps caps{queues.sender.capacity() + 2, ring_, queues.sender.pieces(), 2, 0};
+    kapi_qp_caps caps{queues.sender.capacity() + 2, ring_, queues.sender.pieces(), 1 + buffers_, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), queues.ends.domain.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -175,7 +176,7 @@ kapi_cm_options Link::options(const AnyPrivate& data)
 Result<> Link::ask()
 {
     TRY(make_queues());
-    AnyPrivate data = write_private(local_, remote_, version_, tos_);
+    AnyPrivate data = write_private(local_, remote_, version_, tos_, buffers_);
     kapi_cm_options with = options(data);
     TRY(check(kapi_cm_request(cm_.get(), &with)));
     asked_ = true;
@@ -188,7 +189,7 @@ Result<> Link::accept()
     if (has_ended())
         return fail(KAPI_ECONNRESET);
     TRY(make_queues());
-    AnyPrivate data = write_private(local_, remote_, version_, tos_);
+    AnyPrivate data = write_private(local_, remote_, version_, tos_, buffers_);
     kapi_cm_options with = options(data);
     TRY(check(kapi_cm_accept(cm_.get(), &with)));
     accepted_ = true;
@@ -209,7 +210,8 @@ Link::Step Link::step()
 
 void Link::began()
 {
-    queues_->ends.to_hawser = is_hawser();
+    if (is_hawser())
+        queues_->ends.fragments = {.to_hawser = true, .buffers = min<u32>(buffers_, max<u32>(peer_.buffers, 1))};
     queues_->sender.begin();
     queues_->receiver.begin();
 }
@@ -265,7 +267,7 @@ Link::~Link()
         end_queues();
     cm_.reset();
     if (ring_)
-        Module::get().rings.give(net_.payer(conn_), remote_, ring_);
+        Module::get().rings.give(net_.payer(conn_), remote_, ring_ * buffers_);
     Module::get().devices.leave(user_);
 }
 

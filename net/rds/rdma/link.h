@@ -94,7 +94,8 @@ private:
     // The path's owner's:
     Ref<Registrar> registrar_;
     Own<Queues> queues_;
-    u32 ring_ = 0; // fragments, of those of the host
+    u32 ring_ = 0;    // receives, each of so many buffers:
+    u32 buffers_ = 0;
     bool asked_ = false;
     bool accepted_ = false;
 };

@@ -196,13 +196,13 @@ u32 RdmaNet::send_ring() const
     return static_cast<u32>(min<u64>(max<u64>(sysctl.max_send_wr, Sender::least), Sender::most));
 }
 
-u32 RdmaNet::take_ring(u32 payer, const kapi_addr& remote)
+u32 RdmaNet::take_ring(u32 payer, const kapi_addr& remote, u32 buffers)
 {
-    u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most));
+    u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most)) * buffers;
     u32 taken = Module::get().rings.take(payer, remote, wanted, sysctl.max_recv_allocation);
     if (taken < wanted)
         counters.count(Stat::rx_alloc_limit);
-    return taken;
+    return taken / buffers;
 }
 
 // ---- what peers ask for

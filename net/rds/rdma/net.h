@@ -62,8 +62,8 @@ public:
     u32 payer(rds_conn* conn) const;
     // How many requests a connection may have in its send queue.
     u32 send_ring() const;
-    // How many fragments a connection may have in its ring, as RingShares::take().
-    u32 take_ring(u32 payer, const kapi_addr& remote);
+    // How many receives of so many buffers a connection may have in its ring, as RingShares::take().
+    u32 take_ring(u32 payer, const kapi_addr& remote, u32 buffers);
 
 private:
     static constexpr unsigned max_asked = 64;

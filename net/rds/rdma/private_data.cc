@@ -5,7 +5,7 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u8 hawser_mark[3] = {'h', 'w', 2};
+constexpr u8 hawser_mark[3] = {'h', 'w', 3};
 constexpr u16 our_minors = 0x0003; // of 4.x: 4.0 and 4.1
 constexpr u8 v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -45,13 +45,14 @@ bool is_v4(const kapi_addr& addr)
     return kapi_compare(addr.ip, v4_prefix, sizeof(v4_prefix)) == 0;
 }
 
-AnyPrivate write_private(const kapi_addr& local, const kapi_addr& remote, Version version, u8 tos)
+AnyPrivate write_private(const kapi_addr& local, const kapi_addr& remote, Version version, u8 tos, u32 buffers)
 {
     PrivateData data{};
     data.major = version.major;
     data.minor = version.minor;
     data.minor_mask = our_minors;
     data.tos = tos;
+    data.buffers = static_cast<u8>(buffers);
     kapi_copy(data.mark, hawser_mark, sizeof(hawser_mark));
     if (is_v4(local))
         return write<PrivateV4>(local.ip + sizeof(v4_prefix), remote.ip + sizeof(v4_prefix), data);

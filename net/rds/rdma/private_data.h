@@ -28,7 +28,8 @@ struct PrivateData {
     u8 mark[3];      // reserved elsewhere, and 0
     Be64 ack;        // 0: says nothing. A peer that has restarted would take numbers of its former life for its own
     Be32 credit;     // 0: no flow control. The kernel's own has 0, too: it posts its receives later
-    u8 padding[4];
+    u8 buffers;      // of 4096 bytes, which a fragment fills at most (queue_ends.h). Padding elsewhere
+    u8 padding[3];
 
     bool is_hawser() const;
 };
@@ -50,8 +51,8 @@ struct AnyPrivate {
 };
 
 bool is_v4(const kapi_addr& addr);
-// What we say, local being our address.
-AnyPrivate write_private(const kapi_addr& local, const kapi_addr& remote, Version version, u8 tos);
+// What we say, local being our address, and buffers what our device takes.
+AnyPrivate write_private(const kapi_addr& local, const kapi_addr& remote, Version version, u8 tos, u32 buffers);
 // What the peer says, whose address is remote. Nothing: it is too short, or names other addresses than those it comes by.
 std::optional<PrivateData> read_private(const void* bytes, usize size, const kapi_addr& local, const kapi_addr& remote);
 // The same of an answer, where addresses are not looked at: it comes from whom we asked.

@@ -15,21 +15,25 @@ using rds::Header;
 
 inline constexpr u32 header_size = RDS_HEADER_SIZE; // in front of each
 
-// Between hawser hosts each part of a large message is 4096 bytes with its header, which fill packets: none has a last packet of
-// 48 bytes. In a message of three parts or less, one part more costs more than those packets.
-inline constexpr u32 filling_fragment = fragment_size - header_size, least_filling = 3 * fragment_size + 1;
+// How the messages of a connection are split. The kernel's own has fragments of 4096 bytes behind a header. Between hawser hosts
+// a fragment fills several buffers: each is a request, a completion at both ends, and an acknowledgement of the device.
+struct Fragments {
+    bool to_hawser = false;
+    u32 buffers = 1;
 
-// The payload of each part but the last, of a message of so many bytes.
-constexpr u32 fragment_of(u32 length, bool to_hawser)
-{
-    return to_hawser && length >= least_filling ? filling_fragment : fragment_size;
-}
-
-constexpr u32 fragments_of(u32 length, bool to_hawser)
-{
-    u32 fragment = fragment_of(length, to_hawser);
-    return max(1u, (length + fragment - 1) / fragment);
-}
+    // The payload of each fragment but the last, of a message of so many bytes. With its header it fills packets of 4096 bytes,
+    // so that none has a last packet of 48 bytes. In a short message one fragment more costs more than those packets.
+    constexpr u32 size(u32 length) const
+    {
+        u32 whole = buffers * fragment_size;
+        return to_hawser && length > max(3 * fragment_size, whole) ? whole - header_size : whole;
+    }
+    constexpr u32 count(u32 length) const
+    {
+        u32 fragment = size(length);
+        return max(1u, (length + fragment - 1) / fragment);
+    }
+};
 
 struct QueueEnds : Pinned {
     QueueEnds(Counters& n, rds_conn* c, Domain& d) : counters(n), conn(c), domain(d), device(d.device) {}
@@ -39,7 +43,7 @@ struct QueueEnds : Pinned {
     Device& device;
     CompletionQueue send_cq, recv_cq;
     QueuePair qp;
-    bool to_hawser = false; // set when the peer is known, before anything is sent or handled
+    Fragments fragments; // set when the peer is known, before anything is sent or handled
     // From any context other than the path's owner it is posted under this lock, and only while the end is open.
     Spin<PostLock> lock;
     bool open HW_GUARDED_BY(lock) = false;

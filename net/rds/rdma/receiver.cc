@@ -9,16 +9,19 @@ Receiver::~Receiver()
         rds_inc_free(inc_);
 }
 
-Result<> Receiver::build(u32 depth)
+Result<> Receiver::build(u32 depth, u32 buffers)
 {
     depth_ = depth;
+    buffers_ = buffers;
     TRY(headers_.make(ends_.domain, depth, KAPI_MAP_FROM_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     if (!slots_)
         return fail(KAPI_ENOMEM);
     Guard guard(lock_);
-    for (u32 i = 0; i < depth; i++)
+    for (u32 i = 0; i < depth; i++) {
+        slots_->slot[i].sges[0] = headers_.sge(i);
         slots_->free[free_++] = static_cast<u16>(i);
+    }
     return {};
 }
 
@@ -30,63 +33,66 @@ constexpr unsigned some = 8; // posted at once: a few places of a ring may wait 
 
 } // namespace
 
-void Receiver::put_free(u16 index)
+// Up to `some` places to fill.
+unsigned Receiver::take_free(u16* indices)
 {
     Guard guard(lock_);
-    slots_->free[free_++] = index;
+    unsigned n = min<u32>(free_, some);
+    for (unsigned i = 0; i < n; i++)
+        indices[i] = slots_->free[--free_];
+    return n;
 }
 
-bool Receiver::prepare(u16 index)
+void Receiver::put_free(const u16* indices, unsigned n)
 {
-    Slot& slot = slots_->slot[index];
-    if (!slot.buffer) {
-        slot.buffer.reset(kapi_rxbuf_create(fragment_size, KAPI_ATOMIC));
-        if (!slot.buffer)
+    Guard guard(lock_);
+    for (unsigned i = 0; i < n; i++)
+        slots_->free[free_++] = indices[i];
+}
+
+bool Receiver::prepare(Slot& slot)
+{
+    for (u32 i = 0; i < buffers_; i++) {
+        if (slot.map[i])
+            continue;
+        if (!slot.buffer[i]) {
+            slot.buffer[i].reset(kapi_rxbuf_create(fragment_size, KAPI_ATOMIC));
+            if (!slot.buffer[i])
+                return false;
+            ends_.counters.count(Stat::rx_total_frags);
+        }
+        auto map = Mapping::with([&](kapi_map* to) { return kapi_map_rxbuf(to, ends_.device.dev, slot.buffer[i].get()); });
+        if (!map)
             return false;
-        ends_.counters.count(Stat::rx_total_frags);
+        slot.map[i] = std::move(*map);
+        kapi_map_place place{};
+        kapi_size length = fragment_size;
+        kapi_map_sges(slot.map[i].c(), &place, &length, ends_.domain.pd.get(), &slot.sges[1 + i], 1);
     }
-    auto map = Mapping::with([&](kapi_map* to) { return kapi_map_rxbuf(to, ends_.device.dev, slot.buffer.get()); });
-    if (!map)
-        return false;
-    slot.map = std::move(*map);
     return true;
 }
 
 // Posts a few. False: there are no more places to fill, or no memory.
 bool Receiver::post_some()
 {
+    u16 indices[some];
     kapi_recv_wr wr[some];
-    kapi_sge sge[some][2];
-    unsigned count = 0;
-    bool starved = false;
     if (!ends_.is_open())
         return false;
-    const kapi_pd* pd = ends_.domain.pd.get();
-    while (count < some && !starved) {
-        u16 index;
-        {
-            Guard guard(lock_);
-            if (!free_)
-                break;
-            index = slots_->free[--free_];
-        }
-        if (!prepare(index)) {
-            put_free(index);
-            starved = true;
-            break;
-        }
+    unsigned wanted = take_free(indices), count = 0;
+    while (count < wanted && prepare(slots_->slot[indices[count]])) {
+        u16 index = indices[count];
         headers_.sync(index, KAPI_MAP_FOR_DEVICE);
-        kapi_map_place place{};
-        kapi_size length = fragment_size;
-        sge[count][0] = headers_.sge(index);
-        kapi_map_sges(slots_->slot[index].map.c(), &place, &length, pd, &sge[count][1], 1);
-        wr[count] = {.next = nullptr, .cookie = index, .sges = sge[count], .n_sges = 2, .pad = 0, .opaque = {}};
+        wr[count] = {.next = nullptr, .cookie = index, .sges = slots_->slot[index].sges, .n_sges = 1 + buffers_, .pad = 0, .opaque = {}};
         if (count)
             wr[count - 1].next = &wr[count];
         count++;
     }
-    if (starved)
+    bool starved = count < wanted;
+    if (starved) {
+        put_free(indices + count, wanted - count);
         rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
+    }
     if (!count)
         return false;
     kapi_recv_wr* bad = wr;
@@ -95,11 +101,8 @@ bool Receiver::post_some()
         if (ends_.open && kapi_qp_recv(ends_.qp.get(), wr, &bad) == 0)
             return !starved && count == some;
     }
-    for (; bad; bad = bad->next) {
-        u16 index = static_cast<u16>(bad->cookie);
-        slots_->slot[index].map = Mapping();
-        put_free(index);
-    }
+    unsigned posted = bad ? static_cast<unsigned>(bad - wr) : count;
+    put_free(indices + posted, count - posted);
     rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
     return false;
 }
@@ -122,7 +125,6 @@ void Receiver::refill(Stat by)
 bool Receiver::arrived(u16 index, const kapi_wc& wc)
 {
     Slot& slot = slots_->slot[index];
-    slot.map = Mapping();
     if (wc.status != KAPI_WC_OK) {
         ends_.failed();
         return false;
@@ -130,38 +132,57 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
     slot.length = wc.length;
     headers_.sync(index, KAPI_MAP_FOR_CPU);
     const Header& header = headers_.at(index);
-    bool good = wc.op == KAPI_WC_RECV && wc.length >= header_size && wc.length <= header_size + fragment_size &&
+    bool good = wc.op == KAPI_WC_RECV && wc.length >= header_size && wc.length <= header_size + buffers_ * fragment_size &&
                 (!header.checksum || header_checksum(header) == 0) && sender_.acknowledged(header.ack);
     if (!good) {
-        Guard guard(lock_);
-        broken_ = true;
-    }
-    bool only_acknowledges = wc.length == header_size && !header.sport && !header.dport && !header.length;
-    if (only_acknowledges && (header.flags & rds::flag_ack_required))
-        sender_.want_ack();
-    if (!good)
+        {
+            Guard guard(lock_);
+            broken_ = true;
+        }
         ends_.lost();
-    if (good && only_acknowledges)
-        ends_.counters.count(Stat::ack_received);
-    return good && !only_acknowledges;
+        return false;
+    }
+    for (u32 i = 0; i * fragment_size < wc.length - header_size; i++)
+        slot.map[i] = Mapping();
+    if (wc.length != header_size || header.sport || header.dport || header.length)
+        return true;
+    // An acknowledgement, maybe with a question.
+    if (header.flags & rds::flag_ack_required)
+        sender_.want_ack();
+    ends_.counters.count(Stat::ack_received);
+    return false;
+}
+
+// True: nothing is posted.
+bool Receiver::arrived(const u16* indices, const bool* waits, unsigned n)
+{
+    Guard guard(lock_);
+    for (unsigned i = 0; i < n; i++) {
+        if (waits[i] && !broken_)
+            slots_->waiting[(first_ + waiting_++) % most] = indices[i];
+        else
+            slots_->free[free_++] = indices[i];
+    }
+    return free_ + waiting_ == depth_;
 }
 
 void Receiver::received(const kapi_wc* wcs, unsigned n)
 {
-    bool empty = false;
+    u16 indices[some]{};
+    bool waits[some]{};
+    unsigned count = 0;
+    bool some_good = false, empty = false;
     for (unsigned i = 0; i < n; i++) {
-        u16 index = static_cast<u16>(wcs[i].cookie);
         if (!HW_ASSERT(wcs[i].cookie < depth_))
             continue;
-        bool waits = arrived(index, wcs[i]);
-        Guard guard(lock_);
-        if (waits && !broken_)
-            slots_->waiting[(first_ + waiting_++) % most] = index;
-        else
-            slots_->free[free_++] = index;
-        empty |= wcs[i].status == KAPI_WC_OK && free_ + waiting_ == depth_;
+        indices[count] = static_cast<u16>(wcs[i].cookie);
+        waits[count] = arrived(indices[count], wcs[i]);
+        some_good |= wcs[i].status == KAPI_WC_OK;
+        if (++count == some)
+            empty |= arrived(indices, waits, std::exchange(count, 0));
     }
-    if (empty)
+    empty |= arrived(indices, waits, count);
+    if (empty && some_good)
         ends_.counters.count(Stat::rx_ring_empty);
     process(Stat::rx_refill_from_cq);
 }
@@ -175,10 +196,15 @@ void Receiver::begin()
     process(Stat::rx_refill_from_thread);
 }
 
-// The oldest that waits, for who is busy.
-bool Receiver::take(u16& index)
+// The oldest that waits, for who is busy, after the one before was handled. False: none waits.
+bool Receiver::next(u16& index, bool handled)
 {
     Guard guard(lock_);
+    if (handled) {
+        slots_->free[free_++] = index;
+        first_ = (first_ + 1) % most;
+        waiting_--;
+    }
     if (!waiting_ || broken_)
         return false;
     index = slots_->waiting[first_];
@@ -204,21 +230,18 @@ void Receiver::process(Stat by)
             }
             again_ = false;
         }
-        u16 index;
-        while (take(index)) {
-            Slot& slot = slots_->slot[index];
-            Verdict verdict = handle(slot, headers_.at(index));
-            if (verdict == Verdict::starved)
-                rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
-            if (verdict == Verdict::garbage)
-                ends_.lost();
-            Guard guard(lock_);
-            broken_ |= verdict == Verdict::garbage;
-            if (verdict != Verdict::done)
-                break;
-            first_ = (first_ + 1) % most;
-            waiting_--;
-            slots_->free[free_++] = index;
+        u16 index = 0;
+        Verdict verdict = Verdict::done;
+        for (bool handled = false; verdict == Verdict::done && next(index, handled); handled = true)
+            verdict = handle(slots_->slot[index], headers_.at(index));
+        if (verdict == Verdict::starved)
+            rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
+        if (verdict == Verdict::garbage) {
+            {
+                Guard guard(lock_);
+                broken_ = true;
+            }
+            ends_.lost();
         }
         refill(by);
     }
@@ -254,6 +277,23 @@ void Receiver::end_message()
         sender_.want_ack();
 }
 
+// The buffers that the fragment filled, or, where there was no memory for the last time, the rest of them.
+Receiver::Verdict Receiver::take_payload(Slot& slot, u32 payload)
+{
+    while (taken_ < payload) {
+        RxBuffer& buffer = slot.buffer[taken_ / fragment_size];
+        u32 size = min(payload - taken_, fragment_size);
+        int attached = rds_inc_attach(inc_, buffer.get(), size);
+        if (attached < 0)
+            return Verdict::starved;
+        if (attached)
+            static_cast<void>(buffer.release());
+        taken_ += size;
+    }
+    taken_ = 0;
+    return Verdict::done;
+}
+
 Receiver::Verdict Receiver::handle(Slot& slot, const Header& header)
 {
     if (rds_path_stalled(ends_.conn, 0))
@@ -267,17 +307,12 @@ Receiver::Verdict Receiver::handle(Slot& slot, const Header& header)
                header.dport != header_.dport) {
         return Verdict::garbage;
     }
-    if (payload != min(rds_inc_left(inc_), fragment_of(header_.length, ends_.to_hawser)))
+    if (payload != min(rds_inc_left(inc_) + taken_, ends_.fragments.size(header_.length)))
         return Verdict::garbage;
-    if (payload) {
-        int attached = rds_inc_attach(inc_, slot.buffer.get(), payload);
-        if (attached < 0) {
-            if (first) // it begins anew with the same fragment
-                rds_inc_free(std::exchange(inc_, nullptr));
-            return Verdict::starved;
-        }
-        if (attached)
-            static_cast<void>(slot.buffer.release());
+    if (Verdict taken = take_payload(slot, payload); taken != Verdict::done) {
+        if (first && !taken_) // it begins anew with the same fragment
+            rds_inc_free(std::exchange(inc_, nullptr));
+        return taken;
     }
     if (rds_inc_left(inc_) == 0)
         end_message();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// From what a device received to RDS messages: a ring of receives, each for a header and a fragment.
+// From what a device received to RDS messages: a ring of receives, each for a header and the buffers of a fragment. Buffers that
+// a short fragment left alone are posted again.
 //
 // While a socket is full, what was received waits here and its place in the ring is not filled again, so that the peer has no
 // receives left in the end and waits (its device asks again and again). So a path holds no more than its ring. What headers
@@ -15,12 +16,14 @@ namespace rds_rdma {
 
 class Receiver : Pinned {
 public:
-    static constexpr u32 most = 256, least = 64; // fragments in a ring
+    static constexpr u32 most = 128; // receives in a ring
+    static constexpr u32 least = 64; // buffers in a ring
 
     Receiver(QueueEnds& ends, Sender& sender) : ends_(ends), sender_(sender) {}
     // The queue is drained, or was never used.
     ~Receiver();
-    Result<> build(u32 depth);
+    // So many receives, each of so many buffers.
+    Result<> build(u32 depth, u32 buffers);
     // The device did not end what was posted: what it may use is never freed.
     void abandon()
     {
@@ -39,8 +42,9 @@ public:
 
 private:
     struct Slot {
-        Mapping map;
-        RxBuffer buffer;
+        RxBuffer buffer[most_buffers];
+        Mapping map[most_buffers]; // as long as the device may fill the buffer
+        kapi_sge sges[1 + most_buffers]; // the header, and what is mapped
         u32 length = 0; // received, with the header
     };
     struct Slots {
@@ -51,19 +55,22 @@ private:
     enum class Verdict { done, stalled, starved, garbage };
 
     bool arrived(u16 index, const kapi_wc& wc);
-    bool take(u16& index);
+    bool arrived(const u16* indices, const bool* waits, unsigned n);
+    bool next(u16& index, bool handled);
     Verdict handle(Slot& slot, const Header& header);
     Verdict begin_message(const Header& header, u32 payload);
+    Verdict take_payload(Slot& slot, u32 payload);
     void end_message();
     bool post_some();
-    bool prepare(u16 index);
-    void put_free(u16 index);
+    bool prepare(Slot& slot);
+    unsigned take_free(u16* indices);
+    void put_free(const u16* indices, unsigned n);
 
     QueueEnds& ends_;
     Sender& sender_;
     Headers headers_;
     Own<Slots> slots_;
-    u32 depth_ = 0;
+    u32 depth_ = 0, buffers_ = 0;
     Spin<ReceivedLock> lock_;
     u32 free_ HW_GUARDED_BY(lock_) = 0, first_ HW_GUARDED_BY(lock_) = 0, waiting_ HW_GUARDED_BY(lock_) = 0;
     bool begun_ HW_GUARDED_BY(lock_) = false, busy_ HW_GUARDED_BY(lock_) = false;
@@ -72,6 +79,7 @@ private:
     // Of the task that is busy:
     rds_inc* inc_ = nullptr; // owned
     Header header_{};        // of its first fragment
+    u32 taken_ = 0;          // bytes of the fragment that is handled, which were taken before there was no memory
 };
 
 } // namespace rds_rdma

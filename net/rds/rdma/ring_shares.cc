@@ -11,13 +11,13 @@ namespace {
 
 constexpr u64 memory_part = 64;        // of the machine's, for each half
 constexpr u64 least_limit = 2 << 20;   // a small machine, too, needs room for some connections
-constexpr u64 fragment_bytes = 5 << 10; // a received buffer with its page, a header, and what the device has for a receive
+constexpr u64 buffer_bytes = 5 << 10; // a received buffer with its page, a header, and what the device has for a receive
 // The slots and headers of the sender and of the receiver, and the device's queues.
 constexpr u64 connection_bytes = 320 << 10;
 
-u64 bytes_of(u32 fragments)
+u64 bytes_of(u32 buffers)
 {
-    return connection_bytes + fragments * fragment_bytes;
+    return connection_bytes + buffers * buffer_bytes;
 }
 
 } // namespace
@@ -52,11 +52,11 @@ void RingShares::give(Pool& pool, Atomic<u64>& held, u64 bytes)
     held.fetch_sub(bytes);
 }
 
-bool RingShares::take_fragments(u32 count, u64 limit)
+bool RingShares::take_buffers(u32 count, u64 limit)
 {
-    if (fragments_.fetch_add(count) + count <= limit)
+    if (buffers_.fetch_add(count) + count <= limit)
         return true;
-    fragments_.fetch_sub(count);
+    buffers_.fetch_sub(count);
     return false;
 }
 
@@ -67,20 +67,20 @@ u32 RingShares::take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed
     Atomic<u64>& held = held_by(payer, remote);
     u32 least = min(wanted, Receiver::least);
     for (bool small : {false, true}) {
-        u32 fragments = small ? least : wanted;
-        if (!take_fragments(fragments, small ? allowed : allowed / 2))
+        u32 buffers = small ? least : wanted;
+        if (!take_buffers(buffers, small ? allowed : allowed / 2))
             continue;
-        if (take(pool, held, bytes_of(fragments), small))
-            return fragments;
-        fragments_.fetch_sub(fragments);
+        if (take(pool, held, bytes_of(buffers), small))
+            return buffers;
+        buffers_.fetch_sub(buffers);
     }
     return 0;
 }
 
-void RingShares::give(u32 payer, const kapi_addr& remote, u32 fragments)
+void RingShares::give(u32 payer, const kapi_addr& remote, u32 buffers)
 {
-    fragments_.fetch_sub(fragments);
-    give(pool_of(payer), held_by(payer, remote), bytes_of(fragments));
+    buffers_.fetch_sub(buffers);
+    give(pool_of(payer), held_by(payer, remote), bytes_of(buffers));
 }
 
 } // namespace rds_rdma

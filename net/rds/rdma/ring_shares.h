@@ -18,10 +18,10 @@ using namespace hw;
 class RingShares : Pinned {
 public:
     RingShares();
-    // How many fragments a new connection may have in its ring, of those wanted: all, fewer when there is little room, 0 when
-    // there is none. payer: rds_conn_payer(). allowed: fragments in all rings.
+    // How many buffers a new connection may have in its ring, of those wanted: all, fewer when there is little room, 0 when
+    // there is none. payer: rds_conn_payer(). allowed: buffers in all rings.
     u32 take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed);
-    void give(u32 payer, const kapi_addr& remote, u32 fragments);
+    void give(u32 payer, const kapi_addr& remote, u32 buffers);
 
 private:
     struct Pool {
@@ -32,13 +32,13 @@ private:
 
     Pool& pool_of(u32 payer) { return payer < KAPI_USERS ? users_ : peers_; }
     Atomic<u64>& held_by(u32 payer, const kapi_addr& remote);
-    bool take_fragments(u32 count, u64 limit);
+    bool take_buffers(u32 count, u64 limit);
     static bool take(Pool& pool, Atomic<u64>& held, u64 bytes, bool may_be_last);
     static void give(Pool& pool, Atomic<u64>& held, u64 bytes);
 
     Pool users_, peers_;
     Atomic<u64> of_user_[KAPI_USERS], of_address_[addresses];
-    Atomic<u64> fragments_{0}; // in all rings
+    Atomic<u64> buffers_{0}; // in all rings
     HashSeed seed_;
 };
 

@@ -85,7 +85,7 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
     kapi_segment parts[max_pieces];
     unsigned count = 0;
     u32 length = rds_out_length(pieces.out);
-    u32 left = min(fragment_of(length, ends_.to_hawser), length - pieces.offset);
+    u32 left = min(ends_.fragments.size(length), length - pieces.offset);
     while (left) {
         kapi_segment part = count + 1 < pieces_ ? pieces.take(left) : kapi_segment{};
         if (!HW_ASSERT(part.length)) // pages of our own: few lie in so many bytes
@@ -183,7 +183,7 @@ bool Sender::asks(const Header& header, bool last)
 {
     u64 number = header.sequence;
     last_sent_.store_release(number);
-    bool asks = (header.flags & rds::flag_ack_required) || (last && !ends_.to_hawser) ||
+    bool asks = (header.flags & rds::flag_ack_required) || (last && !ends_.fragments.to_hawser) ||
                 number - max(acked_.load_relaxed(), asked_) >= ack_every;
     if (asks)
         asked_ = number;
@@ -349,7 +349,7 @@ void Sender::begin()
 
 void Sender::tick()
 {
-    if (!ends_.to_hawser || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
+    if (!ends_.fragments.to_hawser || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
         return;
     question_wanted_.store_release(1);
     send_ack();

@@ -9,7 +9,7 @@ namespace rds_rdma {
 
 class Sender : Pinned {
 public:
-    static constexpr u32 least = fragments_of(RDS_MAX_MESSAGE, true), most = send_requests; // requests in the queue
+    static constexpr u32 least = Fragments{true, 1}.count(RDS_MAX_MESSAGE), most = send_requests; // requests in the queue
     static constexpr u32 max_pieces = 8; // of a request, where the device has as many
 
     explicit Sender(QueueEnds& ends) : ends_(ends) {}
@@ -65,7 +65,7 @@ private:
     bool waits_for_fence(rds_rdma_kind kind);
     unsigned prepare(rds_out* const* messages, unsigned count);
     bool may_map_later();
-    u32 fragments(const rds_out* out) const { return fragments_of(rds_out_length(out), ends_.to_hawser); }
+    u32 fragments(const rds_out* out) const { return ends_.fragments.count(rds_out_length(out)); }
     Result<> map_payload(rds_out* out, u64 at, u32 fragments);
     enum class Operated { done, later, alone }; // alone: its message is not sent
     Operated post_operation(rds_out* out, const rds_rdma_op& op);

@@ -15,7 +15,7 @@ struct rds_rdma_sysctl {
 	unsigned long max_send_wr;         /* requests in a send queue */
 	unsigned long max_recv_wr;         /* receives in a ring */
 	unsigned long max_unsignaled_wr;   /* requests in a row that do not report their completion */
-	unsigned long max_recv_allocation; /* fragments in the rings of all connections */
+	unsigned long max_recv_allocation; /* buffers of 4096 bytes in the rings of all connections */
 	unsigned int flow_control;         /* of no effect, as in the kernel's own */
 };
 /* Rows as in net/rds/glue/rds_core.h. */
