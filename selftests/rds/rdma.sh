@@ -11,7 +11,7 @@ load_suite rds rds_rdma
 settings=$(cd /proc/sys/net/rds/ib && grep -s . * | tr '\n' ' ')
 if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then
 	echo 300 >/proc/sys/net/rds/ib/max_send_wr
-	echo 200 >/proc/sys/net/rds/ib/max_recv_wr
+	echo 100 >/proc/sys/net/rds/ib/max_recv_wr
 fi
 barrier loaded
 case $HOST in
@@ -80,7 +80,7 @@ verdict $? "the counters of RDMA count"
 # when those of other connections take much of a small machine.
 case $HOST in a) peer=b ;; b) peer=a ;; esac
 eval "own4=\$IP_$HOST peer4=\$IP_$peer own6=\$IP6_$HOST peer6=\$IP6_$peer"
-case $HOST-$SUITE in a-ours) wrs="^300 (200|64)$" ;; b-ours) wrs="^260 (256|64)$" ;; *) wrs="^256 1024$" ;; esac
+case $HOST-$SUITE in a-ours) wrs="^300 (100|16)$" ;; b-ours) wrs="^260 (128|16)$" ;; *) wrs="^256 1024$" ;; esac
 shows() { # own peer own-gid peer-gid
 	jq -e --arg own "$1" --arg peer "$2" --arg own_gid "$3" --arg peer_gid "$4" --arg wrs "$wrs" '
 		[.ib_connections[] | select(.local_address == $own and .remote_address == $peer)] | length == 1 and
