@@ -176,7 +176,14 @@ static int begin(struct kapi_cm *cm, const struct kapi_cm_route *route)
 	if (error)
 		return error;
 	rdma_set_service_type(cm->id, route->tos);
-	return rdma_resolve_addr(cm->id, any ? NULL : (struct sockaddr *)&local, (struct sockaddr *)&remote, route->timeout_ms);
+	/*
+	 * Bound by a call of its own: rdma_resolve_addr(), which would do it, warns in the log when the device is removed between
+	 * its two steps. Of a bound one it returns an error then.
+	 */
+	error = any ? 0 : rdma_bind_addr(cm->id, (struct sockaddr *)&local);
+	if (error)
+		return error;
+	return rdma_resolve_addr(cm->id, NULL, (struct sockaddr *)&remote, route->timeout_ms);
 }
 
 /* False: its end was reported meanwhile, by a device that went, and its owner destroys it. */
