@@ -66,7 +66,8 @@ void RtrsClientSide::boot()
     node.faults().one_in = 0;
     going_ = false;
     module_ = &node.load_module("rtrs_client");
-    if (rtrs_clt_core_init(module_))
+    const rtrs_clt_core_params params = RTRS_CLT_CORE_PRESETS;
+    if (rtrs_clt_core_init(module_, &params))
         course_.fail("the client's module does not load");
     open();
     if (course_.profile.waits && put("no_path_timeout_ms", "600000"))
