@@ -108,7 +108,7 @@ TEST_P(RdsRdmaSettings, limit_the_rings_of_all_connections)
 
 TEST_P(RdsRdmaSettings, limit_requests_that_do_not_report)
 {
-    for (auto [limit, reports] : {std::pair{1u, 14u}, std::pair{2u, 10u}, std::pair{4u, 6u}, std::pair{16u, 3u}, std::pair{64u, 2u}}) {
+    for (auto [limit, reports] : {std::pair{1u, 14u}, {2u, 10u}, {4u, 6u}, {16u, 3u}, {64u, 2u}}) {
         settings(host_a).max_unsignaled_wr = limit;
         unplug(dev_a); // the next connection has the new value
         dev_a = &sim::plug_rdma(a.initial_net(), "again");

@@ -83,7 +83,8 @@ bool Receiver::post_some()
     while (count < wanted && prepare(slots_->slot[indices[count]])) {
         u16 index = indices[count];
         headers_.sync(index, KAPI_MAP_FOR_DEVICE);
-        wr[count] = {.next = nullptr, .cookie = index, .sges = slots_->slot[index].sges, .n_sges = 1 + buffers_, .pad = 0, .opaque = {}};
+        const kapi_sge* sges = slots_->slot[index].sges;
+        wr[count] = {.next = nullptr, .cookie = index, .sges = sges, .n_sges = 1 + buffers_, .pad = 0, .opaque = {}};
         if (count)
             wr[count - 1].next = &wr[count];
         count++;

@@ -146,8 +146,8 @@ Result<> Connection::post_mapped(Io& io)
     return {};
 }
 
-// The caller's lock keeps the link. The data is mapped without ours, which completions take: Soft-RoCE has a lock for the pages of
-// a region that it takes elsewhere with softirqs enabled.
+// The caller's lock keeps the link. The data is mapped without ours, which completions take: Soft-RoCE has a lock for the pages
+// of a region that it takes elsewhere with softirqs enabled.
 Result<> Connection::post(Io& io)
 {
     if (!is_open())
