@@ -202,7 +202,7 @@ TEST_P(RtrsClientSession, one_of_another_namespace)
     run(a, [&] { ASSERT_EQ(try_open(&other, &from, 1), 0); });
     EXPECT_EQ(write("block", contents(4096, 1)), 0);
     EXPECT_EQ(put(root + "add_path", "ip:10.0.0.1@ip:10.0.1.2"), -KAPI_EADDRNOTAVAIL) << "an address of the first one";
-    EXPECT_EQ(put(root + "add_path", "ip:10.0.3.1@ip:10.0.1.2"), 0) << "whoever writes there";
+    EXPECT_EQ(put(root + "add_path", "ip:10.0.3.1@ip:10.0.1.2"), 0) << "the namespace of the writer does not matter";
     EXPECT_EQ(read("block", 4096), contents(4096, 1));
     EXPECT_EQ(get(root + "paths/ip:10.0.3.1@ip:10.0.1.2/hca_name"), "rxe_n1\n");
     EXPECT_EQ(put(root + "paths/ip:10.0.2.1@ip:10.0.0.2/remove_path", "1"), 0);

@@ -325,7 +325,7 @@ static void used_keys(void)
 	honest_works("writes with keys that are not valid");
 }
 
-/* A read whose answer the server cannot deliver, because the key is none of ours. */
+/* A read whose answer the server cannot deliver, because its key opens no region of this client. */
 static void bad_target(void)
 {
 	/* RNBD's session information: type 0, version 2, in 36 bytes; its answer has 36. */
