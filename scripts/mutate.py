@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from mutate_judge import TOP, Judge
+from mutate_judge import CORE, TOP, Judge
 
 LISTED = TOP / "selftests/mutants"
 PROGRESS = 20              # mutants between two lines about the score
@@ -173,7 +173,8 @@ def given(path: Path) -> list[Mutant]:
 
 
 def core_files(only: str) -> list[Path]:
-    files = [path for path in sorted((TOP / "net").rglob("*.cc")) if "glue" not in path.parts]
+    files = [path for folder in CORE for path in sorted((TOP / folder).rglob("*.cc"))
+             if "glue" not in path.parts and path.name != "common.cc"]  # which includes others, compiled by themselves
     chosen = [path for path in files if path == TOP / only or (TOP / only) in path.parents]
     if not chosen:
         sys.exit(f"no core file: {only}")
@@ -185,7 +186,7 @@ def core_files(only: str) -> list[Path]:
 def drawn(arguments) -> list[Mutant]:
     known = listed()
     found = []
-    for path in sorted({path for only in arguments.only or ["net"] for path in core_files(only)}):
+    for path in sorted({path for only in arguments.only or CORE for path in core_files(only)}):
         source = path.read_text()
         for mutant in candidates(path):
             if arguments.kind in ("", mutant.kind) and (str(path.relative_to(TOP)), *mutant.shown(source)) not in known:

@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
+# Folders with core, below which those that are named `glue` have none.
+CORE = ("net", "drivers")
 # The first suite whose folder holds the file: how the files of unit tests that run code of it begin, and what the simulator calls
-# it. Of RDS over RDMA and of RTRS the simulator runs nothing, nor do the unit tests of anything else, which load no such module.
+# it. Of RDS over RDMA the simulator runs nothing, nor do the unit tests of anything else, which load no such module.
 SUITES = (("net/rds/rdma", "rds_rdma_", None), ("net/rds", "rds_", "rds"), ("net/kcm", "kcm_", "kcm"),
-          ("drivers/infiniband/ulp/rtrs", "rtrs_", None))
+          ("drivers/infiniband/ulp/rtrs", "rtrs_", "rtrs"))
 SLOW_SECONDS = 0.1         # tests that take longer are run last: most mutants are noticed by the others, in a third of the time
 BASELINE_FACTOR = 8        # limit of a mutant's processor time: a multiple of the unchanged program's
 SPARE_SECONDS = 3          # and so much more for each test
@@ -82,7 +84,7 @@ class Judge:
     def program(self, name: str, mutated: Path | None) -> Path:
         """Links unit or sim from the existing objects, with the mutated file's object replaced."""
         objects = getattr(self.arguments, name)
-        core = [path for path in objects if path.relative_to(self.arguments.out).parts[1] == "net"]
+        core = [path for path in objects if path.relative_to(self.arguments.out).parts[1] in CORE]
         fixed = self.fixed(name, [path for path in objects if path not in core])
         libraries = ["-lgtest_main", "-lgtest"] if name == "unit" else []
         if mutated:

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kTroubleNs = 600 * kSecond; // time limit for all requests
 constexpr std::uint64_t kLongCutNs = 12 * kSecond, kShortCutNs = 600 * kMillisecond;
 constexpr std::uint64_t kPauseNs = 8 * kSecond;
-constexpr std::uint64_t kNoticedNs = 10 * kSecond; // it is known by then which paths are dead
+constexpr std::uint64_t kNoticedNs = kPauseNs + 6 * kSecond; // by then, also at a machine that stands still, dead paths are known
 constexpr std::uint64_t kPollNs = 20 * kMillisecond;
 
 } // namespace
