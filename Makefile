@@ -26,7 +26,7 @@ compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
 kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole $(compiler) \
 	'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
-mirrored := Kbuild include kapi net drivers scripts selftests/kapi
+mirrored := Kbuild include kapi net drivers scripts selftests/kapi selftests/rtrs/consumer
 
 all: modules
 
@@ -160,7 +160,7 @@ mutate:
 		$(SEED:%=--seed %) $(ONLY:%=--only %) $(KIND:%=--kind %) $(GIVEN:%=--given %)'
 
 # The cost of a message with ours, with the kernel's own modules and with raw TCP. Tables and JSON in build/bench.
-bench: bench-rds bench-kcm bench-rdma
+bench: bench-rds bench-kcm bench-rdma bench-rtrs
 
 bench-programs: modules-all
 	@$(MAKE) --no-print-directory -C selftests/bench
@@ -174,6 +174,10 @@ bench-kcm: bench-programs
 bench-rdma: bench-programs
 	@scripts/setup.sh bench
 	@scripts/bench/rdma $(BENCH_RDMA)
+
+bench-rtrs: bench-programs
+	@scripts/setup.sh bench rdma
+	@scripts/bench/rtrs $(BENCH_RTRS)
 
 clean:
 	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
@@ -196,8 +200,10 @@ help:
 	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
 	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
+	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run run-rtrs lab lab-ready check check-debug sim fuzz coverage mutate bench bench-programs bench-rds bench-kcm bench-rdma
+.PHONY: run run-rtrs lab lab-ready check check-debug sim fuzz coverage mutate
+.PHONY: bench bench-programs bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all

@@ -385,7 +385,7 @@ def parse_arguments():
     parser.add_argument("--level", choices=LEVELS, default="quick",
                         help="quick: the shortest run that notices when anything is broken; all: everything "
                              "(default %(default)s)")
-    parser.add_argument("--machines", type=int, default=max(2, os.cpu_count() or 1), metavar="N",
+    parser.add_argument("--machines", type=int, default=2 * max(2, os.cpu_count() or 1), metavar="N",
                         help="virtual machines that run at the same time, if one scene does not need more (default %(default)s)")
     parser.add_argument("--json", default=f"{OUT}/result.json", metavar="FILE",
                         help="where the results go (default build/check/result.json)")

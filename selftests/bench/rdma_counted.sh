@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 cpus=1 clock=counted time=900
 # modules: crc32_pclmul
-# files: build/selftests/bench/bench selftests/bench/quiet.sh selftests/bench/rdma_pair.sh
+# files: build/selftests/bench/bench selftests/bench/quiet.sh selftests/lib/rdma_pair.sh
 # files: /usr/bin/ib_send_lat /usr/bin/ib_send_bw /usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so
 #
 # RDS over RDMA beside raw verbs, which perftest's programs use: both ends in one machine with one processor, whose clock counts

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 cpus=1 clock=counted time=900
 # modules: crc32_pclmul
-# files: build/selftests/bench/bench selftests/bench/quiet.sh selftests/bench/rdma_pair.sh
+# files: build/selftests/bench/bench selftests/bench/quiet.sh selftests/lib/rdma_pair.sh
 #
 # One round, for scripts/bench/profile: the marks in the benchmark program start and stop QEMU's plugin.
 

@@ -79,6 +79,13 @@ TEST_P(RtrsClientSession, its_limits_of_pieces)
     }
 }
 
+/** As the kernel's own says it, whatever the connection manager says. */
+TEST_P(RtrsClientSession, without_a_server)
+{
+    load();
+    run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ECONNRESET); });
+}
+
 TEST_P(RtrsClientSession, each_policy_uses_both_paths)
 {
     ready(2);

@@ -129,7 +129,9 @@ Result<> Path::connect()
     Guard guard(lock_);
     if (state_.is(PathState::up))
         return {};
-    return fail(want_ == Want::removed || reason_ == Errno(0) ? Errno(KAPI_ECANCELED) : reason_);
+    if (want_ == Want::removed || reason_ == Errno(0))
+        return fail(KAPI_ECANCELED);
+    return fail(reason_ == Errno(KAPI_ECONNREFUSED) ? Errno(KAPI_ECONNRESET) : reason_); // as the kernel's own
 }
 
 void Path::disconnect()

@@ -2,6 +2,7 @@
 # shellcheck shell=sh
 #
 #       . rdma_pair.sh	two Soft-RoCE devices of this machine, rx1 at 10.77.1.1 and rx2 at 10.77.2.1, joined by a virtual link
+#       rdma_pair 3 4	two more, with these numbers
 #
 # The routes that make an address local are in tables that only packets from the link are looked up in. So packets from one
 # address to the other take the link, and no RDS takes the other end for this host itself.
@@ -17,14 +18,18 @@ rdma_end() { # its own and the other end's number
 	rdma link add "rx$1" type rxe netdev "v$1"
 }
 
+rdma_pair() { # the numbers of its ends
+	ip link add "v$1" type veth peer name "v$2"
+	for end; do
+		ip addr add "10.77.$end.1/24" dev "v$end"
+		ip link set "v$end" mtu 4500 up
+	done
+	rdma_end "$1" "$2"
+	rdma_end "$2" "$1"
+}
+
 ip link set lo up
 sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.all.accept_local=1
-ip link add v1 type veth peer name v2
-for end in 1 2; do
-	ip addr add "10.77.$end.1/24" dev "v$end"
-	ip link set "v$end" mtu 4500 up
-done
 # Its CRC is a part of every packet: with a processor's instruction for it, as most hosts have.
 modprobe -a crc32_generic crc32_pclmul rdma_rxe
-rdma_end 1 2
-rdma_end 2 1
+rdma_pair 1 2
