@@ -16,6 +16,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	MARK_BEGIN();
 	child = fork();
 	if (child == 0) {
 		dup2(2, 1); // the figures alone go to the output
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		return 1;
+	MARK_END();
 	idle = idle_ns() - idle;
 	printf("%" PRIu64 " %" PRIu64 "\n", now_ns() - began, idle);
 	return 0;
