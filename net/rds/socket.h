@@ -130,12 +130,13 @@ private:
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
     Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
-    Result<u32> queue(const Ref<Message>& message, const Target& to, bool may_wait);
+    Result<u32> queue(const Ref<Message>& message, Target& to, bool may_wait);
     Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
-    Path& choose_path(const Target& target, bool may_wait, u64 deadline_ns);
+    Path& choose_path(Target& target, bool may_wait, u64 deadline_ns);
+    Path& path_to(Connection& connection, bool may_wait, u64 deadline_ns);
     void notify_of_room(CongestionMap& map, u16 port);
-    Result<> wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns);
+    Result<> wait_for_congestion(Target& target, bool may_wait, u64 deadline_ns);
     Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);
