@@ -69,11 +69,11 @@ public:
     // begun: it has taken some. Any context.
     bool takes_overdraft(usize bytes, bool begun);
     bool stalls(Path& p);
-    // Any context. Can a message of so many bytes be queued? False: it cannot be charged, and all that cannot be is as much as
-    // the user may have.
+    // Any context. Can a message of so many bytes be queued? False: what cannot be charged is as much as the user may have, and
+    // it cannot be either, or there is twice as much.
     bool has_memory_for(usize bytes);
-    // Any context. A message that was not charged, and of so much memory, has ended.
-    void uncharged_ended(usize size);
+    // Any context. A message that was not charged is ending.
+    void uncharged_ended(const Incoming& incoming);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
 
