@@ -10,6 +10,7 @@
 #include <kapi/linux.h>
 #include <kapi/stream.h>
 
+#include "charge.h"
 #include "stream.h"
 
 struct kapi_listener {
@@ -66,7 +67,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 	int error;
 
 	might_sleep();
-	listener = kzalloc(sizeof(*listener), GFP_KERNEL | __GFP_NOWARN);
+	listener = kzalloc(sizeof(*listener), KAPI_GFP_CHARGED); /* a namespace's, which any user can make */
 	if (!listener)
 		return -ENOMEM;
 	listener->ready = ready;

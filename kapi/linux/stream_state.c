@@ -59,14 +59,23 @@ EXPORT_SYMBOL_GPL(kapi_stream_shutdown_write);
 
 /*
  * The time stamps count jiffies and are written by any processor, maybe after this one has read the clock: what seems to
- * lie ahead is the present. Both are set once a stream is established.
+ * lie a little ahead is the present. What is half of the range ago is not ahead: a peer may send no data for weeks.
  */
+static u32 time_since(u32 stamp, u32 now)
+{
+	u32 ahead = stamp - now;
+
+	return ahead < HZ ? 0 : now - stamp;
+}
+
+/* Both are set once a stream is established. */
 static u64 silent_ns(const struct sock *sk)
 {
 	u32 now = tcp_jiffies32;
-	s32 data = now - data_race(inet_csk(sk)->icsk_ack.lrcvtime), ack = now - data_race(tcp_sk(sk)->rcv_tstamp);
+	u32 data = time_since(data_race(inet_csk(sk)->icsk_ack.lrcvtime), now);
+	u32 ack = time_since(data_race(tcp_sk(sk)->rcv_tstamp), now);
 
-	return jiffies64_to_nsecs(max(min(data, ack), 0));
+	return jiffies64_to_nsecs(min(data, ack));
 }
 
 void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *health)

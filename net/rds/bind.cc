@@ -5,6 +5,12 @@
 
 namespace rds {
 
+namespace {
+
+constexpr u32 tries_at_once = 1024; // all ports of an address may be in use
+
+} // namespace
+
 Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
 {
     if (endpoint.port == probe_port)
@@ -15,6 +21,8 @@ Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
     for (; tries; tries--, port++) {
         if (port <= probe_port)
             continue;
+        if (tries % tries_at_once == 0)
+            kapi_resched();
         endpoint.port = port;
         socket.set_bound_key(endpoint); // the socket cannot be found by it before it is entered
         Ref<Socket> owner;

@@ -3,8 +3,9 @@
 //
 // A namespace has two kinds, kept apart. The own map of a local address shows which local sockets are full; only the sockets
 // write it, and peers receive it. A peer's map of a remote address is what the host of that address sent, and is replaced by
-// what it sends next. When an address moves between hosts, only the kind of map that is used for it changes: the bits of local
-// sockets stay valid wherever the address is, and a peer's bits are forgotten when the address is found on this host.
+// what it sends next; there is one for what came over TCP and one for RDMA. When an address moves between hosts, only the kind of
+// map that is used for it changes: the bits of local sockets stay valid wherever the address is, and a peer's bits are forgotten
+// when the address is found on this host.
 #pragma once
 
 #include "../lock_order.h"

@@ -27,7 +27,7 @@ Result<Ref<Connection>> Connection::create(Net& net, const rds_transport& transp
 Result<> Connection::build(Alloc mode)
 {
     local_map_ = TRY(net.own_maps.get(local, mode));
-    remote_map_ = TRY((loops() ? net.own_maps : net.peer_maps).get(remote, mode));
+    remote_map_ = TRY((loops() ? net.own_maps : net.maps_of_peers(transport.names_peer != 0)).get(remote, mode));
     for (unsigned i = 0; i < transport.max_paths; i++) {
         paths_[i].reset(make<Path>(mode, *this, i));
         if (!paths_[i])

@@ -53,7 +53,7 @@ Incoming::~Incoming()
     if (payer_)
         kapi_sk_uncharge(payer_, charged_);
     if (counted_by_)
-        counted_by_->uncharged_ended(true_size());
+        counted_by_->uncharged_ended(*this);
 }
 
 bool Incoming::charge(kapi_sk* sk)

@@ -100,7 +100,8 @@ public:
     // A device may use its memory for ever, so that is never freed. What else it holds ends with it as usual. Any context.
     void keep_memory();
 
-    // Where it goes; set before it has an owner. The connection lets go of its messages before it ends.
+    // Where it goes; set before it has an owner, and null when only a stream has it still. The connection lets go of its
+    // messages before it ends.
     Ref<Connection> connection;
     Endpoint destination;
 

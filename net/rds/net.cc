@@ -80,29 +80,17 @@ const rds_transport* Module::transport_for(kapi_net* host, const kapi_addr& addr
 
 void Module::add_net(Net& net)
 {
-    state_.with([&](State& state) { net.next = std::exchange(state.nets, &net); });
+    state_.with([&](State& state) { state.nets.add(net); });
 }
 
 void Module::remove_net(Net& net)
 {
-    state_.with([&](State& state) {
-        for (Net** link = &state.nets; *link; link = &(*link)->next) {
-            if (*link == &net) {
-                *link = net.next;
-                return;
-            }
-        }
-    });
+    state_.with([&](State& state) { state.nets.remove(net); });
 }
 
 Net* Module::find_net(kapi_net* host)
 {
-    return state_.with([&](State& state) -> Net* {
-        for (Net* net = state.nets; net; net = net->next)
-            if (net->host == host)
-                return net;
-        return nullptr;
-    });
+    return state_.with([&](State& state) { return state.nets.find(host); });
 }
 
 // ---- connections by their addresses

@@ -15,6 +15,7 @@
 #include <hawser/hash_table.h>
 #include <hawser/list.h>
 #include <hawser/lock.h>
+#include <hawser/net_list.h>
 #include <hawser/wait.h>
 #include <hawser/work.h>
 
@@ -66,7 +67,7 @@ public:
 private:
     struct State {
         const rds_transport* transports[RDS_TRANSPORT_TYPES] = {};
-        Net* nets = nullptr;
+        NetList<Net> nets;
     };
     Guarded<State, ModuleLock> state_;
     Atomic<u32> of_owners_[KAPI_USERS];
@@ -157,10 +158,15 @@ public:
     // A map that senders look at was replaced, or has cleared bits that senders met: pollers and monitoring sockets are
     // notified soon, by a work, as there may be many. Any context.
     void congestion_changed();
+    // What peers sent over a transport that names them is apart: a foreign one is not asked for its map there
+    // (Connection::is_mute()), and its maps come over TCP in no order, so an old one could stay for ever.
+    CongestionMaps& maps_of_peers(bool named) { return named ? named_peer_maps_ : peer_maps; }
     // The address has another host than before: that host's map is forgotten. Any context.
     void forget_peer(const Endpoint& address)
     {
-        if (peer_maps.forget(address))
+        bool refused = peer_maps.forget(address);
+        refused |= named_peer_maps_.forget(address);
+        if (refused)
             congestion_changed();
     }
     u32 congestion_generation() const { return congestion_generation_.load_acquire(); }
@@ -209,6 +215,7 @@ private:
     Guarded<Live, LiveLock> live_;
     Atomic<u32> entered_{0};
     WaitQueue idle_;
+    CongestionMaps named_peer_maps_{*this};
 };
 
 } // namespace rds

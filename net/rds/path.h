@@ -79,7 +79,7 @@ public:
     void retry_later(u32 events, u64 delay_ns = 10'000'000);
     // Any context. The same for the transport, which could not receive.
     void receive_later(u32 events);
-    // The owner's. The worker looks again within a tick.
+    // The owner's. The worker looks again within a tick, if there are messages.
     void arm_tick();
     // Sleeps. Closes for good: no call to the transport follows, the queues are empty.
     void kill();

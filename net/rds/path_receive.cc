@@ -130,20 +130,20 @@ bool PathReceiver::may_read(MessageKind kind)
 }
 
 // Each path may bring a message that nobody is charged for, and a peer can have any number of paths. So while there is such
-// memory, what comes next for the same sockets stays with the transport; and for others of a user who has as much as may be. Of a
-// lost stream that is overdrawn the bytes are limited.
+// memory, what comes next for the same sockets stays with the transport; and for others of a user who has as much as may be. A
+// lost stream that is overdrawn does not wait for full sockets, but a peer can have any number of those, too.
 Result<> PathReceiver::find_place(const Header& header)
 {
     Connection& connection = path_.connection();
     Net& net = connection.net;
-    if (!net.module.peers_share.has_uncharged() || stalled_.load_acquire() == overdrawn) [[likely]]
+    if (!net.module.peers_share.has_uncharged()) [[likely]]
         return {};
     Endpoint to = connection.local;
     to.port = header.dport;
     Ref<Socket> socket = net.binds.find(to);
     if (!socket)
         return {};
-    if (stall_on(*socket, 0))
+    if (stalled_.load_acquire() != overdrawn && stall_on(*socket, 0))
         return fail(KAPI_EAGAIN);
     if (socket->has_memory_for(sizeof(Header) + header.length))
         return {};

@@ -28,10 +28,11 @@ void Path::arm(u64 time_ns)
         unref();
 }
 
-// While the path is up the timer is never set for later than this.
+// While the path is up the timer is never set for later than this. What a stream does not take of answers, or of a message whose
+// sender is gone, needs no look (step_up()).
 void Path::arm_tick()
 {
-    if (!due_ns_.load_relaxed())
+    if (!due_ns_.load_relaxed() && !queue_.has_only_answers())
         arm(kapi_now_ns() + (unanswered_.load_relaxed() ? unanswered_tick_ns : tick_ns));
 }
 

@@ -256,7 +256,7 @@ bool Path::step_closing()
     }
     u64 now = kapi_now_ns();
     if (outcome == RDS_CLOSING || !receiver_.stalled()) {
-        look_by(now + closing_tick_ns);
+        look_by(now + (outcome == RDS_CLOSING ? closing_tick_ns : tick_ns)); // for memory it is tried again in its turn
         return false;
     }
     // What is unread waits for a socket, which notifies us when it has room again.

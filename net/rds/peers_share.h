@@ -52,6 +52,8 @@ public:
         u64 held = held_.load_relaxed(), used = pool_->used.load_relaxed(), others = used - min(used, held);
         return (pool_->limit - min(others, pool_->limit)) / 2;
     }
+    // It holds twice what it may hold while nobody else holds anything.
+    bool has_all() const { return held_.load_relaxed() >= pool_->limit; }
     void note_waiting(u64 before, u64 now) { pool_->waiting.fetch_add(now - before); }
     u64 waiting() const { return pool_->waiting.load_relaxed(); }
 

@@ -179,18 +179,23 @@ Result<> Socket::route(Target& target)
     connection->add_user();
     if (connection_)
         connection_->drop_user();
+    if (connection_.get() != connection.get())
+        path_ = nullptr;
     old = std::exchange(connection_, std::move(connection));
-    path_ = nullptr;
     return {};
 }
 
 // A socket's messages to one peer stay on one path, or they could overtake each other; so once chosen it is kept, even
 // when the handshake later offers more paths.
-Path& Socket::choose_path(const Target& target, bool may_wait, u64 deadline_ns)
+Path& Socket::choose_path(Target& target, bool may_wait, u64 deadline_ns)
 {
-    if (target.path) [[likely]]
-        return *target.path;
-    Connection& connection = *target.connection;
+    if (!target.path) [[unlikely]]
+        target.path = &path_to(*target.connection, may_wait, deadline_ns);
+    return *target.path;
+}
+
+Path& Socket::path_to(Connection& connection, bool may_wait, u64 deadline_ns)
+{
     {
         Guard guard(lock_);
         if (path_ && connection_.get() == &connection)
@@ -227,19 +232,23 @@ void Socket::notify_of_room(CongestionMap& map, u16 port)
         congestion_changed(ports);
 }
 
-Result<> Socket::wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns)
+// The address may move to another host while a sender waits, maybe to this one; then target has another connection.
+Result<> Socket::wait_for_congestion(Target& target, bool may_wait, u64 deadline_ns)
 {
-    CongestionMap& map = connection.remote_map();
-    if (!map.congested(port)) [[likely]]
+    u16 port = target.remote.port;
+    if (!target.connection->remote_map().congested(port)) [[likely]]
         return {};
-    connection.met_congestion(port);
     if (!may_wait) {
-        notify_of_room(map, port);
+        target.connection->met_congestion(port);
+        notify_of_room(target.connection->remote_map(), port);
         net.count(Stat::cong_send_error);
         return fail(KAPI_ENOBUFS);
     }
     net.count(Stat::cong_send_blocked);
-    for (;;) {
+    do {
+        Connection& connection = *target.connection;
+        CongestionMap& map = connection.remote_map();
+        connection.met_congestion(port);
         u64 look = kapi_now_ns() + congestion_look_ns;
         auto result = map.waiters.wait_until(min(deadline_ns, look), [&] {
             return !map.congested(port) || connection.dying() || is_closed();
@@ -248,10 +257,11 @@ Result<> Socket::wait_for_congestion(Connection& connection, u16 port, bool may_
             return fail(KAPI_ENOTCONN);
         if (result && connection.dying())
             return fail(KAPI_ENETUNREACH);
-        if (result || result.error().code() != KAPI_ETIMEDOUT || look > deadline_ns)
+        if (!result && (result.error().code() != KAPI_ETIMEDOUT || look > deadline_ns))
             return result;
-        connection.met_congestion(port);
-    }
+        TRY(route(target));
+    } while (target.connection->remote_map().congested(port));
+    return {};
 }
 
 bool Socket::has_send_room()
@@ -301,13 +311,16 @@ Result<> Socket::reserve(Message& message, bool may_wait, u64 deadline_ns)
     return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
-Result<u32> Socket::queue(const Ref<Message>& message, const Target& to, bool may_wait)
+Result<u32> Socket::queue(const Ref<Message>& message, Target& to, bool may_wait)
 {
     u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
     u64 deadline = deadline_after(timeout);
+    choose_path(to, may_wait, deadline); // until there is a handshake, there is no map either
+    TRY(waited(wait_for_congestion(to, may_wait, deadline), timeout));
+    if (message->operation() && !to.connection->transport.get_mr)
+        return fail(KAPI_EOPNOTSUPP);
     Path& path = choose_path(to, may_wait, deadline);
     message->connection = to.connection;
-    TRY(waited(wait_for_congestion(*to.connection, to.remote.port, may_wait, deadline), timeout));
     TRY(waited(reserve(*message, may_wait, deadline), timeout));
     u32 size = message->length();
     message->promise_notice();

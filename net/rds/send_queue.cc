@@ -226,7 +226,7 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             put_back(retransmit_.remove(m));
         }
         more_acked = reap(done);
-        batch.more = batch.partial || !again_.empty() || !send_.empty();
+        batch.more = batch.partial || batch.control_left || !again_.empty() || !send_.empty();
     }
     complete(done);
     if (more_acked)
@@ -245,6 +245,8 @@ Ref<Message> SendQueue::take()
 void SendQueue::give_back(Ref<Message> message)
 {
     Guard guard(lock_);
+    if (message->was_owned && !message->has_owner()) // cancelled meanwhile
+        return;
     has_joined(*message);
     put_back(std::move(message));
 }

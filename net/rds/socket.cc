@@ -257,8 +257,13 @@ void Socket::cancel_sends(const Endpoint* destination)
         }
         wanted = room_came();
     }
-    while (Ref<Message> message = cancelled.pop_front())
-        message->connection->cancel(*message);
+    while (Ref<Message> message = cancelled.pop_front()) {
+        Ref<Connection> connection = message->connection;
+        connection->cancel(*message);
+        // A stream may have its beginning for as long as the peer does not read, which is no use of the connection.
+        if (!connection->transport.post)
+            message->connection = nullptr;
+    }
     if (wanted)
         wake_senders();
 }

@@ -69,11 +69,11 @@ public:
     // begun: it has taken some. Any context.
     bool takes_overdraft(usize bytes, bool begun);
     bool stalls(Path& p);
-    // Any context. Can a message of so many bytes be queued? False: it cannot be charged, and all that cannot be is as much as
-    // the user may have.
+    // Any context. Can a message of so many bytes be queued? False: what cannot be charged is as much as the user may have, and
+    // it cannot be either, or there is twice as much.
     bool has_memory_for(usize bytes);
-    // Any context. A message that was not charged, and of so much memory, has ended.
-    void uncharged_ended(usize size);
+    // Any context. A message that was not charged is ending.
+    void uncharged_ended(const Incoming& incoming);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
 
@@ -130,12 +130,13 @@ private:
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
     Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
-    Result<u32> queue(const Ref<Message>& message, const Target& to, bool may_wait);
+    Result<u32> queue(const Ref<Message>& message, Target& to, bool may_wait);
     Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
-    Path& choose_path(const Target& target, bool may_wait, u64 deadline_ns);
+    Path& choose_path(Target& target, bool may_wait, u64 deadline_ns);
+    Path& path_to(Connection& connection, bool may_wait, u64 deadline_ns);
     void notify_of_room(CongestionMap& map, u16 port);
-    Result<> wait_for_congestion(Connection& connection, u16 port, bool may_wait, u64 deadline_ns);
+    Result<> wait_for_congestion(Target& target, bool may_wait, u64 deadline_ns);
     Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);

@@ -137,11 +137,11 @@ bool Transmitter::pump_stream()
             return false;
         HW_UNINITIALIZED Batch batch(connection.transport.post != nullptr);
         collect(batch);
+        path_.arm_tick(); // also for what waits for an answer
         if (batch.count == 0) {
             push();
             return false;
         }
-        path_.arm_tick();
         u32 end_seq = 0;
         s64 taken = offer(batch, end_seq);
         bool all = account(batch, taken < 0 ? 0 : static_cast<u32>(taken), end_seq);

@@ -12,32 +12,37 @@ constexpr u64 most_of_stream = 64 << 20;
 
 } // namespace
 
+// What came over loopback is charged to its sender.
 void Socket::note_uncharged(Incoming& incoming)
 {
     incoming.counts_for(*this);
     uncharged_ += incoming.true_size();
-    uncharged().add(incoming.true_size());
+    if (!incoming.looped())
+        uncharged().add(incoming.true_size());
 }
 
 // Only now is there room: a program has any number of threads, and each may take as long as it likes to copy a message.
-void Socket::uncharged_ended(usize size)
+void Socket::uncharged_ended(const Incoming& incoming)
 {
     CongestionChange change;
     {
         Guard guard(lock_);
-        uncharged_ -= size;
+        uncharged_ -= incoming.true_size();
         change = update_congestion(false);
     }
-    uncharged().give(size);
+    if (!incoming.looped())
+        uncharged().give(incoming.true_size());
     report_congestion(change);
     room_made();
 }
 
+// What can be charged now may not be when the message has arrived: it takes more memory than its bytes, and others come before.
+// So for what a user gets in this way there is a limit, too.
 bool Socket::has_memory_for(usize bytes)
 {
     if (uncharged().share(bytes) >= 0)
         return true;
-    if (kapi_sk_charge(sk, bytes) < 0)
+    if (uncharged().has_all() || kapi_sk_charge(sk, bytes) < 0)
         return false;
     kapi_sk_uncharge(sk, bytes);
     return true;

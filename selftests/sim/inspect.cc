@@ -54,13 +54,15 @@ unsigned full_ports(RdsHost &host, const kapi_addr &remote, Streams streams)
         return 1; // a stopped task holds a lock that we need: unknown
     unsigned count = 0;
     for_each_net(host, [&](rds::Net &net) {
-        auto map = net.peer_maps.find({rds::Ip::from(remote.ip), 0, 0});
-        if (!map || (streams == Streams::needed && !has_streams(net, remote)))
-            return;
-        std::array<std::byte, rds::map_bytes> bits;
-        map->snapshot(bits.data());
-        for (std::byte byte : bits)
-            count += static_cast<unsigned>(std::popcount(std::to_integer<unsigned>(byte)));
+        for (bool named : {false, true}) {
+            auto map = net.maps_of_peers(named).find({rds::Ip::from(remote.ip), 0, 0});
+            if (!map || (streams == Streams::needed && !has_streams(net, remote)))
+                continue;
+            std::array<std::byte, rds::map_bytes> bits;
+            map->snapshot(bits.data());
+            for (std::byte byte : bits)
+                count += static_cast<unsigned>(std::popcount(std::to_integer<unsigned>(byte)));
+        }
     });
     return count;
 }

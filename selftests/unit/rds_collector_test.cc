@@ -335,6 +335,28 @@ TEST_F(Collector, full_table__leaves_others_their_share)
     run(b, [&] { at_b.close(); });
 }
 
+// Its sender is gone, and the peer does not read: it would stay for ever, with what TCP has not taken of it.
+TEST_F(Collector, part_of_a_message__is_no_use)
+{
+    static const std::string large(1 << 20, 'x'); // more than a stream takes at once
+    set_idle(1000);
+    RdsSocket sender(host_a), receiver(host_b);
+    run(a, [&] { open(sender, "10.0.0.1"); });
+    run(b, [&] { open(receiver, "10.0.0.2"); });
+    talk(sender, receiver, "hello");
+    run(a, [&] {
+        sender.sk().sndbuf = 4 << 20;
+        world.network().cut(a, b);
+        EXPECT_EQ(send(sender, large, "10.0.0.2", kPort, RDS_ABI_MSG_DONTWAIT), 1 << 20);
+        sender.close();
+    });
+    EXPECT_GT(count_in(host_a, rds::PathState::up), 0u);
+    world.run_for(8 * sim::kSecond);
+    EXPECT_EQ(count_in(host_a, rds::PathState::up), 0u);
+    world.network().cut(a, b, false);
+    run(b, [&] { receiver.close(); });
+}
+
 // One of another kind sees its stream end as any stream ends, and may open the next.
 TEST_F(Collector, other_peer__sees_a_closed_stream)
 {

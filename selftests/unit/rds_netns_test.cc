@@ -4,6 +4,7 @@
 
 #include <kapi/errno.h>
 
+#include "net/rds/net.h"
 #include "net/rds/tcp/net.h"
 
 namespace {
@@ -105,6 +106,27 @@ TEST_F(Namespace, address__comes_again)
         });
         world.run_for(sim::kSecond); // what the peer sends before it detects the end is given up
     }
+}
+
+// Any user can make tens of thousands, and peers cause look-ups, which are under a lock.
+TEST_F(Namespace, many__each_is_found_in_few_steps)
+{
+    run(a, [&] {
+        std::vector<kapi_net *> nets;
+        for (unsigned i = 0; i < 100; i++) {
+            nets.push_back(&a.add_net());
+            ASSERT_EQ(host_a.add_net(*nets.back()), 0);
+        }
+        sim::forget_steps();
+        for (kapi_net *net : nets) {
+            EXPECT_EQ(static_cast<void *>(rds::Module::get().find_net(net)), host_a.net(*net).rds);
+            EXPECT_EQ(static_cast<void *>(rds_tcp::Module::get().find(net)), host_a.net(*net).tcp);
+        }
+        EXPECT_LE(sim::most_steps_under("rds module"), 8u);
+        EXPECT_LE(sim::most_steps_under("rds_tcp module"), 8u);
+        ASSERT_TRUE(host_a.delete_nets(nets));
+        EXPECT_EQ(rds::Module::get().find_net(nets.front()), nullptr);
+    }, 300 * sim::kSecond);
 }
 
 // Its administrator may be any user, and TCP's buffers are not charged.

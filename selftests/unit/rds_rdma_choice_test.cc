@@ -2,6 +2,10 @@
 // Which transport a socket gets, where there are RDMA and TCP.
 #include "rds_rdma_test.h"
 
+#include <vector>
+
+#include "net/rds/connection.h"
+
 namespace {
 
 class RdsRdmaChoice : public RdmaTest {
@@ -52,6 +56,34 @@ TEST_P(RdsRdmaChoice, is_not_rdma__of_a_device_with_small_queues)
             EXPECT_EQ(socket.bind(sim::address(address, kPort)), 0);
             EXPECT_EQ(transport_of(socket), RDS_ABI_TRANS_TCP);
         }
+    });
+}
+
+// The kernel's own sends its maps over TCP in no order, and a newer one may have come over RDMA.
+TEST_P(RdsRdmaChoice, maps_of_a_peer_are_its_transports)
+{
+    load_both();
+    run(a, [&] {
+        auto &net = *reinterpret_cast<rds::Net *>(host_a.net().rds);
+        rds::Endpoint local{rds::Ip::from(sim::address("10.0.0.1").ip), 0, 0};
+        rds::Endpoint remote{rds::Ip::from(sim::address("10.0.0.2").ip), 0, 0};
+        auto connection_of = [&](int type) {
+            const rds_transport *transport = net.module.transport(type);
+            auto made = net.connections.get(net, *transport, local, remote, 0, 0, hw::Alloc::charged);
+            rds::Module::drop_transport(transport);
+            EXPECT_TRUE(made);
+            return *made;
+        };
+        auto tcp = connection_of(RDS_TRANSPORT_TCP), rdma = connection_of(RDS_TRANSPORT_IB);
+        std::vector<std::byte> bits(rds::map_bytes);
+        bits[kPort / 8] = std::byte{1 << kPort % 8};
+        tcp->remote_map().replace(bits.data());
+        EXPECT_TRUE(tcp->remote_map().congested(kPort));
+        EXPECT_FALSE(rdma->remote_map().congested(kPort));
+        rdma->remote_map().replace(bits.data());
+        net.forget_peer(remote);
+        EXPECT_FALSE(tcp->remote_map().congested(kPort));
+        EXPECT_FALSE(rdma->remote_map().congested(kPort));
     });
 }
 

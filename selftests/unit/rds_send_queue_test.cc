@@ -175,6 +175,42 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
     });
 }
 
+// The rest of a large message filled the batch to its last segment.
+TEST(SendQueue, a_control_message_that_had_no_room__comes_in_the_next_batch)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        rds::Batch batch;
+        batch.segments = rds::Batch::max_segments;
+        auto map = message();
+        map->control = rds::control_map;
+        batch.add(map, 0);
+        queue.account(batch, 0, 0);
+        EXPECT_EQ(batch.control_left, kapi_u32{rds::control_map});
+        EXPECT_TRUE(batch.more);
+        queue.close();
+    });
+}
+
+// On loopback: there was no memory to deliver it, and its sender cancelled it before it was given back.
+TEST(SendQueue, a_message_that_was_cancelled_meanwhile__does_not_come_back)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        EXPECT_TRUE(queue.enqueue(message()));
+        auto taken = queue.take();
+        ASSERT_TRUE(taken);
+        taken->was_owned = true; // and has no owner
+        queue.cancel(*taken);
+        queue.give_back(taken);
+        EXPECT_FALSE(queue.has_unsent());
+        EXPECT_TRUE(queue.has_only_answers());
+        queue.close();
+    });
+}
+
 // It failed before it was posted, and who cancels its message at that moment has not come to the queue yet.
 TEST(SendQueue, an_operation_that_has_ended__is_not_posted_again)
 {

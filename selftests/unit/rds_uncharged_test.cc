@@ -123,6 +123,97 @@ TEST_F(Uncharged, messages_for_many_sockets_of_a_user__have_a_limit)
     EXPECT_EQ(taken, kSockets) << "nothing is lost";
 }
 
+// Each could be charged when its header came, and not when it had arrived, because it takes more memory than its bytes.
+TEST_F(Uncharged, messages_that_seem_to_find_memory__have_a_limit_too)
+{
+    constexpr unsigned kSockets = 70;
+    open_others(kSockets);
+    for (auto &other : sockets_)
+        other->sk().charge_limit = kMiB + 1024;
+    run(a, [&] {
+        for (unsigned i = 0; i < kSockets; i++) {
+            send_to(peer(), static_cast<kapi_u16>(kOthersPort + i));
+            flush_for(100 * sim::kMillisecond);
+        }
+    }, 60 * sim::kSecond);
+    EXPECT_GT(queued(), 30u);
+    EXPECT_LT(held(), long{68 * kMiB}) << "a 128th of the memory, and one message";
+    unsigned taken = 0;
+    for (unsigned i = 0; i < kSockets; i++)
+        world.spawn(b, "reader", [&, i] {
+            std::string buffer(kMiB, '\0');
+            taken += sockets_[i]->receive(buffer.data(), buffer.size(), nullptr) == long{kMiB};
+        });
+    run(a, [&] { flush_for(10 * sim::kSecond); }, 60 * sim::kSecond);
+    EXPECT_EQ(taken, kSockets) << "nothing is lost";
+}
+
+// The socket that their paths wait for takes more of them, because it is full of what is charged. Behind that comes what is not.
+TEST_F(Uncharged, messages_of_lost_streams__have_a_limit)
+{
+    constexpr unsigned kPeers = 20;
+    constexpr std::size_t kSize = 400 << 10; // more than any socket has for itself
+    open_others(1);
+    rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_rcvbuf = kMiB;
+    socket.sk().charge_limit = 64 * kMiB;
+    rds::PeersAccount *account;
+    kapi_u64 used_up = 0;
+    {
+        sim::NodeScope scope(b);
+        account = &rds::Module::get().peers_share.of_socket(&socket.sk());
+        while (account->take(kSize))
+            used_up += kSize;
+    }
+    WireStream stream(a);
+    run(a, [&] { shake_hands(stream, 0), fill(stream, kPort); }, 10 * sim::kSecond);
+    std::uint64_t before = queued();
+    run(a, [&] {
+        for (unsigned i = 0; i < kPeers; i++) {
+            WireStream &lost = peer();
+            send_to(lost, kPort, 100);
+            send_to(lost, kOthersPort, kSize);
+            flush_for(100 * sim::kMillisecond);
+            EXPECT_FALSE(lost.has_more());
+            lost.close(false);
+        }
+    }, 60 * sim::kSecond);
+    world.run_for(70 * sim::kSecond);
+    EXPECT_EQ(queued() - before, kPeers) << "only those that are charged";
+    account->give(used_up);
+    unsigned taken = 0;
+    run(b, [&] {
+        std::string buffer(kMiB, '\0');
+        while (sockets_[0]->receive(buffer.data(), buffer.size(), nullptr) == long{kSize})
+            taken++;
+    }, 100 * sim::kSecond);
+    EXPECT_EQ(taken, kPeers) << "nothing is lost";
+    run(a, [&] { stream.close(true); });
+}
+
+// Over loopback each socket gets one, however much there is: it is charged to its sender, and other users have their shares.
+TEST_F(Uncharged, messages_over_loopback__take_no_share)
+{
+    constexpr unsigned kSockets = 80, kOtherUser = 77;
+    open_others(kSockets);
+    run(b, [&] {
+        const std::string text(kMiB, 'x');
+        RdsSocket sender(host);
+        ASSERT_EQ(sender.open(), 0);
+        ASSERT_EQ(sender.bind(sim::address("10.0.0.2", static_cast<kapi_u16>(kPort + 1))), 0);
+        sender.sk().sndbuf = 4 << 20;
+        for (unsigned i = 0; i < kSockets; i++) {
+            kapi_addr to = sim::address("10.0.0.2", static_cast<kapi_u16>(kOthersPort + i));
+            EXPECT_EQ(sender.send(text.data(), text.size(), to, RDS_ABI_MSG_DONTWAIT), long{kMiB});
+        }
+        auto &others = rds::Module::get().peers_share.account(rds::PeersShare::uncharged, false, kOtherUser);
+        EXPECT_EQ(others.share(8 * kMiB), 0);
+        std::string buffer(kMiB, '\0');
+        for (auto &other : sockets_)
+            EXPECT_EQ(other->receive(buffer.data(), buffer.size(), nullptr), long{kMiB});
+        sender.close();
+    });
+}
+
 class UnchargedCopies : public Uncharged, public ::testing::WithParamInterface<unsigned> {};
 
 // A program has any number of threads, and each may stand still in the middle of a copy, or of one by MSG_PEEK.

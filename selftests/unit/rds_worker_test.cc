@@ -187,6 +187,22 @@ TEST_F(PathWorker, ticks__begin_with_the_first_message)
     });
 }
 
+// The peer may be gone since it accepted the stream, and has not answered the probe for which the message waits.
+TEST_F(PathWorker, ticks__begin_with_a_message_that_cannot_be_sent_yet)
+{
+    in_node([&] {
+        come_up();
+        path().answered(7);
+        come_up(1);
+        world.sleep(3000 * kMs);
+        noted.ticks[1].clear();
+        ASSERT_TRUE(path(1).enqueue(message()));
+        path(1).transmit();
+        world.sleep(4100 * kMs);
+        EXPECT_GE(noted.ticks[1].size(), 3u);
+    });
+}
+
 // What the transport requests for later, in its turn, was once done at the next wake-up of the worker.
 TEST_F(PathWorker, retry__comes_in_its_time)
 {

@@ -34,8 +34,8 @@ struct rds_sysctl_dir {
 static inline int rds_sysctl_dir_init(struct rds_sysctl_dir *dir, unsigned int room)
 {
 	*dir = (struct rds_sysctl_dir){ .room = room };
-	dir->table = kcalloc(size_add(room, 1), sizeof(*dir->table), GFP_KERNEL);
-	dir->limits = kcalloc(room, sizeof(*dir->limits), GFP_KERNEL);
+	dir->table = kcalloc(size_add(room, 1), sizeof(*dir->table), GFP_KERNEL_ACCOUNT);
+	dir->limits = kcalloc(room, sizeof(*dir->limits), GFP_KERNEL_ACCOUNT);
 	if (dir->table && dir->limits)
 		return 0;
 	kfree(dir->limits);

@@ -32,29 +32,17 @@ Module& Module::get()
 
 void Module::add(TcpNet& net)
 {
-    state_.with([&](State& state) { net.next = std::exchange(state.nets, &net); });
+    nets_.with([&](NetList<TcpNet>& nets) { nets.add(net); });
 }
 
 void Module::remove(TcpNet& net)
 {
-    state_.with([&](State& state) {
-        for (TcpNet** at = &state.nets; *at; at = &(*at)->next) {
-            if (*at == &net) {
-                *at = net.next;
-                return;
-            }
-        }
-    });
+    nets_.with([&](NetList<TcpNet>& nets) { nets.remove(net); });
 }
 
 TcpNet* Module::find(kapi_net* host)
 {
-    return state_.with([&](State& state) -> TcpNet* {
-        for (TcpNet* net = state.nets; net; net = net->next)
-            if (net->host == host)
-                return net;
-        return nullptr;
-    });
+    return nets_.with([&](NetList<TcpNet>& nets) { return nets.find(host); });
 }
 
 // ---- a namespace

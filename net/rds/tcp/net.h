@@ -9,6 +9,7 @@
 #include <hawser/atomic.h>
 #include <hawser/list.h>
 #include <hawser/lock.h>
+#include <hawser/net_list.h>
 #include <hawser/work.h>
 #include <kapi/stream.h>
 
@@ -42,10 +43,7 @@ public:
     TcpNet* find(kapi_net* host);
 
 private:
-    struct State {
-        TcpNet* nets = nullptr;
-    };
-    Guarded<State, ModuleLock> state_;
+    Guarded<NetList<TcpNet>, ModuleLock> nets_;
 };
 
 class TcpNet : Pinned {
