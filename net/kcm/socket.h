@@ -145,6 +145,8 @@ private:
     void drop_all_unsent();
     void drop_cut(SendQueue& queue);
     // receive.cc
+    bool keeps_rest(const kcm_receive& receive) const;
+    bool peeks(const kcm_receive& receive) const;
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
     Result<> put_connection(const Bundle& bundle, kcm_receive& receive);
