@@ -107,6 +107,15 @@ void Psock::report_failure()
     unref();
 }
 
+bool Psock::is_forgotten() const
+{
+    if (!failed() || !kapi_stream_is_unused(stream_))
+        return false;
+    struct kapi_stream_health health;
+    kapi_stream_health(stream_, &health);
+    return !receives() || (!paused() && !health.unread);
+}
+
 void Psock::count_error(int error)
 {
     rx_aborts.add(1);

@@ -60,6 +60,7 @@ public:
     // Does another queue wait for psock?
     bool contended(Psock& psock) const;
     bool usable(Psock& psock);
+    bool is_owned(Psock& psock); // or parked
     // Waits until psock has no owner, which is held back. ETIMEDOUT, EINTR.
     Result<> wait_idle(Psock& psock, u64 deadline_ns);
     // Null also when psock is only parked.
@@ -78,7 +79,6 @@ private:
     Ref<Psock> reclaim_any(Psock* wanted, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Psock> take_available(Psock& psock) HW_REQUIRES(lock_);
     Ref<Psock> withdraw(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
-    bool is_owned(Psock& psock);
 
     Spin<ReservationsLock> lock_;
     RefList<Psock, Available> available_ HW_GUARDED_BY(lock_);
