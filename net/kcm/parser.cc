@@ -10,8 +10,6 @@ namespace {
 
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
-// Room for the beginning of a message that has come alone: a peer may leave it at that on any number of connections.
-constexpr u32 small_view = 128;
 
 } // namespace
 
@@ -46,19 +44,13 @@ Result<u32> Parser::check_result(s32 said, usize shown, u32 limit)
     return static_cast<u32>(said);
 }
 
-// Room for size bytes, the first of which are those that it has.
-Result<> Parser::need_view(kapi_rx* rx, u32 size)
+Result<> Parser::need_view(kapi_rx* rx)
 {
-    if (size <= view_size_)
-        return {};
-    u32 room = size <= small_view ? small_view : KAPI_FILTER_VIEW;
-    TRY(view_charge_.cover(rx, kapi_alloc_true_size(room)));
-    Own<u8, free_view> larger(static_cast<u8*>(kapi_alloc(room, KAPI_ATOMIC)));
-    if (!larger)
+    TRY(view_charge_.cover(rx, kapi_alloc_true_size(KAPI_FILTER_VIEW)));
+    if (!view_)
+        view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC)));
+    if (!view_)
         return fail(KAPI_ENOMEM);
-    kapi_copy(larger.get(), view_.get(), head_size_);
-    view_ = std::move(larger);
-    view_size_ = room;
     return {};
 }
 
@@ -66,7 +58,7 @@ void Parser::drop_view()
 {
     view_.reset();
     view_charge_.drop();
-    view_size_ = head_size_ = 0;
+    head_size_ = 0;
 }
 
 // An error counts only when the program was shown all that is available: before, it may have loaded bytes beyond.
@@ -135,10 +127,9 @@ Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Ps
         return fill(rx, at, length, owner);
     }
     needed_more_.store_relaxed(needed_more_.load_relaxed() + 1);
-    u32 size = static_cast<u32>(length - at); // less than the whole view: check_result() refuses more
-    if (!need_view(rx, size))
+    if (!need_view(rx))
         return {0, Stop::memory};
-    head_size_ = size;
+    head_size_ = static_cast<u32>(length - at); // less than the whole view: check_result() refuses more
     kapi_rx_copy(rx, at, view_.get(), head_size_);
     return {head_size_, Stop::none};
 }
@@ -147,10 +138,8 @@ Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Ps
 Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& owner)
 {
     u32 more = static_cast<u32>(min(length - at, static_cast<usize>(KAPI_FILTER_VIEW) - head_size_));
-    u32 shown = head_size_ + more;
-    if (!need_view(rx, shown))
-        return {0, Stop::memory};
     kapi_rx_copy(rx, at, view_.get() + head_size_, more);
+    u32 shown = head_size_ + more;
     s32 said = count_run(kapi_filter_run(filter_.get(), view_.get(), shown));
     auto measured = check_result(said, shown, owner.message_limit());
     if (measured && *measured && *measured < head_size_)
