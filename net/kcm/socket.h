@@ -143,7 +143,7 @@ private:
     void end_waiting();
     void stop_sending();
     void drop_all_unsent();
-    void drop_cut(SendQueue& queue);
+    void drop_cut(SendQueue& queue, bool may_wait);
     // receive.cc
     bool keeps_rest(const kcm_receive& receive) const;
     bool peeks(const kcm_receive& receive) const;
