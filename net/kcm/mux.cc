@@ -316,33 +316,28 @@ void Mux::note_ended(Psock& psock)
     ended_count_++;
 }
 
-// The next one that is to be looked at; it has its turn again when the others have had theirs. Null: there are few.
-Ref<Psock> Mux::next_ended()
+// One that nobody can unattach, when there are many; it is no member any more. Those that are passed over have their turn again
+// when the others have had theirs.
+Mux::Removed Mux::take_forgotten()
 {
     Guard guard(lock_);
-    if (ended_count_ <= ended_kept)
-        return nullptr;
-    Ref<Psock> next = Ref<Psock>::share(*ended_.front());
-    ended_.push_back(ended_.remove(*next));
-    return next;
+    for (unsigned looked = 0; looked < ended_looked_at && ended_count_ > ended_kept; looked++) {
+        Psock& psock = *ended_.front();
+        if (!psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock))
+            return remove(psock);
+        ended_.push_back(ended_.remove(psock));
+    }
+    return {};
 }
 
 // When programs have closed the TCP sockets of connections that have ended, these would stay as long as the multiplexor does.
 void Mux::retire_forgotten()
 {
     for (unsigned i = 0; i < ended_looked_at; i++) {
-        Ref<Psock> psock = next_ended();
-        if (!psock)
+        Removed removed = take_forgotten();
+        if (!removed.member)
             return;
-        Removed removed;
-        {
-            Guard guard(lock_);
-            // Only as a member it has its TCP socket.
-            if (!is_on<Members>(*psock) || psock->leaving || !psock->is_forgotten() || reservations.is_owned(*psock))
-                continue;
-            removed = remove(*psock);
-        }
-        retire(*psock);
+        retire(*removed.member);
     }
 }
 

@@ -54,6 +54,7 @@ TEST_P(KcmEnded, connections__without_a_descriptor_do_not_stay)
             EXPECT_EQ(socket.unattach(ends.here), 0);
     });
     EXPECT_EQ(connections(socket), kKept - 10);
+    EXPECT_EQ(receive(socket), "error 32"); // EPIPE, of the last one
     std::vector<Ends> last = attach_some(socket, 1);
     EXPECT_EQ(send(socket, "still works"), 11);
     EXPECT_EQ(peer_reads(last[0], 11), "still works");
@@ -85,12 +86,12 @@ TEST_P(KcmEnded, connections__without_a_descriptor_are_read_to_their_end)
     peer_writes(all[2], two);
     end_by_peer(all);
     EXPECT_EQ(connections(socket), kKept);
-    run(a, [&] { socket.sk().error = 0; });
     EXPECT_EQ(receive(socket), filler);
     settle();
-    EXPECT_EQ(receive(socket), one);
+    std::set<std::string> rest{receive(socket)};
     settle();
-    EXPECT_EQ(receive(socket), two);
+    rest.insert(receive(socket));
+    EXPECT_EQ(rest, (std::set<std::string>{one, two}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmEnded, ::testing::Range(1, 5));
