@@ -83,6 +83,13 @@ kapi_u64 kapi_stream_key(const struct kapi_stream *stream)
 }
 EXPORT_SYMBOL_GPL(kapi_stream_key);
 
+/* The last reference is the stream's: no other can be taken. epoll may have one for a moment: see put_file(). */
+int kapi_stream_is_unused(const struct kapi_stream *stream)
+{
+	return file_count(stream->sock->file) == 1;
+}
+EXPORT_SYMBOL_GPL(kapi_stream_is_unused);
+
 static bool is_tcp(const struct sock *sk)
 {
 	return (sk->sk_family == AF_INET || sk->sk_family == AF_INET6) && sk->sk_type == SOCK_STREAM &&
@@ -290,8 +297,7 @@ static void stop_later(struct kapi_stream *stream)
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
 {
 	struct sock *sk = stream->sk;
-	/* The last reference is this stream's: no other can be taken. epoll may have one for a moment: see put_file(). */
-	bool unused = file_count(stream->sock->file) == 1;
+	bool unused = kapi_stream_is_unused(stream);
 	struct sk_buff_head copies;
 	int error = 0;
 

@@ -129,6 +129,12 @@ kapi_u64 kapi_stream_key(const struct kapi_stream *stream) noexcept
     return adopted(stream, "kapi_stream_key").key;
 }
 
+int kapi_stream_is_unused(const struct kapi_stream *stream) noexcept
+{
+    enter_any("kapi_stream_is_unused");
+    return adopted(stream, "kapi_stream_is_unused").closed;
+}
+
 void kapi_stream_post_error(struct kapi_stream *stream, int error) noexcept
 {
     enter_any("kapi_stream_post_error");

@@ -12,7 +12,7 @@ using namespace hw;
 
 class Charge : Pinned {
 public:
-    ~Charge() { kapi_rx_uncharge(payer_, size_); }
+    ~Charge() { drop(); }
     // From here on at least size bytes are charged. In rx(). ENOMEM: as many as before.
     Result<> cover(kapi_rx* rx, usize size)
     {
@@ -21,6 +21,13 @@ public:
         TRY(check(kapi_rx_charge(rx, size - size_, &payer_)));
         size_ = size;
         return {};
+    }
+    // The memory is gone, and nothing is charged. Any context.
+    void drop()
+    {
+        kapi_rx_uncharge(payer_, size_);
+        payer_ = nullptr;
+        size_ = 0;
     }
 
 private:

@@ -31,13 +31,14 @@ struct Taken {
     unsigned index = 0;
     Bundle::Entry entry{};
     bool begun = false; // a part of it was read before
+    bool rest = false;  // there is more of it behind entry, which is read next
     Ref<Psock> resume; // may continue to read: there is room
 };
 
 // A socket's part, under the distributor's lock.
 struct ReceiveQueue {
     BundleQueue bundles;
-    Taken begun;       // the rest of a message that was read in part: the next one, of this reader only
+    Taken begun;       // the rest of a message of which a reader took a part: what is read next, from this socket only
     u64 charged = 0;   // true size of the bundles
     u32 messages = 0;  // unread in them, without Bundle::uncounted
     bool joined = false, disabled = false;
@@ -85,12 +86,11 @@ public:
     void resume_next();
     unsigned receivers() const { return receivers_.load_relaxed(); }
 
-    // The first unread message. False: there is none, but there may be a connection to resume. With peek it stays unread.
-    bool take(Socket& socket, bool peek, Taken& taken);
-    // Marks the taken messages unread again, in their place.
+    // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. False:
+    // there is none, but there may be a connection to resume. With peek all of it stays unread.
+    bool take(Socket& socket, bool peek, u32 room, Taken& taken);
+    // What was taken is unread again, in its place.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
-    // The rest of the taken message is what socket reads next.
-    void put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes);
     // Without the lock, so that a message may come or go meanwhile.
     static bool readable(Socket& socket);
 
@@ -109,7 +109,9 @@ private:
     void give_all_held();
     void hold_all(Socket& socket) HW_REQUIRES(lock_);
     void give_older(Socket& socket) HW_REQUIRES(lock_);
-    void take_next(Socket& socket, bool peek, Taken& taken) HW_REQUIRES(lock_);
+    void take_next(Socket& socket, bool peek, u32 room, Taken& taken) HW_REQUIRES(lock_);
+    void split(ReceiveQueue& q, u32 room, Taken& taken) HW_REQUIRES(lock_);
+    void rejoin(ReceiveQueue& q, Taken& taken) HW_REQUIRES(lock_);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);
     bool relink(Socket& socket, Taken& taken, Wakes& wakes) HW_REQUIRES(lock_);

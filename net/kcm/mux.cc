@@ -109,6 +109,8 @@ void Mux::insert(Psock& psock)
     insert_by_index(psocks_, psock, psock_count_ - 1);
     by_id_->insert(Ref<Psock>::share(psock));
     past_.attach++;
+    if (psock.failed())
+        note_ended(psock); // maybe before it was a member
 }
 
 Mux::Removed Mux::remove(Psock& psock)
@@ -118,6 +120,10 @@ Mux::Removed Mux::remove(Psock& psock)
     Removed removed;
     removed.member = psocks_.remove(psock);
     removed.by_id = by_id_->remove(psock);
+    if (is_on<Ended>(psock)) {
+        removed.ended = ended_.remove(psock);
+        ended_count_--;
+    }
     return removed;
 }
 
@@ -273,6 +279,11 @@ bool Mux::connection_failed(Psock& psock)
 void Mux::report_failure(Psock& psock, bool was_last)
 {
     reservations.remove(psock);
+    {
+        Guard guard(lock_);
+        note_ended(psock);
+    }
+    retire_forgotten();
     // Each is woken, and signalled, without the lock.
     constexpr unsigned at_a_time = 16;
     Place<Socket> place;
@@ -292,6 +303,41 @@ void Mux::report_failure(Psock& psock, bool was_last)
         for (unsigned i = 0; i < count; i++)
             was_last ? told[i]->connections_gone(psock.error()) : told[i]->report(psock.error());
         kapi_resched();
+    }
+}
+
+// ---- connections that nobody can unattach
+
+void Mux::note_ended(Psock& psock)
+{
+    if (!is_on<Members>(psock) || is_on<Ended>(psock))
+        return;
+    ended_.push_back(Ref<Psock>::share(psock));
+    ended_count_++;
+}
+
+// One that nobody can unattach, when there are many; it is no member any more. Those that are passed over have their turn again
+// when the others have had theirs.
+Mux::Removed Mux::take_forgotten()
+{
+    Guard guard(lock_);
+    for (unsigned looked = 0; looked < ended_looked_at && ended_count_ > ended_kept; looked++) {
+        Psock& psock = *ended_.front();
+        if (!psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock))
+            return remove(psock);
+        ended_.push_back(ended_.remove(psock));
+    }
+    return {};
+}
+
+// When programs have closed the TCP sockets of connections that have ended, these would stay as long as the multiplexor does.
+void Mux::retire_forgotten()
+{
+    for (unsigned i = 0; i < ended_looked_at; i++) {
+        Removed removed = take_forgotten();
+        if (!removed.member)
+            return;
+        retire(*removed.member);
     }
 }
 

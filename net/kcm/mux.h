@@ -108,6 +108,8 @@ private:
     ~Mux(); // not inline: a copy in several objects is a section group, which the linker of modules drops
     static constexpr u32 max_sockets = 65536, max_connections = 65536;
     static constexpr unsigned piece = 64; // that are visited at a time
+    // Connections that have ended stay for programs to see. Of more than these, some are looked at when another one ends.
+    static constexpr unsigned ended_kept = 64, ended_looked_at = 4;
     // Up to here another socket may begin to drain.
     static constexpr u64 drain_limit = 16u << 20, drain_limit_of_user = 64u << 20;
 
@@ -116,10 +118,13 @@ private:
     template <class T> static void insert_by_index(RefList<T, Members>& list, T& item, u32 members);
     Result<> make_table();
     void insert(Psock& psock) HW_REQUIRES(lock_);
-    struct Removed { Ref<Psock> member, by_id; }; // references that go without the lock
+    struct Removed { Ref<Psock> member, by_id, ended; }; // references that go without the lock
     Removed remove(Psock& psock) HW_REQUIRES(lock_);
     bool no_longer_alive(Psock& psock) HW_REQUIRES(lock_);
     void publish(Psock& psock);
+    void note_ended(Psock& psock) HW_REQUIRES(lock_);
+    Removed take_forgotten();
+    void retire_forgotten();
     Ref<Psock> take_any();
     void retire(Psock& psock);
 
@@ -128,6 +133,8 @@ private:
     RefList<Socket, Members> sockets_ HW_GUARDED_BY(lock_);
     RefList<Psock, Members> psocks_ HW_GUARDED_BY(lock_);
     Own<IdTable<Psock, ById>> by_id_ HW_GUARDED_BY(lock_); // null: nothing was ever attached
+    RefList<Psock, Ended> ended_ HW_GUARDED_BY(lock_); // of psocks_, the one that was looked at last is the last
+    u32 ended_count_ HW_GUARDED_BY(lock_) = 0;
     u32 socket_count_ HW_GUARDED_BY(lock_) = 0;
     u32 psock_count_ HW_GUARDED_BY(lock_) = 0; // with those that are about to be inserted
     u32 alive_ HW_GUARDED_BY(lock_) = 0;       // connections that have not failed

@@ -54,6 +54,13 @@ Result<> Parser::need_view(kapi_rx* rx)
     return {};
 }
 
+void Parser::drop_view()
+{
+    view_.reset();
+    view_charge_.drop();
+    head_size_ = 0;
+}
+
 // An error counts only when the program was shown all that is available: before, it may have loaded bytes beyond.
 Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
 {
@@ -148,7 +155,7 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
     if (!made || !(*made)->append(rx, view_.get(), head_size_))
         return {0, Stop::memory};
     partial_ = std::move(*made);
-    head_size_ = 0;
+    drop_view();
     return fill(rx, at, length, owner);
 }
 
@@ -170,7 +177,7 @@ Parser::Outcome Parser::fill(kapi_rx* rx, usize at, usize length, Psock& owner)
 void Parser::drop()
 {
     partial_ = nullptr;
-    head_size_ = 0;
+    drop_view();
 }
 
 const kapi_piece* Parser::pieces(kapi_piece& first) const

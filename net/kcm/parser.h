@@ -68,11 +68,12 @@ private:
     Result<u32> measure(kapi_rx* rx, usize at, usize available, u32 limit);
     Result<u32> check_result(s32 said, usize shown, u32 limit);
     Result<> need_view(kapi_rx* rx);
+    void drop_view();
     s32 count_run(s32 said) { return runs_++, said; }
 
     Filter filter_;
     Charge view_charge_;
-    Own<u8, free_view> view_; // KAPI_FILTER_VIEW bytes, made when they are needed
+    Own<u8, free_view> view_;  // KAPI_FILTER_VIEW bytes, only while there is a beginning: connections may be very many
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length
     u64 sequence_ = 0;

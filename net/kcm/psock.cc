@@ -107,6 +107,16 @@ void Psock::report_failure()
     unref();
 }
 
+bool Psock::is_forgotten() const
+{
+    if (!failed() || starting_.load_acquire() || !kapi_stream_is_unused(stream_))
+        return false;
+    // One that cannot be read on is closed, and what it has left is not offered.
+    struct kapi_stream_health health;
+    kapi_stream_health(stream_, &health);
+    return !receives() || (!paused() && (!health.unread || health.closed));
+}
+
 void Psock::count_error(int error)
 {
     rx_aborts.add(1);

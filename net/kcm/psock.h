@@ -19,9 +19,10 @@ namespace kcm {
 
 struct Members; // list tag: sockets and connections of a multiplexor
 struct ById;    // list tag: connections of a multiplexor
+struct Ended;   // list tag: connections of a multiplexor that have failed
 
-class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<ById>, public ListNode<Available>,
-              public ListNode<Blocked>, public ListNode<Starved> {
+class Psock : public RefCounted<Psock>, public ListNode<Members>, public ListNode<ById>, public ListNode<Ended>,
+              public ListNode<Available>, public ListNode<Blocked>, public ListNode<Starved> {
 public:
     // Takes the TCP socket fd over. max_message 0: as much as its SO_RCVBUF. Sleeps. As kapi_stream_adopt() and
     // kapi_filter_get(), in the order in which the kernel's own finds faults.
@@ -52,6 +53,8 @@ public:
     bool failed() const { return error_.load_acquire() != 0; }
     int error() const { return error_.load_acquire(); }
     bool receives() const { return !stopped_.load_acquire(); }
+    // It has failed, and neither is anything left to be received nor can a program unattach it any more.
+    bool is_forgotten() const;
     // What fail() left undone because it may not sleep: a message that was cut short resets the connection.
     void mark_for_reset() { reset_.store_release(1); }
     bool is_to_be_reset() const { return reset_.load_acquire() != 0; }

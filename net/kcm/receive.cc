@@ -33,24 +33,29 @@ Result<> Socket::put_connection(const Bundle& bundle, kcm_receive& receive)
     return check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, &connection, sizeof(connection)));
 }
 
-// Copies the message. What is not read of it stays, unless it is a datagram's rest.
+// What is not read of a message stays, unless it is a datagram's rest.
+bool Socket::keeps_rest(const kcm_receive& receive) const
+{
+    return receive.spliced || !datagram;
+}
+
+// Nothing is taken. A call without room for a byte takes only a datagram.
+bool Socket::peeks(const kcm_receive& receive) const
+{
+    return (receive.flags & KCM_ABI_MSG_PEEK) || (!receive.size && keeps_rest(receive));
+}
+
+// Copies what was taken of a message.
 Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
 {
-    Bundle::Entry whole = taken.entry;
-    u32 size = static_cast<u32>(min(receive.size, static_cast<usize>(whole.length)));
-    bool peek = (receive.flags & KCM_ABI_MSG_PEEK) != 0;
-    Result<> copied = taken.bundle->copy_to_user(receive.msg, whole.start, size);
+    u32 size = static_cast<u32>(min(receive.size, static_cast<usize>(taken.entry.length)));
+    bool peek = peeks(receive), keeps = keeps_rest(receive), rest = taken.rest || size < taken.entry.length;
+    Result<> copied = taken.bundle->copy_to_user(receive.msg, taken.entry.start, size);
     if (copied)
         copied = put_connection(*taken.bundle, receive);
-    bool keeps = receive.spliced || !datagram;
-    bool rest = size < whole.length;
-    if (!peek && (!copied || (rest && keeps))) {
+    if (!copied && !peek) {
         Wakes wakes;
-        u32 read = copied ? size : 0;
-        if (read || taken.begun)
-            mux->distributor.put_rest_back(*this, taken, {whole.start + read, whole.length - read}, wakes);
-        else
-            mux->distributor.put_back(*this, taken, wakes);
+        mux->distributor.put_back(*this, taken, wakes);
     }
     TRY(std::move(copied));
     if (!rest || !keeps)
@@ -61,18 +66,21 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
         rx_bytes.add(size);
         if (!rest || !keeps)
             rx_msgs.add(1);
+        else
+            wake_readers();
     }
     return size;
 }
 
 Result<u32> Socket::receive(kcm_receive& receive)
 {
-    bool peek = (receive.flags & KCM_ABI_MSG_PEEK) != 0;
+    bool peek = peeks(receive);
+    u32 room = keeps_rest(receive) ? static_cast<u32>(min(receive.size, usize{~u32{0}})) : ~u32{0};
     u64 deadline_ns = 0;
     for (;;) {
         receiving.cpu.store_relaxed(kapi_cpu());
         Taken taken;
-        bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peek, taken);
+        bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peek, room, taken);
         // Before the copy, which takes as long as the program's memory likes: nobody else resumes this connection.
         if (Ref<Psock> resume = std::move(taken.resume))
             resume->resume_later();

@@ -21,14 +21,14 @@ void Reservations::own(SendQueue& queue, Psock& psock)
 {
     psock.lane.owner = Ref<SendQueue>::share(queue);
     psock.reserved.add(1);
-    queue.socket.reserved.sends_on = static_cast<int>(psock.index);
+    queue.socket.reserved.sends_on = &psock;
 }
 
 // queue no longer has psock, as far as anybody is shown.
 void Reservations::disown(SendQueue& queue, Psock& psock)
 {
-    if (queue.socket.reserved.sends_on == static_cast<int>(psock.index))
-        queue.socket.reserved.sends_on = -1;
+    if (queue.socket.reserved.sends_on == &psock)
+        queue.socket.reserved.sends_on = nullptr;
     psock.unreserved.add(1);
 }
 
@@ -250,7 +250,7 @@ void Reservations::unpark(Psock& psock)
     Ref<Psock> listed;
     Guard guard(lock_);
     psock.lane.parked = false;
-    psock.lane.owner->socket.reserved.sends_on = static_cast<int>(psock.index);
+    psock.lane.owner->socket.reserved.sends_on = &psock;
     psock.reserved.add(1);
     listed = parked_.remove(psock);
 }
@@ -309,10 +309,11 @@ Ref<SendQueue> Reservations::owner(Psock& psock)
     return psock.lane.parked ? Ref<SendQueue>() : psock.lane.owner;
 }
 
-Reserved Reservations::look(Socket& socket)
+Reservations::Shown Reservations::look(Socket& socket)
 {
     Guard guard(lock_);
-    return socket.reserved;
+    const Reserved& reserved = socket.reserved;
+    return {reserved.sends_on ? static_cast<int>(reserved.sends_on->index) : -1, reserved.waiting};
 }
 
 } // namespace kcm

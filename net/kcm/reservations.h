@@ -29,8 +29,8 @@ struct Lane {
 
 // What is shown of a socket, under the same lock.
 struct Reserved {
-    int sends_on = -1; // index of the connection that one of its queues got last
-    u32 waiting = 0;   // queues
+    const Psock* sends_on = nullptr; // the connection that one of its queues got last, which may have no index yet
+    u32 waiting = 0;                 // queues
 };
 
 class Reservations : Pinned {
@@ -60,11 +60,13 @@ public:
     // Does another queue wait for psock?
     bool contended(Psock& psock) const;
     bool usable(Psock& psock);
+    bool is_owned(Psock& psock); // or parked
     // Waits until psock has no owner, which is held back. ETIMEDOUT, EINTR.
     Result<> wait_idle(Psock& psock, u64 deadline_ns);
     // Null also when psock is only parked.
     Ref<SendQueue> owner(Psock& psock);
-    Reserved look(Socket& socket);
+    struct Shown { int sends_on; u32 waiting; }; // an index, or -1
+    Shown look(Socket& socket);
 
 private:
     void make_available(Psock& psock, Ref<SendQueue>& kick) HW_REQUIRES(lock_);
@@ -78,7 +80,6 @@ private:
     Ref<Psock> reclaim_any(Psock* wanted, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Psock> take_available(Psock& psock) HW_REQUIRES(lock_);
     Ref<Psock> withdraw(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
-    bool is_owned(Psock& psock);
 
     Spin<ReservationsLock> lock_;
     RefList<Psock, Available> available_ HW_GUARDED_BY(lock_);

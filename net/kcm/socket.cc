@@ -90,15 +90,15 @@ void Socket::stop_sending()
     runnable_.splice_front(stalled_);
 }
 
-// TCP has a part of the message that is left, and will not get the rest: its connection ends. A program waits for
-// TCP's lock and resets it; otherwise it is reset when it is given back.
-void Socket::drop_cut(SendQueue& queue)
+// TCP has a part of the message that is left, if of any, and will not get the rest: its connection ends. Who may wait for TCP's
+// lock resets it, when the message is gone; otherwise it is reset when it is given back.
+void Socket::drop_cut(SendQueue& queue, bool may_wait)
 {
     Ref<Outgoing> cut;
     Room room;
     {
         Guard guard(send_lock_);
-        if (queue.messages.empty())
+        if (queue.messages.empty() || !queue.messages.front()->sent())
             return;
         cut = queue.messages.pop_front();
         queued_--;
@@ -108,9 +108,10 @@ void Socket::drop_cut(SendQueue& queue)
     queue.psock->tx_aborts.add(1);
     queue.psock->mark_for_reset();
     queue.psock->fail(KAPI_ECONNABORTED);
-    if (kapi_in_program())
-        kapi_stream_reset(queue.psock->stream());
     notify_room(room);
+    cut = nullptr;
+    if (may_wait)
+        kapi_stream_reset(queue.psock->stream());
 }
 
 // At once, and without a lock of TCP: what is left to this user's works is there for as long as programs stop these. Only what a
@@ -123,7 +124,7 @@ void Socket::drop_all_unsent()
     while (Ref<SendQueue> queue = next_queue()) {
         while (drop_unsent(*queue))
             kapi_resched();
-        drop_cut(*queue);
+        drop_cut(*queue, kapi_in_program());
         stop_using(*queue);
     }
     transmitters_.exchange(0); // release() transmits

@@ -143,8 +143,10 @@ private:
     void end_waiting();
     void stop_sending();
     void drop_all_unsent();
-    void drop_cut(SendQueue& queue);
+    void drop_cut(SendQueue& queue, bool may_wait);
     // receive.cc
+    bool keeps_rest(const kcm_receive& receive) const;
+    bool peeks(const kcm_receive& receive) const;
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
     Result<> put_connection(const Bundle& bundle, kcm_receive& receive);

@@ -19,7 +19,21 @@ void Distributor::give_older(Socket& socket)
     update_open();
 }
 
-void Distributor::take_next(Socket& socket, bool peek, Taken& taken)
+// The reader has no room for more. The rest is what is read next from the moment on in which the part is taken: if another reader
+// took a part of the next message meanwhile, there were two rests, of which one would have to go where others read it.
+void Distributor::split(ReceiveQueue& q, u32 room, Taken& taken)
+{
+    if (taken.entry.length <= room) [[likely]]
+        return;
+    q.begun.bundle = taken.bundle;
+    q.begun.index = taken.index;
+    q.begun.entry = {taken.entry.start + room, taken.entry.length - room};
+    q.begun.begun = true;
+    taken.entry.length = room;
+    taken.rest = true;
+}
+
+void Distributor::take_next(Socket& socket, bool peek, u32 room, Taken& taken)
 {
     ReceiveQueue& q = socket.receiving;
     if (q.begun.bundle) [[unlikely]] {
@@ -28,6 +42,7 @@ void Distributor::take_next(Socket& socket, bool peek, Taken& taken)
             return;
         }
         taken = std::move(q.begun);
+        split(q, room, taken);
         place(socket);
         taken.resume = next_blocked();
         return;
@@ -49,21 +64,23 @@ void Distributor::take_next(Socket& socket, bool peek, Taken& taken)
         q.messages--;
     if (first->unread) {
         taken.bundle = Ref<Bundle>::share(*first);
+        split(q, room, taken);
         return;
     }
     q.charged -= first->true_size();
     taken.bundle = q.bundles.pop_front();
+    split(q, room, taken);
     place(socket);
     taken.resume = next_blocked();
 }
 
 // While messages are held, connections wait, even when a reader has made room. So a reader that made room gives the held ones
 // out; a connection goes on when none are left.
-bool Distributor::take(Socket& socket, bool peek, Taken& taken)
+bool Distributor::take(Socket& socket, bool peek, u32 room, Taken& taken)
 {
     {
         Guard guard(lock_);
-        take_next(socket, peek, taken);
+        take_next(socket, peek, room, taken);
         if (held_.empty()) [[likely]]
             return static_cast<bool>(taken.bundle);
     }
@@ -101,34 +118,40 @@ bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
     return false;
 }
 
-void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
+// What was split off is one with the part again, unless another reader has taken of it.
+void Distributor::rejoin(ReceiveQueue& q, Taken& taken)
 {
-    bool held;
-    {
-        Guard guard(lock_);
-        held = relink(socket, taken, wakes);
-    }
-    if (held)
-        give_some_held(wakes);
+    Taken& rest = q.begun;
+    bool is_there = rest.bundle.get() == taken.bundle.get() && rest.index == taken.index &&
+        rest.entry.start == taken.entry.start + taken.entry.length;
+    taken.begun |= !is_there; // others read on behind it
+    if (!is_there)
+        return;
+    taken.entry.length += rest.entry.length;
+    rest.bundle = nullptr; // taken has a reference, too
 }
 
-void Distributor::put_rest_back(Socket& socket, Taken& taken, Bundle::Entry rest, Wakes& wakes)
+void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
 {
-    taken.entry = rest;
+    bool held = false;
     {
         Guard guard(lock_);
         ReceiveQueue& q = socket.receiving;
-        if (!q.begun.bundle) {
+        if (taken.rest)
+            rejoin(q, taken);
+        if (taken.begun && !q.begun.bundle) {
             q.begun.bundle = taken.bundle;
             q.begun.index = taken.index;
-            q.begun.entry = rest;
+            q.begun.entry = taken.entry;
             q.begun.begun = true;
-            place(socket);
             wakes.add(socket);
-            return;
+        } else {
+            held = relink(socket, taken, wakes);
         }
+        place(socket);
     }
-    put_back(socket, taken, wakes); // another thread reads parts too
+    if (held)
+        give_some_held(wakes);
 }
 
 } // namespace kcm

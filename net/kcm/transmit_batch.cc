@@ -203,12 +203,12 @@ bool Socket::drop_unsent(SendQueue& queue)
 bool Socket::send_batch(SendQueue& queue, Batch& batch)
 {
     Psock& psock = *queue.psock;
+    if (given_up_.load_acquire()) {
+        drop_cut(queue, true);
+        return true; // what TCP has nothing of is dropped next
+    }
     if (psock.failed()) {
         connection_lost(queue);
-        return true;
-    }
-    if (given_up_.load_acquire()) {
-        psock.fail(KAPI_ECONNABORTED);
         return true;
     }
     u32 end;

@@ -249,7 +249,9 @@ bool adopt_without_a_descriptor(Bench& bench)
     kapi_segment segment{bytes.data, nullptr, 0, size};
     kapi_u32 end_seq;
     CHECK(kapi_stream_send(taken.stream, &segment, 1, 0, &end_seq) == static_cast<long>(size));
+    CHECK(!kapi_stream_is_unused(taken.stream));
     kapi_test_close(std::exchange(taken.here, -1));
+    CHECK(eventually([&] { return kapi_stream_is_unused(taken.stream) != 0; }));
     Boxed<Ender> ender(kapi_work{}, &taken, &bytes, 1);
     CHECK(ender);
     kapi_work_init(&ender->work, Ender::run);

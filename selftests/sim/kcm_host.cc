@@ -187,12 +187,14 @@ int KcmSocket::get_option(int name)
 std::vector<kcm_abi_connection_stats> KcmSocket::connections()
 {
     std::vector<kcm_abi_connection_stats> rows(64);
-    int length = static_cast<int>(rows.size() * sizeof(rows[0]));
-    kapi_optval optval{reinterpret_cast<unsigned char *>(rows.data()), rows.size() * sizeof(rows[0])};
-    if (kcm_socket_getsockopt(core_, KCM_ABI_STATS, &optval, &length))
-        length = 0;
-    rows.resize(static_cast<std::size_t>(length) / sizeof(rows[0]));
-    return rows;
+    for (;;) {
+        int length = static_cast<int>(rows.size() * sizeof(rows[0]));
+        kapi_optval optval{reinterpret_cast<unsigned char *>(rows.data()), rows.size() * sizeof(rows[0])};
+        int err = kcm_socket_getsockopt(core_, KCM_ABI_STATS, &optval, &length);
+        rows.resize(err && err != -KAPI_ENOSPC ? 0 : static_cast<std::size_t>(length) / sizeof(rows[0]));
+        if (err != -KAPI_ENOSPC)
+            return rows;
+    }
 }
 
 std::int64_t KcmSocket::id_of(int fd)

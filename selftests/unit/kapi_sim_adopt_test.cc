@@ -162,6 +162,7 @@ TEST_P(Adopt, adopt__refuses_what_is_no_connected_tcp_socket)
         EXPECT_EQ(kapi_stream_adopt(there, nullptr, &none), -KAPI_EALREADY);
         EXPECT_EQ(kapi_stream_key_of_fd(there, &key), 0);
         EXPECT_EQ(kapi_stream_key(taken.stream), key);
+        EXPECT_FALSE(kapi_stream_is_unused(taken.stream));
         EXPECT_EQ(kapi_stream_key_of_fd(other, &same), 0);
         EXPECT_NE(key, same);
         EXPECT_EQ(taken.give_back(), 0);

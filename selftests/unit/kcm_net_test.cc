@@ -224,4 +224,25 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
     EXPECT_TRUE(closer->is_done());
 }
 
+// A queue that waits gets a connection as soon as that is attached.
+TEST_F(KcmNet, connection__has_its_own_index_from_the_first_message_on)
+{
+    open_multiplexor(2);
+    const std::string large = framed(text(30'000));
+    std::vector<Ends> ends;
+    for (KcmSocket *socket : sockets) {
+        EXPECT_EQ(send(*socket, large), static_cast<long>(large.size()));
+        attach(*socket, ends.emplace_back(connect_narrow()));
+        settle();
+    }
+    Shown shown = show();
+    EXPECT_EQ(shown.sockets.at(0).reserved + shown.sockets.at(1).reserved, 0 + 1);
+    for (const Ends &each : ends)
+        EXPECT_EQ(peer_reads(each, large.size()), large);
+    settle();
+    shown = show();
+    EXPECT_EQ(shown.sockets.at(0).reserved, -1);
+    EXPECT_EQ(shown.sockets.at(1).reserved, -1);
+}
+
 } // namespace

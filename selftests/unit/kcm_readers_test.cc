@@ -137,6 +137,68 @@ TEST_P(KcmReaders, memory_that_stalls__stops_no_connection)
     }
 }
 
+// There is one rest of a message at a time, however many read parts: it stays at the socket that has read the beginning.
+TEST_P(KcmReaders, parts__of_two_readers_are_of_one_message)
+{
+    KcmSocket &socket = new_socket(), &clone = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::string first = framed(text(60)), second = framed(text(60, 5));
+    peer_writes(ends, first + second);
+    settle();
+    std::string parts[2];
+    std::vector<sim::TaskRef> readers;
+    for (std::string &part : parts) {
+        part.resize(20);
+        readers.push_back(world.spawn(a, "reader", [&] {
+            socket.trouble = {.stall_at = 10, .stall_ns = 100 * sim::kMillisecond};
+            EXPECT_EQ(socket.receive(part.data(), part.size(), kNow), 20);
+        }));
+        world.run_for(sim::kMillisecond);
+    }
+    for (const sim::TaskRef &reader : readers)
+        EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+    run(a, [&] {
+        ASSERT_EQ(clone.open_as_clone(socket), 0);
+        ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+    });
+    EXPECT_EQ(parts[0] + parts[1] + receive(socket), first);
+    EXPECT_EQ(receive(clone), second);
+    EXPECT_EQ(receive(clone), kNothing);
+}
+
+TEST_P(KcmReaders, fault__in_a_part_of_which_nothing_was_read_gives_up_the_message)
+{
+    KcmSocket &socket = new_socket(), &clone = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    for (bool is_begun : {false, true}) {
+        const std::string message = framed(text(60));
+        peer_writes(ends, message);
+        settle();
+        if (is_begun) {
+            EXPECT_EQ(receive(socket, 5), message.substr(0, 5));
+        }
+        auto reader = world.spawn(a, "reader", [&] {
+            char bytes[20];
+            socket.trouble = {.fault_at = 15, .stall_at = 10, .stall_ns = 100 * sim::kMillisecond};
+            EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
+        });
+        world.run_for(sim::kMillisecond);
+        run(a, [&] {
+            if (!clone.is_open()) {
+                ASSERT_EQ(clone.open_as_clone(socket), 0);
+            }
+            ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+        });
+        EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+        EXPECT_EQ(receive(socket), is_begun ? message.substr(5) : kNothing);
+        EXPECT_EQ(receive(clone), is_begun ? kNothing : message);
+        run(a, [&] {
+            ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0);
+            ASSERT_EQ(clone.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+        });
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmReaders, ::testing::Range(1, 9));
 
 } // namespace

@@ -81,6 +81,8 @@ protected:
         });
         EXPECT_TRUE(world.run_until([&] { return server->is_done(); }, sim::kSecond));
         made_.push_back(ends);
+        closed_.erase({&a, ends.here}); // the numbers of descriptors are used again
+        closed_.erase({&b, ends.there});
         return ends;
     }
     /** Over which next to nothing fits while the peer does not read. */

@@ -183,6 +183,26 @@ TEST_P(KcmUsers, closed_sockets__drop_what_they_have_before_a_work_looks_at_what
     wait_for(holders);
 }
 
+// Resetting the connection may take as long as a program likes, but the message does not wait for that.
+TEST_P(KcmUsers, closed_socket__drops_what_is_cut_before_it_waits_for_a_program)
+{
+    unsigned before = a.live_pages;
+    KcmSocket &socket = new_socket(), &open = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { ASSERT_EQ(open.open_as_clone(socket), 0); });
+    EXPECT_EQ(send(socket, framed(text(8 << 20))), (8 << 20) + 4);
+    run(a, [&] { socket.close(); });
+    world.run_for(50 * sim::kSecond);
+    EXPECT_GE(a.live_pages - before, 8u);
+    sim::TaskRef holder = start_to_hold(ends, 30 * sim::kSecond);
+    world.run_for(15 * sim::kSecond);
+    EXPECT_LE(a.live_pages - before, 1u); // the part that TCP has
+    EXPECT_FALSE(holder->is_done());
+    wait_for({holder});
+    settle();
+    EXPECT_EQ(error_of(ends), 103); // ECONNABORTED
+}
+
 TEST_P(KcmUsers, close_by_a_thread_of_the_kernel__waits_for_no_program)
 {
     KcmSocket &socket = new_socket();
