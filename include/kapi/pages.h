@@ -47,7 +47,8 @@ kapi_size kapi_pages_length(const struct kapi_pages *pages) KAPI_NOEXCEPT;      
 kapi_size kapi_pages_true_size(const struct kapi_pages *pages) KAPI_NOEXCEPT;
 /*
  * [any] Fills at most count segments with the bytes from offset to the end and returns how many were filled; fewer
- * bytes than requested only when count is exhausted.
+ * bytes than requested only when count is exhausted. But for the one with offset, and of pinned pages, each is a page or more,
+ * and what is less than that at the end lies in two at most.
  */
 unsigned int kapi_pages_segments(const struct kapi_pages *pages, kapi_size offset, struct kapi_segment *segments,
 				 unsigned int count) KAPI_NOEXCEPT;

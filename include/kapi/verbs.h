@@ -35,7 +35,11 @@ struct kapi_mr;         /* kapi/verbs_memory.h */
 /* ---- Devices ---- */
 
 enum kapi_rdma_flags {
-	KAPI_RDMA_IWARP = 1,          /* no immediate data with a write, no atomics; the target of a read needs its own key */
+	/*
+	 * No immediate data with a write, no atomics; the target of a read needs its own key; rnr_retry is of no effect: a message
+	 * for which no receive is posted ends the connection.
+	 */
+	KAPI_RDMA_IWARP = 1,
 	KAPI_RDMA_ATOMICS = 2,        /* 8 bytes, aligned: fetch-and-add, compare-and-swap */
 	KAPI_RDMA_MASKED_ATOMICS = 4, /* the same with masks; without this flag posting one is -EINVAL */
 	KAPI_RDMA_ON_DEMAND = 8,      /* kapi_mr_on_demand() works for a reliable connection */

@@ -67,10 +67,19 @@ static bool copy_in(const struct bio_vec *piece, struct iov_iter *from)
 	return copied == piece->bv_len;
 }
 
+/*
+ * The last piece was less than a page, so this one is the rest. In any number of pieces, each what others have left of a page, a
+ * message would not fit into the requests of a device.
+ */
+static bool is_rest(const struct kapi_pages *pages, size_t left)
+{
+	return pages->count && left + pages->pieces[pages->count - 1].bv_len < PAGE_SIZE;
+}
+
 /* Fills one piece; returns its length. It is reserved first, for the copy may fault and sleep. */
 static int copy_piece(struct kapi_pages *pages, struct iov_iter *from, size_t left)
 {
-	bool whole = pages->count + 1 == pages->capacity;
+	bool whole = is_rest(pages, left);
 	struct bio_vec part;
 	int error;
 

@@ -98,11 +98,11 @@ int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size 
         broken("pages are filled again that are not empty, or with more than fits");
     if (fault("kapi_pages_refill"))
         return -KAPI_ENOMEM;
-    while (pages->length < length) {
+    for (bool ends = false; pages->length < length;) {
         // The kernel gives larger pieces when it has them.
         std::size_t size = std::min<std::size_t>(length - pages->length, kPage << world().host_random().below(4));
         // What is left at the end may lie in two.
-        if (size > 1 && size < kPage && pages->length / kPage + 1 > pages->pages.size() && world().host_random().one_in(4))
+        if (size > 1 && size < kPage && !std::exchange(ends, true) && world().host_random().one_in(4))
             size = 1 + world().host_random().below(size - 1);
         auto *page = new Page;
         page->own.resize(size);

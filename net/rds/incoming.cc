@@ -69,7 +69,11 @@ bool Incoming::charge(kapi_sk* sk)
 
 Result<> Incoming::expect(usize size)
 {
-    if (size >= left() || partial_)
+    if (size >= left()) {
+        all_offered_ = true;
+        connection->path(path).partial().proceeds(connection->net.peers_memory);
+    }
+    if (all_offered_ || partial_)
         return {};
     if (!connection->path(path).partial().take(connection->net.peers_memory, partial_size()))
         return fail(KAPI_ENOMEM);

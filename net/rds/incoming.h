@@ -67,6 +67,7 @@ private:
     u32 filled_ = 0;
     bool inlined_ = false;
     bool partial_ = false; // only a part has arrived, and is counted
+    bool all_offered_ = false; // the rest has arrived, whether it is taken at once or in parts
     usize true_size_ = 0; // without large_
     ReceivedBytes large_{Alloc::atomic}; // when not inlined
     kapi_sk* payer_ = nullptr;

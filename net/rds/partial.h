@@ -15,6 +15,7 @@ public:
     void give(PeersMemory& memory, u32 size);
     // One that waits does so no longer.
     void stream_ended(PeersMemory& memory) { note_waiting(memory, 0); }
+    void proceeds(PeersMemory& memory) { note_waiting(memory, 0); } // it needs no room, for it has arrived whole
     // A message waits for memory of another kind, for the same time.
     void wait_for_turn(PeersMemory& memory) { retry_delay_ns_.store_relaxed(memory.retry_delay_ns()); }
     u64 take_retry_delay() { return retry_delay_ns_.exchange(0); } // after it was refused, else 0

@@ -3,7 +3,7 @@
 //
 // A region is registered on the connection to one peer: that of the destination, or else the one that the socket is connected
 // to, or has sent its last message to. Any other host that has a connection over the same device can use the key, too, if it
-// learns or guesses it, as with the kernel's own: all connections of a device have one protection domain.
+// learns or guesses it, as with the kernel's own: all connections of a namespace at a device have one protection domain.
 #include "connection.h"
 #include "option_value.h"
 #include "socket.h"

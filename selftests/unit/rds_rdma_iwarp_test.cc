@@ -7,6 +7,7 @@ namespace {
 class RdsRdmaIwarp : public RdmaMemoryTest {
 protected:
     static constexpr unsigned kRegions = 32; // of a device; RDS may have half of them for programs
+    static constexpr unsigned kPages = 64;   // of a region
 
     void SetUp() override
     {
@@ -14,6 +15,7 @@ protected:
             attrs.flags = KAPI_RDMA_IWARP;
             attrs.max_read_sge = 1;
             attrs.max_mr = kRegions;
+            attrs.max_mr_pages = kPages;
         };
         unplug(dev_a);
         unplug(dev_b);
@@ -131,6 +133,22 @@ TEST_P(RdsRdmaIwarp, refuses_more_pieces_than_the_queue_has_room_for)
         vectors.push_back({place_of(local.data()) + i, 1});
     run(a, [&] { EXPECT_EQ(operate(pa, read_into(vectors)), 4); });
     EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_OTHER_ERROR);
+    EXPECT_EQ(a.pinned_pages, 0u);
+    close_both();
+}
+
+// It never will, so that nobody behind it waits.
+TEST_P(RdsRdmaIwarp, refuses_a_piece_that_no_region_has_the_pages_for__at_once)
+{
+    Bytes local((kPages + 1) * 4096);
+    std::uint64_t began = world.now_ns();
+    run(a, [&] {
+        EXPECT_EQ(operate(pa, read_into({{place_of(local.data()), local.size()}})), 4);
+        pa.send("next");
+    });
+    expect_message(pb, "next");
+    EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_OTHER_ERROR);
+    EXPECT_LT(world.now_ns() - began, sim::kSecond);
     EXPECT_EQ(a.pinned_pages, 0u);
     close_both();
 }

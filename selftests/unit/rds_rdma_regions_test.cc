@@ -321,7 +321,8 @@ TEST_P(RdsRdmaRegions, wait_for_a_connection__seconds_at_most)
     close_both();
 }
 
-// A program gives its key to whom it likes, as with the kernel's own: all connections of a device have one protection domain.
+// A program gives its key to whom it likes, as with the kernel's own: all connections of a namespace at a device have one
+// protection domain.
 TEST_P(RdsRdmaRegions, a_key_serves_every_peer_of_the_device)
 {
     open_both();

@@ -12,7 +12,8 @@ inline void free_array(kapi_sge* array) { kapi_free(array); }
 
 class Operation : Pinned {
 public:
-    // Sleeps. pieces: of a request. ENOMEM; EIO: there is no room for what the device does not reach itself.
+    // Sleeps. pieces: of a request. ENOMEM; EIO: there is no room for what the device does not reach itself; EINVAL or EMSGSIZE:
+    // the device cannot do it.
     static Result<Own<Operation>> create(rds_out* out, const rds_rdma_op& op, const Domain& domain, unsigned pieces);
     ~Operation();
     // 0: the device cannot do it.

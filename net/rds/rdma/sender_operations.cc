@@ -4,6 +4,16 @@
 
 namespace rds_rdma {
 
+namespace {
+
+// What is behind an operation waits as long as that is tried again. The device will never do it: not so many pages in a region.
+bool may_pass(Errno error)
+{
+    return error.code() != KAPI_EINVAL && error.code() != KAPI_EMSGSIZE;
+}
+
+} // namespace
+
 void Sender::add_operation(rds_out* out, Own<Operation> operation)
 {
     Operation& all = *operation;
@@ -81,7 +91,7 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
     auto made = Operation::create(out, op, ends_.domain, pieces_);
     if (!made) {
         ends_.counters.count(Stat::tx_sg_mapping_failure);
-        if (may_map_later()) {
+        if (may_pass(made.error()) && may_map_later()) {
             rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
             return Operated::later;
         }
