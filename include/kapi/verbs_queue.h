@@ -106,8 +106,9 @@ void kapi_qp_free(struct kapi_qp *qp) KAPI_NOEXCEPT;
  * [sleep] Fails the queue pair and waits until done() has returned for everything that was posted, unsignalled requests
  * included; of a direct queue it calls done() itself. Nobody else posts meanwhile. Not from done(), nor holding anything that
  * done() waits for. Afterwards memory of what was posted is ours and regions of it are not accessed by the peer through this
- * connection. -ETIMEDOUT: the device did not answer within 10 s; it is broken, and the memory and mappings of what was posted,
- * and those of its regions, must never be freed. The queue pair is, and then the regions.
+ * connection. -ETIMEDOUT: the device did not answer within 10 s, or 1 s if it had not answered the last time; it is broken, and
+ * the memory and mappings of what was posted, and those of its regions, must never be freed. The queue pair is, and then the
+ * regions.
  */
 int kapi_qp_drain(struct kapi_qp *qp) KAPI_NOEXCEPT;
 

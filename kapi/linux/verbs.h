@@ -29,6 +29,7 @@ struct kapi_rdma_dev {
 	struct ib_device *ib;
 	struct kapi_rdma_attrs attrs;
 	struct list_head entry; /* in the list of those that are not going */
+	bool stuck;             /* the last drain of a queue pair ended without it */
 	refcount_t refs;
 	spinlock_t lock;        /* guards the following */
 	bool going;

@@ -10,6 +10,8 @@
 #include "verbs.h"
 
 #define DRAIN_TIMEOUT (10 * HZ)
+/* Of a device that did not end the last one: a path may have hundreds. */
+#define DRAIN_TIMEOUT_STUCK HZ
 
 /* It has no connection, so that its events are ignored. */
 struct kapi_qp kapi_lost_qp;
@@ -199,7 +201,8 @@ static int post_markers(struct kapi_qp *qp, unsigned long deadline)
 int kapi_qp_drain(struct kapi_qp *qp)
 {
 	struct ib_qp_attr failed = { .qp_state = IB_QPS_ERR };
-	unsigned long deadline = jiffies + DRAIN_TIMEOUT;
+	struct kapi_rdma_dev *dev = qp->cm->dev;
+	unsigned long deadline = jiffies + (READ_ONCE(dev->stuck) ? DRAIN_TIMEOUT_STUCK : DRAIN_TIMEOUT);
 
 	might_sleep();
 	qp->undrained = true;
@@ -208,8 +211,10 @@ int kapi_qp_drain(struct kapi_qp *qp)
 	if (ib_modify_qp(qp->ib, &failed, IB_QP_STATE) || post_markers(qp, deadline) ||
 	    !wait_drained(&qp->drained_send, qp->send_cq, deadline) || !wait_drained(&qp->drained_recv, qp->recv_cq, deadline)) {
 		pr_err("hawser: %s does not end what was posted: its memory is lost\n", dev_name(&qp->ib->device->dev));
+		WRITE_ONCE(dev->stuck, true);
 		return -ETIMEDOUT;
 	}
+	WRITE_ONCE(dev->stuck, false);
 	qp->undrained = false;
 	return 0;
 }

@@ -139,6 +139,7 @@ struct kapi_rdma_dev {
     unsigned posted_late = 0; // receives, to failed queue pairs
     bool coming = false, going = false;
     bool stuck = false;      // broken: it does nothing any more
+    bool was_stuck = false;  // when a queue pair was drained the last time
     bool repeats_keys = false; // those of its regions are not random
     std::string awaited{};   // what its removal waits for
     std::map<std::string, unsigned> objects{}; // that were made of it

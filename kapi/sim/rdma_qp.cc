@@ -12,7 +12,7 @@ namespace sim {
 
 namespace {
 
-constexpr std::uint64_t kDrainLimitNs = 10 * kSecond;
+constexpr std::uint64_t kDrainLimitNs = 10 * kSecond, kDrainAgainNs = kSecond;
 
 Completion flushed(kapi_u64 cookie, bool recv, Borrowed borrowed)
 {
@@ -242,10 +242,10 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
     fail_qp(*qp);
     qp->draining = true;
     flush_soon(*qp);
-    std::uint64_t deadline = world().now_ns() + kDrainLimitNs;
+    std::uint64_t deadline = world().now_ns() + (qp->dev->was_stuck ? kDrainAgainNs : kDrainLimitNs);
     while (qp->marks < 2) {
         if (world().now_ns() >= deadline) {
-            qp->undrained = true;
+            qp->undrained = qp->dev->was_stuck = true;
             return -KAPI_ETIMEDOUT;
         }
         for (kapi_cq *cq : {qp->send_cq, qp->recv_cq})
@@ -254,6 +254,7 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
         if (qp->marks < 2)
             world().sleep(qp->dev->stuck ? 10 * kMillisecond : 100 * kMicrosecond);
     }
+    qp->dev->was_stuck = false;
     return 0;
 }
 

@@ -189,6 +189,35 @@ TEST_P(RtrsClientFailover, a_device_goes)
     EXPECT_EQ(write("block", contents(4096, 1)), -KAPI_ECONNABORTED);
 }
 
+TEST_P(RtrsClientFailover, a_request_that_one_device_cannot_carry_takes_the_other_path)
+{
+    run(a, [&] { sim::unplug_rdma(*devices[1]); });
+    devices[1] = &sim::plug_rdma(a.initial_net(), "rxe_a1", 3, [](kapi_rdma_attrs &attrs) {
+        attrs.max_wr = 64;
+        attrs.max_sge = 2;
+    });
+    server.geometry = *rtrs::Geometry::create(2, 1 << 20);
+    ready(2);
+    EXPECT_EQ(put(root + "mp_policy", "rr"), 0);
+    std::string bytes = contents(60, 1);
+    for (int i = 0; i < 6; i++) {
+        Ended ended;
+        for (auto &byte : bytes)
+            ended.list.push_back({reinterpret_cast<unsigned char *>(&byte), 0, 1});
+        run(a, [&] {
+            auto *permit = rtrs_clt_core_get_permit(session, 0, 1);
+            rtrs_clt_request_args args{0, &ended, Ended::call, 0, bytes.size(), ended.list.data(), 60};
+            int begun = rtrs_clt_core_request(session, permit, &args);
+            EXPECT_EQ(begun, 0);
+            while (!begun && !ended.done)
+                world.sleep(sim::kMillisecond);
+            EXPECT_EQ(ended.error, 0);
+            rtrs_clt_core_put_permit(session, permit);
+        });
+    }
+    EXPECT_EQ(get(path(1) + "stats/reconnects"), "1 0\n");
+}
+
 TEST_P(RtrsClientFailover, closing_ends_requests)
 {
     ready();

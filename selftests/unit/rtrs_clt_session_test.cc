@@ -146,6 +146,22 @@ TEST_P(RtrsClientSession, every_state_is_shown)
     EXPECT_EQ(seen, (std::set<std::string>{"connected\n", "connecting\n", "ending\n", "stopped\n", "waiting\n"}));
 }
 
+/** The server may not have noticed that the path was removed. */
+TEST_P(RtrsClientSession, a_path_that_was_removed_is_added_at_once)
+{
+    ready(2);
+    EXPECT_EQ(put(path(1) + "remove_path", "1"), 0);
+    server.reject = KAPI_EEXIST;
+    world.after(3 * kSecond, [&] { server.reject = 0; });
+    EXPECT_EQ(put(root + "add_path", path_name(1)), 0);
+    EXPECT_EQ(put(path(1) + "remove_path", "1"), 0);
+    world.run_for(10 * kSecond);
+    server.reject = KAPI_EEXIST;
+    std::uint64_t begun = world.now_ns();
+    EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_EEXIST);
+    EXPECT_LT(world.now_ns() - begun, kSecond) << "the server has had the time to notice";
+}
+
 TEST_P(RtrsClientSession, settings_change_while_paths_come_and_go)
 {
     ready(2);

@@ -201,18 +201,19 @@ TEST_P(RtrsClientTimeout, a_chunk_of_a_request_that_found_no_path_waits_as_well)
         EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
         ASSERT_TRUE(until(ended, kSecond));
         EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
-        if (way == 1) { // the path is removed before: then another one that comes up will do
+        if (way == 1) {
             EXPECT_EQ(put(path(0) + "remove_path", "1"), 0);
-            EXPECT_EQ(free_permits(), depth() - 1);
         }
         EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
         give_all();
+        EXPECT_EQ(free_permits(), depth() - 1);
         if (way == 1) {
-            EXPECT_EQ(free_permits(), depth());
             EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
+            EXPECT_EQ(free_permits(), depth() - 1) << "another path, in the same place";
+            world.run_for(42 * kSecond);
+            EXPECT_EQ(free_permits(), depth());
             continue;
         }
-        EXPECT_EQ(free_permits(), depth() - 1);
         if (way == 2) { // the path does not come back
             world.run_for(30 * kSecond);
             EXPECT_EQ(free_permits(), depth() - 1);
@@ -222,6 +223,26 @@ TEST_P(RtrsClientTimeout, a_chunk_of_a_request_that_found_no_path_waits_as_well)
         EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
         EXPECT_EQ(free_permits(), depth());
     }
+}
+
+TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_does)
+{
+    ready();
+    swallow("lost");
+    std::vector<Ended> ended(depth());
+    for (auto &one : ended)
+        begin_one(one, "lost");
+    server.reject = KAPI_EBUSY;
+    run(b, [&] { server.disconnect_all(); });
+    for (auto &one : ended) {
+        ASSERT_TRUE(until(one, 10 * kSecond));
+        EXPECT_EQ(one.error, -KAPI_ECONNABORTED);
+    }
+    give_all();
+    world.run_for(30 * kSecond);
+    EXPECT_EQ(free_permits(), 0u);
+    world.run_for(15 * kSecond);
+    EXPECT_EQ(free_permits(), depth()) << "who waits for one cannot be interrupted";
 }
 
 TEST_P(RtrsClientTimeout, a_session_ends_with_chunks_that_are_kept)

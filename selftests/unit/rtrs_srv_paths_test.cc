@@ -121,6 +121,25 @@ TEST_P(SrvPaths, a_client_that_reconnects_before_the_loss_is_noticed)
     drop(again);
 }
 
+TEST_P(SrvPaths, a_client_that_waits_while_the_path_of_another_one_ends)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    auto &link = begin(again, request(0, 1, 1, 100, true, 1));
+    EXPECT_TRUE(ends(first));
+    connect(second, 1, 2, 101);
+    drop(second);
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(link.established || link.end);
+    answer_call(0);
+    EXPECT_TRUE(wait([&] { return link.established; }));
+    drop(again);
+}
+
 TEST_P(SrvPaths, a_client_that_gives_up_reconnecting)
 {
     load(true);
@@ -221,24 +240,6 @@ TEST_P(SrvPaths, answers_while_the_path_ends)
         tasks.push_back(world.spawn(a, "client", [&] { first.drop(); }));
         EXPECT_TRUE(wait([&] { return std::all_of(tasks.begin(), tasks.end(), [](auto &task) { return task->is_done(); }); }));
         unload();
-        user = SrvUser{};
-        user.world = &world;
-    }
-}
-
-TEST_P(SrvPaths, the_user_takes_longer_than_a_device_may)
-{
-    for (bool always_invalidate : {true, false}) {
-        load(always_invalidate);
-        establish(first);
-        user.sleeps_ns = 15 * sim::kSecond;
-        for (unsigned chunk = 0; chunk < kDepth; chunk++)
-            write(first, 1 + chunk % 2, chunk, "data", "wx");
-        ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
-        drop(first);
-        EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, 20 * sim::kSecond)) << "it is called no more";
-        EXPECT_EQ(user.calls.size(), 2u);
-        unload(); // nothing was left behind
         user = SrvUser{};
         user.world = &world;
     }

@@ -115,8 +115,11 @@ TEST_P(SrvSysfs, heartbeats_are_settings_of_a_session)
     EXPECT_EQ(put(interval, "100\n"), 0);
     EXPECT_EQ(put(missed, "2\n"), 0);
     EXPECT_EQ(text(interval), "100\n");
-    world.run_for(6 * sim::kSecond); // the interval that has begun
+    world.run_for(6 * sim::kSecond);
     EXPECT_EQ(user.links.size(), 1u);
+    EXPECT_EQ(put(interval, "3600000\n"), 0);
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(put(interval, "100\n"), 0) << "holds at once";
     first.answers_heartbeats = false;
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, sim::kSecond));
 }

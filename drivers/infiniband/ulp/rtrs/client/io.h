@@ -68,6 +68,7 @@ struct Io : Pinned {
     Atomic<bool> kept{false};
     bool given = false;        // its user has given the permit back meanwhile
     u64 kept_until_ns = 0;
+    u64 unnoticed_until_ns = 0; // the server may not have noticed that a path of tried was removed
 };
 
 } // namespace rtrs_clt

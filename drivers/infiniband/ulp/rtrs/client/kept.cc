@@ -26,6 +26,7 @@ void Kept::add(Io& io, u64 until_ns)
 {
     io.given = false;
     io.kept_until_ns = until_ns;
+    io.unnoticed_until_ns = 0;
     list_.with([&](List& list) {
         io.kept.store_release(true);
         io.next = list.first;
@@ -45,21 +46,31 @@ bool Kept::give(Io& io)
     });
 }
 
-Io* Kept::path_up(u32 index)
+// True: it waits for no path any more, and for no time.
+bool Kept::is_over_without(Io& io, u32 index, u64 now_ns)
 {
-    return list_.with([&](List& list) {
-        return list.take([&](Io& io) {
-            io.tried.clear(index);
-            return io.tried.is_empty();
-        });
-    });
+    if (!io.tried.has(index))
+        return false;
+    io.tried.clear(index);
+    if (!io.tried.is_empty())
+        return false;
+    io.kept_until_ns = min(io.kept_until_ns, io.unnoticed_until_ns);
+    return now_ns >= io.kept_until_ns;
 }
 
-void Kept::path_removed(u32 index)
+Io* Kept::path_up(u32 index, u64 now_ns)
+{
+    return list_.with([&](List& list) { return list.take([&](Io& io) { return is_over_without(io, index, now_ns); }); });
+}
+
+void Kept::path_removed(u32 index, u64 now_ns)
 {
     list_.with([&](List& list) {
-        for (Io* io = list.first; io; io = io->next)
-            io->tried.clear(index);
+        for (Io* io = list.first; io; io = io->next) {
+            if (io->tried.has(index))
+                io->unnoticed_until_ns = now_ns + patience_ns;
+            is_over_without(*io, index, now_ns);
+        }
     });
 }
 

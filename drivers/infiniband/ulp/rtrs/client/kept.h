@@ -24,9 +24,9 @@ public:
     bool give(Io& io);
     // Any context. Each returns the permits that are free now, in a list, or null.
     // The path with this index is up again.
-    [[nodiscard]] Io* path_up(u32 index);
-    // For a path that was removed any other one that comes up will do: a server that has noticed the end waits with that one.
-    void path_removed(u32 index);
+    [[nodiscard]] Io* path_up(u32 index, u64 now_ns);
+    // It will not be. The server notices that in the time above, however many other paths come up meanwhile.
+    void path_removed(u32 index, u64 now_ns);
     [[nodiscard]] Io* expired(u64 now_ns);
     // No path is left.
     [[nodiscard]] Io* all() { return expired(~u64{0}); }
@@ -37,6 +37,7 @@ private:
         // Takes those out for which is_over(io).
         template <class Test> Io* take(Test&& is_over);
     };
+    static bool is_over_without(Io& io, u32 index, u64 now_ns);
     Guarded<List, KeptLock> list_;
 };
 

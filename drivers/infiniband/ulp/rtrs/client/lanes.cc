@@ -97,14 +97,31 @@ Connection* Lanes::Lane::choose(u32 policy)
     }
 }
 
+// Devices differ in the memory that they reach, in the pieces that they take, and in the room of their queues.
+Result<> Lanes::Lane::send_by_another(Io& io, const Connection& than, Errno why)
+{
+    for (u32 i = 0; i < count; i++) {
+        if (open[i] == &than)
+            continue;
+        auto sent = open[i]->post(io);
+        if (sent)
+            return sent;
+        if (sent.error() == Errno(KAPI_EAGAIN))
+            why = sent.error(); // soon
+    }
+    return fail(why);
+}
+
 Result<> Lanes::send(Io& io, u32 policy)
 {
     Lane& lane = lanes_.get()[io.lane];
     Guard guard(lane.lock);
     while (Connection* connection = lane.choose(policy)) {
         auto sent = connection->post(io);
-        if (sent || sent.error() != Errno(KAPI_ECONNABORTED))
-            return sent; // else it has closed meanwhile, and is not chosen again
+        if (sent)
+            return sent;
+        if (sent.error() != Errno(KAPI_ECONNABORTED)) // else it has closed meanwhile, and is not chosen again
+            return lane.send_by_another(io, *connection, sent.error());
     }
     return fail(KAPI_ECONNABORTED);
 }

@@ -23,8 +23,8 @@ public:
     void add(u32 number, Connection& connection);
     // Any context. No request is on its way to it when this returns. It may be in none.
     void remove(u32 number, Connection& connection);
-    // Any context. Sends the request over the path that the policy prefers. ECONNABORTED: there is no path; else as
-    // Connection::post().
+    // Any context. Sends the request over the path that the policy prefers, or if that one cannot, over any. ECONNABORTED: there
+    // is no path; EAGAIN: a path that can has no room; else as Connection::post() of the preferred one.
     Result<> send(Io& io, u32 policy);
 
 private:
@@ -37,6 +37,7 @@ private:
         Connection* in_turn() HW_REQUIRES(lock);
         Connection* least_busy() HW_REQUIRES(lock);
         Connection* fastest() HW_REQUIRES(lock);
+        Result<> send_by_another(Io& io, const Connection& than, Errno why) HW_REQUIRES(lock);
     };
     static void free_lanes(Lane* lanes) { kapi_free(lanes); }
     Own<Lane, free_lanes> lanes_;

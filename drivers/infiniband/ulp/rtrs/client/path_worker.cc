@@ -76,6 +76,7 @@ bool Path::act_at_rest(PathState state, Want want)
         restart_ = false;
         advance(PathEvent::begin);
     }
+    session_.release_expired();
     begin_link();
     return true;
 }

@@ -178,7 +178,7 @@ void Session::interrupted(Path& path, Io* first)
 
 void Session::path_up(Path& path)
 {
-    release(kept_.path_up(path.index));
+    release(kept_.path_up(path.index, kapi_now_ns()));
     {
         Guard guard(lock_);
         if (++paths_up_ == 1)

@@ -118,6 +118,7 @@ private:
     bool has_same(const PathAddress& address) HW_REQUIRES(lock_);
     u32 free_index() HW_REQUIRES(lock_);
     Result<> link_path(Path& path);
+    Result<> connect_new(Path& path);
     bool claim(Path& path);
     Path* claim_any();
     bool has_unclaimed();
@@ -152,6 +153,7 @@ private:
     bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
     u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet
     Atomic<bool> closing_{false};
+    Atomic<u64> removed_ns_{0}; // when the last path was removed, or 0
     WaitQueue gone_;
 
     // Requests that wait for a path, the oldest first.

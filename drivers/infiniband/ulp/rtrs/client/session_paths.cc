@@ -58,12 +58,27 @@ Result<> Session::link_path(Path& path)
     return {};
 }
 
+// A server that has not noticed the end of a path that was removed has a path between these addresses until then.
+Result<> Session::connect_new(Path& path)
+{
+    constexpr u64 unnoticed_ns = 6000 * ms, between_ns = 500 * ms;
+    for (;;) {
+        auto up = path.connect();
+        u64 now = kapi_now_ns(), removed_ns = removed_ns_.load_relaxed();
+        if (up || up.error() != Errno(KAPI_EEXIST) || !removed_ns || now - removed_ns >= unnoticed_ns)
+            return up;
+        auto closing = gone_.wait_until(now + between_ns, [&] { return closing_.load_relaxed(); });
+        if (closing || closing.error() != Errno(KAPI_ETIMEDOUT))
+            return closing ? up : closing;
+    }
+}
+
 Result<> Session::add_path(const PathAddress& address)
 {
     Own<Path> path = TRY(Path::create(*this, address));
     TRY(link_path(*path));
     Path& added = *path.release();
-    Result<> up = added.connect();
+    Result<> up = connect_new(added);
     if (up)
         up = publish(added);
     if (!up) {
@@ -133,7 +148,8 @@ Result<> Session::publish(Path& path)
 void Session::end_path(Path& path)
 {
     path.remove();
-    kept_.path_removed(path.index);
+    removed_ns_.store_relaxed(kapi_now_ns());
+    kept_.path_removed(path.index, kapi_now_ns());
     kapi_sysfs_remove(path.stats_dir);
     kapi_sysfs_remove(path.dir);
     {

@@ -16,6 +16,7 @@ constexpr u32 least_requests = 64; // in a send queue, and in a receive queue
 // asks for two completions of 128 bytes for each, and all of these numbers become powers of two.
 constexpr u32 bytes_per_request = 832;
 constexpr u32 info_bytes = sizeof(wire::InfoRequest);
+constexpr u32 calls_at_once = 256; // of the user, and others get the processor
 
 } // namespace
 
@@ -99,7 +100,8 @@ Result<> Connection::make_queues()
         return fail(KAPI_EOPNOTSUPP);
     share_ = TRY(Share::of(Module::get().budget, u64{receives + sends} * bytes_per_request));
     kapi_cq* cq = nullptr;
-    TRY(check(kapi_cq_create(path_->device().dev, receives + sends + 4, request_.connection, KAPI_CQ_WORK, on_done, this, &cq)));
+    TRY(check(kapi_cq_create(path_->device().dev, receives + sends + 4, request_.connection, KAPI_CQ_SOFTIRQ, on_done, this,
+                             &cq)));
     cq_.reset(cq);
     kapi_qp_caps caps{sends, receives, 1, 1, 0};
     kapi_qp* qp = nullptr;
@@ -247,54 +249,98 @@ bool Connection::request_arrived(u32 payload)
     return arrival != Chunk::Arrival::refused;
 }
 
+// ---- the user
+
+// The user's call may take as long as a disk does, and completions do not wait for it: heartbeats are answered, and each request
+// has its chunk from its arrival on. Else one that the client sends again over another path, because it has lost this one, could
+// be answered first, and this one begin when the client writes the next request into the chunk.
 void Connection::process(Operation& op)
+{
+    {
+        Guard guard(lock_);
+        if (open_) {
+            op.step = Operation::Step::with_user;
+            op.next = nullptr;
+            *calls_end_ = &op;
+            calls_end_ = &op.next;
+            queue_calls();
+            return;
+        }
+    }
+    finish(op);
+}
+
+// The path stays until the work has returned, which takes the lock first; so its end need not wait for a call.
+void Connection::queue_calls()
+{
+    if (calls_.queue(Module::get().calls))
+        path_->operation_began();
+}
+
+// The regions are gone when the connection has been stopped.
+Operation* Connection::next_call()
+{
+    Guard guard(lock_);
+    if (!open_ || !first_call_)
+        return nullptr;
+    Operation* op = first_call_;
+    first_call_ = op->next;
+    if (!first_call_)
+        calls_end_ = &first_call_;
+    u32 size = Module::get().settings.geometry.chunk_bytes();
+    path_->regions().sync(op->chunk, min<u32>(size, op->offset + max_request_header), KAPI_MAP_FOR_CPU);
+    return op;
+}
+
+void Connection::call_user()
+{
+    for (u32 i = 0; i < calls_at_once; i++) {
+        Operation* op = next_call();
+        if (!op)
+            break;
+        give_to_user(*op);
+    }
+    {
+        Guard guard(lock_);
+        if (open_ && first_call_)
+            queue_calls();
+    }
+    path_->operation_ended(); // nothing of the path is used after this
+}
+
+void Connection::give_to_user(Operation& op)
 {
     Session& session = path_->session();
     Chunk& chunk = session.chunks[op.chunk];
     u32 size = Module::get().settings.geometry.chunk_bytes();
-    path_->regions().sync(op.chunk, min<u32>(size, op.offset + max_request_header), KAPI_MAP_FOR_CPU);
     auto parsed = parse_request({chunk.memory, size}, op.offset, op.request);
     if (!parsed || chunk.is_damaged()) {
         op.connection->answer(op, parsed ? KAPI_EIO : parsed.error().code());
         return;
     }
-    if (!begin_call()) {
-        finish(op);
-        return;
-    }
     const Request& request = op.request;
-    op.step = Operation::Step::with_user;
     op.given = true;
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);
     int err = session.context().call(session, op, chunk.memory, request);
-    end_call();
     if (err < 0)
         op.connection->answer(op, -err);
-}
-
-bool Connection::begin_call()
-{
-    calls_.fetch_add(1);
-    if (!ending_.load())
-        return true;
-    end_call();
-    return false;
-}
-
-void Connection::end_call()
-{
-    if (calls_.fetch_sub(1) == 1)
-        calls_ended_.wake();
 }
 
 // ---- the end
 
 void Connection::stop()
 {
-    ending_.exchange(true);
+    Operation* op;
     {
         Guard guard(lock_);
         open_ = false;
+        op = std::exchange(first_call_, nullptr);
+        calls_end_ = &first_call_;
+    }
+    while (op) {
+        Operation* next = op->next;
+        finish(*op);
+        op = next;
     }
     make_progress(); // what waited for room is given up
     if (accepted_)
@@ -303,8 +349,8 @@ void Connection::stop()
 
 bool Connection::end()
 {
-    // The drain gives the device 10 s, of which a user's call that waits for a slow disk must not take a part.
-    calls_ended_.wait_for([&] { return calls_.load() == 0; });
+    if (calls_.cancel()) // a call that runs may last
+        path_->operation_ended();
     bool drained = !qp_ || kapi_qp_drain(qp_.get()) == 0;
     qp_.reset();
     cm_.reset();

@@ -8,7 +8,7 @@
 #include "../common/connect.h"
 #include "../common/immediate.h"
 
-#include <hawser/wait.h>
+#include <hawser/work.h>
 
 namespace rtrs_srv {
 
@@ -33,17 +33,19 @@ public:
     // Sleeps. Makes the queues and accepts. After an error the client may be told by reject().
     Result<> open();
     void reject(Errno error);
-    // Sleeps. Nothing more is posted or given to the user, and the client is notified.
+    // Sleeps. Nothing more is posted or given to the user, and the client is notified. What waited for either is given up.
     void stop();
-    // Sleeps, after stop(). Nothing is posted or received any more when this returns, and the device has nothing of it. False:
-    // the device is broken and may use for ever what was posted.
+    // Sleeps, after stop(). Nothing is posted or received any more when this returns, and the device has nothing of it. A call of
+    // the user may still run: it counts as an operation of the path. False: the device is broken and may use for ever what was
+    // posted.
     bool end();
 
     // Done, or the path's worker. The first step of an operation that has begun over it.
     void start(Operation& op);
     // Any context. The operation ends without an answer.
     static void finish(Operation& op);
-    // Done, or the path's worker. Gives an operation of the path, maybe of another connection, to the user; not if this one ends.
+    // Done, or the path's worker. An operation of the path, maybe of another connection, is to be given to the user, by a work;
+    // it is not if this connection ends.
     void process(Operation& op);
     // Any context. The operation is not the user's any more; error is positive.
     void answer(Operation& op, int error);
@@ -84,8 +86,10 @@ private:
     void sent(const kapi_wc& wc);
     void failed(const kapi_wc& wc);
     void received(const kapi_wc& wc);
-    bool begin_call(); // false: it ends, and the user is not called any more
-    void end_call();
+    void queue_calls() HW_REQUIRES(lock_);
+    void call_user(); // the work
+    Operation* next_call();
+    void give_to_user(Operation& op);
     bool immediate_arrived(u32 imm); // false: the protocol forbids it
     bool request_arrived(u32 payload);
     void lost();
@@ -114,9 +118,6 @@ private:
     Atomic<bool> joined_{false};
     Atomic<bool> ended_{false};
     bool accepted_ = false;
-    Atomic<bool> ending_{false};
-    Atomic<u32> calls_{0}; // of the user, which run
-    WaitQueue calls_ended_;
     u32 info_bytes_ = 0; // of the request that was received
     Buffer info_message_;
 
@@ -133,6 +134,9 @@ private:
     Operation* first_ HW_GUARDED_BY(lock_) = nullptr; // that wait for room
     Operation** end_ HW_GUARDED_BY(lock_) = &first_;
     bool heartbeat_due_ HW_GUARDED_BY(lock_) = false, ack_due_ HW_GUARDED_BY(lock_) = false;
+    Operation* first_call_ HW_GUARDED_BY(lock_) = nullptr; // that the user is to get
+    Operation** calls_end_ HW_GUARDED_BY(lock_) = &first_call_;
+    Work<Connection, &Connection::call_user> calls_{*this};
 };
 
 } // namespace rtrs_srv

@@ -10,6 +10,8 @@ Module::~Module()
 {
     if (workqueue)
         kapi_workqueue_destroy(workqueue);
+    if (calls)
+        kapi_workqueue_destroy(calls);
     kapi_sysfs_class_destroy(sysfs);
 }
 
@@ -19,7 +21,8 @@ Result<> Module::start(kapi_module* self, const Settings& settings)
     if (!made)
         return fail(KAPI_ENOMEM);
     made->workqueue = kapi_workqueue_create("rtrs_server", 0);
-    if (!made->workqueue)
+    made->calls = kapi_workqueue_create("rtrs_calls", 0);
+    if (!made->workqueue || !made->calls)
         return fail(KAPI_ENOMEM);
     TRY(check(kapi_sysfs_class_create(self, "rtrs-server", &made->sysfs)));
     Module* module = made.release();

@@ -79,7 +79,7 @@ void Path::on_timer() { notify(ticked); }
 void Path::arm_timer()
 {
     u32 interval = session_->heartbeat_interval_ms.load_relaxed();
-    timer_.queue(Module::get().workqueue, u64{info_ == Info::given ? interval : min(interval, half_open_tick_ms)} * ms);
+    timer_.mod(Module::get().workqueue, u64{info_ == Info::given ? interval : min(interval, half_open_tick_ms)} * ms);
 }
 
 bool Path::is_closing()
@@ -133,9 +133,10 @@ void Path::run_deferred(bool open)
 
 bool Path::make_way(const ConnectRequest& request)
 {
-    if (has_successor_ || request.reconnects == reconnects_)
+    if (request.reconnects == reconnects_ || (has_successor_ && request.reconnects != successor_))
         return false;
     has_successor_ = true;
+    successor_ = request.reconnects;
     notify(lost);
     return true;
 }
@@ -195,10 +196,10 @@ Result<> Path::advance(u32 events)
     if (events & arrived)
         TRY(open_arrivals());
     TRY(give_info(events));
-    if (events & ticked) {
+    if (events & ticked)
         TRY(tick());
+    if (events & (ticked | changed))
         arm_timer();
-    }
     return {};
 }
 

@@ -58,6 +58,7 @@ public:
         idle = 128,      // no operation is left
         ticked = 256,
         others_ended = 512, // another path of the session
+        changed = 1024,     // the interval of heartbeats
     };
 
     // Sleeps. For the first connection that a client asks for. ENOMEM.
@@ -141,6 +142,7 @@ private:
     const u32 count_; // of connections
     const u16 reconnects_; // of the client's before
     bool has_successor_ = false; // the context's work
+    u16 successor_ = 0;          // the reconnects of the one that waits, which is asked for again when any path ends
     const u64 made_ns_ = kapi_now_ns();
     const Device* device_ = nullptr;
     DeviceUser user_;

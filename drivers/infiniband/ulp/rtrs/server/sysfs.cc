@@ -42,6 +42,7 @@ void show_missed(Session& session, Text& text)
 Result<> store_interval(Session& session, TextView line)
 {
     session.heartbeat_interval_ms.store_relaxed(static_cast<u32>(TRY(parse_number(line, least_interval_ms, most_interval_ms))));
+    session.notify_all(Path::changed);
     return {};
 }
 

@@ -26,7 +26,7 @@ struct rtrs_srv_core_ops {
 	/*
 	 * [sleep] A request: of a write data_len bytes at data that the client has written, of a read as many to be filled; and
 	 * the client's message. All of it is the user's until it calls rtrs_srv_core_resp() once; or until this returns a
-	 * negative errno, which is then the answer. Called in the thread of a connection's completions: not from here
+	 * negative errno, which is then the answer. Called by a work of the connection: not from here
 	 * rtrs_srv_core_close().
 	 */
 	int (*rdma_ev)(void *user, void *priv, struct rtrs_srv_op *op, void *data, kapi_size data_len, const void *usr,

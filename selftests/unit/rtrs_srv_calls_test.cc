@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+// Calls of the RTRS server's user that last, as disks may make them do: what waits behind them, and what does not.
+#include "rtrs_srv_test.h"
+
+namespace {
+
+class SrvCalls : public SrvTest {
+protected:
+    void establish_both()
+    {
+        establish(first, 3, 1);
+        establish(second, 2, 2);
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvCalls, ::testing::Range(1, 6));
+
+TEST_P(SrvCalls, the_user_takes_longer_than_a_device_may)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish(first);
+        user.sleeps_ns = 15 * sim::kSecond;
+        for (unsigned chunk = 0; chunk < kDepth; chunk++)
+            write(first, 1 + chunk % 2, chunk, "data", "wx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+        drop(first);
+        EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, 20 * sim::kSecond)) << "it is called no more";
+        EXPECT_EQ(user.calls.size(), 2u);
+        unload(); // nothing was left behind
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+/** The client has lost a path that the server takes for alive, where a disk does not let go of a call. */
+TEST_P(SrvCalls, a_request_behind_a_call_that_lasts_has_its_chunk)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish_both();
+        user.sleeps_ns = 3 * sim::kSecond;
+        write(first, 1, 0, "data", "wx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        write(first, 1, 1, contents(500, 1), "wy");
+        world.run_for(100 * sim::kMillisecond);
+        user.sleeps_ns = 0;
+        write(second, 1, 1, contents(500, 1), "wy"); // the same again
+        world.run_for(sim::kSecond);
+        EXPECT_EQ(user.calls.size(), 1u) << "the one that came first waits, so the client must not get the chunk back";
+        EXPECT_EQ(answer(first, 1), 0);
+        EXPECT_EQ(answer(second, 1), 0);
+        EXPECT_EQ(user.calls.size(), 3u);
+        drop(first);
+        drop(second);
+        unload();
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+TEST_P(SrvCalls, a_request_behind_a_call_that_lasts_ends_with_its_path)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish_both();
+        user.sleeps_ns = 30 * sim::kSecond;
+        write(first, 1, 0, "data", "wx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        write(first, 1, 1, contents(500, 1), "wy");
+        world.run_for(100 * sim::kMillisecond);
+        user.sleeps_ns = 0;
+        drop(first);
+        write(second, 1, 1, contents(500, 1), "wy");
+        EXPECT_EQ(answer(second, 1), 0);
+        EXPECT_EQ(user.calls.size(), 2u) << "once";
+        drop(second);
+        unload();
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+TEST_P(SrvCalls, the_device_goes_while_a_call_lasts)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish(first);
+        user.sleeps_ns = 40 * sim::kSecond;
+        write(first, 1, 0, "data", "wx");
+        write(first, 1, 1, "data", "wy");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        run(b, [&] { sim::unplug_rdma(*dev_b); }, 20 * sim::kSecond);
+        EXPECT_EQ(user.links.size(), 1u);
+        EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, 40 * sim::kSecond));
+        EXPECT_EQ(user.calls.size(), 1u);
+        drop(first);
+        unload();
+        dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
+/** It answers heartbeats, and notices that there are none. */
+TEST_P(SrvCalls, a_path_lives_and_dies_while_calls_last)
+{
+    load(false);
+    establish(first, 1);
+    user.sleeps_ns = 20 * sim::kSecond;
+    write(first, 0, 0, "data", "wx");
+    world.run_for(15 * sim::kSecond);
+    EXPECT_FALSE(first.links[0]->end) << "it answers on the connection whose call lasts";
+    EXPECT_GE(first.links[0]->heartbeats, 10u);
+    first.answers_heartbeats = false;
+    EXPECT_TRUE(wait([&] { return first.links[0]->end.has_value(); }));
+}
+
+} // namespace
