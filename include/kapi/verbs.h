@@ -36,8 +36,8 @@ struct kapi_mr;         /* kapi/verbs_memory.h */
 
 enum kapi_rdma_flags {
 	/*
-	 * No immediate data with a write, no atomics; the target of a read needs its own key; rnr_retry is of no effect: a message
-	 * for which no receive is posted ends the connection.
+	 * No immediate data with a write, no atomics; the target of a read needs its own key; rnr_retry is of no effect: a
+	 * message for which no receive is posted ends the connection.
 	 */
 	KAPI_RDMA_IWARP = 1,
 	KAPI_RDMA_ATOMICS = 2,        /* 8 bytes, aligned: fetch-and-add, compare-and-swap */

@@ -77,7 +77,8 @@ for invalidate in Y N; do
 	load_suite rtrs-core rtrs-client rtrs-server rnbd-client rnbd-server
 	[ "$(cat /sys/module/rtrs_server/parameters/always_invalidate)" = $invalidate ]
 	. quiet.sh
-	echo "sessname=lab path=ip:10.77.1.1@ip:10.77.2.1 device_path=/dev/ram0 access_mode=rw" >/sys/class/rnbd-client/ctl/map_device
+	echo "sessname=lab path=ip:10.77.1.1@ip:10.77.2.1 device_path=/dev/ram0 access_mode=rw" \
+		>/sys/class/rnbd-client/ctl/map_device
 	cells $invalidate >>/tmp/results
 	echo normal >/sys/block/rnbd0/rnbd/unmap_device
 	while [ -e /sys/block/rnbd0 ] || [ -e $class ]; do sleep 1; done

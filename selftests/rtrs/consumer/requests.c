@@ -198,7 +198,8 @@ static bool errors(struct rtrs_clt_sess *sess, const struct rtrs_attrs *attrs)
 				wait_for_completion(&call.done);
 			rtrs_clt_put_permit(sess, permit);
 			CHECK(!sent);
-			CHECK(!consumer_request(sess, RTRS_IO_CON, CONSUMER_STORE, 0, 0, NULL, 0)); /* a second end would come first */
+			/* A second end would come before the end of this one. */
+			CHECK(!consumer_request(sess, RTRS_IO_CON, CONSUMER_STORE, 0, 0, NULL, 0));
 			CHECK(call.ended == 1 && call.error == cases[i].error);
 		}
 	return true;

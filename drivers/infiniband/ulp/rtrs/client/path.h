@@ -31,8 +31,8 @@ public:
 
     // ---- Commands. Task: they wait, until the worker has done it.
 
-    // Ends the link, if there is one, and begins another. Fails as the attempt does, with ECONNRESET when nobody listens; one that
-    // was up before is tried again then.
+    // Ends the link, if there is one, and begins another. Fails as the attempt does, with ECONNRESET when nobody listens; a path
+    // that was up before is tried again then.
     // EINTR: a signal came, and the attempt goes on. ECANCELED: another command came.
     Result<> connect();
     // Afterwards it stays disconnected.
