@@ -195,16 +195,10 @@ static int poll_in_softirq(struct irq_poll *softirq, int budget)
 static void poll_in_work(struct work_struct *work)
 {
 	struct kapi_cq *cq = container_of(work, struct kapi_cq, work);
-	unsigned int total = 0, found;
 
 	if (READ_ONCE(cq->stopped))
 		return;
-	/* What done() has posted may have completed by its return: it is found more cheaply here than by another run. */
-	do {
-		found = poll(cq, WORK_AT_ONCE - total);
-		total += found;
-	} while (found && total < WORK_AT_ONCE);
-	if (total == WORK_AT_ONCE || arm(cq))
+	if (poll(cq, WORK_AT_ONCE) == WORK_AT_ONCE || arm(cq))
 		queue_work(kapi_verbs_completions, work);
 }
 
