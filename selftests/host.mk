@@ -10,7 +10,7 @@
 #   make -f selftests/host.mk campaign SEEDS=20000  many more, but without sanitizers
 #   make -f selftests/host.mk campaign FRESH=45  new seeds for this number of seconds
 #   make -f selftests/host.mk bites           plants known bugs and checks that the simulator finds them
-#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for this time
+#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for this time; FUZZ_SEED=1: always the same inputs
 #   make -f selftests/host.mk tidy            clang-tidy over the core
 
 top := $(patsubst %/,%,$(dir $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))))
@@ -116,7 +116,7 @@ fuzz: $(fuzz_programs)
 	@for program in $(fuzz_programs); do \
 		name=$$(basename $$program); mkdir -p $(out)/fuzz/found/$$name; \
 		echo "fuzz $$name for $(FUZZ_SECONDS) s"; \
-		$$program -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 -verbosity=0 \
+		$$program -max_total_time=$(FUZZ_SECONDS) $(addprefix -seed=,$(FUZZ_SEED)) -max_len=4096 -print_final_stats=1 -verbosity=0 \
 			-artifact_prefix=$(out)/fuzz/ $(out)/fuzz/found/$$name $(top)/selftests/fuzz/corpus/$$name \
 			> $(out)/fuzz/$$name.log 2>&1 || { tail -40 $(out)/fuzz/$$name.log; exit 1; }; \
 		grep -E 'executed_units|new_units' $(out)/fuzz/$$name.log; \

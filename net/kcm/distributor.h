@@ -31,7 +31,6 @@ struct Taken {
     unsigned index = 0;
     Bundle::Entry entry{};
     bool begun = false; // a part of it was read before
-    bool rest = false;  // there is more of it behind entry, which is read next
     Ref<Psock> resume; // may continue to read: there is room
 };
 
@@ -111,7 +110,7 @@ private:
     void give_older(Socket& socket) HW_REQUIRES(lock_);
     void take_next(Socket& socket, bool peek, u32 room, Taken& taken) HW_REQUIRES(lock_);
     void split(ReceiveQueue& q, u32 room, Taken& taken) HW_REQUIRES(lock_);
-    void rejoin(ReceiveQueue& q, Taken& taken) HW_REQUIRES(lock_);
+    bool rejoin(ReceiveQueue& q, Taken& taken) HW_REQUIRES(lock_);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);
     bool relink(Socket& socket, Taken& taken, Wakes& wakes) HW_REQUIRES(lock_);

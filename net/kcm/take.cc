@@ -27,10 +27,10 @@ void Distributor::split(ReceiveQueue& q, u32 room, Taken& taken)
         return;
     q.begun.bundle = taken.bundle;
     q.begun.index = taken.index;
-    q.begun.entry = {taken.entry.start + room, taken.entry.length - room};
+    q.begun.entry = {taken.entry.start + room, taken.entry.length - room, taken.entry.more};
     q.begun.begun = true;
     taken.entry.length = room;
-    taken.rest = true;
+    taken.entry.more = true;
 }
 
 void Distributor::take_next(Socket& socket, bool peek, u32 room, Taken& taken)
@@ -96,8 +96,15 @@ bool Distributor::take(Socket& socket, bool peek, u32 room, Taken& taken)
 bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
 {
     Bundle& bundle = *taken.bundle;
-    bundle.entry(taken.index) = taken.entry;
     bool queued = bundle.unread != 0;
+    if (bundle.unread & 1ull << taken.index) {
+        // Another part of it was put back. If a third reader has had what was between them, this part is lost.
+        Bundle::Entry& other = bundle.entry(taken.index);
+        if (!other.join(taken.entry) && taken.entry.join(other))
+            other = taken.entry;
+        return false;
+    }
+    bundle.entry(taken.index) = taken.entry;
     bundle.unread |= 1ull << taken.index;
     if (queued) {
         // Its socket's readers know of the bundle: they were woken when it came, and it was never empty since. Which
@@ -118,17 +125,43 @@ bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
     return false;
 }
 
-// What was split off is one with the part again, unless another reader has taken of it.
-void Distributor::rejoin(ReceiveQueue& q, Taken& taken)
+// Of two parts that were read of the same message.
+static bool joins(Taken& part, const Taken& behind)
 {
-    Taken& rest = q.begun;
-    bool is_there = rest.bundle.get() == taken.bundle.get() && rest.index == taken.index &&
-        rest.entry.start == taken.entry.start + taken.entry.length;
-    taken.begun |= !is_there; // others read on behind it
-    if (!is_there)
-        return;
-    taken.entry.length += rest.entry.length;
-    rest.bundle = nullptr; // taken has a reference, too
+    return part.bundle.get() == behind.bundle.get() && part.index == behind.index && part.entry.join(behind.entry);
+}
+
+static bool is_before(const Taken& a, const Taken& b)
+{
+    if (a.bundle->arrival != b.bundle->arrival)
+        return a.bundle->arrival < b.bundle->arrival;
+    return a.index != b.index ? a.index < b.index : a.entry.start < b.entry.start;
+}
+
+// What was split off is one with its part again. If others read on behind it, the part is not the end of its message, and of
+// what is begun by now the older is read next. True: taken is to be queued.
+bool Distributor::rejoin(ReceiveQueue& q, Taken& taken)
+{
+    Taken& begun = q.begun;
+    bool is_part = taken.begun || taken.entry.more;
+    if (begun.bundle) {
+        if (joins(begun, taken))
+            return false;
+        bool joined = joins(taken, begun);
+        if (joined && !taken.begun) {
+            begun.bundle = nullptr; // taken has a reference, too
+            return true;
+        }
+        if (joined || (is_part && is_before(taken, begun)))
+            std::swap(begun, taken);
+        begun.begun = true;
+        return !joined;
+    }
+    if (!is_part)
+        return true;
+    begun = std::move(taken);
+    begun.begun = true;
+    return false;
 }
 
 void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
@@ -136,18 +169,10 @@ void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
     bool held = false;
     {
         Guard guard(lock_);
-        ReceiveQueue& q = socket.receiving;
-        if (taken.rest)
-            rejoin(q, taken);
-        if (taken.begun && !q.begun.bundle) {
-            q.begun.bundle = taken.bundle;
-            q.begun.index = taken.index;
-            q.begun.entry = taken.entry;
-            q.begun.begun = true;
-            wakes.add(socket);
-        } else {
+        if (rejoin(socket.receiving, taken))
             held = relink(socket, taken, wakes);
-        }
+        else
+            wakes.add(socket);
         place(socket);
     }
     if (held)

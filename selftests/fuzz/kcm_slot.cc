@@ -69,6 +69,7 @@ void KcmSlot::begin(std::shared_ptr<KcmMuxNote> of)
     sender_ = books_.next_sender++;
     place_ = books_.next_place++;
     mixed_ = false;
+    wanted_ = 0;
     socket.sk().sndtimeo_ns = socket.sk().rcvtimeo_ns = kPatience;
     socket.set_option(KCM_ABI_RECV_CONNECTION, 1);
 }
@@ -103,17 +104,18 @@ void KcmSlot::close()
         message.closed |= message.place == place_;
     if (!mux->has_connection())
         books_.excuse_closed(*mux);
-    message_.clear();
+    end_message();
     assembly_.clear();
     socket.close();
     mux = nullptr;
 }
 
 /** Memory faults and allocation failures only by arrangement. */
-void KcmSlot::check_failure(long result, const Trouble &trouble) const
+void KcmSlot::check_failure(long result, const Trouble &trouble, unsigned starved_before) const
 {
     bool is_errno = result < 0 && result > -4096;
-    bool arranged = (result != -KAPI_EFAULT || has_fault(trouble)) && (result != -KAPI_ENOMEM || books_.memory_fails);
+    bool starved = books_.memory_fails || books_.starved != starved_before; // it may have ended since, when the memory stalled
+    bool arranged = (result != -KAPI_EFAULT || has_fault(trouble)) && (result != -KAPI_ENOMEM || starved);
     if (!is_errno || !arranged)
         world().fail("a call returned %ld", result);
 }
@@ -137,35 +139,49 @@ void KcmSlot::sent(std::uint32_t sender, std::uint64_t wanted, std::size_t over_
     books_.sent.push_back({mux, sender, number, wanted, place_, false, refused});
 }
 
+/** There is no order between the queue of any connection and the queues of addressed ones: another queue, another sender. */
+void KcmSlot::begin_message(const Sending &sending)
+{
+    if (sending.wanted != wanted_)
+        sender_ = books_.next_sender++;
+    wanted_ = sending.wanted;
+    over_before_ = books_.over.size();
+    message_ = books_.ledger.compose(sender_, sending.size);
+}
+
+void KcmSlot::end_message()
+{
+    message_.clear();
+    at_ = 0;
+}
+
 bool KcmSlot::send(const Sending &sending)
 {
-    if (message_.empty()) {
-        message_ = books_.ledger.compose(sender_, sending.size);
-        at_ = 0;
-    }
+    if (!at_)
+        begin_message(sending);
     std::size_t part = std::min(sending.part, message_.size() - at_);
     bool ends = sending.ends && at_ + part == message_.size();
-    if (!part && !ends)
+    if (!part && !ends) {
+        if (!at_)
+            end_message();
         return true;
-    if (!at_) {
-        wanted_ = sending.wanted;
-        over_before_ = books_.over.size();
     }
+    unsigned starved_before = books_.starved_before_now();
     socket.trouble = sending.trouble;
     socket.spliced = sending.spliced;
     std::vector<unsigned char> bytes(message_.begin() + static_cast<std::ptrdiff_t>(at_),
                                      message_.begin() + static_cast<std::ptrdiff_t>(at_ + part));
     long result = socket.send(bytes.data(), part, flags_of(sending, ends), sending.wanted);
     if (result != static_cast<long>(part)) {
-        check_failure(result, sending.trouble);
+        check_failure(result, sending.trouble, starved_before);
         if (!at_)
-            message_.clear();
+            end_message();
         return false;
     }
     at_ += part;
     if (ends) {
         sent(sender_, wanted_, over_before_);
-        message_.clear();
+        end_message();
     }
     return true;
 }
@@ -175,11 +191,12 @@ long KcmSlot::send_alone(const Sending &sending)
     std::uint32_t sender = books_.next_sender++;
     auto bytes = books_.ledger.compose(sender, sending.size);
     std::size_t over_before = books_.over.size();
+    unsigned starved_before = books_.starved_before_now();
     socket.trouble = sending.trouble;
     socket.spliced = sending.spliced;
     long result = socket.send(bytes.data(), bytes.size(), flags_of(sending, true), sending.wanted);
     if (result != static_cast<long>(bytes.size())) {
-        check_failure(result, sending.trouble);
+        check_failure(result, sending.trouble, starved_before);
         return result;
     }
     sent(sender, sending.wanted, over_before);
@@ -207,7 +224,10 @@ void KcmSlot::take_whole(std::string bytes, bool cut, std::uint64_t connection)
     bool is_message = has_label && books_.ledger.is_message(at, size);
     if (!is_message && (cut || mixed_ || mux->out_of_frame()))
         return mux->lose(); // it is unknown which one it was
-    if (cut && size <= bytes.size())
+    bool is_wrong = cut && size <= bytes.size();
+    if (is_wrong && mux->out_of_frame())
+        return mux->lose(); // a wrong filter sees messages where the peer sent none
+    if (is_wrong)
         world().fail("a message of %zu bytes was cut after %zu", size, bytes.size());
     bool ordered = connection && !mux->moved && !mixed_;
     books_.ledger.received_cut(place_ << 32 | connection, ordered, at, bytes.size(), size);
@@ -220,6 +240,7 @@ long KcmSlot::receive(const Receiving &receiving)
     unsigned flags = 0;
     std::uint64_t connection = 0;
     mixed_ |= readers_++ != 0;
+    unsigned starved_before = books_.starved_before_now();
     socket.trouble = receiving.trouble;
     socket.spliced = receiving.spliced;
     long got = socket.receive(bytes.data(), receiving.size, receiving.flags, &flags, &connection);
@@ -229,7 +250,7 @@ long KcmSlot::receive(const Receiving &receiving)
     std::string read(reinterpret_cast<const char *>(bytes.data()), got > 0 ? static_cast<std::size_t>(got) : 0);
     memory_ = std::move(bytes);
     if (got < 0) {
-        check_failure(got, receiving.trouble);
+        check_failure(got, receiving.trouble, starved_before);
         return got;
     }
     if (receiving.flags & KCM_ABI_MSG_PEEK)

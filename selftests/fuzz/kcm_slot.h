@@ -40,6 +40,8 @@ struct KcmBooks {
     std::uint32_t next_sender = 1;
     std::uint64_t next_place = 1;
     bool memory_fails = false; // now
+    unsigned starved = 0;      // times that it began to fail
+    unsigned starved_before_now() const { return starved - memory_fails; }
 
     /** A connection (0: any) is over or unattached: its unsent and partly sent messages are refused. */
     void excuse_wanted(std::uint64_t id);
@@ -98,7 +100,10 @@ public:
 private:
     void begin(std::shared_ptr<KcmMuxNote> of);
     unsigned flags_of(const Sending &sending, bool ends) const;
-    void check_failure(long result, const sim::Trouble &trouble) const;
+    void begin_message(const Sending &sending);
+    void end_message();
+    /** starved_before: starved_before_now() when the call began. */
+    void check_failure(long result, const sim::Trouble &trouble, unsigned starved_before) const;
     /** over_before: the number of ended connections when the message was begun. */
     void sent(std::uint32_t sender, std::uint64_t wanted, std::size_t over_before);
     void take_whole(std::string bytes, bool cut, std::uint64_t connection);

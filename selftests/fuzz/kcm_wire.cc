@@ -159,6 +159,5 @@ bool KcmWire::is_alive() const
 void KcmWire::limit(std::size_t bytes)
 {
     limit_ = std::min(limit_, bytes);
-    if (largest_ > limit_)
-        excused = true;
+    excused |= is_too_large();
 }

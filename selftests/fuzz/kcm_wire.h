@@ -58,6 +58,7 @@ public:
     bool is_alive() const;
     /** A message above the size limit ends the connection. */
     void limit(std::size_t bytes);
+    bool is_too_large() const { return largest_ > limit_; }
     /** True if the peer got a message of this sender. */
     bool has_received(std::uint32_t of) const { return ledger_.has_come(place_, of); }
 

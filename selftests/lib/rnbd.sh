@@ -36,6 +36,12 @@ unmap() {
 	put_in /sys/block/rnbd0/rnbd/unmap_device normal >out 2>err && soon [ ! -e /sys/block/rnbd0 ]
 }
 
+# RNBD closes its session in a work that nothing waits for, after the disk has gone: if it is unloaded before that work has ended,
+# its list of sessions is not empty, which it warns of (rnbd_destroy_sessions). The last that can be seen of it is RTRS's session.
+unload_client() {
+	soon [ ! -e "$class" ] && sleep 1 && rmmod rnbd_client rtrs_client >out 2>err
+}
+
 is_up() { # path
 	[ "$(cat "$class/paths/$1/state")" = connected ]
 }

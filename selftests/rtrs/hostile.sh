@@ -37,6 +37,9 @@ available() {
 
 modprobe -a crc32_generic rdma_rxe rdma_ucm ib_uverbs
 modprobe brd rd_nr=2 rd_size=4096
+for disk in ram0 ram1; do # a page of it is memory only once it was written
+	dd if=/dev/zero of=/dev/$disk bs=4096 count=1024 2>/dev/null
+done
 rdma link add rxe0 type rxe netdev eth0
 load_suite rtrs-core
 modprobe rtrs-server sess_queue_depth=20
@@ -50,11 +53,13 @@ rtrs_hostile "$IP_a" servers honest
 
 echo force >/sys/block/rnbd0/rnbd/unmap_device
 after=0
-for _ in $(seq 20); do
+for _ in $(seq 120); do # sessions whose client died end last
 	[ "$after" -lt $((before - 8192)) ] || break
 	sleep 0.5
 	after=$(available)
 done
 echo "available: $before KiB before, $after KiB after"
 [ "$after" -ge $((before - 8192)) ]
+while [ -e /sys/class/rtrs-client/honest ] || [ -e /sys/class/rtrs-client/steady ]; do sleep 0.1; done
+sleep 1 # as unload_client in lib/rnbd.sh
 rmmod rnbd_client rtrs_client rnbd_server rtrs_server

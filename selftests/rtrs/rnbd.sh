@@ -120,7 +120,7 @@ use() {
 		unmap
 		verdict $? "the disk is unmapped"
 	fi
-	rmmod rnbd_client rtrs_client >out 2>err
+	unload_client
 	verdict $? "the client's modules can go"
 	barrier used
 }

@@ -90,7 +90,7 @@ use() {
 		verdict $? "the disk is unmapped"
 		cycles
 	fi
-	rmmod rnbd_client rtrs_client >out 2>err
+	unload_client
 	verdict $? "the client's modules can go"
 	barrier used
 }

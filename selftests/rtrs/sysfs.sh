@@ -29,4 +29,6 @@ rtrs_sysfs $table client=$class/rtrs-client/lab "client-path=$class/rtrs-client/
 	"server-path=$class/rtrs-server/lab/paths/$path" "server-stats=$class/rtrs-server/lab/paths/$path/stats" \
 	"second=$class/rtrs-client/lab/paths/ip:$IP1_a@ip:$IP1_a"
 echo force >/sys/block/rnbd0/rnbd/unmap_device
+while [ -e $class/rtrs-client/lab ]; do sleep 0.1; done
+sleep 1 # as unload_client in lib/rnbd.sh
 rmmod rnbd_client rtrs_client rnbd_server rtrs_server

@@ -199,6 +199,46 @@ TEST_P(KcmReaders, fault__in_a_part_of_which_nothing_was_read_gives_up_the_messa
     }
 }
 
+// Other readers read on while the copy of a part fails: what comes back is a part, not the end of a message.
+TEST_P(KcmReaders, fault__in_a_part_behind_which_others_read_on_returns_a_part)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::string message = framed(text(60));
+    for (std::size_t others : {std::size_t{30}, message.size()}) { // they leave a rest, or not
+        peer_writes(ends, message);
+        settle();
+        std::vector<sim::TaskRef> readers;
+        for (unsigned i = 0; i < 2; i++) {
+            readers.push_back(world.spawn(a, "reader", [&] {
+                char bytes[12];
+                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = 100 * sim::kMillisecond};
+                EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
+            }));
+            world.run_for(sim::kMillisecond);
+        }
+        socket.trouble = {};
+        std::string behind = receive(socket, others);
+        for (const sim::TaskRef &reader : readers)
+            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+        EXPECT_EQ(behind, message.substr(24, others));
+        unsigned flags = 0;
+        std::string first;
+        while (first.size() < 24) {
+            std::string part = receive(socket, 100, kNow, &flags);
+            ASSERT_NE(part, kNothing);
+            EXPECT_FALSE(flags & KCM_ABI_MSG_EOR);
+            first += part;
+        }
+        EXPECT_EQ(first, message.substr(0, 24));
+        std::string rest = message.substr(24 + behind.size());
+        EXPECT_EQ(receive(socket, 100, kNow, &flags), rest.empty() ? kNothing : rest);
+        if (!rest.empty()) {
+            EXPECT_TRUE(flags & KCM_ABI_MSG_EOR);
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmReaders, ::testing::Range(1, 9));
 
 } // namespace
