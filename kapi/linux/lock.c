@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Spinlocks with bottom halves off. */
+/* Spinlocks with bottom halves or interrupts off. */
 
 #include <linux/module.h>
 #include <linux/spinlock.h>
@@ -29,6 +29,21 @@ void kapi_spin_unlock(struct kapi_spin *lock)
 	spin_unlock_bh(KAPI_INSIDE(spinlock_t, lock));
 }
 EXPORT_SYMBOL_GPL(kapi_spin_unlock);
+
+unsigned long kapi_spin_lock_irqs(struct kapi_spin *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(KAPI_INSIDE(spinlock_t, lock), flags);
+	return flags;
+}
+EXPORT_SYMBOL_GPL(kapi_spin_lock_irqs);
+
+void kapi_spin_unlock_irqs(struct kapi_spin *lock, unsigned long state)
+{
+	spin_unlock_irqrestore(KAPI_INSIDE(spinlock_t, lock), state);
+}
+EXPORT_SYMBOL_GPL(kapi_spin_unlock_irqs);
 
 int kapi_spin_is_held(struct kapi_spin *lock)
 {

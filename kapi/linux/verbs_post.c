@@ -194,6 +194,7 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 {
 	struct ib_send_wr *begin = NULL, **link = &begin;
 	const struct ib_send_wr *failed;
+	unsigned long flags;
 	struct kapi_wr *wr;
 	int error = 0;
 
@@ -206,9 +207,9 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 	}
 	failed = begin; /* not all drivers return which */
 	if (begin) {
-		spin_lock_bh(&qp->lock);
+		spin_lock_irqsave(&qp->lock, flags);
 		error = ib_post_send(qp->ib, begin, &failed);
-		spin_unlock_bh(&qp->lock);
+		spin_unlock_irqrestore(&qp->lock, flags);
 	}
 	if (error && failed->wr_id == KAPI_SETTLE)
 		failed = failed->next;
@@ -226,6 +227,7 @@ int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_rec
 {
 	struct ib_recv_wr *begin = NULL, **link = &begin;
 	const struct ib_recv_wr *failed;
+	unsigned long flags;
 	struct kapi_recv_wr *wr;
 	int error = 0;
 
@@ -238,9 +240,9 @@ int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_rec
 	}
 	failed = begin;
 	if (begin) {
-		spin_lock_bh(&qp->lock);
+		spin_lock_irqsave(&qp->lock, flags);
 		error = ib_post_recv(qp->ib, begin, &failed);
-		spin_unlock_bh(&qp->lock);
+		spin_unlock_irqrestore(&qp->lock, flags);
 	}
 	*bad = not_posted(error, failed, offsetof(struct kapi_recv_wr, opaque), wr);
 	return error ?: wr ? -EINVAL : 0;

@@ -27,7 +27,7 @@ Spin &inside(kapi_spin *lock)
     return *reinterpret_cast<Spin *>(lock->opaque);
 }
 
-void check_order(const Task &task, const Spin &lock)
+void check_order(const Task &task, const Spin &lock, bool irqs_off)
 {
     if (!lock.cls)
         broken("a lock is taken that was never initialised");
@@ -37,6 +37,9 @@ void check_order(const Task &task, const Spin &lock)
         if (held->cls->rank >= lock.cls->rank)
             broken("lock %s (rank %u) is taken while %s (rank %u) is held", lock_name(lock), lock.cls->rank,
                    lock_name(*held), held->cls->rank);
+        if (held->irqs_off && !irqs_off)
+            broken("lock %s, which switches bottom halves on again, is taken while interrupts are off for %s", lock_name(lock),
+                   lock_name(*held));
     }
 }
 
@@ -70,14 +73,15 @@ using namespace sim;
 
 void kapi_spin_init(kapi_spin *lock, kapi_lock_class *cls) noexcept
 {
-    inside(lock) = Spin{cls, nullptr, nullptr};
+    inside(lock) = Spin{cls, nullptr, nullptr, false};
 }
 
-void kapi_spin_lock(kapi_spin *lock) noexcept
+/** What both kinds have in common. */
+static void take(kapi_spin *lock, bool irqs_off)
 {
     Task &task = *World::current_task();
     Spin &spin = inside(lock);
-    check_order(task, spin);
+    check_order(task, spin, irqs_off);
     enter_any("kapi_spin_lock");
     while (spin.holder) {
         if (!spin.waiters)
@@ -85,12 +89,23 @@ void kapi_spin_lock(kapi_spin *lock) noexcept
         world().wait(*spin.waiters, lock_name(spin));
     }
     spin.holder = &task;
+    spin.irqs_off = irqs_off;
     if (task.locks.empty())
         task.steps = 0;
     task.locks.push_back(&spin);
     if (task.node)
         task.node->held_locks.push_back(&spin);
 }
+
+void kapi_spin_lock(kapi_spin *lock) noexcept { take(lock, false); }
+
+unsigned long kapi_spin_lock_irqs(kapi_spin *lock) noexcept
+{
+    take(lock, true);
+    return 1;
+}
+
+void kapi_spin_unlock_irqs(kapi_spin *lock, unsigned long) noexcept { kapi_spin_unlock(lock); }
 
 void kapi_spin_unlock(kapi_spin *lock) noexcept
 {

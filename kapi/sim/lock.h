@@ -12,6 +12,7 @@ struct Spin {
     kapi_lock_class *cls;
     Task *holder;
     WaitList *waiters; // made for the first waiter, freed with the last
+    bool irqs_off;     // of the holder
 };
 static_assert(sizeof(Spin) <= KAPI_SIZE_SPIN);
 

@@ -135,8 +135,10 @@ Result<> Connection::post_receives(Buffer* info)
         TRY(check(kapi_qp_recv(qp_.get(), &wr, &bad)));
         first = 1; // its place in the queue
     }
-    Guard guard(lock_);
-    receiving_ = true;
+    {
+        Guard guard(lock_);
+        receiving_ = true;
+    }
     for (u32 slot = first; slot < max_receive_; slot++)
         TRY(post_receive(slot));
     return {};

@@ -86,7 +86,7 @@ private:
     Result<> send_write(Io& io, u32 message) HW_REQUIRES(lock_);
     Result<> send_read(Io& io, u32 message) HW_REQUIRES(lock_);
     void post_immediate(rtrs::ImmediateType type);
-    Result<> post_receive(u32 slot) HW_REQUIRES(lock_);
+    Result<> post_receive(u32 slot);
     bool receive_again(u32 slot);
     // connection_done.cc
     void done(const kapi_wc& wc);

@@ -100,17 +100,8 @@ Result<> Connection::send_write(Io& io, u32 message)
 Result<> Connection::send_read(Io& io, u32 message)
 {
     const rtrs::RemoteChunk& chunk = link_.chunk(io.chunk);
-    if (io.data) {
-        kapi_wr wr{};
-        wr.op = KAPI_WR_REGISTER;
-        wr.mr = link_.region(io.chunk);
-        wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
-        wr.cookie = cookie(Kind::plain, 0);
-        io.registered = true;
-        TRY(send(wr));
-    }
     kapi_sge sge = link_.maps().sge(io.chunk, message);
-    kapi_wr wr{};
+    kapi_wr wr{}, registration{};
     wr.op = KAPI_WR_WRITE_IMM;
     wr.flags = KAPI_WR_SIGNALED;
     wr.sges = &sge;
@@ -119,7 +110,15 @@ Result<> Connection::send_read(Io& io, u32 message)
     wr.key = chunk.key;
     wr.cookie = cookie(Kind::io, io.chunk);
     wr.imm = link_.request_immediate(io.chunk, io.order.data_bytes + io.order.user_bytes);
-    return send(wr);
+    if (!io.data)
+        return send(wr);
+    registration.op = KAPI_WR_REGISTER;
+    registration.mr = link_.region(io.chunk);
+    registration.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
+    registration.cookie = cookie(Kind::plain, 0);
+    registration.next = &wr;
+    io.registered = true;
+    return send(registration);
 }
 
 // From the first request on it ends by completions, or by the end of the link: an error of the queue is one of the path.

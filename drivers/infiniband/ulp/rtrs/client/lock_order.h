@@ -10,9 +10,17 @@ struct SessionLock { static constexpr const char* name = "rtrs_clt session"; sta
 // The state of a path and what is wanted of it.
 struct PathLock { static constexpr const char* name = "rtrs_clt path"; static constexpr unsigned rank = 30; };
 // The connections of one number that take requests: one of each path.
-struct LaneLock { static constexpr const char* name = "rtrs_clt lane"; static constexpr unsigned rank = 40; };
+struct LaneLock {
+    static constexpr const char* name = "rtrs_clt lane";
+    static constexpr unsigned rank = 40;
+    static constexpr bool irqs_off = true;
+};
 // Who may post to a queue pair.
-struct PostLock { static constexpr const char* name = "rtrs_clt post"; static constexpr unsigned rank = 50; };
+struct PostLock {
+    static constexpr const char* name = "rtrs_clt post";
+    static constexpr unsigned rank = 50;
+    static constexpr bool irqs_off = true;
+};
 // Requests that wait for a path.
 struct ParkedLock { static constexpr const char* name = "rtrs_clt parked"; static constexpr unsigned rank = 60; };
 // Chunks that are kept from use.

@@ -138,14 +138,16 @@ Result<> Connection::post_first_receives()
 // At most KAPI_CQ_BATCH, for immediate data alone.
 Result<> Connection::post_receives(u32 count)
 {
-    kapi_recv_wr wrs[KAPI_CQ_BATCH] = {};
+    HW_UNINITIALIZED kapi_recv_wr wrs[KAPI_CQ_BATCH];
     for (u32 i = 0; i < count; i++) {
         wrs[i].next = i + 1 < count ? &wrs[i + 1] : nullptr;
         wrs[i].cookie = cookie(Kind::receive);
+        wrs[i].sges = nullptr;
+        wrs[i].n_sges = 0;
     }
     kapi_recv_wr* bad;
     Guard guard(lock_);
-    return open_ && count ? check(kapi_qp_recv(qp_.get(), wrs, &bad)) : Result<>();
+    return open_ ? check(kapi_qp_recv(qp_.get(), wrs, &bad)) : Result<>();
 }
 
 void Connection::lost()
@@ -171,7 +173,7 @@ void Connection::done(const kapi_wc* wcs, unsigned n)
     u32 receives = 0;
     for (unsigned i = 0; i < n; i++)
         receives += wcs[i].status == KAPI_WC_OK && static_cast<Kind>(wcs[i].cookie >> 56) <= Kind::receive_info;
-    if (!post_receives(receives))
+    if (receives && !post_receives(receives))
         lost();
     for (unsigned i = 0; i < n; i++) {
         if (wcs[i].status != KAPI_WC_OK)

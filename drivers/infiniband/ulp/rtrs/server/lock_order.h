@@ -15,9 +15,17 @@ struct DevicesLock { static constexpr const char* name = "rtrs_srv devices"; sta
 // State and events of a path.
 struct PathLock { static constexpr const char* name = "rtrs_srv path"; static constexpr unsigned rank = 30; };
 // The send queue of a connection, and what waits for room in it.
-struct SendLock { static constexpr const char* name = "rtrs_srv send"; static constexpr unsigned rank = 40; };
-// Whose a chunk is, and who waits for it.
-struct ChunkLock { static constexpr const char* name = "rtrs_srv chunk"; static constexpr unsigned rank = 50; };
+struct SendLock {
+    static constexpr const char* name = "rtrs_srv send";
+    static constexpr unsigned rank = 40;
+    static constexpr bool irqs_off = true;
+};
+// Whose a chunk is, and who waits for it. It is taken under the one before.
+struct ChunkLock {
+    static constexpr const char* name = "rtrs_srv chunk";
+    static constexpr unsigned rank = 50;
+    static constexpr bool irqs_off = true;
+};
 // How much memory peers make the host hold.
 struct BudgetLock { static constexpr const char* name = "rtrs_srv budget"; static constexpr unsigned rank = 60; };
 
