@@ -116,8 +116,9 @@ fuzz: $(fuzz_programs)
 	@for program in $(fuzz_programs); do \
 		name=$$(basename $$program); mkdir -p $(out)/fuzz/found/$$name; \
 		echo "fuzz $$name for $(FUZZ_SECONDS) s"; \
-		$$program -max_total_time=$(FUZZ_SECONDS) $(addprefix -seed=,$(FUZZ_SEED)) -max_len=4096 -print_final_stats=1 -verbosity=0 \
-			-artifact_prefix=$(out)/fuzz/ $(out)/fuzz/found/$$name $(top)/selftests/fuzz/corpus/$$name \
+		$$program -max_total_time=$(FUZZ_SECONDS) $(addprefix -seed=,$(FUZZ_SEED)) -max_len=4096 \
+			-print_final_stats=1 -verbosity=0 -artifact_prefix=$(out)/fuzz/ \
+			$(out)/fuzz/found/$$name $(top)/selftests/fuzz/corpus/$$name \
 			> $(out)/fuzz/$$name.log 2>&1 || { tail -40 $(out)/fuzz/$$name.log; exit 1; }; \
 		grep -E 'executed_units|new_units' $(out)/fuzz/$$name.log; \
 	done; set -- $(fuzz_programs); echo "$$# passed, 0 failed"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Locks as types: Spin<Class>, Guard, Guarded<T, Class>.
 //
-// Class is a struct with a name and a rank; locks are taken in the order of their ranks. They are taken with bottom halves off, or,
-// if Class has `irqs_off`, with interrupts off: see kapi/lock.h.
+// Class is a struct with a name and a rank; locks are taken in the order of their ranks. They are taken with bottom halves off,
+// or, if Class has `irqs_off`, with interrupts off: see kapi/lock.h.
 #pragma once
 
 #include <hawser/base.h>
