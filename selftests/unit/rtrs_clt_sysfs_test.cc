@@ -205,7 +205,21 @@ TEST_P(RtrsClientSysfs, attempts_end_with_their_number)
     EXPECT_EQ(get(path() + "last_error"), std::to_string(-KAPI_EBUSY) + "\n");
     EXPECT_EQ(get(path() + "stats/reconnects"), "1 3\n");
     EXPECT_EQ(put(path() + "reconnect", "1"), -KAPI_EBUSY);
+    world.run_for(60 * sim::kSecond);
+    EXPECT_EQ(server.asked - asked, 7u) << "the one that was asked for, and three more";
     server.reject = 0;
+    EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+}
+
+TEST_P(RtrsClientSysfs, a_lost_path_stays_so_if_no_attempt_is_wanted)
+{
+    ready();
+    EXPECT_EQ(put(root + "max_reconnect_attempts", "0"), 0);
+    unsigned asked = server.asked;
+    run(b, [&] { server.disconnect_all(); });
+    world.run_for(60 * sim::kSecond);
+    EXPECT_EQ(server.asked, asked);
+    EXPECT_EQ(get(path() + "state_detail"), "stopped\n");
     EXPECT_EQ(put(path() + "reconnect", "1"), 0);
 }
 

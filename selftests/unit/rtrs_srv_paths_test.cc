@@ -225,6 +225,31 @@ TEST_P(SrvPaths, the_end_of_a_path_changes_no_chunk)
     EXPECT_TRUE(user.disk[user.calls[1].message.substr(1)] == user.calls[1].bytes) << "the mapping of the other path has ended";
 }
 
+TEST_P(SrvPaths, what_waits_for_a_chunk_is_given_up_with_its_path)
+{
+    load(true);
+    establish_both();
+    user.keeps = true;
+    for (unsigned chunk : {0u, 1u, kDepth - 1})
+        write(second, 1, chunk, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 3; }));
+    for (unsigned chunk : {0u, 1u, kDepth - 1})
+        write(first, 1, chunk, "other", "wy");
+    world.run_for(sim::kSecond);
+    drop(first);
+    ASSERT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
+    for (unsigned call : {0u, 1u, 2u})
+        answer_call(call);
+    for (unsigned chunk : {0u, 1u, kDepth - 1}) {
+        EXPECT_EQ(answer(second, chunk), 0);
+        write(second, 1, chunk, "data", "wx");
+    }
+    EXPECT_TRUE(wait([&] { return user.calls.size() == 6; })) << "the chunks are free";
+    EXPECT_EQ(user.disk.count("y"), 0u);
+    for (unsigned call : {3u, 4u, 5u})
+        answer_call(call);
+}
+
 TEST_P(SrvPaths, answers_while_the_path_ends)
 {
     for (unsigned round = 0; round < 20; round++) {
