@@ -182,6 +182,18 @@ TEST_P(SrvPaths, one_that_never_asks_for_information_is_given_up)
     EXPECT_TRUE(user.links.empty());
 }
 
+TEST_P(SrvPaths, one_that_has_ended_does_not_exist_although_its_end_takes_time)
+{
+    load(true);
+    user.sleeps_in_link_ns = 2 * sim::kSecond;
+    connect(first);
+    ask_info(first);
+    ASSERT_TRUE(wait([&] { return user.links.size() == 1; }));
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), KAPI_EEXIST);
+    drop(first);
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), 0) << "when the old one is gone";
+}
+
 TEST_P(SrvPaths, the_device_goes)
 {
     for (unsigned step = 0; step < 4; step++) {
