@@ -34,8 +34,13 @@ SWAPS = [("compare", r"(?<= )(<|<=|>|>=|==|!=)(?= )",
          ("count", r"(?<= )(\+|-|\+=|-=)(?= )", {"+": ["-"], "-": ["+"], "+=": ["-="], "-=": ["+="]}),
          ("count", r"\b(min|max)(?=\()", {"min": ["max"], "max": ["min"]}),
          ("count", r"(\+\+|--)", {"++": ["--"], "--": ["++"]})]
-LARGE = 1_000_000
 NUMBER = re.compile(r"(?<![\w.'])\d[\d']*(?![\w.'])")
+# Times, of which a test notices no nanosecond and no millisecond, are halved and doubled instead: large numbers, multiples of a
+# unit, and what a variable named after a unit begins with or is compared with.
+LARGE = 1_000_000
+UNIT = r"(?:ns|us|ms)\b"
+OF_UNIT = re.compile(rf" \* {UNIT}")
+IN_UNIT = re.compile(rf"_{UNIT}(?: [-+<>=!]?=? |{{)$")
 CONDITION = re.compile(r"\b(?:if|while) \(")
 RETURN = re.compile(r"\breturn (?=[^;{}]+;)")
 STATEMENT = re.compile(r"(?<=[;{}):])\s*\n\s+(?=[A-Za-z_*(+:-])")
@@ -104,6 +109,11 @@ def statement_end(code: str, begin: int) -> int | None:
     return None
 
 
+def is_time(code: str, begin: int, end: int, value: int) -> bool:
+    line = code.rfind("\n", 0, begin) + 1
+    return value >= LARGE or bool(OF_UNIT.match(code, end) or IN_UNIT.search(code, line, begin))
+
+
 def candidates(path: Path) -> list[Mutant]:
     source = path.read_text()
     code = code_only(source)
@@ -118,10 +128,10 @@ def candidates(path: Path) -> list[Mutant]:
                 add(*match.span(), new, kind)
     for match in NUMBER.finditer(code):
         value = int(match[0].replace("'", ""))
-        # Large ones are times, of which a nanosecond is not noticed.
-        add(*match.span(), str(value + 1 if value < LARGE else value * 2), "count")
+        scaled = value and is_time(code, *match.span(), value)
+        add(*match.span(), str(value * 2 if scaled else value + 1), "count")
         if value:
-            add(*match.span(), str(value - 1 if value < LARGE else value // 2), "count")
+            add(*match.span(), str(value // 2 if scaled else value - 1), "count")
     for match in CONDITION.finditer(code):
         end = closing(code, match.end() - 1) - 1
         condition = source[match.end():end]

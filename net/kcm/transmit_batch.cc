@@ -16,9 +16,9 @@ constexpr u32 batch_contended = 16 * 1024; // bytes after which others get the c
 // What goes to TCP in one call.
 struct Socket::Batch {
     kapi_segment segments[batch_segments];
-    unsigned count = 0;
-    u32 bytes = 0;
-    bool more = false; // messages follow that may go at once
+    unsigned count;
+    u32 bytes;
+    bool more; // messages follow that may go at once
 
     // Adds what is left of m. False: not all of it fits.
     bool add(const Outgoing& m)

@@ -195,11 +195,11 @@ int rds_inc_attach(rds_inc* inc, kapi_rxbuf* buffer, u32 size)
     return result;
 }
 void rds_inc_free(rds_inc* inc) { inc_of(inc).unref(); }
-int rds_inc_deliver(rds_inc* inc)
+void rds_inc_deliver(rds_inc* inc)
 {
     auto incoming = Ref<Incoming>::adopt(&inc_of(inc));
     Path& path = incoming->connection->path(incoming->path);
-    return path.receive(std::move(incoming)) ? 0 : 1;
+    path.receive(std::move(incoming));
 }
 
 const void* rds_out_header(const rds_out* out) { return &out_of(out).header(); }

@@ -7,6 +7,7 @@ namespace rds {
 namespace {
 
 // The number must divide that of either end's, for ports to encode the path.
+// One at least.
 unsigned usable_paths(unsigned count)
 {
     unsigned usable = 1;
@@ -305,7 +306,7 @@ void Connection::handshake_received(Path& path, const Header& header, bool is_re
         path.answered(handshake.memory);
         wake |= path.index() == 0; // for its answer the others wait
     }
-    paths_said_.store_release(usable_paths(min<unsigned>(transport.max_paths, handshake.paths.value_or(1))));
+    paths_said_.store_release(usable_paths(min<unsigned>(transport.max_paths, handshake.paths.value_or(u16{}))));
     agree_on_paths(&path, wake);
     if (misplaced)
         path.notify(RDS_PATH_LOST);

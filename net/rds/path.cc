@@ -42,8 +42,8 @@ void Path::transmit()
 
 void Path::resumed(Socket& socket)
 {
-    if (receiver_.resumed(socket))
-        notify(RDS_PATH_RESUME | RDS_PATH_SEND);
+    receiver_.resumed(socket);
+    notify(RDS_PATH_RESUME | RDS_PATH_SEND); // harmless if it waits for another socket now: stalled()
 }
 
 void Path::receive_later(u32 events)

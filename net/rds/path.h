@@ -66,7 +66,7 @@ public:
     void transmit();
 
     // Receiving. Any context; as in PathReceiver.
-    bool receive(Ref<Incoming> incoming) { return receiver_.receive(std::move(incoming)); }
+    void receive(Ref<Incoming> incoming) { receiver_.receive(std::move(incoming)); }
     bool stalled() const { return receiver_.stalled(); }
     bool may_read(MessageKind kind) { return receiver_.may_read(kind); }
     Result<> find_place(const Header& header) { return receiver_.find_place(header); }

@@ -151,16 +151,15 @@ Result<> PathReceiver::find_place(const Header& header)
     return fail(KAPI_ENOMEM);
 }
 
-bool PathReceiver::resumed(Socket& socket)
+void PathReceiver::resumed(Socket& socket)
 {
     Ref<Socket> old;
     Guard guard(lock_);
     // Closed and stalled anew meanwhile: by another socket, or by this one, which then has us on its list again.
     if (stalled_on_.get() != &socket || socket.stalls(path_))
-        return false;
+        return;
     old = std::move(stalled_on_);
     stalled_.store_release(not_stalled);
-    return true;
 }
 
 // ---- delivery
@@ -192,7 +191,7 @@ void PathReceiver::answer_ping(const Header& header)
     path.notify(RDS_PATH_SEND);
 }
 
-bool PathReceiver::deliver(Ref<Incoming> incoming)
+void PathReceiver::deliver(Ref<Incoming> incoming)
 {
     Connection& connection = path_.connection();
     Net& net = connection.net;
@@ -204,15 +203,16 @@ bool PathReceiver::deliver(Ref<Incoming> incoming)
     Ref<Socket> socket = net.binds.find(to);
     if (!socket) {
         net.count(Stat::recv_drop_no_sock);
-        return true;
+        return;
     }
     if (!connection.transport.get_mr) // then it has nothing to say of memory
         incoming->header.extensions[0] = 0;
     usize bytes = sizeof(Header) + incoming->length();
-    return !(socket->deliver(std::move(incoming)) && stall_on(*socket, bytes));
+    if (socket->deliver(std::move(incoming)))
+        stall_on(*socket, bytes);
 }
 
-bool PathReceiver::receive(Ref<Incoming> incoming)
+void PathReceiver::receive(Ref<Incoming> incoming)
 {
     Connection& connection = path_.connection();
     if (!heard_.load_relaxed())
@@ -220,31 +220,31 @@ bool PathReceiver::receive(Ref<Incoming> incoming)
     const Header& header = incoming->header;
     auto kind = classify(header);
     if (!HW_ASSERT(kind.has_value())) // rds_inc_create() has seen to it
-        return true;
+        return;
     bool handshake = *kind == MessageKind::probe || *kind == MessageKind::probe_reply;
     bool sequenced = *kind != MessageKind::congestion_map && !(handshake && parse_handshake(header).hawser);
     if (handshake) // first, for a foreign one says whose number its own is
         connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
     if (sequenced && !in_sequence(header)) {
         connection.net.count(Stat::recv_drop_old_seq);
-        return true;
+        return;
     }
     switch (*kind) {
     case MessageKind::congestion_map:
         connection.map_received(*incoming);
-        return true;
+        return;
     case MessageKind::nothing:
     case MessageKind::probe:
     case MessageKind::probe_reply:
-        return true;
+        return;
     case MessageKind::ping:
         if (connection.net.sysctl.ping_enable)
             answer_ping(header);
-        return true;
+        return;
     case MessageKind::data:
-        return deliver(std::move(incoming));
+        deliver(std::move(incoming));
+        return;
     }
-    return true;
 }
 
 } // namespace rds

@@ -17,8 +17,8 @@ public:
     PathReceiver(Path& path, Spin<PathLock>& lock);
     ~PathReceiver();
 
-    // Any context. A complete message came in. False: read no further until notified.
-    bool receive(Ref<Incoming> incoming);
+    // Any context. A complete message came in.
+    void receive(Ref<Incoming> incoming);
 
     // As in ReceiverMemory. Any context.
     bool note_sender(u32 sender, bool hawser);
@@ -42,8 +42,8 @@ public:
     void stream_ended();
     // Something came over the present stream.
     bool has_heard() const { return heard_.load_relaxed() != 0; }
-    // The socket has room. True when the path may be read again. Any context.
-    bool resumed(Socket& socket);
+    // The socket has room. Any context.
+    void resumed(Socket& socket);
     // Forgets the socket, if there is one.
     void release_stall();
     // The stream is lost and waits for the socket for long: what it still holds goes there all the same, lest the path wait as
@@ -58,7 +58,7 @@ private:
 
     bool in_sequence(const Header& header);
     void answer_ping(const Header& header);
-    bool deliver(Ref<Incoming> incoming);
+    void deliver(Ref<Incoming> incoming);
 
     Path& path_;
     Spin<PathLock>& lock_;

@@ -304,11 +304,8 @@ int rds_inc_append(struct rds_inc *inc, struct kapi_rx *rx, kapi_size offset, ka
  */
 int rds_inc_attach(struct rds_inc *inc, struct kapi_rxbuf *buffer, kapi_u32 size);
 void rds_inc_free(struct rds_inc *inc); /* [any] an incomplete message */
-/*
- * [any] Delivers a complete message and takes it over. Returns 1 when the path must not be read further until
- * RDS_PATH_RESUME; the message itself was taken.
- */
-int rds_inc_deliver(struct rds_inc *inc);
+/* [any] Delivers a complete message and takes it over. rds_path_stalled() says whether to read on. */
+void rds_inc_deliver(struct rds_inc *inc);
 
 /* [any] From post(). The header (RDS_HEADER_SIZE bytes), and so many bytes of payload. */
 const void *rds_out_header(const struct rds_out *out);

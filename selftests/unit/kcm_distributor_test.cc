@@ -345,6 +345,29 @@ TEST_P(KcmMoving, socket__that_is_enabled_again_at_once_reads_in_order)
     EXPECT_EQ(seen, kMessages);
 }
 
+TEST_P(KcmMoving, connection__that_stops_while_the_last_message_is_read_goes_on)
+{
+    constexpr unsigned kMessages = 400;
+    Ends ends = open(1, 1000); // full with one message
+    std::string stream;
+    for (unsigned i = 0; i < kMessages; i++)
+        stream += framed(text(2000, i));
+    auto writer = world.spawn(b, "writer", [&] { sim::program_write(ends.there, stream.data(), stream.size()); });
+    auto reader = world.spawn(a, "reader", [&] {
+        sockets[0]->sk().rcvtimeo_ns = sim::kSecond;
+        char bytes[3000];
+        for (unsigned i = 0; i < kMessages; i++) {
+            long size = -KAPI_EAGAIN;
+            for (unsigned looks = 0; looks < 50 && size == -KAPI_EAGAIN; looks++) // at the moment in which it is brought
+                size = sockets[0]->receive(bytes, sizeof(bytes), KCM_ABI_MSG_DONTWAIT);
+            if (size == -KAPI_EAGAIN)
+                size = sockets[0]->receive(bytes, sizeof(bytes));
+            ASSERT_EQ(size, 2004) << i;
+        }
+    });
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done() && writer->is_done(); }, 10 * sim::kSecond));
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, KcmMoving, testing::Range<std::uint64_t>(1, 41));
 
 } // namespace

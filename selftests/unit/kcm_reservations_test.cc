@@ -91,6 +91,41 @@ TEST_P(KcmReservations, connection__that_is_held_back_is_given_to_nobody)
     EXPECT_EQ(peer_reads(ends, 21), std::string(21, '.'));
 }
 
+TEST_P(KcmReservations, connection__that_is_held_back_stays_with_an_owner_who_has_yet_to_be_woken)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    constexpr unsigned kRounds = 50;
+    for (unsigned round = 0; round < kRounds && !HasFailure(); round++) {
+        EXPECT_EQ(send(socket, "."), 1); // it is parked
+        bool looked = false;
+        auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send(".", 1), 1); });
+        auto holder = world.spawn(a, "holder", [&] {
+            Objects all = objects_of(socket);
+            all.reservations.hold_back(*all.psock);
+            while (!looked)
+                world.sleep(sim::kMicrosecond);
+            all.reservations.add(*all.psock);
+        });
+        auto taker = world.spawn(a, "taker", [&] {
+            Objects all = objects_of(other);
+            auto queue = std::move(*kcm::SendQueue::create(all.socket, nullptr));
+            while (all.reservations.usable(*all.psock))
+                world.point("not yet");
+            auto taken = all.reservations.take(*queue);
+            EXPECT_FALSE(*taken);
+            if (*taken)
+                all.reservations.give_back(**taken);
+            else
+                all.reservations.forget(*queue);
+            looked = true;
+        });
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done() && holder->is_done() && taker->is_done(); }, sim::kSecond));
+    }
+    EXPECT_EQ(peer_reads(ends, 2 * kRounds), std::string(2 * kRounds, '.'));
+}
+
 TEST_P(KcmReservations, connection__that_ends_while_it_is_waited_for)
 {
     // Its owner was sending on it when it was to give it back, so it is still parked there when the connection ends.

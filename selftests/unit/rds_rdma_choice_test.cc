@@ -42,6 +42,29 @@ TEST_P(RdsRdmaChoice, prefers_rdma__for_an_address_that_has_both)
     });
 }
 
+TEST_P(RdsRdmaChoice, of_a_type_of_service__is_made_once_and_before_there_is_a_connection)
+{
+    load_both();
+    run(a, [&] {
+        auto tos = [](RdsSocket &socket, unsigned command, unsigned char value) {
+            kapi_optval argument{&value, 1};
+            int error = rds_socket_ioctl(socket.core(), command, &argument);
+            return error ? error : value;
+        };
+        RdsSocket chosen(host_a), used(host_a);
+        for (RdsSocket *socket : {&chosen, &used})
+            ASSERT_EQ(socket->open(), 0);
+        ASSERT_EQ(chosen.bind(sim::address("10.0.0.1", kPort)), 0);
+        ASSERT_EQ(used.bind(sim::address("10.0.0.1", kPort + 1)), 0);
+        EXPECT_EQ(tos(chosen, RDS_ABI_SIOCRDSSETTOS, 3), 3);
+        EXPECT_EQ(tos(chosen, RDS_ABI_SIOCRDSSETTOS, 4), -KAPI_EINVAL);
+        EXPECT_EQ(tos(chosen, RDS_ABI_SIOCRDSGETTOS, 0), 3);
+        ASSERT_EQ(used.send("x", 1, sim::address("10.0.0.2", kPort)), 1);
+        EXPECT_EQ(tos(used, RDS_ABI_SIOCRDSSETTOS, 4), -KAPI_EINVAL);
+        EXPECT_EQ(tos(used, RDS_ABI_SIOCRDSGETTOS, 0), 0);
+    });
+}
+
 TEST_P(RdsRdmaChoice, is_not_rdma__of_a_device_with_small_queues)
 {
     a.initial_net().add(sim::address("10.1.0.1"), 3);

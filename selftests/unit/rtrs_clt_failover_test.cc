@@ -218,6 +218,43 @@ TEST_P(RtrsClientFailover, a_request_that_one_device_cannot_carry_takes_the_othe
     EXPECT_EQ(get(path(1) + "stats/reconnects"), "1 0\n");
 }
 
+TEST_P(RtrsClientFailover, a_request_that_one_device_cannot_carry_is_tried_again_at_a_full_path)
+{
+    const std::pair<const char *, kapi_u32> pieces[] = {{"rxe_a0", 4}, {"rxe_a1", 2}};
+    for (unsigned i = 0; i < 2; i++) {
+        run(a, [&] { sim::unplug_rdma(*devices[i]); });
+        devices[i] = &sim::plug_rdma(a.initial_net(), pieces[i].first, 2 + i, [&](kapi_rdma_attrs &attrs) {
+            attrs.max_wr = 64;
+            attrs.max_sge = pieces[i].second;
+        });
+    }
+    server.geometry = *rtrs::Geometry::create(2, 1 << 20);
+    ready(2);
+    EXPECT_EQ(put(root + "mp_policy", "rr"), 0);
+    std::string bytes = contents(60, 1);
+    for (int i = 0; i < 6; i++) {
+        Ended ended[2];
+        rtrs_clt_chunk *permits[2];
+        run(a, [&] {
+            for (unsigned n = 0; n < 2; n++) {
+                for (auto &byte : bytes)
+                    ended[n].list.push_back({reinterpret_cast<unsigned char *>(&byte), 0, 1});
+                permits[n] = rtrs_clt_core_get_permit(session, 0, 1);
+                rtrs_clt_request_args args{0, &ended[n], Ended::call, 0, bytes.size(), ended[n].list.data(), 60};
+                int begun = rtrs_clt_core_request(session, permits[n], &args);
+                EXPECT_TRUE(begun == 0 || (begun == -KAPI_EAGAIN && n)) << begun; // then the program tries it again
+                ended[n].done |= begun != 0;
+            }
+            while (!ended[0].done || !ended[1].done)
+                world.sleep(sim::kMillisecond);
+            for (unsigned n = 0; n < 2; n++) {
+                EXPECT_EQ(ended[n].error, 0) << n;
+                rtrs_clt_core_put_permit(session, permits[n]);
+            }
+        });
+    }
+}
+
 TEST_P(RtrsClientFailover, closing_ends_requests)
 {
     ready();

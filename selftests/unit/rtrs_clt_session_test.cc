@@ -98,6 +98,48 @@ TEST_P(RtrsClientSession, each_policy_uses_both_paths)
     }
 }
 
+TEST_P(RtrsClientSession, min_inflight_prefers_the_path_that_has_less_to_do)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "mp_policy", "min-inflight"), 0);
+    std::vector<Ended> ended(8);
+    std::vector<rtrs_clt_chunk *> permits;
+    std::set<std::size_t> answered;
+    server.on_request = [](WireServer::Request &) { return true; };
+    auto path_of = [&](std::size_t i) { return std::to_array(server.requests[i].on->request.path.bytes); };
+    auto ask = [&](unsigned count) {
+        run(a, [&] {
+            for (; count; count--) {
+                Ended &one = ended[permits.size()];
+                permits.push_back(rtrs_clt_core_get_permit(session, 0, 1));
+                one.data = contents(100, 1);
+                EXPECT_EQ(begin(permits.back(), one, false, "block"), 0);
+            }
+        });
+        ASSERT_TRUE(world.run_until([&] { return server.requests.size() == permits.size(); }, kSecond));
+    };
+    auto answer_if = [&](auto condition) {
+        run(b, [&] {
+            for (std::size_t i = 0; i < server.requests.size(); i++)
+                if (condition(i) && answered.insert(i).second)
+                    server.answer(*server.requests[i].on, server.requests[i].chunk, 0);
+        });
+        world.run_for(10 * sim::kMillisecond);
+    };
+    ask(4);
+    for (auto idle : {path_of(0), path_of(1)}) { // in turn
+        answer_if([&](std::size_t i) { return path_of(i) == idle; });
+        ask(2);
+        for (std::size_t i = server.requests.size() - 2; i < server.requests.size(); i++)
+            EXPECT_EQ(path_of(i), idle) << i;
+    }
+    answer_if([](std::size_t) { return true; });
+    run(a, [&] {
+        for (auto *permit : permits)
+            rtrs_clt_core_put_permit(session, permit);
+    });
+}
+
 /** A new path is as fast as the fastest until its latency is known: it gets its share, and not everything. */
 TEST_P(RtrsClientSession, min_latency_does_not_pile_up_requests_on_a_new_path)
 {

@@ -159,6 +159,21 @@ TEST_P(RtrsClientSysfs, a_path_is_added_disconnected_reconnected_and_removed)
     EXPECT_EQ(read("block", 4096).size(), 4096u);
 }
 
+TEST_P(RtrsClientSysfs, a_path_that_is_being_removed_takes_no_command)
+{
+    ready(2);
+    for (unsigned round = 0; round < 20; round++) {
+        auto remover = world.spawn(a, "remover", [&] { EXPECT_EQ(sim::sysfs_write(path(1) + "remove_path", "1"), 0); });
+        auto other = world.spawn(a, "other", [&] {
+            world.sleep(world.random().below(200 * sim::kMicrosecond));
+            EXPECT_NE(sim::sysfs_write(path(1) + (round % 2 ? "reconnect" : "disconnect"), "1"), -KAPI_ETIMEDOUT);
+        });
+        ASSERT_TRUE(world.run_until([&] { return remover->is_done() && other->is_done(); }, 5 * sim::kSecond));
+        EXPECT_EQ(names(), std::vector<std::string>{path_name(0)});
+        ASSERT_EQ(put(root + "add_path", path_name(1)), 0);
+    }
+}
+
 TEST_P(RtrsClientSysfs, a_name_is_used_once)
 {
     ready();
@@ -205,7 +220,21 @@ TEST_P(RtrsClientSysfs, attempts_end_with_their_number)
     EXPECT_EQ(get(path() + "last_error"), std::to_string(-KAPI_EBUSY) + "\n");
     EXPECT_EQ(get(path() + "stats/reconnects"), "1 3\n");
     EXPECT_EQ(put(path() + "reconnect", "1"), -KAPI_EBUSY);
+    world.run_for(60 * sim::kSecond);
+    EXPECT_EQ(server.asked - asked, 7u) << "the one that was asked for, and three more";
     server.reject = 0;
+    EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+}
+
+TEST_P(RtrsClientSysfs, a_lost_path_stays_so_if_no_attempt_is_wanted)
+{
+    ready();
+    EXPECT_EQ(put(root + "max_reconnect_attempts", "0"), 0);
+    unsigned asked = server.asked;
+    run(b, [&] { server.disconnect_all(); });
+    world.run_for(60 * sim::kSecond);
+    EXPECT_EQ(server.asked, asked);
+    EXPECT_EQ(get(path() + "state_detail"), "stopped\n");
     EXPECT_EQ(put(path() + "reconnect", "1"), 0);
 }
 

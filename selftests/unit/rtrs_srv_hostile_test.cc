@@ -49,6 +49,15 @@ TEST_P(SrvHostile, requests_for_connections_that_cannot_be)
     EXPECT_TRUE(is_served(first));
 }
 
+TEST_P(SrvHostile, connections_of_another_number_do_not_belong_to_a_path)
+{
+    load(true);
+    ASSERT_TRUE(ask(first, request(0, 3)).established);
+    for (auto [connection, connections] : {std::pair(1u, 2u), std::pair(1u, 4u), std::pair(5u, 9u)})
+        EXPECT_EQ(rejected(ask(first, request(connection, connections))), KAPI_ECONNRESET) << connection;
+    EXPECT_TRUE(ask(first, request(1, 3)).established);
+}
+
 TEST_P(SrvHostile, what_comes_before_the_information_is_asked_for)
 {
     load(true);

@@ -110,6 +110,14 @@ TEST_P(SrvLimits, other_ports_and_namespaces)
     run(b, [&] { rtrs_srv_core_close(more); });
 }
 
+TEST_P(SrvLimits, a_host_without_IPv6)
+{
+    b.initial_net().ipv6 = false;
+    load(true);
+    establish(first);
+    serve_some(first);
+}
+
 TEST_P(SrvLimits, a_device_that_copies)
 {
     sim::make_bounce(*dev_b);

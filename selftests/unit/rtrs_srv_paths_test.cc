@@ -182,6 +182,18 @@ TEST_P(SrvPaths, one_that_never_asks_for_information_is_given_up)
     EXPECT_TRUE(user.links.empty());
 }
 
+TEST_P(SrvPaths, one_that_has_ended_does_not_exist_although_its_end_takes_time)
+{
+    load(true);
+    user.sleeps_in_link_ns = 2 * sim::kSecond;
+    connect(first);
+    ask_info(first);
+    ASSERT_TRUE(wait([&] { return user.links.size() == 1; }));
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), KAPI_EEXIST);
+    drop(first);
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), 0) << "when the old one is gone";
+}
+
 TEST_P(SrvPaths, the_device_goes)
 {
     for (unsigned step = 0; step < 4; step++) {
@@ -223,6 +235,31 @@ TEST_P(SrvPaths, the_end_of_a_path_changes_no_chunk)
     EXPECT_EQ(answer(second, 0), 0);
     EXPECT_TRUE(user.disk[user.calls[0].message.substr(1)] == user.calls[0].bytes);
     EXPECT_TRUE(user.disk[user.calls[1].message.substr(1)] == user.calls[1].bytes) << "the mapping of the other path has ended";
+}
+
+TEST_P(SrvPaths, what_waits_for_a_chunk_is_given_up_with_its_path)
+{
+    load(true);
+    establish_both();
+    user.keeps = true;
+    for (unsigned chunk : {0u, 1u, kDepth - 1})
+        write(second, 1, chunk, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 3; }));
+    for (unsigned chunk : {0u, 1u, kDepth - 1})
+        write(first, 1, chunk, "other", "wy");
+    world.run_for(sim::kSecond);
+    drop(first);
+    ASSERT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
+    for (unsigned call : {0u, 1u, 2u})
+        answer_call(call);
+    for (unsigned chunk : {0u, 1u, kDepth - 1}) {
+        EXPECT_EQ(answer(second, chunk), 0);
+        write(second, 1, chunk, "data", "wx");
+    }
+    EXPECT_TRUE(wait([&] { return user.calls.size() == 6; })) << "the chunks are free";
+    EXPECT_EQ(user.disk.count("y"), 0u);
+    for (unsigned call : {3u, 4u, 5u})
+        answer_call(call);
 }
 
 TEST_P(SrvPaths, answers_while_the_path_ends)

@@ -30,6 +30,7 @@ struct SrvUser {
     };
     bool keeps = false;      // requests, until answer()
     std::uint64_t sleeps_ns = 0; // in each call
+    std::uint64_t sleeps_in_link_ns = 0;
     int refuses = 0;         // each call returns this
     int refuses_link = 0;    // the same of link_ev
     std::vector<Call> calls; // all of them
@@ -59,6 +60,8 @@ struct SrvUser {
     {
         auto &self = *static_cast<SrvUser *>(user);
         self.links.push_back(event);
+        if (self.sleeps_in_link_ns)
+            self.world->sleep(self.sleeps_in_link_ns);
         if (event == RTRS_SRV_CORE_CONNECTED) {
             self.session = session;
             char name[rtrs::max_name + 1];

@@ -99,7 +99,7 @@ int RdmaConnection::check_atomic(rds_rdma_kind kind)
     Ref<Registrar> held = hold();
     kapi_rdma_dev* found = nullptr;
     if (!held && kapi_rdma_dev_of(net_.host, &local_, &found))
-        return 0;
+        return 0; // the next one may have them
     const kapi_rdma_dev* dev = held ? held->device() : found;
     return Module::get().devices.lacks(dev, kind) ? -KAPI_EOPNOTSUPP : 0;
 }

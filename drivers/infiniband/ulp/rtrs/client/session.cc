@@ -115,7 +115,7 @@ Io* Session::take_permit(bool admin, bool wait)
     if (taken < 0)
         return nullptr;
     Io& permit = io(static_cast<u32>(taken));
-    permit.lane = admin || connections_ == 1 ? 0 : 1 + cpu % (connections_ - 1);
+    permit.lane = admin ? 0 : 1 + cpu % (connections_ - 1); // of which there are two at least: create()
     return &permit;
 }
 

@@ -155,8 +155,10 @@ Result<> Path::offer(Own<Connection>& connection)
     u32 events = 0;
     {
         Guard guard(lock_);
-        Connection*& place = connections_[min<u32>(request.connection, count_ - 1)];
-        if (!state_.is(PathState::connecting) || request.connections != count_ || place)
+        if (!state_.is(PathState::connecting) || request.connections != count_)
+            return fail(KAPI_ECONNRESET);
+        Connection*& place = connections_[request.connection]; // less than connections: parse_connect_request()
+        if (place)
             return fail(KAPI_ECONNRESET);
         // Before the worker sees it, which may end and free it at once.
         events = connection->join(*this) ? arrived : arrived | lost;
