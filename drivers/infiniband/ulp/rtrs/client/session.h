@@ -149,6 +149,7 @@ private:
     Spin<SessionLock> lock_;
     Path* paths_ HW_GUARDED_BY(lock_) = nullptr;
     u32 path_count_ HW_GUARDED_BY(lock_) = 0;
+    u32 last_index_ HW_GUARDED_BY(lock_) = rtrs::max_paths - 1; // that a path was given
     u32 paths_up_ HW_GUARDED_BY(lock_) = 0;
     bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
     u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet

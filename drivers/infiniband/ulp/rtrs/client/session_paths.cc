@@ -29,16 +29,16 @@ bool Session::has_same(const PathAddress& address)
     return false;
 }
 
-// That of no other path.
+// That of no other path, and of none that was removed lately: requests may have been sent over it.
 u32 Session::free_index()
 {
     PathSet used;
     for (Path* path = paths_; path; path = path->next)
         used.set(path->index);
-    u32 index = 0;
-    while (used.has(index))
-        index++;
-    return index;
+    do
+        last_index_ = (last_index_ + 1) % rtrs::max_paths;
+    while (used.has(last_index_));
+    return last_index_;
 }
 
 Result<> Session::link_path(Path& path)
@@ -78,6 +78,7 @@ Result<> Session::add_path(const PathAddress& address)
     Own<Path> path = TRY(Path::create(*this, address));
     TRY(link_path(*path));
     Path& added = *path.release();
+    kept_.path_added(added.index);
     Result<> up = connect_new(added);
     if (up)
         up = publish(added);
