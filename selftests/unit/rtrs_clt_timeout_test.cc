@@ -278,6 +278,22 @@ TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_does)
     EXPECT_EQ(free_permits(), depth()) << "who waits for one cannot be interrupted";
 }
 
+TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_is_tried)
+{
+    ready();
+    swallow("lost");
+    Ended ended;
+    begin_one(ended, "lost");
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(put(path() + "disconnect", "1"), 0);
+    ASSERT_TRUE(until(ended, kSecond));
+    give_all();
+    world.run_for(30 * kSecond);
+    EXPECT_EQ(free_permits(), depth() - 1);
+    world.run_for(15 * kSecond);
+    EXPECT_EQ(free_permits(), depth());
+}
+
 TEST_P(RtrsClientTimeout, a_session_ends_with_chunks_that_are_kept)
 {
     ready();

@@ -31,6 +31,7 @@ public:
     // Another path has this index.
     void path_added(u32 index);
     [[nodiscard]] Io* expired(u64 now_ns);
+    bool has_any() { return list_.with([](List& list) { return list.first != nullptr; }); }
     // No path is left.
     [[nodiscard]] Io* all() { return expired(~u64{0}); }
 

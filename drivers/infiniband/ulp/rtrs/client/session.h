@@ -131,6 +131,7 @@ private:
     void send_again(Io& io);
     bool park(Io& io);
     void retry();
+    void look_at_kept();
     void report();
     void announce() HW_REQUIRES(lock_);
     void append(Io& io);
@@ -165,6 +166,7 @@ private:
     Guarded<Parked, ParkedLock> parked_;
     Kept kept_;
     Work<Session, &Session::retry> retry_{*this};
+    Work<Session, &Session::look_at_kept> look_{*this};
     Work<Session, &Session::report> report_{*this};
     bool reported_up_ = true; // report()'s
 };

@@ -10,7 +10,7 @@ namespace rtrs_clt {
 
 namespace {
 
-constexpr u64 ms = 1'000'000, pause_ns = 10 * ms;
+constexpr u64 ms = 1'000'000, pause_ns = 10 * ms, look_ns = 1000 * ms;
 
 bool same(const kapi_addr& a, const kapi_addr& b)
 {
@@ -182,6 +182,7 @@ void Session::close()
     kapi_sysfs_remove(paths_dir_);
     kapi_sysfs_remove(dir_);
     retry_.cancel_sync();
+    look_.cancel_sync(); // retry() queues it
     retry();
     release(kept_.all());
     if (has_parts())
@@ -199,8 +200,10 @@ bool Session::is_late(const Io& io) const
 
 void Session::end_unanswered(Io& io, Errno error, u64 kept_until_ns)
 {
-    if (!io.tried.is_empty() && !closing_.load_relaxed())
+    if (!io.tried.is_empty() && !closing_.load_relaxed()) {
         kept_.add(io, kept_until_ns);
+        static_cast<void>(look_.queue(module_.queue, look_ns));
+    }
     complete(io, error.code());
 }
 
@@ -259,6 +262,14 @@ void Session::append(Io& io)
         parked.last = &io.next;
     });
     static_cast<void>(retry_.queue(module_.queue, pause_ns));
+}
+
+// Chunks that are kept come back also when no path is tried any more, which would look at them.
+void Session::look_at_kept()
+{
+    release_expired();
+    if (kept_.has_any() && !closing_.load_relaxed())
+        static_cast<void>(look_.queue(module_.queue, look_ns));
 }
 
 void Session::retry()
