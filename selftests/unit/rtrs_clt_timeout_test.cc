@@ -225,6 +225,39 @@ TEST_P(RtrsClientTimeout, a_chunk_of_a_request_that_found_no_path_waits_as_well)
     }
 }
 
+/** It went over a path that is removed while another one has it, which is the one that comes back. */
+TEST_P(RtrsClientTimeout, a_path_that_was_removed_before_its_end_keeps_no_chunk)
+{
+    ready(2);
+    for (bool added : {false, true}) {
+        SCOPED_TRACE(added);
+        EXPECT_EQ(put(root + "io_timeout_ms", "0"), 0);
+        swallow("late");
+        swallowed.clear();
+        Ended ended;
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        begin_one(ended, "late");
+        ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
+        EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+        EXPECT_EQ(put(path(0) + "remove_path", "1"), 0);
+        ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 2; }, kSecond)) << "over the other path";
+        if (added) {
+            EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
+        }
+        EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+        ASSERT_TRUE(until(ended, 5 * kSecond));
+        EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+        give_all();
+        EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+        EXPECT_EQ(free_permits(), depth() - 1) << "the server may not have noticed the removal";
+        world.run_for(45 * kSecond);
+        EXPECT_EQ(free_permits(), depth());
+        if (!added) {
+            EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
+        }
+    }
+}
+
 TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_does)
 {
     ready();
@@ -243,6 +276,22 @@ TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_does)
     EXPECT_EQ(free_permits(), 0u);
     world.run_for(15 * kSecond);
     EXPECT_EQ(free_permits(), depth()) << "who waits for one cannot be interrupted";
+}
+
+TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_is_tried)
+{
+    ready();
+    swallow("lost");
+    Ended ended;
+    begin_one(ended, "lost");
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(put(path() + "disconnect", "1"), 0);
+    ASSERT_TRUE(until(ended, kSecond));
+    give_all();
+    world.run_for(30 * kSecond);
+    EXPECT_EQ(free_permits(), depth() - 1);
+    world.run_for(15 * kSecond);
+    EXPECT_EQ(free_permits(), depth());
 }
 
 TEST_P(RtrsClientTimeout, a_session_ends_with_chunks_that_are_kept)

@@ -22,12 +22,25 @@ template <class Test> Io* Kept::List::take(Test&& is_over)
     return free;
 }
 
+void Kept::List::forget_removed(Io& io) const
+{
+    for (u32 index = 0; index < rtrs::max_paths; index++) {
+        if (!removed_ns[index] || !io.tried.has(index))
+            continue;
+        io.tried.clear(index);
+        io.unnoticed_until_ns = max(io.unnoticed_until_ns, removed_ns[index] + patience_ns);
+    }
+    if (io.tried.is_empty())
+        io.kept_until_ns = min(io.kept_until_ns, io.unnoticed_until_ns);
+}
+
 void Kept::add(Io& io, u64 until_ns)
 {
     io.given = false;
     io.kept_until_ns = until_ns;
     io.unnoticed_until_ns = 0;
     list_.with([&](List& list) {
+        list.forget_removed(io);
         io.kept.store_release(true);
         io.next = list.first;
         list.first = &io;
@@ -66,12 +79,18 @@ Io* Kept::path_up(u32 index, u64 now_ns)
 void Kept::path_removed(u32 index, u64 now_ns)
 {
     list_.with([&](List& list) {
+        list.removed_ns[index] = now_ns;
         for (Io* io = list.first; io; io = io->next) {
             if (io->tried.has(index))
                 io->unnoticed_until_ns = now_ns + patience_ns;
             is_over_without(*io, index, now_ns);
         }
     });
+}
+
+void Kept::path_added(u32 index)
+{
+    list_.with([&](List& list) { list.removed_ns[index] = 0; });
 }
 
 Io* Kept::expired(u64 now_ns)

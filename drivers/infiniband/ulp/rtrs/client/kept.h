@@ -25,9 +25,13 @@ public:
     // Any context. Each returns the permits that are free now, in a list, or null.
     // The path with this index is up again.
     [[nodiscard]] Io* path_up(u32 index, u64 now_ns);
-    // It will not be. The server notices that in the time above, however many other paths come up meanwhile.
+    // It will not be. The server notices that in the time above, however many other paths come up meanwhile. This holds for
+    // requests that are kept later, too, which another path has now.
     void path_removed(u32 index, u64 now_ns);
+    // Another path has this index.
+    void path_added(u32 index);
     [[nodiscard]] Io* expired(u64 now_ns);
+    bool has_any() { return list_.with([](List& list) { return list.first != nullptr; }); }
     // No path is left.
     [[nodiscard]] Io* all() { return expired(~u64{0}); }
 
@@ -36,6 +40,8 @@ private:
         Io* first = nullptr;
         // Takes those out for which is_over(io).
         template <class Test> Io* take(Test&& is_over);
+        void forget_removed(Io& io) const; // they are waited for by time
+        u64 removed_ns[rtrs::max_paths] = {}; // when the last path with this index was removed, or 0
     };
     static bool is_over_without(Io& io, u32 index, u64 now_ns);
     Guarded<List, KeptLock> list_;

@@ -131,6 +131,7 @@ private:
     void send_again(Io& io);
     bool park(Io& io);
     void retry();
+    void look_at_kept();
     void report();
     void announce() HW_REQUIRES(lock_);
     void append(Io& io);
@@ -149,6 +150,7 @@ private:
     Spin<SessionLock> lock_;
     Path* paths_ HW_GUARDED_BY(lock_) = nullptr;
     u32 path_count_ HW_GUARDED_BY(lock_) = 0;
+    u32 last_index_ HW_GUARDED_BY(lock_) = rtrs::max_paths - 1; // that a path was given
     u32 paths_up_ HW_GUARDED_BY(lock_) = 0;
     bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
     u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet
@@ -164,6 +166,7 @@ private:
     Guarded<Parked, ParkedLock> parked_;
     Kept kept_;
     Work<Session, &Session::retry> retry_{*this};
+    Work<Session, &Session::look_at_kept> look_{*this};
     Work<Session, &Session::report> report_{*this};
     bool reported_up_ = true; // report()'s
 };

@@ -10,7 +10,7 @@ namespace rtrs_clt {
 
 namespace {
 
-constexpr u64 ms = 1'000'000, pause_ns = 10 * ms;
+constexpr u64 ms = 1'000'000, pause_ns = 10 * ms, look_ns = 1000 * ms;
 
 bool same(const kapi_addr& a, const kapi_addr& b)
 {
@@ -29,16 +29,16 @@ bool Session::has_same(const PathAddress& address)
     return false;
 }
 
-// That of no other path.
+// That of no other path, and of none that was removed lately: requests may have been sent over it.
 u32 Session::free_index()
 {
     PathSet used;
     for (Path* path = paths_; path; path = path->next)
         used.set(path->index);
-    u32 index = 0;
-    while (used.has(index))
-        index++;
-    return index;
+    do
+        last_index_ = (last_index_ + 1) % rtrs::max_paths;
+    while (used.has(last_index_));
+    return last_index_;
 }
 
 Result<> Session::link_path(Path& path)
@@ -78,6 +78,7 @@ Result<> Session::add_path(const PathAddress& address)
     Own<Path> path = TRY(Path::create(*this, address));
     TRY(link_path(*path));
     Path& added = *path.release();
+    kept_.path_added(added.index);
     Result<> up = connect_new(added);
     if (up)
         up = publish(added);
@@ -181,6 +182,7 @@ void Session::close()
     kapi_sysfs_remove(paths_dir_);
     kapi_sysfs_remove(dir_);
     retry_.cancel_sync();
+    look_.cancel_sync(); // retry() queues it
     retry();
     release(kept_.all());
     if (has_parts())
@@ -198,8 +200,10 @@ bool Session::is_late(const Io& io) const
 
 void Session::end_unanswered(Io& io, Errno error, u64 kept_until_ns)
 {
-    if (!io.tried.is_empty() && !closing_.load_relaxed())
+    if (!io.tried.is_empty() && !closing_.load_relaxed()) {
         kept_.add(io, kept_until_ns);
+        static_cast<void>(look_.queue(module_.queue, look_ns));
+    }
     complete(io, error.code());
 }
 
@@ -258,6 +262,14 @@ void Session::append(Io& io)
         parked.last = &io.next;
     });
     static_cast<void>(retry_.queue(module_.queue, pause_ns));
+}
+
+// Chunks that are kept come back also when no path is tried any more, which would look at them.
+void Session::look_at_kept()
+{
+    release_expired();
+    if (kept_.has_any() && !closing_.load_relaxed())
+        static_cast<void>(look_.queue(module_.queue, look_ns));
 }
 
 void Session::retry()
