@@ -148,7 +148,7 @@ bool Distributor::rejoin(ReceiveQueue& q, Taken& taken)
         if (joins(begun, taken))
             return false;
         bool joined = joins(taken, begun);
-        if (joined && !taken.begun) {
+        if (joined && !taken.begun && !taken.entry.more) {
             begun.bundle = nullptr; // taken has a reference, too
             return true;
         }

@@ -2,6 +2,9 @@
 // Several threads that read from one socket.
 #include "kcm_test.h"
 
+#include <algorithm>
+#include <array>
+
 namespace {
 
 constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
@@ -237,6 +240,39 @@ TEST_P(KcmReaders, fault__in_a_part_behind_which_others_read_on_returns_a_part)
             EXPECT_TRUE(flags & KCM_ABI_MSG_EOR);
         }
     }
+}
+
+TEST_P(KcmReaders, parts__whose_copies_fail_in_any_order_are_read_in_order)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::string message = framed(text(32)), other = framed(text(10)); // 36 bytes
+    std::array<unsigned, 3> place{0, 1, 2};                                 // of each in the order of failures
+    do {
+        peer_writes(ends, message + other);
+        settle();
+        std::vector<sim::TaskRef> readers;
+        for (unsigned failure : place) {
+            readers.push_back(world.spawn(a, "reader", [&socket, failure] {
+                char bytes[12];
+                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = (failure + 1) * 100 * sim::kMillisecond};
+                EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
+            }));
+            world.run_for(sim::kMillisecond);
+        }
+        for (const sim::TaskRef &reader : readers)
+            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+        socket.trouble = {};
+        for (const std::string &each : {message, other}) { // maybe in parts
+            std::string got;
+            unsigned flags = 0;
+            while (!(flags & KCM_ABI_MSG_EOR) && got.size() < each.size())
+                got += receive(socket, 100, kNow, &flags);
+            EXPECT_EQ(got, each);
+            EXPECT_TRUE(flags & KCM_ABI_MSG_EOR);
+        }
+        EXPECT_EQ(receive(socket), kNothing);
+    } while (std::next_permutation(place.begin(), place.end()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmReaders, ::testing::Range(1, 9));
