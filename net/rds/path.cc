@@ -6,6 +6,13 @@
 
 namespace rds {
 
+namespace {
+
+// More than what a peer posts at once, 256 requests of 16 KiB: an acknowledgement may be behind all of it.
+constexpr usize most_posted = 8 << 20;
+
+} // namespace
+
 Path::Path(Connection& connection, unsigned index)
     : connection_(connection), index_(index), lock_(connection.path_lock()), queue_(lock_, &connection.net.peers_memory),
       transmitter_(*this, queue_), receiver_(*this, lock_)
@@ -79,6 +86,16 @@ void Path::note_silence()
 {
     if (index_ == 0 && !is_answered() && probe_timer_.is_silent() && !silent_.exchange(1))
         connection_.first_path_is_silent();
+}
+
+// Where the RDS of the peer acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers.
+// So programs here that send wait for the one that does not read, which may wait for them itself, or may wait to send. What was
+// received goes to the full socket all the same then, within its limit for that.
+void Path::let_acknowledgements_pass()
+{
+    bool stalls = connection_.transport.post && receiver_.stalled() && !drained();
+    if (std::exchange(stalls_long_, stalls) && stalls && receiver_.overdraw(most_posted))
+        connection_.transport.resume(connection_.state(), index_);
 }
 
 void Path::give_up_sent(bool with_present)

@@ -159,6 +159,7 @@ private:
     bool probe_again();
     bool has_our_handshake();
     void note_silence();
+    void let_acknowledgements_pass();
 
     static constexpr u64 tick_ns = 1'000'000'000, unanswered_tick_ns = 100'000'000;
     void enter(PathEvent event);
@@ -194,6 +195,7 @@ private:
     bool retires_ = false;    // being closed because nobody uses it
     bool recycles_ = false;   // being closed to be opened again
     bool peer_gone_ = false; // close without waiting for the peer
+    bool stalls_long_ = false; // it did at the last tick, with messages that wait for acknowledgements
     bool trying_ = false;    // it counts among those that divide the time of the works
     ProbeTimer probe_timer_;
     BackOff back_off_;

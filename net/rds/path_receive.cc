@@ -77,7 +77,7 @@ bool PathReceiver::stall_on(Socket& socket, usize bytes)
     Ref<Socket> old, before;
     Guard guard(lock_);
     if (stalled_.load_relaxed() == overdrawn) {
-        if (socket.takes_overdraft(bytes, stalled_on_.get() == &socket))
+        if (socket.takes_overdraft(bytes, stalled_on_.get() == &socket ? beyond_ : 0))
             return false;
         before = std::move(stalled_on_);
         before->unstall(path_);
@@ -90,11 +90,12 @@ bool PathReceiver::stall_on(Socket& socket, usize bytes)
     return true;
 }
 
-bool PathReceiver::overdraw()
+bool PathReceiver::overdraw(usize beyond)
 {
     Guard guard(lock_);
-    if (!stalled_on_ || !stalled_on_->takes_overdraft(0, false))
+    if (!stalled_on_ || !stalled_on_->takes_overdraft(0, 0))
         return false;
+    beyond_ = beyond;
     stalled_.store_release(overdrawn);
     return true;
 }

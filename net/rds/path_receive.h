@@ -46,9 +46,10 @@ public:
     void resumed(Socket& socket);
     // Forgets the socket, if there is one.
     void release_stall();
-    // The stream is lost and waits for the socket for long: what it still holds goes there all the same, lest the path wait as
-    // long as a program does not read. False: the socket has too much for that.
-    bool overdraw();
+    // The stream waits for the socket for long, and is lost, or brings acknowledgements: what comes goes to the socket all the
+    // same, lest the path wait as long as a program does not read. False: the socket has too much for that.
+    // For the stream itself it takes so many bytes beyond that.
+    bool overdraw(usize beyond);
     bool stalled() const { return stalled_.load_acquire() == stalled_now; }
 
 private:
@@ -64,6 +65,7 @@ private:
     Spin<PathLock>& lock_;
     ReceiverMemory memory_ HW_GUARDED_BY(lock_);
     Ref<Socket> stalled_on_ HW_GUARDED_BY(lock_);
+    usize beyond_ HW_GUARDED_BY(lock_) = 0; // if overdrawn, what the socket takes of this stream beyond the limit for all
     Atomic<u32> stalled_{not_stalled}; // else stalled_on_ is set
     Atomic<u32> heard_{0};
 };

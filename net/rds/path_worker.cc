@@ -15,6 +15,8 @@ constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
 constexpr u64 kept_before_others_ns = 60'000 * ms; // and others wait behind it
+// More than what TCP's buffers have: the end of a stream that a peer goes on to fill while there is no memory to read it.
+constexpr usize most_of_stream = 64 << 20;
 constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
 constexpr u64 stable_ns = 1000 * ms;          // up for so long: the next attempt is not a repetition
 constexpr u64 attempts_apart_ns = 200'000;    // for all connections of a user together: half of it on average
@@ -233,6 +235,7 @@ bool Path::step_up(u32& events)
             return true;
         }
         note_silence();
+        let_acknowledgements_pass();
     }
     if (transmitter_.pump())
         notify(RDS_PATH_SEND);
@@ -260,7 +263,7 @@ bool Path::step_closing()
         return false;
     }
     // What is unread waits for a socket, which notifies us when it has room again.
-    bool overdraws = now >= overdraws_at_ns_ && receiver_.overdraw();
+    bool overdraws = now >= overdraws_at_ns_ && receiver_.overdraw(most_of_stream);
     if (now >= overdraws_at_ns_)
         overdraws_at_ns_ = now + overdraws_after_ns;
     look_by(overdraws_at_ns_);
@@ -277,7 +280,7 @@ void Path::came_up()
     u64 now = kapi_now_ns();
     wanted_ = false;
     peer_gone_ = false;
-    retires_ = recycles_ = false;
+    retires_ = recycles_ = stalls_long_ = false;
     was_up_ = true;
     ending_.store_release(static_cast<u32>(Ending::lost)); // until more is known
     up_since_ns_ = now;

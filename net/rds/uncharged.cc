@@ -5,13 +5,6 @@
 
 namespace rds {
 
-namespace {
-
-// More than what TCP's buffers have: the end of a stream that a peer goes on to fill while there is no memory to read it.
-constexpr u64 most_of_stream = 64 << 20;
-
-} // namespace
-
 // What came over loopback is charged to its sender.
 void Socket::note_uncharged(Incoming& incoming)
 {
@@ -51,13 +44,13 @@ bool Socket::has_memory_for(usize bytes)
 // A lost stream holds at most one TCP receive buffer of bytes. In our memory its messages take more: an empty one ten times its
 // bytes. So when the first message of a stream is taken, the rest of the stream is taken too. Another stream may be lost each
 // minute, so their bytes are limited together.
-bool Socket::takes_overdraft(usize bytes, bool begun)
+bool Socket::takes_overdraft(usize bytes, usize beyond)
 {
     usize limit = hard_limit();
     Guard guard(lock_);
     if (closed_ || !is_full(limit))
         return true;
-    bool within = overdrawn_ < limit + (begun ? most_of_stream : 0);
+    bool within = overdrawn_ < limit + beyond;
     overdrawn_ += bytes;
     return within && (!uncharged_ || uncharged().share(bytes) >= 0);
 }

@@ -43,29 +43,17 @@ Module& Module::get()
 
 void Module::add(RdmaNet& net)
 {
-    state_.with([&](State& state) { net.next = std::exchange(state.nets, &net); });
+    nets_.with([&](NetList<RdmaNet>& nets) { nets.add(net); });
 }
 
 void Module::remove(RdmaNet& net)
 {
-    state_.with([&](State& state) {
-        for (RdmaNet** at = &state.nets; *at; at = &(*at)->next) {
-            if (*at == &net) {
-                *at = net.next;
-                return;
-            }
-        }
-    });
+    nets_.with([&](NetList<RdmaNet>& nets) { nets.remove(net); });
 }
 
 RdmaNet* Module::find(kapi_net* host)
 {
-    return state_.with([&](State& state) -> RdmaNet* {
-        for (RdmaNet* net = state.nets; net; net = net->next)
-            if (net->host == host)
-                return net;
-        return nullptr;
-    });
+    return nets_.with([&](NetList<RdmaNet>& nets) { return nets.find(host); });
 }
 
 // ---- a namespace

@@ -12,6 +12,7 @@
 #include "stats.h"
 
 #include <hawser/atomic.h>
+#include <hawser/net_list.h>
 #include <hawser/wait.h>
 #include <hawser/work.h>
 
@@ -33,10 +34,7 @@ public:
     RdmaNet* find(kapi_net* host);
 
 private:
-    struct State {
-        RdmaNet* nets = nullptr;
-    };
-    Guarded<State, ModuleLock> state_;
+    Guarded<NetList<RdmaNet>, ModuleLock> nets_;
 };
 
 class RdmaNet : Pinned {

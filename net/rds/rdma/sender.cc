@@ -156,16 +156,19 @@ unsigned Sender::prepare(rds_out* const* messages, unsigned count)
     return count;
 }
 
-void Sender::write_header(u32 index, const Header& from, u8 flags)
+// Returns the acknowledgement in it.
+u64 Sender::write_header(u32 index, const Header& from, u8 flags)
 {
     Header& header = headers_.at(index);
     headers_.sync(index, KAPI_MAP_FOR_CPU);
     header = from;
     header.flags |= flags;
-    header.ack = ends_.ack.load();
+    u64 ack = ends_.ack.load();
+    header.ack = ack;
     header.checksum = 0;
     header.checksum = header_checksum(header);
     headers_.sync(index, KAPI_MAP_FOR_DEVICE);
+    return ack;
 }
 
 kapi_wr& Sender::next_request()
@@ -204,7 +207,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         // The last one always: what follows may wait for the room or the memory of these.
         bool reports = (ends && last) || unsignaled_ >= max_unsignaled_;
         unsignaled_ = reports ? 0 : unsignaled_ + 1;
-        write_header(index, header, flags);
+        chain_ack_ = write_header(index, header, flags);
         kapi_sge* sges = chain_->sge[chain_->count];
         sges[0] = headers_.sge(index);
         unsigned count = 1;
@@ -232,16 +235,22 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     }
 }
 
-// What was not posted is released with the connection.
+// What was not posted is released with the connection. An acknowledgement of its own may have gone since the headers were written,
+// and says more than they. The kernel's own heeds only the last one of several (rds_ib_process_recv()), so it gets another.
 void Sender::flush()
 {
     unsigned count = std::exchange(chain_->count, 0);
+    u64 said = std::exchange(chain_ack_, ~u64{0});
     if (!count || broken_)
         return;
     for (unsigned i = 0; i + 1 < count; i++)
         chain_->wr[i].next = &chain_->wr[i + 1];
     kapi_wr* bad = nullptr;
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
+    if (!broken_ && !ends_.fragments.to_hawser && said < ack_said_.load()) {
+        want_ack();
+        send_ack();
+    }
 }
 
 // Those that have no operation, or whose operation was posted. How many.
@@ -371,7 +380,7 @@ void Sender::send_ack()
         if (!acknowledges && !asks)
             return;
         ack_out_ = true;
-        write_header(ack_slot(), Header{}, asks ? rds::flag_ack_required : 0);
+        ack_said_.store_release(write_header(ack_slot(), Header{}, asks ? rds::flag_ack_required : 0)); // before it is posted
         kapi_sge sge = headers_.sge(ack_slot());
         kapi_wr wr{};
         wr.cookie = ack_cookie;

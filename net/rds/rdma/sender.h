@@ -74,7 +74,7 @@ private:
     kapi_wr& next_request();
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
     bool asks(const Header& header, bool last);
-    void write_header(u32 index, const Header& from, u8 flags);
+    u64 write_header(u32 index, const Header& from, u8 flags);
     void add_fence(kapi_wr& wr);
     void add(rds_out* out, u32 fragments, bool last);
     void flush();
@@ -97,6 +97,8 @@ private:
     u64 asked_ = 0; // up to there acknowledgements were asked for
     u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
     bool broken_ = false;
+    u64 chain_ack_ = ~u64{0}; // that the last header in chain_ says, if it has one
+    Atomic<u64> ack_said_{0}; // by the last acknowledgement of its own
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};
     Atomic<Operation*> retired_{nullptr}; // owned. At most as many as had room in the queue since they were freed last

@@ -4,6 +4,9 @@
 
 #include <fcntl.h>
 
+/* Of calls that return none. */
+#define NO_FLAGS (-1)
+
 /* The result of a call. */
 struct got {
 	const char *data;
@@ -36,7 +39,7 @@ static bool piece_is_right(struct caller *c, const struct got *g)
 		seen(c, K_GOT_PIECE);
 		return piece_check(g->data, g->size);
 	}
-	if ((length == g->size) != !!(g->flags & MSG_EOR))
+	if (g->flags != NO_FLAGS && (length == g->size) != !!(g->flags & MSG_EOR))
 		return false;
 	seen(c, length == g->size ? K_GOT_WHOLE : K_GOT_PIECE);
 	return frame_check(g->data, g->size, BY_PEER, !g->peeked);
@@ -118,7 +121,7 @@ static void several(struct caller *c, struct shared s)
 		look(c, s, &(struct got){ pieces[i].iov_base, all[i].msg_len, all[i].msg_hdr.msg_flags, false });
 }
 
-/* These return no flags. */
+/* These return no flags. There is room for a whole message, but of one that several read in parts this may be a part. */
 static void read_some(struct caller *c, struct shared s)
 {
 	size_t room = s.polite ? FRAME_MOST + 1 : make_room(c), half = pick(c, room + 1);
@@ -131,7 +134,7 @@ static void read_some(struct caller *c, struct shared s)
 		got = CALL(c, K_READ, read(s.fd, c->inbox, room));
 	else
 		got = CALL(c, K_READ, readv(s.fd, pieces, 2));
-	check_data(c, s, got, room, MSG_EOR, false);
+	check_data(c, s, got, room, s.pool == DGRAM ? MSG_EOR : NO_FLAGS, false);
 }
 
 /* A message of the polite world fits into a pipe. */
