@@ -48,9 +48,11 @@ class Attempts(unittest.TestCase):
         self.assertEqual((step.passed, step.failed, runs), (0, 1, 1))
 
     def test_only_what_runs_nothing_of_the_suite_is_tried_again(self):
-        def attempts(machines):
-            return check.scene_step("lab", "selftests/x.sh", machines, 1, levels=("all",), budget=1).attempts
+        def attempts(machines, scene="selftests/x.sh"):
+            return check.scene_step("lab", scene, machines, 1, levels=("all",), budget=1).attempts
         self.assertEqual(attempts("6.1:kernel"), 2)
+        self.assertEqual(attempts("6.1:ours/6.1:kernel", "selftests/rds/rdma.sh"), 2)
+        self.assertEqual(attempts("6.1:ours/6.12:ours", "selftests/rds/rdma.sh"), 1)
         self.assertEqual(attempts("6.1:ours"), 1)
         self.assertEqual(attempts("6.1:kernel/6.1:ours"), 1)
 
