@@ -88,7 +88,7 @@ void Path::note_silence()
         connection_.first_path_is_silent();
 }
 
-// Where the RDS of the peer acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers.
+// Where the peer's RDS acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers.
 // So programs here that send wait for the one that does not read, which may wait for them itself, or may wait to send. What was
 // received goes to the full socket all the same then, within its limit for that.
 void Path::let_acknowledgements_pass()

@@ -65,8 +65,8 @@ public:
     // Path p is not read until there is room; false when there is room already.
     bool stall(Path& p);
     void unstall(Path& p);
-    // A stream that overdraws has so many bytes for the socket, though the queue is at its limit: true when it takes more. beyond:
-    // what is let through of this stream. Any context.
+    // A stream that overdraws has so many bytes for the socket, though the queue is at its limit: true when it takes more.
+    // beyond: what is let through of this stream. Any context.
     bool takes_overdraft(usize bytes, usize beyond);
     bool stalls(Path& p);
     // Any context. Can a message of so many bytes be queued? False: what cannot be charged is as much as the user may have, and

@@ -235,7 +235,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     }
 }
 
-// What was not posted is released with the connection. An acknowledgement of its own may have gone since the headers were written,
+// What was not posted is released with the connection. An acknowledgement of its own may have gone since the headers were made,
 // and says more than they. The kernel's own heeds only the last one of several (rds_ib_process_recv()), so it gets another.
 void Sender::flush()
 {
