@@ -26,7 +26,7 @@ compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
 kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole $(compiler) \
 	'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
-mirrored := Kbuild include kapi net drivers scripts selftests/kapi selftests/rtrs/consumer
+mirrored := Kbuild include kapi net drivers scripts debian/changelog selftests/kapi selftests/rtrs/consumer
 
 all: modules
 

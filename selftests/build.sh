@@ -26,7 +26,8 @@ check() {
 
 # A folder with our sources and one module of one C++ object, which names its own file (HW_ASSERT).
 make_folder() {
-	mkdir -p "$1/scripts"
+	mkdir -p "$1/scripts" "$1/debian"
+	cp "$top/debian/changelog" "$1/debian/"
 	cp -rs "$top/include" "$top/net" "$top/kapi" "$1/"
 	cp "$top/scripts/Makefile.cxx" "$1/scripts/"
 	# shellcheck disable=SC2016 # for make
