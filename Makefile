@@ -26,7 +26,7 @@ compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
 kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole $(compiler) \
 	'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
-mirrored := Kbuild include kapi net drivers scripts selftests/kapi selftests/rtrs/consumer
+mirrored := Kbuild include kapi net drivers scripts debian/changelog selftests/kapi selftests/rtrs/consumer
 
 all: modules
 
@@ -77,6 +77,37 @@ modules_install: modules
 	@$(kbuild) INSTALL_MOD_DIR=$(INSTALL_MOD_DIR) INSTALL_MOD_PATH=$(install_root) \
 		$(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) DEPMOD=true modules_install
 	$(if $(install_root),@echo 'not installed for this system: no depmod',depmod $$($(call release_of,$(KDIR))))
+
+# The modules of a kernel and the programs. RELEASE= names a kernel whose headers are gone.
+RELEASE ?= $(shell $(call release_of,$(KDIR)))
+installed = $(shell sed -n 's/^obj-.* += \(.*\)\.o$$/\1/p' Kbuild)
+uninstall:
+	rm -f $(installed:%=$(install_root)/lib/modules/$(RELEASE)/$(INSTALL_MOD_DIR)/%.ko*)
+	$(if $(install_root),@echo 'not removed from this system: no depmod',depmod $(RELEASE))
+	@$(MAKE) --no-print-directory -f tools/Makefile uninstall
+
+# The last commit as a tarball: the same bytes wherever it is made.
+version := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
+dist:
+	@mkdir -p build
+	@git -c safe.directory='*' archive --format=tar --prefix=hawser-$(version)/ -o build/hawser-$(version).tar HEAD
+	@gzip -nf9 build/hawser-$(version).tar
+	@echo build/hawser-$(version).tar.gz
+
+# Debian packages of the last commit.
+deb: dist
+	@scripts/setup.sh deb
+	@rm -rf build/deb
+	@mkdir -p build/deb
+	@tar -C build/deb -xf build/hawser-$(version).tar.gz
+	@cd build/deb/hawser-$(version) && dpkg-buildpackage -us -uc -b
+	@ls build/deb/*.deb
+
+# Those packages built twice, installed in a copy of this system, and their modules booted. Needs root.
+check-packages: dist
+	@scripts/setup.sh build lab deb
+	@scripts/kernels.sh $(KERNELS)
+	@scripts/packages.sh
 
 # The programs that tests put into virtual machines: static, because those have no libraries.
 programs:
@@ -180,12 +211,14 @@ bench-rtrs: bench-programs
 	@scripts/bench/rtrs $(BENCH_RTRS)
 
 clean:
-	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check
+	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check \
+		build/deb build/package build/packages build/hawser-*.tar.gz
 
 help:
 	@echo 'make                  builds the modules for KDIR=$(KDIR)'
 	@echo '                      into build/modules/$(NAME)'
 	@echo 'make modules_install  installs them below /lib/modules/.../updates (as root)'
+	@echo 'make uninstall        removes those of one kernel, and the programs that tools/Makefile has installed'
 	@echo 'make modules-all      builds them for the kernels of the lab: $(KERNELS)'
 	@echo 'make run              two virtual machines exchange data over RDS (TCP and RDMA) and KCM; one has a file'
 	@echo '                      system on a disk of the other, over two paths of RTRS; one is cut; with explanations'
@@ -201,9 +234,13 @@ help:
 	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'
+	@echo 'make dist             the last commit as build/hawser-$(version).tar.gz'
+	@echo 'make deb              Debian packages of the last commit, in build/deb: hawser-dkms, hawser-tools, hawser-dev'
+	@echo 'make check-packages   builds, checks, installs, upgrades and removes those, and boots their modules (as root)'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
 .PHONY: run run-rtrs lab lab-ready check check-debug sim fuzz coverage mutate
+.PHONY: uninstall dist deb check-packages
 .PHONY: bench bench-programs bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all

@@ -108,6 +108,10 @@ ccflags-y += -DKAPI_ABI=kapi_abi_$(call hawser-hash,include/kapi/*.h)
 ccflags-y += $(if $(shell grep -l 'sk_net_refcnt_upgrade' $(srctree)/include/net/sock.h),-DKAPI_HAS_SK_NET_REFCNT_UPGRADE)
 ccflags-y += -DRDS_TRANSPORT_ABI=rds_transport_abi_$(call hawser-hash,net/rds/transport.h)
 
+# The version stands in debian/changelog alone. The prefix tells these modules from the kernel's own, and DKMS, which compares
+# versions, installs them although the kernel's own rds says 4.0.
+ccflags-y += -DHAWSER_VERSION='"hawser-$(shell sed -n '1s/.*(\(.*\)).*/\1/p' $(src)/debian/changelog)"'
+
 # The sizes of what kapi keeps in opaque storage depend on the kernel's configuration: a C file exports them, as
 # the kernel does with asm-offsets.h, before anything else is compiled.
 hawser-sizes := $(obj)/build/include/kapi_sizes.h

@@ -7,6 +7,7 @@
 #   lab     boot the virtual machines
 #   kernel  compile a whole kernel (the debug kernel)
 #   rdma    test programs that use verbs themselves, and tests of disks over RDMA
+#   deb     build Debian packages, check them and try DKMS
 #   bench   raw verbs, beside which RDS over RDMA is measured
 #
 # It prints the packages and uses sudo when not root. With nothing missing it is silent, needs no network
@@ -23,9 +24,10 @@ packages_of() {
 		apt xz-utils zstd util-linux binutils jq cpio e2fsprogs ;;
 	rdma) echo libibverbs-dev librdmacm-dev fio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
+	deb) echo build-essential debhelper dpkg-dev dh-dkms dkms lintian pkg-config git openssl kmod patch xz-utils ;;
 	bench) echo perftest ibverbs-providers ;;
 	*)
-		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, rdma, bench" >&2
+		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, rdma, deb, bench" >&2
 		exit 2
 		;;
 	esac
@@ -59,7 +61,7 @@ install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|rdma|bench..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|rdma|deb|bench..." >&2; exit 2; }
 wanted=
 for set; do
 	wanted="$wanted $(packages_of "$set")"

@@ -14,7 +14,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 COLUMNS = 130
 LANGUAGES = (".c", ".h", ".cc", ".py", ".sh", ".md", ".rst", ".mk", ".awk")
-UNLICENSED = ("COPYING",)           # the licence itself
+UNLICENSED = ("COPYING", "copyright", "changelog", "format")    # the licence itself, and formats of Debian without comments
 DATA = ("selftests/fuzz/corpus/",)  # bytes, not text
 # The only places of C and of kernel headers.
 C_PLACES = re.compile(r"(^|/)glue/|^kapi/linux/|^selftests/|^tools/|^scripts/|^include/uapi/")

@@ -26,7 +26,8 @@ check() {
 
 # A folder with our sources and one module of one C++ object, which names its own file (HW_ASSERT).
 make_folder() {
-	mkdir -p "$1/scripts"
+	mkdir -p "$1/scripts" "$1/debian"
+	cp "$top/debian/changelog" "$1/debian/"
 	cp -rs "$top/include" "$top/net" "$top/kapi" "$1/"
 	cp "$top/scripts/Makefile.cxx" "$1/scripts/"
 	# shellcheck disable=SC2016 # for make
@@ -68,5 +69,18 @@ check "depmod runs for this system" says '^depmod' "$(planned)"
 outside=$(planned DESTDIR="$work/root" INSTALL_MOD_DIR=extra)
 check "DESTDIR and INSTALL_MOD_DIR are honoured" says "INSTALL_MOD_DIR=extra INSTALL_MOD_PATH=$work/root" "$outside"
 check "no depmod below DESTDIR" test -z "$(grep '^depmod' <<<"$outside")"
+
+# Files of ours, and one of others; what `make uninstall` leaves.
+release=$(sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' "$kdir/include/generated/utsrelease.h")
+updates=$work/root/lib/modules/$release/updates
+mkdir -p "$updates" "$work/root/usr/local/bin"
+touch "$updates"/{hawser,hawser_verbs,rds,rds_tcp,rds_rdma,kcm,rtrs-core,rtrs-client,rtrs-server}.ko "$updates/rds.ko.xz" \
+	"$updates/rdsx.ko" "$work/root/usr/local/bin/"{rds-ping,rds-info,rds-stress,kcm-server,kcm-client,other}
+uninstalled=$(make --no-print-directory -C "$top" uninstall KDIR="$kdir" DESTDIR="$work/root" 2>&1)
+check "uninstall removes what was installed" test "$(cd "$work/root" && find . -type f | sort | xargs)" = \
+	"./lib/modules/$release/updates/rdsx.ko ./usr/local/bin/other"
+check "... and runs no depmod below DESTDIR" test -z "$(grep '^depmod' <<<"$uninstalled")"
+uninstalled=$(make -n --no-print-directory -C "$top" uninstall KDIR="$kdir")
+check "... but for this system" says "^depmod $release" "$uninstalled"
 echo "1..$number"
 exit $failed

@@ -334,7 +334,7 @@ static void read_option(struct settings *settings, int option)
 		usage(stdout);
 		exit(EXIT_GOOD);
 	case OPTION_VERSION:
-		puts("kcm-client (hawser)");
+		print_version();
 		exit(EXIT_GOOD);
 	default:
 		/* getopt has printed the error. */

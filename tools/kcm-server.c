@@ -427,7 +427,7 @@ static void read_option(struct settings *settings, int option)
 		usage(stdout);
 		exit(EXIT_GOOD);
 	case OPTION_VERSION:
-		puts("kcm-server (hawser)");
+		print_version();
 		exit(EXIT_GOOD);
 	default:
 		/* getopt has printed the error. */

@@ -68,6 +68,11 @@ void die_error(int error, const char *format, ...)
 	exit(EXIT_FAILED);
 }
 
+void print_version(void)
+{
+	printf("%s (hawser) %s\n", program_name, HAWSER_VERSION);
+}
+
 void warn(const char *format, ...)
 {
 	va_list arguments;

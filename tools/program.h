@@ -27,6 +27,9 @@ noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* As die(), followed by the text and a hint for @error, a positive or negative errno of an RDS call. */
 noreturn void die_error(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints the program's name and version. */
+void print_version(void);
+
 /* Prints a warning. */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -7,6 +7,7 @@
  */
 #include "info-tables.h"
 #include "json.h"
+#include "loaded.h"
 #include "program.h"
 #include "rds-socket.h"
 
@@ -141,7 +142,8 @@ static void usage(FILE *out)
 	      " -v            more: transport and paths of connections, limits of those over RDMA,\n"
 	      "               owners of sockets\n"
 	      "     --json    print a JSON document\n"
-	      "     --help, --version\n"
+	      "     --help\n"
+	      "     --version the version, and whose modules are loaded: hawser's or the kernel's own\n"
 	      "\n"
 	      "Exit status: 0 all tables shown, 1 no RDS in the kernel or no such table, 2 wrong usage.\n",
 	      out);
@@ -194,7 +196,8 @@ static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_
 			usage(stdout);
 			exit(EXIT_GOOD);
 		case OPTION_VERSION:
-			puts("rds-info (hawser)");
+			print_version();
+			print_loaded_modules();
 			exit(EXIT_GOOD);
 		default:
 			fprintf(stderr, "Try 'rds-info --help'.\n");

@@ -264,7 +264,7 @@ static void read_other(struct stress_options *options, int option)
 		print_help();
 		exit(EXIT_GOOD);
 	case OPTION_VERSION:
-		puts("rds-stress (hawser)");
+		print_version();
 		exit(EXIT_GOOD);
 	default:
 		fprintf(stderr, "Try 'rds-stress --help'.\n");

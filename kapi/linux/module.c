@@ -49,4 +49,4 @@ module_exit(hawser_exit);
 MODULE_DESCRIPTION("hawser: the functions of the kernel that the hawser protocol modules use");
 MODULE_AUTHOR("The hawser project");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

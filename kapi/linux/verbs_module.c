@@ -44,4 +44,4 @@ module_exit(hawser_verbs_exit);
 MODULE_DESCRIPTION("hawser: RDMA for the hawser protocol modules");
 MODULE_AUTHOR("The hawser project");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

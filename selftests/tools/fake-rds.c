@@ -11,6 +11,7 @@
  *   FAKE_RDS_CONGEST=n      every nth send finds the port congested; a notification soon follows
  *   FAKE_RDS_NO_TABLE=item  the kernel has no such table
  *   FAKE_RDS_GROW=1         tables grow between two reads
+ *   FAKE_RDS_MODULES=folder takes the place of /sys/module
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -78,6 +80,32 @@ static bool is_fake(int fd)
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+/* @path, or where it is instead; @room has the answer. */
+static const char *moved(const char *path, char room[256])
+{
+	static const char modules[] = "/sys/module";
+	const char *instead = getenv("FAKE_RDS_MODULES");
+
+	if (!instead || strncmp(path, modules, strlen(modules)))
+		return path;
+	snprintf(room, 256, "%s%s", instead, path + strlen(modules));
+	return room;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	char room[256];
+
+	return REAL(fopen)(moved(path, room), mode);
+}
+
+int access(const char *path, int mode)
+{
+	char room[256];
+
+	return REAL(access)(moved(path, room), mode);
+}
 
 int socket(int family, int type, int protocol)
 {

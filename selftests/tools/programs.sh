@@ -194,6 +194,42 @@ FAKE_RDS_NO_TABLE=10000 exits 1 "no table of counters" fake "$bin/rds-info" -c
 FAKE_RDS_NO_TABLE=10000 run fake "$bin/rds-info"
 [ $status = 0 ]; verdict $? "a table that was not requested may be missing"
 
+# Whose modules are loaded.
+modules=$work/modules
+load() { # name version
+	mkdir -p "$modules/$1"
+	[ -z "$2" ] || echo "$2" >"$modules/$1/version"
+}
+loaded() {
+	FAKE_RDS_MODULES=$modules run fake "$bin/rds-info" --version
+}
+version=$("$bin/rds-ping" --version | sed 's/.* //')
+grep -q "^hawser ($version) " "$(dirname "$0")/../../debian/changelog"; verdict $? "programs have the version of the changelog"
+loaded
+says "no module is loaded" "^rds-info \(hawser\) $version\$" '^rds: not loaded$'
+load rds "hawser-$version"
+load rds_tcp "hawser-$version"
+loaded
+says "hawser's modules are loaded" "^rds: hawser's module $version\$" "^rds_tcp: hawser's module $version\$"
+[ "$(wc -l <"$work/out")" = 3 ]; verdict $? "... and those that are not are not mentioned"
+load rds hawser-0.0
+load kcm ''
+load rds_tcp 4.0
+loaded
+says "another version and the kernel's own modules are recognised" '^rds: .* 0\.0, another version' "^rds_tcp: the kernel's own" \
+	"^kcm: the kernel's own"
+rm -r "$modules"
+
+# What bash completes, from the options that --help prints.
+completed() { # program word
+	PATH=$bin:$PATH bash -c '. "$0"; COMP_WORDS=("$1" "$2") COMP_CWORD=1; _hawser "$1"; printf "%s\n" "${COMPREPLY[@]}"' \
+		"$(dirname "$0")/../../tools/completion.bash" "$1" "$2" >"$work/out" 2>"$work/err"
+}
+completed rds-ping --
+says "bash completes options" '^--json$' '^--version$' '^--transport$'
+completed kcm-server -
+says "... of one letter, too" '^-w$' '^-p$' '^--steering$'
+
 # rds-stress
 stress "" -T 2 -t 2 -d 2 -v -c
 [ $status$passive_status = 00 ]; verdict $? "stress runs"

@@ -46,4 +46,4 @@ module_exit(kcm_module_exit);
 MODULE_DESCRIPTION("KCM: message sockets over TCP connections");
 MODULE_AUTHOR("hawser");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

@@ -90,4 +90,4 @@ module_exit(rds_module_exit);
 MODULE_DESCRIPTION("RDS: reliable datagram sockets");
 MODULE_AUTHOR("hawser");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

@@ -50,4 +50,4 @@ module_exit(rds_tcp_module_exit);
 MODULE_DESCRIPTION("RDS over TCP");
 MODULE_AUTHOR("hawser");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

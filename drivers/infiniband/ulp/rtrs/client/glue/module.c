@@ -39,4 +39,4 @@ module_exit(rtrs_clt_module_exit);
 MODULE_DESCRIPTION("RTRS client");
 MODULE_AUTHOR("hawser");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

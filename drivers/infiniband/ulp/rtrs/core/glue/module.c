@@ -94,4 +94,4 @@ EXPORT_SYMBOL(rtrs_addr_to_str);
 MODULE_DESCRIPTION("RTRS: addresses of paths");
 MODULE_AUTHOR("The hawser project");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);

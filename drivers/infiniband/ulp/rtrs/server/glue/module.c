@@ -40,4 +40,4 @@ module_exit(rtrs_srv_module_exit);
 MODULE_DESCRIPTION("RTRS server");
 MODULE_AUTHOR("hawser");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION(HAWSER_VERSION);
