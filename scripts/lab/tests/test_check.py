@@ -53,6 +53,7 @@ class Attempts(unittest.TestCase):
         self.assertEqual(attempts("6.1:kernel"), 2)
         self.assertEqual(attempts("6.1:ours/6.1:kernel", "selftests/rds/rdma.sh"), 2)
         self.assertEqual(attempts("6.1:ours/6.12:ours", "selftests/rds/rdma.sh"), 1)
+        self.assertEqual(attempts("6.12:ours", "selftests/rds/tools_rdma.sh"), 2)
         self.assertEqual(attempts("6.1:ours"), 1)
         self.assertEqual(attempts("6.1:kernel/6.1:ours"), 1)
 
