@@ -93,8 +93,8 @@ def scene_step(ring, scene, machines, number, **terms):
 
     Where every machine has the kernel's own modules, nothing of the suite runs: the step checks what the scene expects.
     Those modules have lost a message in CI, which is no fault of the suite: such a step has two attempts. So has `rdma` with
-    a host of the kernel's own, which in one of some thirty runs drops a message for a corrupted header, and `tools_rdma`, where in
-    one of some ten runs a connection was lost during an operation, both on a busy machine: why is not known yet.
+    a host of the kernel's own, which in one of some thirty runs drops a message for a corrupted header, and `tools_rdma`, where
+    in one of some ten runs a connection was lost during an operation, both on a busy machine: why is not known yet.
     """
     result = f"{OUT}/scene-{number}.json"
     command = [f"{TOP}/scripts/lab/lab", "run", "--json", result]
