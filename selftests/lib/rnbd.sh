@@ -5,6 +5,8 @@
 #
 # Output of what fails is left in the files out and err, which `verdict` prints.
 
+. soon.sh
+
 # For the scenes that include this file.
 # shellcheck disable=SC2034
 class=/sys/class/rtrs-client/lab
@@ -15,14 +17,6 @@ one="ip:$IP_b@ip:$IP_a" two="ip:$IP1_b@ip:$IP1_a"
 # What a program writes to a file of sysfs, and whether it was taken.
 put_in() { # file text
 	echo "$2" >"$1"
-}
-
-soon() { # test, which must hold within a while
-	for _ in $(seq $((300 * TIME_SCALE))); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
 }
 
 map() { # path...

@@ -2,22 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: time=200 mem=768
 # modules: loop
+# files: selftests/lib/soon.sh
 #
 # What the tests rnbd/001 and rnbd/002 of blktests do, written from their description: a loop device of this host is mapped over
 # its own address by a session named blktest, and unmapped; then a hundred times. A report of the kernel fails the scene.
 
 . verdicts
+. soon.sh
 
 control=/sys/devices/virtual/rnbd-client/ctl/map_device
 loop=/dev/loop0
-
-soon() { # test, which must hold within a while
-	for _ in $(seq $((100 * TIME_SCALE))); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
 
 has_disk() {
 	grep -qs blktest /sys/block/rnbd0/rnbd/session && [ -b /dev/rnbd0 ]

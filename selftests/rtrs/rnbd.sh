@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=200 links=faulty segments=2 mem=768
-# files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh
+# files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh selftests/lib/soon.sh
 # modules: brd
 #
 # RNBD, unmodified, over RTRS: host b has a disk of host a, over one and over two paths of Soft-RoCE. All data is checked. The

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=300 links=faulty segments=2 mem=1024
-# files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh /usr/sbin/mkfs.ext4 /usr/bin/fio
+# files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh selftests/lib/soon.sh /usr/sbin/mkfs.ext4 /usr/bin/fio
 # modules: brd ext4
 #
 # RNBD over RTRS as it is used: a file system on two paths, with files that fio writes and checks; 100 cycles of mapping; an RDMA

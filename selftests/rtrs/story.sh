@@ -7,10 +7,11 @@
 #         $IP1_a  ------ eth1, with rxe1 on it ------    $IP1_b
 #
 # lab: hosts=2 time=200 links=faulty segments=2 mem=768
-# files: /usr/sbin/mkfs.ext4
+# files: /usr/sbin/mkfs.ext4 selftests/lib/soon.sh
 # modules: brd ext4
 
 . verdicts
+. soon.sh
 
 # Only host b prints.
 show() {
@@ -40,14 +41,6 @@ states() {
 
 has_states() { # number-of-paths state
 	[ "$(grep -lx "$2" /sys/class/rtrs-client/story/paths/*/state | wc -l)" = "$1" ]
-}
-
-soon() { # test...
-	for _ in $(seq 200); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
 }
 
 client() {

@@ -63,39 +63,6 @@ TEST_P(RdsRdmaPeer, is_acknowledged_soon)
     EXPECT_EQ(peer.messages.back().size(), sizeof(Header));
 }
 
-// The kernel's own heeds the last one of the acknowledgements that it finds at a time. One of its own may go while the messages
-// that say less are made.
-TEST_P(RdsRdmaPeer, is_acknowledged_last_what_came_last__if_foreign)
-{
-    connect();
-    std::size_t reposted = 0;
-    for (unsigned number = 1; number <= 40; number++) {
-        bool sent = false;
-        run(b, [&] {
-            std::string message = sealed(data_header(5, number), "hello");
-            ASSERT_EQ(peer.send(message, 1, KAPI_WR_SIGNALED | KAPI_WR_SOLICITED), 0);
-        });
-        world.run_for(world.random().next() % (100 * sim::kMicrosecond));
-        auto sends = world.spawn(a, "sender", [&] {
-            for (unsigned i = 0; i < 3; i++)
-                program.send("answer");
-            sent = true;
-        });
-        ASSERT_TRUE(wait_for([&] { return sent; }));
-        ASSERT_TRUE(wait_for([&] {
-            return !peer.messages.empty() && +header_of(peer.messages.back()).ack == number;
-        })) << number;
-        Header ack{};
-        ack.ack = 3 * number;
-        post(sealed(ack));
-        EXPECT_EQ(received(), "hello");
-        run(b, [&] { // for the next ones
-            for (; reposted < peer.messages.size(); reposted++)
-                ASSERT_EQ(peer.post_recv(reposted % Peer::kSlots), 0);
-        });
-    }
-}
-
 TEST_P(RdsRdmaPeer, sends_a_message_in_fragments)
 {
     connect();

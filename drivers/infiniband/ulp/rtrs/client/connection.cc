@@ -139,6 +139,7 @@ Result<> Connection::post_receives(Buffer* info)
         Guard guard(lock_);
         receiving_ = true;
     }
+    // Not under the lock, which keeps interrupts off: the worker of the path posts these, and it also drains the queue.
     for (u32 slot = first; slot < max_receive_; slot++)
         TRY(post_receive(slot));
     return {};
