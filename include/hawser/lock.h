@@ -31,7 +31,7 @@ public:
     bool is_held() { return kapi_spin_is_held(&lock_) != 0; }
 
 private:
-    static constexpr bool irqs_off = requires { Class::irqs_off; };
+    static constexpr bool irqs_off = requires { requires Class::irqs_off; };
     struct Irqs { unsigned long state = 0; }; // of the holder, before it
     struct None {};
     [[no_unique_address]] std::conditional_t<irqs_off, Irqs, None> irqs_;
