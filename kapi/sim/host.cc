@@ -77,6 +77,7 @@ void kapi_bug(const char *expression, const char *file, int line) noexcept
 void kapi_resched(void) noexcept
 {
     enter_sleep("kapi_resched");
+    World::current_task()->steps_since_pause = 0;
 }
 
 kapi_u64 kapi_user(void) noexcept

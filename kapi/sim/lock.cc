@@ -21,6 +21,7 @@ namespace {
 
 thread_local std::map<std::string_view, std::uint64_t> signals; // by the name of each lock that was held
 thread_local std::map<std::string_view, std::uint64_t> most_steps; // by the name of the lock that was held longest
+thread_local std::uint64_t most_without_pause;
 
 Spin &inside(kapi_spin *lock)
 {
@@ -55,6 +56,11 @@ std::uint64_t signals_under(const char *name)
     return signals[name];
 }
 
+std::uint64_t most_steps_without_pause()
+{
+    return most_without_pause;
+}
+
 void note_signal()
 {
     for (const Spin *lock : World::current_task()->locks)
@@ -65,6 +71,7 @@ void forget_steps()
 {
     signals.clear();
     most_steps.clear();
+    most_without_pause = 0;
 }
 
 } // namespace sim
@@ -138,5 +145,7 @@ int kapi_spin_is_held(kapi_spin *lock) noexcept
 
 void kapi_sim_step(void) noexcept
 {
-    World::current_task()->steps++;
+    Task &task = *World::current_task();
+    task.steps++;
+    most_without_pause = std::max(most_without_pause, ++task.steps_since_pause);
 }

@@ -23,6 +23,8 @@ std::uint64_t most_steps_under(const char *name);
 /** How often programs were signalled while a lock of this name was held, since then. */
 std::uint64_t signals_under(const char *name);
 void note_signal(); // there is one
+/** Most HW_STEP()s of a task without kapi_resched() between them, since then. */
+std::uint64_t most_steps_without_pause();
 void forget_steps();
 
 } // namespace sim

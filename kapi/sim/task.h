@@ -34,6 +34,7 @@ struct Task : std::enable_shared_from_this<Task> {
 
     std::vector<Spin *> locks;          // core locks held, oldest first
     std::uint64_t steps = 0;            // HW_STEP()s since it took the first of them
+    std::uint64_t steps_since_pause = 0; // since kapi_resched()
     unsigned atomic_depth = 0;          // callbacks and releases it is in: it must not sleep
     const Tcb *callback_of = nullptr;   // the stream whose callback it is in
     unsigned in_done = 0;               // callbacks of completion queues that it is in

@@ -19,7 +19,7 @@ Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const 
     TRY(bundle->charge_.cover(rx, bundle->true_size_));
     u32 start = 0;
     for (unsigned i = 0; i < count; i++) {
-        bundle->entry(i) = {start, lengths[i], false};
+        bundle->entries()[i] = {start, lengths[i]};
         start += lengths[i];
     }
     bundle->total_ = total;

@@ -44,22 +44,12 @@ public:
     usize true_size() const { return true_size_ + large_.true_size(); }
     Result<> copy_to_user(kapi_msg* msg, u32 start, u32 size) const;
 
-    // The unread bytes of a message, or a part of them.
+    // The bytes of a message, or of a part of one.
     struct Entry {
-        u32 start;
-        u32 length : 31;
-        u32 more : 1; // the message goes on behind them: another reader has the next part, or had it
+        u32 start, length;
         u32 end() const { return start + length; }
-        // One with what is behind it, unless that begins elsewhere.
-        bool join(const Entry& behind)
-        {
-            if (behind.start != end())
-                return false;
-            *this = {start, u32{length} + behind.length, behind.more};
-            return true;
-        }
     };
-    Entry& entry(unsigned i) { return entries()[i]; }
+    const Entry& entry(unsigned i) const { return entries()[i]; }
     unsigned count() const { return count_; }
     u64 unread = 0;           // a bit for each message
     unsigned unread_count() const

@@ -2,6 +2,7 @@
 #include "bundle_queue.h"
 
 #include <hawser/steps.h>
+#include <kapi/host.h>
 
 #include <utility>
 
@@ -84,7 +85,7 @@ void BundleQueue::take_all(BundleQueue& other)
 void BundleQueue::clear()
 {
     while (pop_front())
-        ;
+        kapi_resched(); // there may be millions
 }
 
 } // namespace kcm

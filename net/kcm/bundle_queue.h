@@ -27,7 +27,7 @@ public:
     void insert(Ref<Bundle> bundle);
     // Takes everything that other has, each at its place by arrival. Some 4 log2(size) steps.
     void take_all(BundleQueue& other);
-    // Drops every member. Without locks: the last references may go.
+    // Drops every member. Without locks: the last references may go. Sleeps.
     void clear();
 
 private:

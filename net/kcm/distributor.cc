@@ -46,7 +46,7 @@ void Distributor::place(Socket& socket)
     u64 limit = kapi_sk_rcvbuf(socket.sk);
     bool was_full = !q.list;
     RefList<Socket, Receiver>* list = nullptr;
-    bool readable = q.begun.bundle || !q.bundles.empty();
+    bool readable = !q.rests.empty() || !q.bundles.empty();
     q.readable.store_release(readable);
     if (q.joined && !q.disabled) {
         if (!readable)
@@ -178,18 +178,25 @@ void Distributor::join(Socket& socket)
     resume_next();
 }
 
+Taken Distributor::take_rest(Socket& socket)
+{
+    Guard guard(lock_);
+    ReceiveQueue& q = socket.receiving;
+    return q.rests.empty() ? Taken() : q.rests.take(~u32{0});
+}
+
 void Distributor::leave(Socket& socket)
 {
-    Taken lost; // who began to read it has closed
     {
         Guard guard(lock_);
         ReceiveQueue& q = socket.receiving;
         if (q.joined && !q.disabled)
             receivers_.fetch_sub(1);
         q.joined = false;
-        lost = std::move(q.begun);
         hold_all(socket);
     }
+    while (take_rest(socket).bundle) // who began to read it has closed
+        ;
     give_all_held();
     resume_next(); // others may have room for a connection that stopped while messages were held
 }
@@ -280,7 +287,7 @@ Distributor::Load Distributor::load(Socket& socket)
 {
     Guard guard(lock_);
     const ReceiveQueue& q = socket.receiving;
-    return {q.messages + (q.begun.bundle ? 1 : 0), q.charged, q.list == &idle_};
+    return {q.messages + (q.rests.empty() ? 0 : 1), q.charged, q.list == &idle_};
 }
 
 void Distributor::clear()

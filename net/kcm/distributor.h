@@ -10,6 +10,7 @@
 
 #include "../lock_order.h"
 #include "bundle_queue.h"
+#include "rests.h"
 
 #include <hawser/list.h>
 #include <hawser/lock.h>
@@ -25,19 +26,10 @@ class Socket;
 struct Receiver; // list tag: sockets that can be given something
 struct Blocked;  // list tag: connections that wait for room
 
-// A message that a reader has taken.
-struct Taken {
-    Ref<Bundle> bundle;
-    unsigned index = 0;
-    Bundle::Entry entry{};
-    bool begun = false; // a part of it was read before
-    Ref<Psock> resume; // may continue to read: there is room
-};
-
 // A socket's part, under the distributor's lock.
 struct ReceiveQueue {
     BundleQueue bundles;
-    Taken begun;       // the rest of a message of which a reader took a part: what is read next, from this socket only
+    Rests rests;       // of messages of which readers took a part: what is read next, from this socket only
     u64 charged = 0;   // true size of the bundles
     u32 messages = 0;  // unread in them, without Bundle::uncounted
     bool joined = false, disabled = false;
@@ -88,14 +80,14 @@ public:
     // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. False:
     // there is none, but there may be a connection to resume. With peek all of it stays unread.
     bool take(Socket& socket, bool peek, u32 room, Taken& taken);
-    // What was taken is unread again, in its place.
+    // What was taken is unread again, in its place. Sleeps.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
     // Without the lock, so that a message may come or go meanwhile.
     static bool readable(Socket& socket);
 
     struct Load { u32 messages; u64 charged; bool ready; };
     Load load(Socket& socket);
-    // The last socket has left: unread messages are lost.
+    // The last socket has left: unread messages are lost. Sleeps.
     void clear();
 
 private:
@@ -109,8 +101,7 @@ private:
     void hold_all(Socket& socket) HW_REQUIRES(lock_);
     void give_older(Socket& socket) HW_REQUIRES(lock_);
     void take_next(Socket& socket, bool peek, u32 room, Taken& taken) HW_REQUIRES(lock_);
-    void split(ReceiveQueue& q, u32 room, Taken& taken) HW_REQUIRES(lock_);
-    bool rejoin(ReceiveQueue& q, Taken& taken) HW_REQUIRES(lock_);
+    Taken take_rest(Socket& socket);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);
     bool relink(Socket& socket, Taken& taken, Wakes& wakes) HW_REQUIRES(lock_);

@@ -49,7 +49,7 @@ bool Socket::peeks(const kcm_receive& receive) const
 Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
 {
     u32 size = static_cast<u32>(min(receive.size, usize{taken.entry.length}));
-    bool peek = peeks(receive), keeps = keeps_rest(receive), rest = taken.entry.more || size < taken.entry.length;
+    bool peek = peeks(receive), keeps = keeps_rest(receive), rest = !taken.has_the_end() || size < taken.entry.length;
     Result<> copied = taken.bundle->copy_to_user(receive.msg, taken.entry.start, size);
     if (copied)
         copied = put_connection(*taken.bundle, receive);

@@ -19,30 +19,15 @@ void Distributor::give_older(Socket& socket)
     update_open();
 }
 
-// The reader has no room for more. The rest is what is read next from the moment on in which the part is taken: if another reader
-// took a part of the next message meanwhile, there were two rests, of which one would have to go where others read it.
-void Distributor::split(ReceiveQueue& q, u32 room, Taken& taken)
-{
-    if (taken.entry.length <= room) [[likely]]
-        return;
-    q.begun.bundle = taken.bundle;
-    q.begun.index = taken.index;
-    q.begun.entry = {taken.entry.start + room, taken.entry.length - room, taken.entry.more};
-    q.begun.begun = true;
-    taken.entry.length = room;
-    taken.entry.more = true;
-}
-
 void Distributor::take_next(Socket& socket, bool peek, u32 room, Taken& taken)
 {
     ReceiveQueue& q = socket.receiving;
-    if (q.begun.bundle) [[unlikely]] {
+    if (const Taken* rest = q.rests.front()) [[unlikely]] {
         if (peek) {
-            taken = q.begun;
+            taken = *rest;
             return;
         }
-        taken = std::move(q.begun);
-        split(q, room, taken);
+        taken = q.rests.take(room);
         place(socket);
         taken.resume = next_blocked();
         return;
@@ -64,12 +49,12 @@ void Distributor::take_next(Socket& socket, bool peek, u32 room, Taken& taken)
         q.messages--;
     if (first->unread) {
         taken.bundle = Ref<Bundle>::share(*first);
-        split(q, room, taken);
+        q.rests.split(taken, room);
         return;
     }
     q.charged -= first->true_size();
     taken.bundle = q.bundles.pop_front();
-    split(q, room, taken);
+    q.rests.split(taken, room);
     place(socket);
     taken.resume = next_blocked();
 }
@@ -91,20 +76,12 @@ bool Distributor::take(Socket& socket, bool peek, u32 room, Taken& taken)
     return static_cast<bool>(taken.bundle);
 }
 
-// Makes a message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now. True: it is
-// held, to be given to somebody else.
+// Makes a whole message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now. True: it
+// is held, to be given to somebody else.
 bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
 {
     Bundle& bundle = *taken.bundle;
     bool queued = bundle.unread != 0;
-    if (bundle.unread & 1ull << taken.index) {
-        // Another part of it was put back. If a third reader has had what was between them, this part is lost.
-        Bundle::Entry& other = bundle.entry(taken.index);
-        if (!other.join(taken.entry) && taken.entry.join(other))
-            other = taken.entry;
-        return false;
-    }
-    bundle.entry(taken.index) = taken.entry;
     bundle.unread |= 1ull << taken.index;
     if (queued) {
         // Its socket's readers know of the bundle: they were woken when it came, and it was never empty since. Which
@@ -125,51 +102,15 @@ bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
     return false;
 }
 
-// Of two parts that were read of the same message.
-static bool joins(Taken& part, const Taken& behind)
-{
-    return part.bundle.get() == behind.bundle.get() && part.index == behind.index && part.entry.join(behind.entry);
-}
-
-static bool is_before(const Taken& a, const Taken& b)
-{
-    if (a.bundle->arrival != b.bundle->arrival)
-        return a.bundle->arrival < b.bundle->arrival;
-    return a.index != b.index ? a.index < b.index : a.entry.start < b.entry.start;
-}
-
-// What was split off is one with its part again. If others read on behind it, the part is not the end of its message, and of
-// what is begun by now the older is read next. True: taken is to be queued.
-bool Distributor::rejoin(ReceiveQueue& q, Taken& taken)
-{
-    Taken& begun = q.begun;
-    bool is_part = taken.begun || taken.entry.more;
-    if (begun.bundle) {
-        if (joins(begun, taken))
-            return false;
-        bool joined = joins(taken, begun);
-        if (joined && !taken.begun && !taken.entry.more) {
-            begun.bundle = nullptr; // taken has a reference, too
-            return true;
-        }
-        if (joined || (is_part && is_before(taken, begun)))
-            std::swap(begun, taken);
-        begun.begun = true;
-        return !joined;
-    }
-    if (!is_part)
-        return true;
-    begun = std::move(taken);
-    begun.begun = true;
-    return false;
-}
-
 void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
 {
+    Own<Rests::Rest> spare;
+    if (!taken.is_whole()) // not charged: then there is memory, unless the program is being killed for its own
+        spare.reset(make<Rests::Rest>(Alloc::sleep));
     bool held = false;
     {
         Guard guard(lock_);
-        if (rejoin(socket.receiving, taken))
+        if (taken.is_whole() || socket.receiving.rests.insert(taken, spare))
             held = relink(socket, taken, wakes);
         else
             wakes.add(socket);

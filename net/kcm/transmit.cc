@@ -126,14 +126,15 @@ void Socket::release_psock(SendQueue& queue)
     mux->reservations.give_back(*psock);
 }
 
-// What is only parked here goes: another queue of this socket may want it.
+// What is only parked here goes: another queue may want it. It is kept for messages that may go now, but not for those that wait
+// for the end of their batch, which may never come.
 void Socket::release_parked()
 {
     if (!any_.parked)
         return;
     {
         Guard guard(send_lock_);
-        if (!any_.messages.empty())
+        if (!any_.messages.empty() && may_go(*any_.messages.front()))
             return;
     }
     release_psock(any_);

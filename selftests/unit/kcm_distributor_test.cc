@@ -196,6 +196,14 @@ TEST_F(KcmDistributor, many_messages__move_in_a_bounded_number_of_steps)
     EXPECT_EQ(drain(*sockets[0]).size(), count);
 }
 
+TEST_F(KcmDistributor, many_messages__that_nobody_has_read_are_dropped_with_pauses)
+{
+    open_with_messages(1, 300);
+    sim::forget_steps();
+    run(a, [&] { sockets[0]->close(); });
+    EXPECT_LE(sim::most_steps_without_pause(), 64u);
+}
+
 TEST_F(KcmDistributor, disabled__gets_nothing_and_leaves_what_it_had)
 {
     Ends ends = open(3);

@@ -82,4 +82,15 @@ TEST_F(KcmErrors, end_of_the_last_connection__is_reported_to_all_at_a_few_steps_
     EXPECT_EQ(take_errors(), 0u);
 }
 
+TEST_F(KcmErrors, end_of_the_last_connection__is_reported_behind_the_messages_that_wait)
+{
+    open(1, 1);
+    peer_writes(ends[0], framed("first") + framed("second"));
+    end(0);
+    EXPECT_EQ(receive(*sockets[0]), framed("first"));
+    EXPECT_EQ(receive(*sockets[0]), framed("second"));
+    EXPECT_EQ(take_errors(), 1u);
+    EXPECT_EQ(receive(*sockets[0]), kNothing);
+}
+
 } // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // A socket keeps the connection that it sent on for its next message. Nobody notices: not who wants that connection, not who
 // takes it away, and not who counts.
+#include <algorithm>
+
 #include "kcm_test.h"
 
 namespace {
@@ -192,6 +194,25 @@ TEST_P(KcmKeepAtOnce, message__of_which_tcp_took_a_part_does_not_wait_with_a_bat
         EXPECT_EQ(send(socket, ""), 0); // ends the batch
         got += peer_reads(ends, batched.size());
         ASSERT_TRUE(got == large + batched || got == batched + large) << round;
+    }
+}
+
+// A program that never ends its batch delays no other, also when it began it while its message before was being sent.
+TEST_P(KcmKeepAtOnce, batch__that_waits_keeps_no_connection)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_and_send(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    for (unsigned round = 0; round < 40; round++) {
+        world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send("x", 1), 1); });
+        world.spawn(a, "batch", [&] { EXPECT_EQ(socket.send("y", 1, kBatch), 1); });
+        world.spawn(a, "other", [&] { EXPECT_EQ(other.send("z", 1), 1); });
+        std::string got = peer_reads(ends, 2);
+        ASSERT_EQ(got.size(), 2u) << round;
+        EXPECT_EQ(send(socket, ""), 0); // ends the batch
+        got += peer_reads(ends, 1);
+        std::sort(got.begin(), got.end());
+        ASSERT_EQ(got, "xyz") << round;
     }
 }
 

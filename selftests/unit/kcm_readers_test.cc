@@ -275,6 +275,81 @@ TEST_P(KcmReaders, parts__whose_copies_fail_in_any_order_are_read_in_order)
     } while (std::next_permutation(place.begin(), place.end()));
 }
 
+// In any order of the failures, in which there are up to three rests, nothing is lost.
+TEST_P(KcmReaders, parts__of_many_whose_copies_fail_are_all_read_in_order)
+{
+    constexpr unsigned kReaders = 5;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::string message = framed(text(72)); // 76 bytes: a rest is left of 16
+    std::array<unsigned, kReaders> place{0, 1, 2, 3, 4};
+    do {
+        peer_writes(ends, message);
+        settle();
+        std::vector<sim::TaskRef> readers;
+        for (unsigned failure : place) {
+            readers.push_back(world.spawn(a, "reader", [&socket, failure] {
+                char bytes[12];
+                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = (failure + 1) * 100 * sim::kMillisecond};
+                EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
+            }));
+            world.run_for(sim::kMillisecond);
+        }
+        for (const sim::TaskRef &reader : readers)
+            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+        socket.trouble = {};
+        unsigned flags = 0;
+        ASSERT_EQ(receive(socket, 100, kNow, &flags), message);
+        EXPECT_EQ(flags, KCM_ABI_MSG_EOR);
+        EXPECT_EQ(row_of_only_socket().recv_q, 0u);
+    } while (std::next_permutation(place.begin(), place.end()));
+}
+
+// What was not read of a message of which others have read parts is for this socket only, whatever the order of the failures.
+TEST_P(KcmReaders, parts__whose_copies_fail_stay_at_a_socket_that_is_disabled_meanwhile)
+{
+    KcmSocket &socket = new_socket(), &clone = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::string message = framed(text(44)); // 48 bytes
+    run(a, [&] { ASSERT_EQ(clone.open_as_clone(socket), 0); });
+    for (unsigned first : {0u, 1u, 2u}) { // whose copy fails before the socket is disabled, the others' after that
+        run(a, [&] { ASSERT_EQ(clone.set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+        peer_writes(ends, message);
+        settle();
+        std::vector<sim::TaskRef> readers;
+        for (unsigned i = 0; i < 4; i++) { // the last one has what it asks for
+            readers.push_back(world.spawn(a, "reader", [&socket, i, first, &message] {
+                char bytes[12];
+                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = (i == first ? 100 : 300) * sim::kMillisecond};
+                if (i == 3)
+                    socket.trouble = {};
+                long size = socket.receive(bytes, 8, kNow);
+                if (i == 3) {
+                    EXPECT_EQ(std::string(bytes, 8), message.substr(24, 8));
+                } else {
+                    EXPECT_EQ(size, -KAPI_EFAULT);
+                }
+            }));
+            world.run_for(sim::kMillisecond);
+        }
+        world.run_for(200 * sim::kMillisecond);
+        run(a, [&] {
+            ASSERT_EQ(clone.set_option(KCM_ABI_RECV_DISABLE, 0), 0);
+            ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+        });
+        for (const sim::TaskRef &reader : readers)
+            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+        socket.trouble = {};
+        EXPECT_EQ(receive(clone), kNothing);
+        unsigned flags = 0;
+        EXPECT_EQ(receive(socket, 100, kNow, &flags), message.substr(0, 24));
+        EXPECT_EQ(flags, 0u);
+        EXPECT_EQ(receive(socket, 100, kNow, &flags), message.substr(32));
+        EXPECT_EQ(flags, KCM_ABI_MSG_EOR);
+        run(a, [&] { ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmReaders, ::testing::Range(1, 9));
 
 } // namespace

@@ -163,8 +163,8 @@ TEST_F(KcmRoom, rest__that_is_put_back_beside_another_rest_replaces_nothing)
     EXPECT_EQ(receive(socket, 5), messages[2].substr(0, 5));
     EXPECT_TRUE(world.run_until([&] { return first->is_done() && second->is_done(); }, 3 * sim::kSecond));
     EXPECT_EQ(receive(socket), messages[1].substr(5)); // begun, so it is next, and older than the other
-    EXPECT_EQ(receive(socket), messages[0]);
     EXPECT_EQ(receive(socket), messages[2].substr(5));
+    EXPECT_EQ(receive(socket), messages[0]);
     EXPECT_EQ(receive(socket, 100, kNow), kNothing);
 }
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+// What readers left of messages, or could not copy: parts, which stay at the socket that has read the beginning.
+//
+// There is one as a rule. There are more when copies fail while other threads read on behind them, but never more than the
+// threads that read from the socket at once, and one.
+#pragma once
+
+#include "bundle.h"
+
+#include <hawser/memory.h>
+
+namespace kcm {
+
+using namespace hw;
+
+class Psock;
+
+// A message that a reader has taken, or a part of it.
+struct Taken {
+    Ref<Bundle> bundle;
+    unsigned index = 0;
+    Bundle::Entry entry{};
+    Ref<Psock> resume; // may continue to read: there is room
+
+    const Bundle::Entry& message() const { return bundle->entry(index); }
+    bool is_whole() const { return entry.length == message().length; }
+    bool has_the_end() const { return entry.end() == message().end(); }
+};
+
+// Under the distributor's lock.
+class Rests : Pinned {
+public:
+    struct Rest {
+        Taken part;
+        Rest* next = nullptr;
+    };
+    Rests() = default;
+    ~Rests() { HW_ASSERT(empty()); }
+
+    bool empty() const { return !first_; }
+    // What is read next, or null.
+    const Taken* front() const { return first_ ? &first_->part : nullptr; }
+    // That, or its first bytes when there is no room for more.
+    Taken take(u32 room);
+    // The reader has no room for more of a message that is whole; there are no rests yet.
+    void split(Taken& taken, u32 room);
+    // Brings a part back to its place; what adjoins is one. spare: memory that it may need, null: there was none, and it is lost
+    // if it needs that. True: part is the whole message now, and not kept here.
+    bool insert(Taken& part, Own<Rest>& spare);
+
+private:
+    void unlink(Rest*& link);
+
+    Rest* first_ = nullptr; // in the order in which they arrived
+    Rest own_;              // one of them, when it has a bundle: a reader that leaves a rest needs no memory
+};
+
+} // namespace kcm
