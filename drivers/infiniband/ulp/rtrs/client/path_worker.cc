@@ -115,8 +115,9 @@ void Path::established()
     attempts_ = 0;
     has_been_up_.store_relaxed(true);
     stats_.connects.fetch_add(1);
+    session_.path_returns(*this);
     link_->open();
-    session_.path_up(*this);
+    session_.path_up();
     Guard guard(lock_);
     place_ = place;
     advance(PathEvent::established);
