@@ -31,8 +31,8 @@ protected:
         repeat("count", count);
         repeat("reset", reset);
         repeat("read", [&] { largest = std::max(largest, read()); });
-        EXPECT_TRUE(world.run_until([&] { return std::all_of(tasks.begin(), tasks.end(), [](auto &task) { return task->is_done(); }); },
-                                    sim::kSecond));
+        auto done = [&] { return std::all_of(tasks.begin(), tasks.end(), [](auto &task) { return task->is_done(); }); };
+        EXPECT_TRUE(world.run_until(done, sim::kSecond));
         return largest;
     }
 };
