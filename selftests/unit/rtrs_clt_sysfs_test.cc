@@ -252,6 +252,25 @@ TEST_P(RtrsClientSysfs, a_reconnect_does_not_wait_for_the_next_attempt)
     EXPECT_LT(world.now_ns() - begun, 2 * sim::kSecond);
 }
 
+TEST_P(RtrsClientSysfs, a_shorter_time_holds_at_once)
+{
+    ready();
+    EXPECT_EQ(put(root + "heartbeat_interval_ms", "60000"), 0);
+    world.run_for(2 * sim::kSecond);
+    unsigned before = server.heartbeats;
+    EXPECT_EQ(put(root + "heartbeat_interval_ms", "100"), 0);
+    world.run_for(sim::kSecond);
+    EXPECT_GE(server.heartbeats - before, 8u);
+    EXPECT_EQ(put(root + "reconnect_delay_ms", "600000"), 0);
+    server.reject = KAPI_EBUSY;
+    run(b, [&] { server.disconnect_all(); });
+    world.run_for(200 * sim::kSecond);
+    before = server.asked;
+    EXPECT_EQ(put(root + "reconnect_delay_ms", "100"), 0);
+    world.run_for(sim::kSecond);
+    EXPECT_GE(server.asked - before, 4u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientSysfs, ::testing::Range(1, 4));
 
 } // namespace

@@ -258,6 +258,50 @@ TEST_P(RtrsClientTimeout, a_path_that_was_removed_before_its_end_keeps_no_chunk)
     }
 }
 
+/** Over one path first, which was lost and came back while another one had it: nothing of it is left at the server. */
+TEST_P(RtrsClientTimeout, a_path_that_came_back_before_its_end_keeps_no_chunk)
+{
+    ready(2);
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+    ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 2; }, kSecond)) << "over the other path";
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    ASSERT_TRUE(until(ended, 5 * kSecond));
+    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+    give_all();
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    EXPECT_EQ(free_permits(), depth());
+}
+
+/** Paths of a session have numbers, of which there are 128. */
+TEST_P(RtrsClientTimeout, a_path_with_the_number_of_one_that_was_removed_is_not_waited_for)
+{
+    ready(2);
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    for (int i = 0; i < 127; i++) {
+        EXPECT_EQ(put(path(0) + "remove_path", "1"), 0);
+        EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
+    }
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    ASSERT_TRUE(until(ended, 5 * kSecond));
+    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+    give_all();
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    world.run_for(45 * kSecond);
+    EXPECT_EQ(free_permits(), depth());
+}
+
 TEST_P(RtrsClientTimeout, permits_come_back_although_no_path_does)
 {
     ready();

@@ -24,23 +24,28 @@ struct Order {
     u32 user_bytes;                      // of the message, which lies in the permit's slot
 };
 
-// Some paths of a session, by their indexes in it.
-class PathSet {
+// Some paths of a session, by their indexes in it. Any context.
+class PathSet : Pinned {
 public:
-    void set(u32 index) { words_[index / bits] |= u64{1} << index % bits; }
-    void clear(u32 index) { words_[index / bits] &= ~(u64{1} << index % bits); }
-    bool has(u32 index) const { return words_[index / bits] >> index % bits & 1; }
+    void set(u32 index) { words_[index / bits].fetch_or(u64{1} << index % bits); }
+    void clear(u32 index) { words_[index / bits].fetch_and(~(u64{1} << index % bits)); }
+    void clear_all()
+    {
+        for (auto& word : words_)
+            word.store_relaxed(0);
+    }
+    bool has(u32 index) const { return words_[index / bits].load_acquire() >> index % bits & 1; }
     bool is_empty() const
     {
-        for (u64 word : words_)
-            if (word)
+        for (auto& word : words_)
+            if (word.load_acquire())
                 return false;
         return true;
     }
 
 private:
     static constexpr u32 bits = 64;
-    u64 words_[rtrs::max_paths / bits] = {};
+    Atomic<u64> words_[rtrs::max_paths / bits]{};
 };
 
 struct Io : Pinned {
@@ -55,7 +60,10 @@ struct Io : Pinned {
     Atomic<u64> began_ns{0};   // when it was sent; the path's worker looks at it, too
     u64 asked_ns = 0;          // when its user asked for it
     u64 parked_ns = 0;         // since when it waits for a path, or 0
-    PathSet tried;             // the paths that it was sent over
+    // The paths that it was sent over, where the server may still work on it. Those that are up again are out, and those that
+    // were removed, whose end the server may not have noticed until that time. Both are changed in any context.
+    PathSet tried;
+    Atomic<u64> unnoticed_until_ns{0};
     u32 key = 0;         // of the region of a read
     u32 requests = 0;    // that it took in the send queue
     int error = 0;       // of the answer, positive
@@ -68,7 +76,6 @@ struct Io : Pinned {
     Atomic<bool> kept{false};
     bool given = false;        // its user has given the permit back meanwhile
     u64 kept_until_ns = 0;
-    u64 unnoticed_until_ns = 0; // the server may not have noticed that a path of tried was removed
 };
 
 } // namespace rtrs_clt

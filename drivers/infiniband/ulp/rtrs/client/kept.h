@@ -2,7 +2,8 @@
 // The chunks of requests that have ended without an answer. The server may still work on such a request, with the chunk's
 // memory, because it has not noticed the end of the path, or because the request takes long. A new request in this chunk over
 // another path would change data that the old one still writes to a disk. So the permit does not come back before each path that
-// the request was sent over is up again, which a server refuses as long as it works on what came over that path before.
+// the request was sent over has come up again since, which a server refuses as long as it works on what came over that path
+// before.
 #pragma once
 
 #include "io.h"
@@ -17,19 +18,16 @@ public:
     // For a path that does not come back: a server notices its end in this time (the kernel's own in 35 s).
     static constexpr u64 patience_ns = 40'000'000'000;
 
-    // Any context. Before the user is called with the end of the request, which was sent over io.tried. until_ns: when its
-    // chunk can be used in any case.
+    // Any context. The server works on nothing that was sent for io.
+    static bool is_over(const Io& io, u64 now_ns)
+    {
+        return io.tried.is_empty() && now_ns >= io.unnoticed_until_ns.load_relaxed();
+    }
+    // Any context. Before the user is called with the end of the request. until_ns: when its chunk can be used in any case.
     void add(Io& io, u64 until_ns);
     // Any context. Its user gives the permit back. False: its chunk is kept, and a later call returns the permit.
     bool give(Io& io);
-    // Any context. Each returns the permits that are free now, in a list, or null.
-    // The path with this index is up again.
-    [[nodiscard]] Io* path_up(u32 index, u64 now_ns);
-    // It will not be. The server notices that in the time above, however many other paths come up meanwhile. This holds for
-    // requests that are kept later, too, which another path has now.
-    void path_removed(u32 index, u64 now_ns);
-    // Another path has this index.
-    void path_added(u32 index);
+    // Any context. Returns the permits that are free now, in a list, or null.
     [[nodiscard]] Io* expired(u64 now_ns);
     bool has_any() { return list_.with([](List& list) { return list.first != nullptr; }); }
     // No path is left.
@@ -38,12 +36,7 @@ public:
 private:
     struct List {
         Io* first = nullptr;
-        // Takes those out for which is_over(io).
-        template <class Test> Io* take(Test&& is_over);
-        void forget_removed(Io& io) const; // they are waited for by time
-        u64 removed_ns[rtrs::max_paths] = {}; // when the last path with this index was removed, or 0
     };
-    static bool is_over_without(Io& io, u32 index, u64 now_ns);
     Guarded<List, KeptLock> list_;
 };
 

@@ -90,6 +90,7 @@ private:
     void decide();
     bool gives_up();
     u64 retry_delay_ns();
+    u64 longest_delay_ns();
     void advance(PathEvent event) HW_REQUIRES(lock_);
     void want(Want what, bool restart);
     bool is_settled();

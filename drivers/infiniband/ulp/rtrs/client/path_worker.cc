@@ -66,6 +66,7 @@ bool Path::act_at_rest(PathState state, Want want)
             return false;
         }
         u64 now = kapi_now_ns();
+        next_attempt_ns_ = min(next_attempt_ns_, now + longest_delay_ns()); // which may be another one by now
         u64 due = restart_ ? earliest_ns_ : next_attempt_ns_;
         if (now < due) {
             after(due - now);
@@ -115,8 +116,9 @@ void Path::established()
     attempts_ = 0;
     has_been_up_.store_relaxed(true);
     stats_.connects.fetch_add(1);
+    session_.path_returns(*this);
     link_->open();
-    session_.path_up(*this);
+    session_.path_up();
     Guard guard(lock_);
     place_ = place;
     advance(PathEvent::established);
@@ -125,9 +127,10 @@ void Path::established()
 bool Path::act_up()
 {
     const Settings& settings = session_.settings();
-    u64 now = kapi_now_ns();
+    u64 now = kapi_now_ns(), interval = settings.heartbeat_ms.load_relaxed() * ms;
+    next_heartbeat_ns_ = min(next_heartbeat_ns_, now + interval); // which may be another one by now
     if (now >= next_heartbeat_ns_) {
-        next_heartbeat_ns_ = now + settings.heartbeat_ms.load_relaxed() * ms;
+        next_heartbeat_ns_ = now + interval;
         auto action = heartbeat_.tick(settings.heartbeats_missed.load_relaxed());
         if (action == rtrs::Heartbeat::Action::dead)
             return end_link(Errno(KAPI_ETIMEDOUT)), true;
@@ -199,6 +202,11 @@ bool Path::gives_up()
     s32 most = session_.settings().max_reconnects.load_relaxed();
     attempts_++;
     return !has_been_up_.load_relaxed() || (most >= 0 && attempts_ > static_cast<u32>(most));
+}
+
+u64 Path::longest_delay_ns()
+{
+    return session_.settings().reconnect_delay_ms.load_relaxed() * ms * 5 / 4;
 }
 
 // Twice as long after each attempt, up to the limit; and three quarters to five quarters of that, so that the clients of a server

@@ -143,7 +143,8 @@ Result<> Session::request(Io& io, const Order& order)
     io.order = order;
     io.asked_ns = kapi_now_ns();
     io.parked_ns = 0;
-    io.tried = {};
+    io.tried.clear_all();
+    io.unnoticed_until_ns.store_relaxed(0);
     auto sent = lanes_.send(io, settings_.policy.load_relaxed());
     if (!sent && sent.error() == Errno(KAPI_ECONNABORTED) && park(io))
         return {};
@@ -176,9 +177,14 @@ void Session::interrupted(Path& path, Io* first)
 
 // ---- its paths
 
-void Session::path_up(Path& path)
+void Session::path_returns(const Path& path)
 {
-    release(kept_.path_up(path.index, kapi_now_ns()));
+    forget_path(path, 0);
+}
+
+void Session::path_up()
+{
+    release_expired();
     {
         Guard guard(lock_);
         if (++paths_up_ == 1)

@@ -77,7 +77,9 @@ public:
     void complete(Io& io, int error);
     // Of a path that has ended: they are sent again over others.
     void interrupted(Path& path, Io* first);
-    void path_up(Path& path);
+    // Before requests go over it again: the server has ended what came over it before.
+    void path_returns(const Path& path);
+    void path_up();
     void path_down();
     void release_expired(); // chunks that are kept from use
     bool has_path_up();
@@ -127,6 +129,7 @@ private:
     Result<> publish(Path& path);
     bool is_late(const Io& io) const;
     void end_unanswered(Io& io, Errno error, u64 kept_until_ns);
+    void forget_path(const Path& path, u64 unnoticed_until_ns);
     void release(Io* kept);
     void send_again(Io& io);
     bool park(Io& io);
@@ -150,7 +153,6 @@ private:
     Spin<SessionLock> lock_;
     Path* paths_ HW_GUARDED_BY(lock_) = nullptr;
     u32 path_count_ HW_GUARDED_BY(lock_) = 0;
-    u32 last_index_ HW_GUARDED_BY(lock_) = rtrs::max_paths - 1; // that a path was given
     u32 paths_up_ HW_GUARDED_BY(lock_) = 0;
     bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
     u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet

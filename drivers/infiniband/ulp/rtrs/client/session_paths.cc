@@ -29,16 +29,15 @@ bool Session::has_same(const PathAddress& address)
     return false;
 }
 
-// That of no other path, and of none that was removed lately: requests may have been sent over it.
 u32 Session::free_index()
 {
     PathSet used;
     for (Path* path = paths_; path; path = path->next)
         used.set(path->index);
-    do
-        last_index_ = (last_index_ + 1) % rtrs::max_paths;
-    while (used.has(last_index_));
-    return last_index_;
+    u32 index = 0;
+    while (used.has(index))
+        index++;
+    return index;
 }
 
 Result<> Session::link_path(Path& path)
@@ -78,7 +77,6 @@ Result<> Session::add_path(const PathAddress& address)
     Own<Path> path = TRY(Path::create(*this, address));
     TRY(link_path(*path));
     Path& added = *path.release();
-    kept_.path_added(added.index);
     Result<> up = connect_new(added);
     if (up)
         up = publish(added);
@@ -150,7 +148,7 @@ void Session::end_path(Path& path)
 {
     path.remove();
     removed_ns_.store_relaxed(kapi_now_ns());
-    kept_.path_removed(path.index, kapi_now_ns());
+    forget_path(path, kapi_now_ns() + Kept::patience_ns);
     kapi_sysfs_remove(path.stats_dir);
     kapi_sysfs_remove(path.dir);
     {
@@ -200,11 +198,24 @@ bool Session::is_late(const Io& io) const
 
 void Session::end_unanswered(Io& io, Errno error, u64 kept_until_ns)
 {
-    if (!io.tried.is_empty() && !closing_.load_relaxed()) {
+    if (!Kept::is_over(io, kapi_now_ns()) && !closing_.load_relaxed()) {
         kept_.add(io, kept_until_ns);
         static_cast<void>(look_.queue(module_.queue, look_ns));
     }
     complete(io, error.code());
+}
+
+// No request is sent over this path meanwhile. Until then the server may work on what was.
+void Session::forget_path(const Path& path, u64 unnoticed_until_ns)
+{
+    for (u32 i = 0; has_parts() && i < parts().count; i++) {
+        Io& one = io(i);
+        if (!one.tried.has(path.index))
+            continue;
+        if (unnoticed_until_ns)
+            one.unnoticed_until_ns.store_relaxed(unnoticed_until_ns); // before it is out: Kept::is_over()
+        one.tried.clear(path.index);
+    }
 }
 
 void Session::release(Io* kept)

@@ -58,7 +58,7 @@ void Stats::completions(u32 n, u32 expected_cpu, u32 cpu)
 void Stats::reset(u32 first, u32 end)
 {
     for (u32 i = first; i < end; i++)
-        base_[i].store_relaxed(kapi_counters_read(counters_.get(), i));
+        base_[i].store_release(kapi_counters_read(counters_.get(), i));
 }
 
 void Stats::reset_completions()

@@ -36,7 +36,11 @@ public:
     void completions(u32 n, u32 expected_cpu, u32 cpu);
 
     // Since the last reset.
-    u64 read(u32 what) const { return kapi_counters_read(counters_.get(), what) - base_[what].load_relaxed(); }
+    u64 read(u32 what) const
+    {
+        u64 base = base_[what].load_acquire(); // first: what it was taken from is less than what follows
+        return kapi_counters_read(counters_.get(), what) - base;
+    }
     u32 most_at_once() const { return most_at_once_.load_relaxed(); }
     u64 longest_ns() const { return longest_ns_.load_relaxed(); }
     PerCpu& of_cpu(u32 cpu) const { return cpus_.get()[cpu < count_ ? cpu : 0]; }

@@ -71,6 +71,7 @@ Result<Device*> Devices::enter(const kapi_rdma_dev* dev, Path& path, DeviceUser&
             return fail(KAPI_ENODEV);
         user.path = &path;
         user.device = device;
+        kapi_copy(user.name, device->attrs.name, sizeof(user.name));
         user.next = device->users_;
         user.link = &device->users_;
         if (user.next)

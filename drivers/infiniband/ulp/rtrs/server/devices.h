@@ -19,6 +19,7 @@ class Path;
 struct DeviceUser {
     Path* path = nullptr; // is notified when the device goes
     Device* device = nullptr;
+    char name[sizeof(kapi_rdma_attrs::name)] = {}; // of the device, which may be gone
     DeviceUser *next = nullptr, **link = nullptr;
 };
 

@@ -53,8 +53,7 @@ Result<Ref<Path>> Path::create(Session& session, const Connection& first)
 
 Result<> Path::begin()
 {
-    device_ = TRY(Module::get().devices.enter(dev_, *this, user_));
-    kapi_copy(device_name_, device_->attrs.name, sizeof(device_name_));
+    device_ = TRY(Module::get().devices.enter(dev_, *this, user_)); // it may be gone by now, with the path's end
     arm_timer();
     return {};
 }

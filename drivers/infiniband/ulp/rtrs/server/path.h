@@ -87,7 +87,7 @@ public:
     // Any context. It is closing, or will be: the client has ended one of its connections.
     bool is_over();
     kapi_cm_space space() const { return space_; }
-    const char* device_name() const { return device_name_; }
+    const char* device_name() const { return user_.name; }
     u32 device_port() const { return device_port_; }
     // Sleeps, under the session's serial lock. A folder below that of the session's paths. True: there was one.
     Result<> make_folders(kapi_sysfs_dir* parent);
@@ -136,7 +136,6 @@ private:
     const kapi_addr client_, server_; // port 0
     const kapi_cm_space space_;
     kapi_rdma_dev* const dev_;
-    char device_name_[sizeof(kapi_rdma_attrs::name)] = {};
     const u32 device_port_;
     kapi_sysfs_dir *folder_ = nullptr, *stats_folder_ = nullptr;
     const u32 count_; // of connections

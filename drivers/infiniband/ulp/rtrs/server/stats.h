@@ -37,7 +37,8 @@ public:
     }
     u64 read(Stat stat) const
     {
-        return kapi_counters_read(counters_, static_cast<unsigned>(stat)) - base_[static_cast<u8>(stat)].load_relaxed();
+        u64 base = base_[static_cast<u8>(stat)].load_acquire(); // first: what it was taken from is less than what follows
+        return kapi_counters_read(counters_, static_cast<unsigned>(stat)) - base;
     }
     u32 inflight() const { return inflight_.load_relaxed(); }
     u32 most_completions() const { return most_completions_.load_relaxed(); }
@@ -45,7 +46,7 @@ public:
     void reset()
     {
         for (u8 i = 0; i < static_cast<u8>(Stat::count); i++)
-            base_[i].store_relaxed(kapi_counters_read(counters_, i));
+            base_[i].store_release(kapi_counters_read(counters_, i));
         most_completions_.store_relaxed(0);
     }
 
