@@ -61,6 +61,9 @@ void kapi_rdma_addr_of(const struct sockaddr_storage *name, struct kapi_addr *ad
 bool kapi_rdma_is_any(const struct kapi_addr *addr);
 /* The connection manager takes it for any address. */
 bool kapi_rdma_is_loopback(const struct kapi_addr *addr);
+/* A new id, or an error. */
+struct rdma_cm_id *kapi_rdma_create_id(struct kapi_net *net, enum kapi_cm_space space, rdma_cm_event_handler handler,
+				       void *context);
 
 /* ---- Connections ---- */
 
