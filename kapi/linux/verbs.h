@@ -130,6 +130,11 @@ struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq);
 const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);
 /* Sleeps. done() is called no more and does not run when this returns: completions are left whose queue pairs are freed. */
 void kapi_cq_stop(struct kapi_cq *cq);
+/*
+ * Sleeps. Of a device that has failed and ends what was posted when it is polled: done() has been given all of that when this
+ * returns, and the queue has stopped.
+ */
+void kapi_cq_finish(struct kapi_cq *cq);
 bool kapi_cq_is_direct(const struct kapi_cq *cq);
 
 /* ---- Memory ---- */
