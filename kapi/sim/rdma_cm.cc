@@ -250,7 +250,7 @@ void kapi_cm_destroy(struct kapi_cm *cm) noexcept
 
 void kapi_cm_describe(const struct kapi_cm *cm, struct kapi_cm_info *info) noexcept
 {
-    enter_any("kapi_cm_describe");
+    enter_bottom_halves("kapi_cm_describe");
     *info = {};
     info->local = cm->local;
     info->remote = cm->remote;
