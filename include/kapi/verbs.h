@@ -92,7 +92,7 @@ const struct kapi_rdma_attrs *kapi_rdma_dev_attrs(const struct kapi_rdma_dev *de
 int kapi_rdma_usable(const struct kapi_rdma_dev *dev, const struct kapi_net *net) KAPI_NOEXCEPT;
 /*
  * [sleep] The device that holds addr, to be compared with those of added() and not to be used: it may be going. -ENODEV: an
- * address of net, and no device has it; -EADDRNOTAVAIL: not of net; -ENOMEM.
+ * address of net, and no device has it; -EADDRNOTAVAIL: not of net; -ENETUNREACH: net is going; -ENOMEM.
  */
 int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct kapi_rdma_dev **dev) KAPI_NOEXCEPT;
 
@@ -186,8 +186,9 @@ struct kapi_cm_listener_ops {
 /*
  * [sleep] Listens on addr->port of every device that net may use, those that come later too. addr->ip is :: (both families) or
  * the v4-mapped any address (IPv4 only); of KAPI_CM_GID it is ::. request() may be called before this returns. -EADDRINUSE;
- * -EINVAL: another address; -EAFNOSUPPORT: no device has GIDs, or the host no IPv6; -ENOMEM. A listener may hold net, as a
- * connection may: another namespace than the initial one does not end before they do, and nothing reports that it should.
+ * -EINVAL: another address; -EAFNOSUPPORT: no device has GIDs, or the host no IPv6; -ENETUNREACH: net is going; -ENOMEM. A
+ * listener may hold net, as a connection may: another namespace than the initial one does not end before they do, and nothing
+ * reports that it should.
  */
 int kapi_cm_listen(struct kapi_net *net, enum kapi_cm_space space, const struct kapi_addr *addr, unsigned int backlog,
 		   const struct kapi_cm_listener_ops *ops, void *context, struct kapi_cm_listener **listener) KAPI_NOEXCEPT;
@@ -204,8 +205,8 @@ struct kapi_cm_route {
 
 /*
  * [sleep] Begins to resolve, without waiting; resolved() or ended() follows, maybe before this returns, but not before *cm is
- * set. The local port may be that of an old connection. -EADDRNOTAVAIL, -EADDRINUSE, -ENODEV (no device has local), -ENETUNREACH,
- * -EAFNOSUPPORT, -ENOMEM: nothing was made. The connection may hold net: see kapi_cm_listen().
+ * set. The local port may be that of an old connection. -EADDRNOTAVAIL, -EADDRINUSE, -ENODEV (no device has local), -ENETUNREACH
+ * (or net is going), -EAFNOSUPPORT, -ENOMEM: nothing was made. The connection may hold net: see kapi_cm_listen().
  */
 int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, const struct kapi_cm_ops *ops, void *context,
 		    struct kapi_cm **cm) KAPI_NOEXCEPT;

@@ -61,6 +61,9 @@ void kapi_rdma_addr_of(const struct sockaddr_storage *name, struct kapi_addr *ad
 bool kapi_rdma_is_any(const struct kapi_addr *addr);
 /* The connection manager takes it for any address. */
 bool kapi_rdma_is_loopback(const struct kapi_addr *addr);
+/* A new id, or an error. */
+struct rdma_cm_id *kapi_rdma_create_id(struct kapi_net *net, enum kapi_cm_space space, rdma_cm_event_handler handler,
+				       void *context);
 
 /* ---- Connections ---- */
 
@@ -127,6 +130,11 @@ struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq);
 const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);
 /* Sleeps. done() is called no more and does not run when this returns: completions are left whose queue pairs are freed. */
 void kapi_cq_stop(struct kapi_cq *cq);
+/*
+ * Sleeps. Of a device that has failed and ends what was posted when it is polled: done() has been given all of that when this
+ * returns, and the queue has stopped.
+ */
+void kapi_cq_finish(struct kapi_cq *cq);
 bool kapi_cq_is_direct(const struct kapi_cq *cq);
 
 /* ---- Memory ---- */

@@ -83,6 +83,23 @@ void kapi_rdma_addr_of(const struct sockaddr_storage *name, struct kapi_addr *ad
 	}
 }
 
+/*
+ * The connection manager takes a reference to the namespace as if there were one. A path's work may come here when the last one
+ * is gone, and the namespace's end waits for that work.
+ */
+struct rdma_cm_id *kapi_rdma_create_id(struct kapi_net *kapi_net, enum kapi_cm_space space, rdma_cm_event_handler handler,
+				       void *context)
+{
+	struct net *net = maybe_get_net(kapi_net_to_net(kapi_net));
+	struct rdma_cm_id *id;
+
+	if (!net)
+		return ERR_PTR(-ENETUNREACH);
+	id = rdma_create_id(net, handler, context, space == KAPI_CM_GID ? RDMA_PS_IB : RDMA_PS_TCP, IB_QPT_RC);
+	put_net(net);
+	return id;
+}
+
 static int no_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	return 0;
@@ -101,7 +118,7 @@ int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct 
 		return -EADDRNOTAVAIL;
 	wanted.port = 0;
 	kapi_rdma_sockaddr_of(KAPI_CM_IP, &wanted, &name);
-	id = rdma_create_id(kapi_net_to_net(net), no_event, NULL, RDMA_PS_TCP, IB_QPT_RC);
+	id = kapi_rdma_create_id(net, KAPI_CM_IP, no_event, NULL);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	error = rdma_bind_addr(id, (struct sockaddr *)&name);

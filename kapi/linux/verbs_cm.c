@@ -212,8 +212,7 @@ int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, con
 	cm->timeout_ms = route->timeout_ms;
 	cm->info.local = route->local;
 	cm->info.remote = route->remote;
-	cm->id = rdma_create_id(kapi_net_to_net(net), kapi_cm_on_event, cm,
-				route->space == KAPI_CM_GID ? RDMA_PS_IB : RDMA_PS_TCP, IB_QPT_RC);
+	cm->id = kapi_rdma_create_id(net, route->space, kapi_cm_on_event, cm);
 	if (IS_ERR(cm->id)) {
 		error = PTR_ERR(cm->id);
 		kapi_cm_forget(cm);

@@ -289,6 +289,25 @@ void kapi_cq_stop(struct kapi_cq *cq)
 	mutex_unlock(&cq->stopping);
 }
 
+void kapi_cq_finish(struct kapi_cq *cq)
+{
+	bool in_softirq = cq->mode != KAPI_CQ_WORK;
+	int got;
+
+	kapi_cq_stop(cq);
+	mutex_lock(&cq->stopping);
+	do {
+		if (in_softirq)
+			local_bh_disable();
+		got = ib_poll_cq(cq->ib, KAPI_CQ_BATCH, cq->raw);
+		if (got > 0)
+			deliver(cq, got);
+		if (in_softirq)
+			local_bh_enable();
+	} while (got > 0);
+	mutex_unlock(&cq->stopping);
+}
+
 void kapi_cq_free(struct kapi_cq *cq)
 {
 	struct kapi_rdma_dev *dev;

@@ -106,8 +106,7 @@ int kapi_cm_listen(struct kapi_net *net, enum kapi_cm_space space, const struct 
 	listener->ops = ops;
 	listener->context = context;
 	mutex_init(&listener->mutex);
-	listener->id = rdma_create_id(kapi_net_to_net(net), on_request, listener,
-				      space == KAPI_CM_GID ? RDMA_PS_IB : RDMA_PS_TCP, IB_QPT_RC);
+	listener->id = kapi_rdma_create_id(net, space, on_request, listener);
 	if (IS_ERR(listener->id)) {
 		error = PTR_ERR(listener->id);
 		kfree(listener);

@@ -198,9 +198,34 @@ static int post_markers(struct kapi_qp *qp, unsigned long deadline)
 	}
 }
 
-int kapi_qp_drain(struct kapi_qp *qp)
+/*
+ * A failed device takes no request. Drivers with a drain of their own, mlx4 and mlx5, return this error then and in no other case
+ * (mlx5/wr.c: mlx5_ib_post_send()); what was posted before they end themselves, when they are polled (mlx5/cq.c: sw_comp()).
+ */
+static bool has_failed(const struct kapi_qp *qp, int error)
+{
+	return error == -EIO && qp->ib->device->ops.drain_sq;
+}
+
+static bool drain(struct kapi_qp *qp, unsigned long deadline)
 {
 	struct ib_qp_attr failed = { .qp_state = IB_QPS_ERR };
+	int refused = ib_modify_qp(qp->ib, &failed, IB_QP_STATE), error;
+
+	if (refused && !qp->ib->device->ops.drain_sq)
+		return false;
+	error = post_markers(qp, deadline);
+	if (has_failed(qp, error)) {
+		kapi_cq_finish(qp->send_cq);
+		kapi_cq_finish(qp->recv_cq);
+		return true;
+	}
+	return !refused && !error && wait_drained(&qp->drained_send, qp->send_cq, deadline) &&
+	       wait_drained(&qp->drained_recv, qp->recv_cq, deadline);
+}
+
+int kapi_qp_drain(struct kapi_qp *qp)
+{
 	struct kapi_rdma_dev *dev = qp->cm->dev;
 	unsigned long deadline = jiffies + (READ_ONCE(dev->stuck) ? DRAIN_TIMEOUT_STUCK : DRAIN_TIMEOUT);
 
@@ -208,8 +233,7 @@ int kapi_qp_drain(struct kapi_qp *qp)
 	qp->undrained = true;
 	reinit_completion(&qp->drained_send);
 	reinit_completion(&qp->drained_recv);
-	if (ib_modify_qp(qp->ib, &failed, IB_QP_STATE) || post_markers(qp, deadline) ||
-	    !wait_drained(&qp->drained_send, qp->send_cq, deadline) || !wait_drained(&qp->drained_recv, qp->recv_cq, deadline)) {
+	if (!drain(qp, deadline)) {
 		pr_err("hawser: %s does not end what was posted: its memory is lost\n", dev_name(&qp->ib->device->dev));
 		WRITE_ONCE(dev->stuck, true);
 		return -ETIMEDOUT;

@@ -31,7 +31,7 @@ void kapi_filter_put(struct kapi_filter *filter) noexcept
 
 kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size) noexcept
 {
-    enter_any("kapi_filter_run");
+    enter_bottom_halves("kapi_filter_run");
     if (size > KAPI_FILTER_VIEW)
         broken("a filter is shown %zu bytes", static_cast<std::size_t>(size));
     if (!filter->references)

@@ -32,6 +32,7 @@ struct kapi_net {
         kapi_u32 ifindex;
     };
     std::vector<Address> addresses;
+    bool going = false; // nothing holds it any more, and nothing can
 
     bool holds(const kapi_addr &addr) const;
     kapi_u32 ifindex_of(const kapi_addr &addr) const; // of the interface that has it, 0: none

@@ -89,6 +89,8 @@ int kapi_cm_listen(struct kapi_net *net, enum kapi_cm_space space, const struct 
                    const struct kapi_cm_listener_ops *ops, void *context, struct kapi_cm_listener **result) noexcept
 {
     enter_sleep("kapi_cm_listen");
+    if (net->going)
+        return -KAPI_ENETUNREACH;
     if (!is_any(*addr))
         return -KAPI_EINVAL;
     if (!net->ipv6 && !is_v4(*addr) && space == KAPI_CM_IP)
@@ -130,6 +132,8 @@ int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, con
                     struct kapi_cm **result) noexcept
 {
     enter_sleep("kapi_cm_connect");
+    if (net->going)
+        return -KAPI_ENETUNREACH;
     if (fault("kapi_cm_connect"))
         return -KAPI_ENOMEM;
     kapi_addr local = route->local;
@@ -246,7 +250,7 @@ void kapi_cm_destroy(struct kapi_cm *cm) noexcept
 
 void kapi_cm_describe(const struct kapi_cm *cm, struct kapi_cm_info *info) noexcept
 {
-    enter_any("kapi_cm_describe");
+    enter_bottom_halves("kapi_cm_describe");
     *info = {};
     info->local = cm->local;
     info->remote = cm->remote;

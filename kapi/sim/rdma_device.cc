@@ -298,6 +298,8 @@ int kapi_rdma_usable(const struct kapi_rdma_dev *dev, const struct kapi_net *net
 int kapi_rdma_dev_of(struct kapi_net *net, const struct kapi_addr *addr, struct kapi_rdma_dev **result) noexcept
 {
     enter_sleep("kapi_rdma_dev_of");
+    if (net->going)
+        return -KAPI_ENETUNREACH;
     if (fault("kapi_rdma_dev_of"))
         return -KAPI_ENOMEM;
     if (!net->holds(*addr))

@@ -101,7 +101,7 @@ void kapi_sk_put(struct kapi_sk *sk) noexcept
 
 int kapi_sk_charge(struct kapi_sk *sk, kapi_size size) noexcept
 {
-    enter_any("kapi_sk_charge");
+    enter_bottom_halves("kapi_sk_charge");
     Node &node = *sk->node;
     std::size_t &of_user = node.charged_to_users[sk->user];
     int share = kapi_share(sk->charged, of_user, node.socket_memory - node.charged_to_sockets, size);
@@ -122,7 +122,7 @@ kapi_u32 kapi_sk_user(struct kapi_sk *sk) noexcept
 
 void kapi_sk_uncharge(struct kapi_sk *sk, kapi_size size) noexcept
 {
-    enter_any("kapi_sk_uncharge");
+    enter_bottom_halves("kapi_sk_uncharge");
     if (size > sk->charged)
         broken("%zu bytes are given back of %zu that are charged", static_cast<std::size_t>(size), sk->charged);
     sk->charged -= size;
@@ -199,6 +199,7 @@ int kapi_sk_ifindex(struct kapi_sk *sk) noexcept
 
 kapi_u64 kapi_sk_inode(struct kapi_sk *sk) noexcept
 {
+    enter_bottom_halves("kapi_sk_inode");
     return sk->inode;
 }
 

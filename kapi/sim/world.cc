@@ -405,6 +405,14 @@ void enter_any(const char *call)
         current_world->point(call);
 }
 
+void enter_bottom_halves(const char *call)
+{
+    for (const Spin *held : running_task->locks)
+        if (held->irqs_off)
+            broken("%s switches bottom halves on again, and is called while interrupts are off for %s", call, lock_name(*held));
+    enter_any(call);
+}
+
 void expect_sleepable(const char *call)
 {
     const Task &task = *running_task;

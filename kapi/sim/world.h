@@ -166,6 +166,8 @@ private:
 void expect_sleepable(const char *call);
 // What the tags of kapi mean; each fails the run when its rule is broken, and is a switching point.
 void enter_any(const char *call);
+/** What is [any] and switches bottom halves off and on again: it may not be called while interrupts are off. */
+void enter_bottom_halves(const char *call);
 void enter_sleep(const char *call);
 void enter_task(const char *call);
 void enter_init(const char *call);

@@ -210,6 +210,8 @@ bool RdsHost::delete_nets(const std::vector<kapi_net *> &hosts)
 {
     if (!wait_for_sockets(node_.world(), hosts))
         return false;
+    for (kapi_net *host : hosts)
+        host->going = true;
     for (kapi_net *host : hosts) {
         if (net(*host).rdma)
             rds_rdma_net_destroy(std::exchange(net(*host).rdma, nullptr));

@@ -3,6 +3,7 @@
 #include "kapi_sim_test.h"
 
 #include <kapi/errno.h>
+#include <kapi/filter.h>
 #include <kapi/host.h>
 #include <kapi/lock.h>
 #include <kapi/memory.h>
@@ -98,6 +99,17 @@ TEST_F(SimDeath, lock__order_is_checked)
     EXPECT_DEATH(kapi_zalloc(8, KAPI_SLEEP), "may sleep, but lock inner is held");
     kapi_spin_unlock(&inner);
     EXPECT_DEATH(kapi_spin_unlock(&inner), "does not hold");
+}
+
+TEST_F(SimDeath, interrupts_off__keep_bottom_halves_off)
+{
+    run(a, [] {
+        kapi_spin lock;
+        kapi_spin_init(&lock, &outer_class);
+        unsigned long state = kapi_spin_lock_irqs(&lock);
+        EXPECT_DEATH(kapi_filter_run(nullptr, nullptr, 0), "switches bottom halves on again.*interrupts are off for outer");
+        kapi_spin_unlock_irqs(&lock, state);
+    });
 }
 
 TEST_F(SimDeath, lock__held_by_another_task)

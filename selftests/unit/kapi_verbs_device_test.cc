@@ -110,6 +110,28 @@ TEST_P(VerbsDevice, exclusive_device__is_its_namespaces_own)
     a.remove_net(other);
 }
 
+TEST_P(VerbsDevice, namespace_that_is_going__is_held_by_nothing_new)
+{
+    plug();
+    kapi_net &other = a.add_net();
+    sim::share(*dev_a, other);
+    other.add(sim::address("10.0.1.1"));
+    other.going = true;
+    run(a, [&] {
+        kapi_cm_route route{KAPI_CM_IP, sim::address("10.0.1.1"), sim::address("10.0.0.2", 100), 1000, 0};
+        kapi_cm_ops ops{};
+        kapi_cm_listener_ops listener_ops{};
+        kapi_cm *cm = nullptr;
+        kapi_cm_listener *listener = nullptr;
+        kapi_rdma_dev *dev = nullptr;
+        kapi_addr any = sim::address("::", 100);
+        EXPECT_EQ(kapi_cm_connect(&other, &route, &ops, nullptr, &cm), -KAPI_ENETUNREACH);
+        EXPECT_EQ(kapi_cm_listen(&other, KAPI_CM_IP, &any, 1, &listener_ops, nullptr, &listener), -KAPI_ENETUNREACH);
+        EXPECT_EQ(kapi_rdma_dev_of(&other, &route.local, &dev), -KAPI_ENETUNREACH);
+    });
+    a.remove_net(other);
+}
+
 TEST_P(VerbsDevice, removal__waits_for_every_object)
 {
     connect();
