@@ -12,7 +12,7 @@ module_param_named(heartbeat_interval_ms, params.heartbeat_interval_ms, uint, 04
 MODULE_PARM_DESC(heartbeat_interval_ms, "How often a path of a new session sends a heartbeat (100 to 60000, default: 800)");
 
 module_param_named(heartbeat_missed, params.heartbeat_missed, uint, 0444);
-MODULE_PARM_DESC(heartbeat_missed, "After how many intervals of silence a path has failed (1 to 100, default: 4)");
+MODULE_PARM_DESC(heartbeat_missed, "How many intervals of silence a path survives (1 to 100, default: 4)");
 
 module_param_named(reconnect_delay_ms, params.reconnect_delay_ms, uint, 0444);
 MODULE_PARM_DESC(reconnect_delay_ms, "The longest time between two attempts to connect a path (100 to 600000, default: 2000)");
