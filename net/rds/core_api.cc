@@ -150,6 +150,7 @@ int rds_conn_is_peers(rds_conn* conn, const void* header)
     kapi_copy(&untrusted, header, sizeof(untrusted));
     return conn_of(conn).is_peers(untrusted);
 }
+void rds_conn_note(rds_conn* conn, const char* what) { conn_of(conn).note(KAPI_LOG_NOTICE, what); }
 void rds_path_notify(rds_conn* conn, unsigned path, unsigned events) { conn_of(conn).path(path).notify(events); }
 void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
     conn_of(conn).path(path).receive_later(events);

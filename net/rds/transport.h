@@ -275,6 +275,8 @@ void rds_conn_stream_gone(struct rds_conn *conn);  /* [any] */
  * the stream before it of some path had? No stranger can do that.
  */
 int rds_conn_is_peers(struct rds_conn *conn, const void *header);
+/* [any] A line in the log: the peer's address, and what happened to the connection. */
+void rds_conn_note(struct rds_conn *conn, const char *what);
 
 /* [any] Notifies path's worker. events: enum rds_path_event or-ed. */
 void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int events);

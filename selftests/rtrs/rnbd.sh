@@ -111,6 +111,11 @@ use() {
 	load_suite rtrs-core rtrs-client rnbd-client >out 2>err
 	verdict $? "the client's modules are loaded"
 	barrier served
+	# The kernel's connection manager looks for the neighbour, and then queues its request for the event that there is one
+	# (core/addr.c: rdma_resolve_ip()). If the answer to ARP comes between these, it looks again when the request's time is
+	# over: that is 30 s for the kernel's own client, which gives up then. So the neighbour is known before.
+	ping -c 1 -w 10 "$IP_a" >out 2>err
+	verdict $? "the other host answers"
 	one_path
 	if [ -b $disk ]; then
 		two_paths

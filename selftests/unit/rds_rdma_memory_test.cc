@@ -2,6 +2,8 @@
 // Memory over RDMA: what is registered is reached, byte for byte, and nothing else, and no longer.
 #include "rds_rdma_memory_test.h"
 
+#include <algorithm>
+
 namespace {
 
 class RdsRdmaMemory : public RdmaMemoryTest {};
@@ -161,6 +163,7 @@ TEST_P(RdsRdmaMemory, is_used_once__if_its_owner_says_so)
     EXPECT_TRUE(remote == local);
     run(a, [&] { EXPECT_EQ(operate(pa, {once, 0, {{place_of(local.data()), 100}}}), 4); });
     expect_refusal(pa);
+    EXPECT_EQ(std::count(a.log.begin(), a.log.end(), "rds: 10.0.0.2 refuses access to its memory"), 1) << "the log says why";
     close_both();
 }
 
@@ -223,6 +226,14 @@ TEST_P(RdsRdmaMemory, is_refused__what_makes_no_sense)
         EXPECT_EQ(get_mr(pa, page, 4097, cookie), -KAPI_ENOMEM);
         EXPECT_EQ(get_mr(pa, page, 4096, cookie), 0);
         a.memlock_pages = ~0u;
+        auto map = [&](rds_abi_iovec vec) {
+            rds_abi_get_mr_args named{vec, place_of(&cookie), 0};
+            return send_with(pa, Cmsg(RDS_ABI_CMSG_RDMA_MAP, named), "never");
+        };
+        EXPECT_EQ(map({place_of(page), 0}), -KAPI_EINVAL) << "with a message, too";
+        EXPECT_EQ(map({~0ULL, 2}), -KAPI_EINVAL);
+        EXPECT_EQ(map({place_of(page), 1ULL << 32}), -KAPI_EINVAL);
+        EXPECT_EQ(map({place_of(page) + 1, (1 << 20) + 4096}), -KAPI_EMSGSIZE);
         rds_abi_iovec one{place_of(page), 100};
         auto with = [&](auto change) {
             rds_abi_rdma_args args{cookie, {0, 100}, place_of(&one), 1, RDS_ABI_RDMA_READWRITE, 0};

@@ -142,6 +142,8 @@ TEST_P(RtrsClientSysfs, a_path_is_added_disconnected_reconnected_and_removed)
     world.run_for(20 * sim::kSecond);
     EXPECT_EQ(get(path(0) + "state"), "disconnected\n") << "it stays so";
     EXPECT_EQ(write("block", contents(4096, 1)), 0);
+    EXPECT_EQ(put(path(0) + "reconnect", "2"), -KAPI_EINVAL);
+    EXPECT_EQ(get(path(0) + "state"), "disconnected\n");
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
     EXPECT_EQ(get(path(0) + "state"), "connected\n");
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0) << "of one that is connected";

@@ -55,6 +55,26 @@ TEST_P(RtrsStats, of_the_server_are_not_below_zero)
     run(a, [&] { stats.reset(); });
 }
 
+TEST_P(RtrsStats, of_the_client_show_where_completions_were_handled)
+{
+    std::optional<rtrs_clt::Stats> stats;
+    run(a, [&] {
+        ASSERT_TRUE(stats.emplace().make());
+        ASSERT_GE(stats->cpus(), 2u);
+        stats->completions(3, 1, 1);
+        stats->completions(5, 0, 1);
+        stats->completions(2, 0, 1);
+        EXPECT_EQ(stats->read(rtrs_clt::Stats::completed), 10u);
+        EXPECT_EQ(stats->read(rtrs_clt::Stats::handled), 3u);
+        EXPECT_EQ(stats->most_at_once(), 5u);
+        EXPECT_EQ(stats->of_cpu(0).migrated_from.load_relaxed(), 2u);
+        EXPECT_EQ(stats->of_cpu(0).migrated_to.load_relaxed(), 0u);
+        EXPECT_EQ(stats->of_cpu(1).migrated_from.load_relaxed(), 0u);
+        EXPECT_EQ(stats->of_cpu(1).migrated_to.load_relaxed(), 2u);
+    });
+    run(a, [&] { stats.reset(); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsStats, ::testing::Range(1, 6));
 
 } // namespace

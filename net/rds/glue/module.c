@@ -34,6 +34,7 @@ EXPORT_SYMBOL_GPL(rds_conn_stream_room);
 EXPORT_SYMBOL_GPL(rds_conn_stream_added);
 EXPORT_SYMBOL_GPL(rds_conn_stream_gone);
 EXPORT_SYMBOL_GPL(rds_conn_is_peers);
+EXPORT_SYMBOL_GPL(rds_conn_note);
 EXPORT_SYMBOL_GPL(rds_path_notify);
 EXPORT_SYMBOL_GPL(rds_path_stalled);
 EXPORT_SYMBOL_GPL(rds_path_retry_later);

@@ -63,7 +63,7 @@ void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
             continue;
         }
         if (wcs[i].status != KAPI_WC_OK)
-            link.queues_->ends.failed();
+            link.queues_->ends.failed(wcs[i].status);
         link.registrar_->completed(wcs[i]);
     }
 }

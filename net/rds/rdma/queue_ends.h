@@ -51,12 +51,9 @@ struct QueueEnds : Pinned {
 
     // Any context. The connection is of no use any more.
     void lost() { rds_path_notify(conn, 0, RDS_PATH_LOST); }
-    // The same, and nothing more is posted from other contexts than the path's owner.
-    void failed()
-    {
-        close();
-        lost();
-    }
+    // The same, with this status of a request, and nothing more is posted from other contexts than the path's owner. The first
+    // one that says why is logged.
+    void failed(kapi_wc_status status);
     void close()
     {
         Guard guard(lock);

@@ -127,7 +127,7 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
 {
     Slot& slot = slots_->slot[index];
     if (wc.status != KAPI_WC_OK) {
-        ends_.failed();
+        ends_.failed(wc.status);
         return false;
     }
     slot.length = wc.length;

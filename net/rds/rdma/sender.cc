@@ -312,7 +312,7 @@ void Sender::release(Slot& slot, bool completed)
 void Sender::completed(const kapi_wc& wc)
 {
     if (wc.status != KAPI_WC_OK)
-        ends_.failed();
+        ends_.failed(wc.status);
     if (wc.cookie == ack_cookie) {
         {
             Guard guard(ends_.lock);
