@@ -77,8 +77,9 @@ public:
     void resume_next();
     unsigned receivers() const { return receivers_.load_relaxed(); }
 
-    // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. False:
-    // there is none, but there may be a connection to resume. With peek all of it stays unread.
+    // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. Or more,
+    // and the rest comes back by put_back(): see Rests. False: there is none, but there may be a connection to resume. With peek
+    // all of it stays unread.
     bool take(Socket& socket, bool peek, u32 room, Taken& taken);
     // What was taken is unread again, in its place. Sleeps.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
