@@ -121,11 +121,11 @@ unsigned Distributor::give_held(Wakes& wakes, unsigned most)
     return given;
 }
 
-// The caller made room, or left messages to others. It continues until nobody has room or nothing is held.
+// The caller made room, or left messages to others. It continues until nobody has room or nothing is held: a receive buffer may
+// have room for millions.
 void Distributor::give_all_held()
 {
-    bool more = true;
-    while (more) {
+    for (bool more = true; more; kapi_resched()) {
         Wakes wakes;
         Guard guard(lock_);
         more = give_held(wakes, piece) == piece || wakes.full();

@@ -59,10 +59,12 @@ public:
     Distributor() = default;
     ~Distributor() { HW_ASSERT(held_.empty()); }
 
+    // These sleep.
     void join(Socket& socket);
     // The socket receives no more; its unread messages go to others.
     void leave(Socket& socket);
     void set_disabled(Socket& socket, bool disabled);
+
     bool disabled(Socket& socket);
     void set_steering(int steering) { steering_.store_relaxed(steering); }
     int steering() const { return steering_.load_relaxed(); }
@@ -77,8 +79,9 @@ public:
     void resume_next();
     unsigned receivers() const { return receivers_.load_relaxed(); }
 
-    // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. False:
-    // there is none, but there may be a connection to resume. With peek all of it stays unread.
+    // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. Or more,
+    // and the rest comes back by put_back(): see Rests. False: there is none, but there may be a connection to resume. With peek
+    // all of it stays unread. Sleeps.
     bool take(Socket& socket, bool peek, u32 room, Taken& taken);
     // What was taken is unread again, in its place. Sleeps.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
@@ -97,7 +100,7 @@ private:
     void give(Socket& socket, Ref<Bundle> bundle) HW_REQUIRES(lock_);
     unsigned give_held(Wakes& wakes, unsigned most) HW_REQUIRES(lock_);
     void give_some_held(Wakes& wakes);
-    void give_all_held();
+    void give_all_held(); // sleeps
     void hold_all(Socket& socket) HW_REQUIRES(lock_);
     void give_older(Socket& socket) HW_REQUIRES(lock_);
     void take_next(Socket& socket, bool peek, u32 room, Taken& taken) HW_REQUIRES(lock_);

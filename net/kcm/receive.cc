@@ -45,6 +45,14 @@ bool Socket::peeks(const kcm_receive& receive) const
     return (receive.flags & KCM_ABI_MSG_PEEK) || (!receive.size && keeps_rest(receive));
 }
 
+// What was not read of it.
+void Socket::put_back(Taken& taken, u32 read)
+{
+    taken.entry = {taken.entry.start + read, taken.entry.length - read};
+    Wakes wakes;
+    mux->distributor.put_back(*this, taken, wakes);
+}
+
 // Copies what was taken of a message.
 Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
 {
@@ -53,10 +61,8 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
     Result<> copied = taken.bundle->copy_to_user(receive.msg, taken.entry.start, size);
     if (copied)
         copied = put_connection(*taken.bundle, receive);
-    if (!copied && !peek) {
-        Wakes wakes;
-        mux->distributor.put_back(*this, taken, wakes);
-    }
+    if (!copied && !peek)
+        put_back(taken, 0);
     TRY(std::move(copied));
     if (!rest || !keeps)
         receive.out_flags |= KCM_ABI_MSG_EOR;
@@ -66,6 +72,8 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
         rx_bytes.add(size);
         if (!rest || !keeps)
             rx_msgs.add(1);
+        else if (size < taken.entry.length)
+            put_back(taken, size);
         else
             wake_readers();
     }

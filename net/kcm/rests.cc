@@ -22,21 +22,23 @@ static bool adjoin(const Taken& a, const Taken& b)
     return a.bundle.get() == b.bundle.get() && a.index == b.index && a.entry.end() == b.entry.start;
 }
 
-// The part is somebody else's, too, or nobody's any more.
-void Rests::unlink(Rest*& link)
+// The part is somebody else's, too, or nobody's any more. Its memory is to spare.
+void Rests::unlink(Rest*& link, Own<Rest>& spare)
 {
     Rest* gone = std::exchange(link, link->next);
     gone->part.bundle = nullptr;
+    count_--;
     if (gone != &own_)
-        dispose(gone);
+        spare.reset(gone);
 }
 
 Taken Rests::take(u32 room)
 {
+    Own<Rest> spare;
     Taken taken = first_->part;
     Bundle::Entry& rest = first_->part.entry;
-    if (rest.length <= room) {
-        unlink(first_);
+    if (rest.length <= room || count_ >= many) {
+        unlink(first_, spare);
         return taken;
     }
     taken.entry.length = room;
@@ -56,6 +58,7 @@ void Rests::split(Taken& taken, u32 room)
     own_.part.entry = {taken.entry.start + room, taken.entry.length - room};
     own_.next = nullptr;
     first_ = &own_;
+    count_ = 1;
     taken.entry.length = room;
 }
 
@@ -69,12 +72,12 @@ bool Rests::insert(Taken& part, Own<Rest>& spare)
     }
     if (*link && adjoin(part, (*link)->part)) {
         part.entry.length += (*link)->part.entry.length;
-        unlink(*link);
+        unlink(*link, spare);
     }
     if (before && adjoin((*before)->part, part)) {
         part.entry = {(*before)->part.entry.start, (*before)->part.entry.length + part.entry.length};
         link = before;
-        unlink(*link);
+        unlink(*link, spare);
     }
     if (part.is_whole())
         return true;
@@ -83,6 +86,7 @@ bool Rests::insert(Taken& part, Own<Rest>& spare)
         return false;
     rest->part = std::move(part);
     rest->next = std::exchange(*link, rest);
+    count_++;
     return false;
 }
 

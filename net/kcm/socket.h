@@ -147,6 +147,7 @@ private:
     // receive.cc
     bool keeps_rest(const kcm_receive& receive) const;
     bool peeks(const kcm_receive& receive) const;
+    void put_back(Taken& taken, u32 read);
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
     Result<> put_connection(const Bundle& bundle, kcm_receive& receive);

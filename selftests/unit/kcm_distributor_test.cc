@@ -204,6 +204,15 @@ TEST_F(KcmDistributor, many_messages__that_nobody_has_read_are_dropped_with_paus
     EXPECT_LE(sim::most_steps_without_pause(), 64u);
 }
 
+TEST_F(KcmDistributor, many_messages__move_with_pauses)
+{
+    open_with_messages(2, 300);
+    sim::forget_steps();
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    EXPECT_LE(sim::most_steps_without_pause(), 64u * 3 + 8); // three for each bundle
+    EXPECT_EQ(drain(*sockets[1]).size(), 300u);
+}
+
 TEST_F(KcmDistributor, disabled__gets_nothing_and_leaves_what_it_had)
 {
     Ends ends = open(3);

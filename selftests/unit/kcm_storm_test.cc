@@ -32,13 +32,15 @@ protected:
         char bytes[20 * kUnit];
         KcmSocket &socket = *sockets[at];
         std::size_t size = (1 + below(20)) * kUnit;
-        bool fails = below(2);
+        bool fails = below(2), peeks = !below(6);
         socket.trouble = {};
         if (below(2))
             socket.trouble = {.stall_at = 1, .stall_ns = below(3 * sim::kMillisecond)};
         if (fails)
             socket.trouble.fault_at = static_cast<long>(below(static_cast<unsigned>(size)));
-        note(at, bytes, socket.receive(bytes, size, KCM_ABI_MSG_DONTWAIT));
+        long got = socket.receive(bytes, size, KCM_ABI_MSG_DONTWAIT | (peeks ? KCM_ABI_MSG_PEEK : 0));
+        if (!peeks)
+            note(at, bytes, got);
     }
     void note(unsigned at, const char *bytes, long size)
     {
