@@ -94,7 +94,7 @@ TEST_P(RtrsClientSession, each_policy_uses_both_paths)
         auto of = spread(8);
         EXPECT_EQ(of.size(), 2u) << policy;
         for (auto &[path, count] : of)
-            EXPECT_GE(count, 3u) << policy; // each processor has its own turn
+            EXPECT_GE(count, (8 - sim::kCpus) / 2) << policy; // each processor has its own turn
     }
 }
 

@@ -273,6 +273,32 @@ TEST_P(RtrsClientSysfs, a_shorter_time_holds_at_once)
     EXPECT_GE(server.asked - before, 4u);
 }
 
+/** A path that is being added is not a path of the session's yet. */
+TEST_P(RtrsClientSysfs, a_time_that_is_set_while_a_path_comes_up_holds_at_once)
+{
+    using Self = std::remove_pointer_t<decltype(this)>;
+    load();
+    serve();
+    auto on_link = [](void *priv, int up) {
+        auto &self = *static_cast<Self *>(priv);
+        if (up)
+            self.world.spawn(self.a, "administrator", [&self] {
+                EXPECT_EQ(sim::sysfs_write(self.root + "heartbeat_interval_ms", "100"), 0);
+            });
+    };
+    rtrs_clt_route one = route(0);
+    rtrs_clt_open_args args{&a.initial_net(), "session", this, on_link, &one, 1, WireServer::kPort, 2000, -1};
+    run(a, [&] { ASSERT_EQ(rtrs_clt_core_open(&args, &session), 0); });
+    for (int i = 0; i < 10; i++) {
+        EXPECT_EQ(put(root + "heartbeat_interval_ms", "60000"), 0);
+        EXPECT_EQ(put(path() + "remove_path", "1"), 0);
+        EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
+        unsigned before = server.heartbeats;
+        world.run_for(sim::kSecond);
+        EXPECT_GE(server.heartbeats - before, 8u);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientSysfs, ::testing::Range(1, 4));
 
 } // namespace

@@ -86,6 +86,7 @@ Result<> Session::add_path(const PathAddress& address)
     }
     Guard guard(lock_);
     added.removing = false;
+    added.notify(); // of settings that have changed since it came up
     gone_.wake();
     return {};
 }
