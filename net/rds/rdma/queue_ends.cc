@@ -50,8 +50,7 @@ static const char* text_of(kapi_wc_status status)
 
 void QueueEnds::failed(kapi_wc_status status)
 {
-    const char* text = text_of(status);
-    if (text && is_open())
+    if (const char* text = text_of(status))
         rds_conn_note(conn, text);
     close();
     lost();

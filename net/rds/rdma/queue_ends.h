@@ -51,8 +51,8 @@ struct QueueEnds : Pinned {
 
     // Any context. The connection is of no use any more.
     void lost() { rds_path_notify(conn, 0, RDS_PATH_LOST); }
-    // The same, with this status of a request, and nothing more is posted from other contexts than the path's owner. The first
-    // one that says why is logged.
+    // The same, with this status of a request, and nothing more is posted from other contexts than the path's owner. One that
+    // says why is logged; there is hardly more than one, since the requests behind it are flushed.
     void failed(kapi_wc_status status);
     void close()
     {
