@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace {
 
@@ -13,6 +14,22 @@ class KcmReaders : public KcmTest, public testing::WithParamInterface<int> {
 protected:
     KcmReaders() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
 
+    /** One reader after the other takes 12 bytes, and their copies fail in the order of these places. */
+    void readers_fail(KcmSocket &socket, std::span<const unsigned> places)
+    {
+        std::vector<sim::TaskRef> readers;
+        for (unsigned failure : places) {
+            readers.push_back(world.spawn(a, "reader", [&socket, failure] {
+                char bytes[12];
+                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = (failure + 1) * 100 * sim::kMillisecond};
+                EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
+            }));
+            world.run_for(sim::kMillisecond);
+        }
+        for (const sim::TaskRef &reader : readers)
+            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+        socket.trouble = {};
+    }
     kcm_socket_row row_of_only_socket()
     {
         static constexpr kcm_rows rows = {
@@ -251,18 +268,7 @@ TEST_P(KcmReaders, parts__whose_copies_fail_in_any_order_are_read_in_order)
     do {
         peer_writes(ends, message + other);
         settle();
-        std::vector<sim::TaskRef> readers;
-        for (unsigned failure : place) {
-            readers.push_back(world.spawn(a, "reader", [&socket, failure] {
-                char bytes[12];
-                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = (failure + 1) * 100 * sim::kMillisecond};
-                EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
-            }));
-            world.run_for(sim::kMillisecond);
-        }
-        for (const sim::TaskRef &reader : readers)
-            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
-        socket.trouble = {};
+        readers_fail(socket, place);
         for (const std::string &each : {message, other}) { // maybe in parts
             std::string got;
             unsigned flags = 0;
@@ -278,26 +284,14 @@ TEST_P(KcmReaders, parts__whose_copies_fail_in_any_order_are_read_in_order)
 // In any order of the failures, in which there are up to three rests, nothing is lost.
 TEST_P(KcmReaders, parts__of_many_whose_copies_fail_are_all_read_in_order)
 {
-    constexpr unsigned kReaders = 5;
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
     const std::string message = framed(text(72)); // 76 bytes: a rest is left of 16
-    std::array<unsigned, kReaders> place{0, 1, 2, 3, 4};
+    std::array<unsigned, 5> place{0, 1, 2, 3, 4};
     do {
         peer_writes(ends, message);
         settle();
-        std::vector<sim::TaskRef> readers;
-        for (unsigned failure : place) {
-            readers.push_back(world.spawn(a, "reader", [&socket, failure] {
-                char bytes[12];
-                socket.trouble = {.fault_at = 5, .stall_at = 2, .stall_ns = (failure + 1) * 100 * sim::kMillisecond};
-                EXPECT_EQ(socket.receive(bytes, sizeof(bytes), kNow), -KAPI_EFAULT);
-            }));
-            world.run_for(sim::kMillisecond);
-        }
-        for (const sim::TaskRef &reader : readers)
-            EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
-        socket.trouble = {};
+        readers_fail(socket, place);
         unsigned flags = 0;
         ASSERT_EQ(receive(socket, 100, kNow, &flags), message);
         EXPECT_EQ(flags, KCM_ABI_MSG_EOR);

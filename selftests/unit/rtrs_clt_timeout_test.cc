@@ -35,6 +35,24 @@ protected:
         permits.push_back(permit());
         run(a, [&] { EXPECT_EQ(begin(permits.back(), ended, read, message), 0); });
     }
+    /** Of two paths, the first one has it, and its answer does not come. */
+    void begin_over_first(Ended &ended)
+    {
+        swallowed.clear();
+        swallow("late");
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        begin_one(ended, "late");
+        EXPECT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
+        EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    }
+    /** It ends for its time, and the permits are given back. */
+    void end_late(Ended &ended)
+    {
+        EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+        EXPECT_TRUE(until(ended, 5 * kSecond));
+        EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+        give_all();
+    }
     bool until(Ended &ended, std::uint64_t limit_ns)
     {
         return world.run_until([&] { return ended.done; }, limit_ns);
@@ -232,22 +250,14 @@ TEST_P(RtrsClientTimeout, a_path_that_was_removed_before_its_end_keeps_no_chunk)
     for (bool added : {false, true}) {
         SCOPED_TRACE(added);
         EXPECT_EQ(put(root + "io_timeout_ms", "0"), 0);
-        swallow("late");
-        swallowed.clear();
         Ended ended;
-        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
-        begin_one(ended, "late");
-        ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
-        EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+        begin_over_first(ended);
         EXPECT_EQ(put(path(0) + "remove_path", "1"), 0);
         ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 2; }, kSecond)) << "over the other path";
         if (added) {
             EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
         }
-        EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-        ASSERT_TRUE(until(ended, 5 * kSecond));
-        EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
-        give_all();
+        end_late(ended);
         EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
         EXPECT_EQ(free_permits(), depth() - 1) << "the server may not have noticed the removal";
         world.run_for(45 * kSecond);
@@ -262,19 +272,12 @@ TEST_P(RtrsClientTimeout, a_path_that_was_removed_before_its_end_keeps_no_chunk)
 TEST_P(RtrsClientTimeout, a_path_that_came_back_before_its_end_keeps_no_chunk)
 {
     ready(2);
-    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
-    swallow("late");
     Ended ended;
-    begin_one(ended, "late");
-    ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
-    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    begin_over_first(ended);
     EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
     ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 2; }, kSecond)) << "over the other path";
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
-    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    ASSERT_TRUE(until(ended, 5 * kSecond));
-    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
-    give_all();
+    end_late(ended);
     EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
     EXPECT_EQ(free_permits(), depth());
 }
@@ -283,20 +286,13 @@ TEST_P(RtrsClientTimeout, a_path_that_came_back_before_its_end_keeps_no_chunk)
 TEST_P(RtrsClientTimeout, a_path_with_the_number_of_one_that_was_removed_is_not_waited_for)
 {
     ready(2);
-    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
-    swallow("late");
     Ended ended;
-    begin_one(ended, "late");
-    ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
-    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    begin_over_first(ended);
     for (int i = 0; i < 127; i++) {
         EXPECT_EQ(put(path(0) + "remove_path", "1"), 0);
         EXPECT_EQ(put(root + "add_path", path_name(0)), 0);
     }
-    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    ASSERT_TRUE(until(ended, 5 * kSecond));
-    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
-    give_all();
+    end_late(ended);
     EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
     world.run_for(45 * kSecond);
     EXPECT_EQ(free_permits(), depth());

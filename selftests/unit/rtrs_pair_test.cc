@@ -1,39 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS client and the RTRS server, over one and two paths: what is written is read, whatever happens to the paths.
-#include "rtrs_clt_test.h"
-#include "rtrs_srv_test.h"
+#include "rtrs_pair_test.h"
 
 namespace {
 
-class RtrsPair : public RtrsClientTest {
+class RtrsPair : public RtrsPairTest {
 protected:
-    static constexpr std::uint64_t kSecond = sim::kSecond;
-
-    ~RtrsPair() override
-    {
-        if (session)
-            close();
-        if (srv)
-            stop_server();
-    }
+    ~RtrsPair() override { end(); }
     void start_server(bool always_invalidate = true)
     {
         user.world = &world;
-        srv_module = &b.load_module("rtrs_server");
-        run(b, [&] {
-            rtrs_srv_core_params params{65536, 16, always_invalidate};
-            ASSERT_EQ(rtrs_srv_core_init(srv_module, &params), 0);
-            ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, WireServer::kPort, &srv), 0);
-        });
-    }
-    void stop_server()
-    {
-        run(b, [&] {
-            rtrs_srv_core_close(std::exchange(srv, nullptr));
-            EXPECT_TRUE(b.start_unload(*srv_module));
-            rtrs_srv_core_exit();
-            b.unload_done(*srv_module);
-        }, 200 * kSecond);
+        RtrsPairTest::start_server({65536, 16, always_invalidate}, SrvUser::ops, &user);
     }
     void both(unsigned paths, bool always_invalidate = true)
     {
@@ -85,8 +62,6 @@ protected:
     }
 
     SrvUser user;
-    rtrs_srv_core *srv = nullptr;
-    kapi_module *srv_module = nullptr;
     std::vector<sim::TaskRef> programs;
     std::vector<int> errors;
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS client and the RTRS server with a disk that is slow now and then, while administrators of both change the paths,
 // devices go, and the network is cut: what the disk has does not change, what was written is read, and each permit comes back.
-#include "rtrs_clt_test.h"
-#include "rtrs_srv_test.h"
+#include "rtrs_pair_test.h"
 
 namespace {
 
@@ -56,30 +55,15 @@ struct SlowDisk {
     static constexpr rtrs_srv_core_ops ops{rdma_ev, link_ev};
 };
 
-class RtrsStorm : public RtrsClientTest {
+class RtrsStorm : public RtrsPairTest {
 protected:
-    static constexpr std::uint64_t kSecond = sim::kSecond;
     static constexpr unsigned kDepth = 16;
 
-    ~RtrsStorm() override
-    {
-        close();
-        run(b, [&] {
-            rtrs_srv_core_close(std::exchange(srv, nullptr));
-            EXPECT_TRUE(b.start_unload(*srv_module));
-            rtrs_srv_core_exit();
-            b.unload_done(*srv_module);
-        }, 200 * kSecond);
-    }
+    ~RtrsStorm() override { end(); }
     void start()
     {
         load();
-        srv_module = &b.load_module("rtrs_server");
-        run(b, [&] {
-            rtrs_srv_core_params params{65536, kDepth, chance(2)};
-            ASSERT_EQ(rtrs_srv_core_init(srv_module, &params), 0);
-            ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SlowDisk::ops, &disk, WireServer::kPort, &srv), 0);
-        });
+        start_server({65536, kDepth, chance(2)}, SlowDisk::ops, &disk);
         open(2);
         EXPECT_EQ(put(root + "io_timeout_ms", chance(2) ? "1500" : "0"), 0);
         EXPECT_EQ(put(root + "no_path_timeout_ms", chance(2) ? "3000" : "0"), 0);
@@ -188,8 +172,6 @@ protected:
     }
 
     SlowDisk disk{world, b};
-    rtrs_srv_core *srv = nullptr;
-    kapi_module *srv_module = nullptr;
     std::vector<sim::TaskRef> tasks;
     bool stop = false;
     unsigned written = 0;
