@@ -42,19 +42,6 @@ protected:
                 EXPECT_TRUE(got == data) << "program " << n << " round " << round;
         }
     }
-    int call(bool read, const std::string &message, std::string &data)
-    {
-        Ended ended;
-        ended.data.swap(data);
-        rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
-        int error = begin(permit, ended, read, message);
-        while (!error && !ended.done)
-            world.sleep(100 * sim::kMicrosecond);
-        EXPECT_LE(ended.times, 1u);
-        rtrs_clt_core_put_permit(session, permit);
-        data.swap(ended.data);
-        return error ? error : ended.error;
-    }
     bool wait_for_programs(std::uint64_t limit_ns)
     {
         return world.run_until(

@@ -34,6 +34,20 @@ protected:
             b.unload_done(*srv_module);
         }, 200 * kSecond);
     }
+    /** From a task: one request, and how it ended. */
+    int call(bool read, const std::string &message, std::string &data)
+    {
+        Ended ended;
+        ended.data.swap(data);
+        rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
+        int error = begin(permit, ended, read, message);
+        while (!error && !ended.done)
+            world.sleep(100 * sim::kMicrosecond);
+        EXPECT_LE(ended.times, 1u);
+        rtrs_clt_core_put_permit(session, permit);
+        data.swap(ended.data);
+        return error ? error : ended.error;
+    }
 
     rtrs_srv_core *srv = nullptr;
     kapi_module *srv_module = nullptr;

@@ -78,19 +78,9 @@ protected:
         }));
     }
 
-    /** From a task: one request, and how it ended. */
     int call(bool read, const std::string &name, std::string &data)
     {
-        Ended ended;
-        ended.data.swap(data);
-        rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
-        int error = begin(permit, ended, read, (read ? "r" : "w") + name);
-        while (!error && !ended.done)
-            world.sleep(100 * sim::kMicrosecond);
-        EXPECT_LE(ended.times, 1u);
-        rtrs_clt_core_put_permit(session, permit);
-        data.swap(ended.data);
-        return error ? error : ended.error;
+        return RtrsPairTest::call(read, (read ? "r" : "w") + name, data);
     }
     /** A name is written once, so that nothing late changes it. */
     void write_and_read()
