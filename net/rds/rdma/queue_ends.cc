@@ -22,8 +22,9 @@ u16 header_checksum(const Header& header)
     kapi_copy(words, &header, sizeof(words));
     u64 sum = plus(plus(plus(words[0], words[1]), plus(words[2], words[3])), plus(words[4], words[5]));
     sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16); // of 18 bits
+    sum = (sum & 0xffff) + (sum >> 16); // 0x10000 at most: another carry
+    sum += sum >> 16;
     return __builtin_bit_cast(Be16, static_cast<u16>(~sum));
 }
 
