@@ -144,6 +144,7 @@ public:
     CongestionMaps peer_maps{*this}; // of remote addresses
     Collector collector{*this};
     PeersMemory peers_memory{*this};
+    Atomic<u32> stalled_paths{0}; // that wait for full sockets; changed under the socket's lock
 
     void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
     u64 counted(Stat stat) const { return kapi_counters_read(counters_, static_cast<unsigned>(stat)); }

@@ -130,14 +130,16 @@ bool PathReceiver::may_read(MessageKind kind)
     return false;
 }
 
-// Each path may bring a message that nobody is charged for, and a peer can have any number of paths. So while there is such
-// memory, what comes next for the same sockets stays with the transport; and for others of a user who has as much as may be. A
-// lost stream that is overdrawn does not wait for full sockets, but a peer can have any number of those, too.
+// Each path may bring a message more than a socket's limit, or one that nobody is charged for, and a peer can have any number of
+// paths. So while a path waits for a full socket, or there is such memory, what comes next for the same sockets stays with the
+// transport; and for others of a user who has as much as may be. A lost stream that is overdrawn does not wait for full sockets,
+// but a peer can have any number of those, too.
 Result<> PathReceiver::find_place(const Header& header)
 {
     Connection& connection = path_.connection();
     Net& net = connection.net;
-    if (!net.module.peers_share.has_uncharged()) [[likely]]
+    bool uncharged = net.module.peers_share.has_uncharged();
+    if (!uncharged && !net.stalled_paths.load_relaxed()) [[likely]]
         return {};
     Endpoint to = connection.local;
     to.port = header.dport;
@@ -146,7 +148,7 @@ Result<> PathReceiver::find_place(const Header& header)
         return {};
     if (stalled_.load_acquire() != overdrawn && stall_on(*socket, 0))
         return fail(KAPI_EAGAIN);
-    if (socket->has_memory_for(sizeof(Header) + header.length))
+    if (!uncharged || socket->has_memory_for(sizeof(Header) + header.length))
         return {};
     path_.partial().wait_for_turn(net.peers_memory);
     return fail(KAPI_ENOMEM);

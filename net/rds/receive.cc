@@ -143,8 +143,10 @@ bool Socket::stall(Path& path)
     Guard guard(lock_);
     if (closed_ || !is_full(limit))
         return false;
-    if (!static_cast<ListNode<Stalled>&>(path).linked())
+    if (!static_cast<ListNode<Stalled>&>(path).linked()) {
         stalled_.push_back(Ref<Path>::share(path));
+        net.stalled_paths.fetch_add(1);
+    }
     return true;
 }
 
@@ -152,8 +154,10 @@ void Socket::unstall(Path& path)
 {
     Ref<Path> removed;
     Guard guard(lock_);
-    if (static_cast<ListNode<Stalled>&>(path).linked())
+    if (static_cast<ListNode<Stalled>&>(path).linked()) {
         removed = stalled_.remove(path);
+        net.stalled_paths.fetch_sub(1);
+    }
 }
 
 bool Socket::stalls(Path& path)
@@ -172,6 +176,8 @@ void Socket::room_made()
             if (!closed_ && is_full(limit))
                 return;
             path = stalled_.pop_front();
+            if (path)
+                net.stalled_paths.fetch_sub(1);
         }
         if (!path)
             return;

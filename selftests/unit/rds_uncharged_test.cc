@@ -100,6 +100,30 @@ TEST_F(Uncharged, messages_of_many_peers__wait_for_the_program)
     EXPECT_TRUE(reader->is_done());
 }
 
+// What the socket's owner is charged for, too: a socket has a limit, which the last message may exceed.
+TEST_F(Uncharged, full_socket__holds_its_limit_and_one_message_whatever_the_number_of_peers)
+{
+    constexpr unsigned kPeers = 40;
+    socket.sk().charge_limit = std::size_t{1} << 40;
+    socket.sk().rcvbuf = 4096; // then the limit is two of the largest messages and a quarter of one
+    run(a, [&] {
+        for (unsigned i = 0; i < kPeers; i++) {
+            send_to(peer(), kPort);
+            flush_for(100 * sim::kMillisecond);
+        }
+    }, 60 * sim::kSecond);
+    EXPECT_LE(queued(), 4u);
+    unsigned taken = 0;
+    auto reader = world.spawn(b, "reader", [&] {
+        std::string buffer(kMiB, '\0');
+        while (socket.receive(buffer.data(), buffer.size(), nullptr) == long{kMiB})
+            taken++;
+    });
+    run(a, [&] { flush_for(20 * sim::kSecond); }, 60 * sim::kSecond);
+    EXPECT_EQ(taken, kPeers) << "nothing is lost";
+    EXPECT_TRUE(reader->is_done());
+}
+
 // The peer has an address for each of them.
 TEST_F(Uncharged, messages_for_many_sockets_of_a_user__have_a_limit)
 {
