@@ -24,6 +24,28 @@ using CmEnd = Own<kapi_cm, free_cm>;
 using CmListener = Own<kapi_cm_listener, free_cm_listener>;
 using QueuePair = Own<kapi_qp, free_qp>; // drained before
 
+// For a log: what the peer of a queue pair did, of which this completion is the first with an error. Null: it is not.
+inline const char* text_of(kapi_wc_status status)
+{
+    switch (status) {
+    case KAPI_WC_OK:
+    case KAPI_WC_FLUSHED:
+        return nullptr;
+    case KAPI_WC_REMOTE_ACCESS:
+        return "refuses access to its memory";
+    case KAPI_WC_REMOTE_ERROR:
+        return "refuses a request, or has failed";
+    case KAPI_WC_RETRY_EXCEEDED:
+        return "does not answer this host's device";
+    case KAPI_WC_RNR_EXCEEDED:
+        return "has posted no receive for too long";
+    case KAPI_WC_LOCAL_ERROR:
+    case KAPI_WC_LOCAL_PROTECTION:
+        break;
+    }
+    return "cannot be reached: this host's device has refused a request";
+}
+
 // Pinned pages of a program. They are marked as changed unless they were read-only.
 class Pin {
 public:

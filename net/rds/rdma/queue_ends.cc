@@ -28,27 +28,6 @@ u16 header_checksum(const Header& header)
     return __builtin_bit_cast(Be16, static_cast<u16>(~sum));
 }
 
-static const char* text_of(kapi_wc_status status)
-{
-    switch (status) {
-    case KAPI_WC_OK:
-    case KAPI_WC_FLUSHED:
-        return nullptr;
-    case KAPI_WC_REMOTE_ACCESS:
-        return "refuses access to its memory";
-    case KAPI_WC_REMOTE_ERROR:
-        return "refuses a request, or has failed";
-    case KAPI_WC_RETRY_EXCEEDED:
-        return "does not answer this host's device";
-    case KAPI_WC_RNR_EXCEEDED:
-        return "has posted no receive for too long";
-    case KAPI_WC_LOCAL_ERROR:
-    case KAPI_WC_LOCAL_PROTECTION:
-        break;
-    }
-    return "cannot be reached: this host's device has refused a request";
-}
-
 void QueueEnds::failed(kapi_wc_status status)
 {
     if (const char* text = text_of(status))

@@ -96,6 +96,7 @@ private:
     void progress(Io& io);
     void invalidate(Io& io);
     void finish(Io& io);
+    void failed(kapi_wc_status status);
     void broken(const char* why);
 
     Link& link_;

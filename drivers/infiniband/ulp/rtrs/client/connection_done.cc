@@ -20,8 +20,16 @@ void Connection::on_done(void* context, const kapi_wc* wcs, unsigned n)
         if (wcs[i].status == KAPI_WC_OK)
             self.done(wcs[i]);
         else
-            self.link_.path.lost(Errno(KAPI_ECONNABORTED)); // what was posted is its link's after the drain
+            self.failed(wcs[i].status);
     }
+}
+
+// What was posted is the link's after the drain.
+void Connection::failed(kapi_wc_status status)
+{
+    if (const char* text = text_of(status))
+        kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: over %s the server %s", link_.session.name(), link_.device().attrs.name, text);
+    link_.path.lost(Errno(KAPI_ECONNABORTED));
 }
 
 void Connection::done(const kapi_wc& wc)

@@ -188,6 +188,8 @@ void Connection::done(const kapi_wc* wcs, unsigned n)
 
 void Connection::failed(const kapi_wc& wc)
 {
+    if (const char* text = text_of(wc.status))
+        kapi_log(KAPI_LOG_WARN, "rtrs_server: over %s a client %s", path_->device_name(), text);
     lost();
     if (static_cast<Kind>(wc.cookie >> 56) == Kind::invalidate)
         finish(path_->session().chunks[wc.cookie >> 32 & 0xffff].op);
