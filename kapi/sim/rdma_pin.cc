@@ -27,6 +27,10 @@ int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin
     node.pinned_pages += pages;
     auto *bytes = reinterpret_cast<unsigned char *>(static_cast<std::uintptr_t>(address));
     auto *pin = new kapi_pin{&node, bytes, length, write != 0, pages};
+    if (Task *task = World::current_task(); task->fiber.holds(bytes)) {
+        pin->task = task->shared_from_this();
+        task->pins++;
+    }
     account(node, "pin", pin, [](void *object) { delete static_cast<kapi_pin *>(object); });
     *result = pin;
     return 0;
@@ -42,6 +46,8 @@ void kapi_unpin(struct kapi_pin *pin, int dirty) noexcept
     if (dirty && !pin->write)
         broken("pages were changed that were pinned to be read");
     pin->node->pinned_pages -= pin->pages;
+    if (pin->task)
+        pin->task->pins--;
     settle(*pin->node, "pin", pin);
     delete pin;
 }

@@ -32,6 +32,7 @@ struct Task : std::enable_shared_from_this<Task> {
     const char *waits_for = "";
     std::uint64_t waits_since_ns = 0;
 
+    unsigned pins = 0;                  // of memory on its stack
     std::vector<Spin *> locks;          // core locks held, oldest first
     std::uint64_t steps = 0;            // HW_STEP()s since it took the first of them
     std::uint64_t steps_since_pause = 0; // since kapi_resched()

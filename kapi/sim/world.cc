@@ -101,6 +101,8 @@ void World::task_entry(void *argument)
     task.body = nullptr;
     if (task.is_atomic())
         self.fail("task %s ends with a lock held or inside a callback", task.name.c_str());
+    if (task.pins)
+        self.fail("task %s ends while a device may use its stack, which another task will have", task.name.c_str());
     task.state = TaskState::done;
     self.done_tasks_++;
     running_task = &outside;

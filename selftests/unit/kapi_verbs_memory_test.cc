@@ -210,6 +210,17 @@ TEST_P(VerbsMemory, pin__is_charged_and_given_back_once)
     EXPECT_EQ(a.pinned_pages, 0u);
 }
 
+TEST_P(VerbsMemory, pin__of_the_stack_of_a_task_that_ends)
+{
+    EXPECT_DEATH(run(a,
+                     [&] {
+                         unsigned char bytes[8] = {};
+                         kapi_pin *pin = nullptr;
+                         kapi_pin_user(address_of(bytes), sizeof(bytes), 1, &pin);
+                     }),
+                 "ends while a device may use its stack");
+}
+
 TEST_P(VerbsMemory, pin__outlives_its_mappings)
 {
     plug();

@@ -238,12 +238,12 @@ TEST_P(RdsRdmaAtomics, behind_fenced_messages__go_on_after_losses)
 {
     constexpr unsigned kTasks = 4, kEach = 40;
     open_with_region();
+    std::vector<kapi_u64> old(kTasks); // the device writes to it after a task has ended
     std::vector<sim::TaskRef> tasks;
     for (unsigned task = 0; task < kTasks; task++)
-        tasks.push_back(spawn(pa, [&] {
-            Word old;
+        tasks.push_back(spawn(pa, [&, task] {
             for (unsigned i = 0; i < kEach; i++)
-                EXPECT_EQ(act({kAdd, {1}, 0}, 8, &old.value()), 4);
+                EXPECT_EQ(act({kAdd, {1}, 0}, 8, &old[task]), 4);
         }));
     for (unsigned i = 0; i < 8; i++) {
         world.run_for(3 * sim::kMillisecond);
