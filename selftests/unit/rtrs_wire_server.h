@@ -39,12 +39,18 @@ public:
         unsigned slot = 0;         // of out, in turn
         bool is_service() const { return request.connection == 0; }
     };
+    struct Event {
+        Connection *on;
+        kapi_wc wc;
+        std::uint64_t came_ns;
+    };
     /** A request as it came. */
     struct Request {
         Connection *on;
         kapi_u32 chunk;
         rtrs::Request parsed;
         std::string message, data;
+        std::uint64_t came_ns = 0;
     };
 
     WireServer(sim::World &world, sim::Node &node) : world(world), node(node) {}
@@ -81,6 +87,7 @@ public:
     std::list<std::unique_ptr<Connection>> connections;
     std::vector<std::string> names;
     std::vector<Request> requests;
+    std::uint64_t dropped_ns = 0; // when a connection was, the last time
     unsigned asked = 0, heartbeats = 0, heartbeat_answers = 0, failed = 0;
 
     // ---- from a task of its machine
@@ -203,7 +210,7 @@ private:
     {
         auto &connection = *static_cast<Connection *>(context);
         for (unsigned i = 0; i < n; i++)
-            connection.server->events.emplace_back(&connection, wcs[i]);
+            connection.server->events.push_back({&connection, wcs[i], connection.server->world.now_ns()});
     }
 
     void work()
@@ -235,9 +242,9 @@ private:
                 drop(one);
         }
         while (!events.empty()) {
-            auto [connection, wc] = events.front();
+            Event event = events.front();
             events.pop_front();
-            handle(*connection, wc);
+            handle(event);
         }
     }
     void accept(Connection &on)
@@ -294,13 +301,14 @@ private:
     void drop(Connection &one)
     {
         for (auto at = events.begin(); at != events.end();)
-            at = at->first == &one ? events.erase(at) : at + 1;
+            at = at->on == &one ? events.erase(at) : at + 1;
         if (one.qp) {
             EXPECT_EQ(kapi_qp_drain(one.qp), 0);
+            dropped_ns = world.now_ns();
             kapi_qp_free(one.qp);
         }
         for (auto at = events.begin(); at != events.end();)
-            at = at->first == &one ? events.erase(at) : at + 1;
+            at = at->on == &one ? events.erase(at) : at + 1;
         kapi_cm_destroy(one.cm);
         kapi_cq_free(one.cq);
         one.receives.drop();
@@ -312,8 +320,10 @@ private:
         }
         connections.remove_if([&](auto &other) { return other.get() == &one; });
     }
-    void handle(Connection &on, const kapi_wc &wc)
+    void handle(const Event &event)
     {
+        Connection &on = *event.on;
+        const kapi_wc &wc = event.wc;
         if (wc.status != KAPI_WC_OK) {
             failed += wc.status != KAPI_WC_FLUSHED;
             return;
@@ -323,7 +333,7 @@ private:
         if (wc.op == KAPI_WC_RECV)
             inform(on, wc);
         else
-            take(on, wc.imm);
+            take(on, wc.imm, event.came_ns);
         post_receive(on, wc.cookie);
     }
     void inform(Connection &on, const kapi_wc &wc)
@@ -344,7 +354,7 @@ private:
             change_info(response);
         send(on, response);
     }
-    void take(Connection &on, kapi_u32 imm)
+    void take(Connection &on, kapi_u32 imm, std::uint64_t came_ns)
     {
         auto immediate_data = rtrs::parse_immediate(imm);
         ASSERT_TRUE(immediate_data.has_value());
@@ -363,7 +373,7 @@ private:
         Buffer &chunks = on.memory->chunks;
         kapi_size begin = place->chunk * geometry.chunk_bytes();
         kapi_map_sync(&chunks.map, begin, geometry.chunk_bytes(), KAPI_MAP_FOR_CPU);
-        Request request{&on, place->chunk, {}, {}, {}};
+        Request request{&on, place->chunk, {}, {}, {}, came_ns};
         ASSERT_TRUE(rtrs::parse_request({chunks.bytes + begin, geometry.chunk_bytes()}, place->offset, request.parsed));
         request.message = chunks.text(begin + request.parsed.data_bytes, request.parsed.user_bytes);
         if (!request.parsed.is_read)
@@ -380,5 +390,5 @@ private:
     sim::TaskRef task;
     kapi_cm_listener *listener = nullptr;
     bool stopping = false;
-    std::deque<std::pair<Connection *, kapi_wc>> events;
+    std::deque<Event> events;
 };

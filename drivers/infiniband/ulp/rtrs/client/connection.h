@@ -46,6 +46,7 @@ public:
     bool is_resolved() const { return seen_.load_acquire() & resolved; }
     bool is_asked() const { return asked_; }
     bool is_established() const { return seen_.load_acquire() & established; }
+    bool is_over() const { return seen_.load_acquire() & over; } // for the server, too, or its host does not answer
     kapi_rdma_dev* dev() const { return dev_; }                     // when it is resolved
     const Result<rtrs::Offer>& offer() const { return offer_; }     // when it is established
     const kapi_cm* cm() const { return cm_.get(); }
@@ -61,7 +62,7 @@ public:
     u64 serial() const { return serial_; }
 
 private:
-    enum Seen : u32 { resolved = 1, established = 2 };
+    enum Seen : u32 { resolved = 1, established = 2, over = 4 };
     enum class Kind : u8 { io, invalidate, receive, info_receive, plain };
     static constexpr unsigned kind_bits = 3;
     static constexpr u32 most_pieces = 16;          // of one request; each takes memory of the queue

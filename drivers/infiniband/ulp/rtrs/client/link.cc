@@ -25,7 +25,7 @@ Result<Own<Link>> Link::begin(Path& path, u16 reconnects, bool first)
     if (begun)
         begun = link->connection(0).resolve();
     if (!begun) {
-        link->end();
+        link->end(false);
         return fail(begun.error());
     }
     link->progress();
@@ -222,12 +222,24 @@ u64 Link::oldest_ns(u64 now_ns) const
 
 // ---- the end
 
+// A request goes to another path with the chunk that it has. What was sent of it over this one may still be on its way, and the
+// kernel's own server reads a request's address and key in its chunk again when it has the data: it would use those of this path
+// over the other one. So that server's queue pairs fail first, which it answers then.
+void Link::wait_for_server()
+{
+    constexpr u64 most_ns = 500'000'000;
+    static_cast<void>(over_.wait_until(kapi_now_ns() + most_ns, [this] {
+        for (u32 i = 0; i < made_; i++)
+            if (!connection(i).is_over())
+                return false;
+        return true;
+    }));
+}
+
 // Each connection ends before anything is freed that it uses.
 void Link::drain()
 {
     bool ended = true;
-    for (u32 i = 0; i < made_; i++)
-        connection(i).disconnect();
     for (u32 i = 0; i < made_; i++)
         ended &= connection(i).drain();
     if (ended)
@@ -265,12 +277,16 @@ Io* Link::collect()
     return first;
 }
 
-Io* Link::end()
+Io* Link::end(bool peer_answers)
 {
     for (u32 i = 0; i < made_; i++) {
         session.lanes().remove(i, connection(i));
         connection(i).close();
     }
+    for (u32 i = 0; i < made_; i++)
+        connection(i).disconnect();
+    if (peer_answers)
+        wait_for_server();
     drain();
     return collect();
 }

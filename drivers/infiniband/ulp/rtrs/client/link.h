@@ -30,8 +30,9 @@ public:
     void send_heartbeat() { connections_.get()[0].send_heartbeat(); }
     // Since when the oldest of its requests is under way; now_ns: it has none, or none that began before.
     u64 oldest_ns(u64 now_ns) const;
-    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more.
-    Io* end();
+    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more. With peer_answers the
+    // server is waited for: see wait_for_server().
+    Io* end(bool peer_answers);
 
     // Any context.
     Connection& connection(u32 number) const { return connections_.get()[number]; }
@@ -40,6 +41,7 @@ public:
     usize info_bytes_room() const;
     u32 info_bytes() const;
     void informed(u32 length); // the answer with the information was received
+    void connection_over() { over_.wake(); }
 
     // From the answer of the service connection on.
     bool has_ios() const { return chunks_.get() != nullptr; }
@@ -66,6 +68,7 @@ private:
     Result<> read_information();
     Result<> enter_device(kapi_rdma_dev* dev);
     void progress();
+    void wait_for_server();
     void drain();
     Io* collect();
     static void free_chunks(rtrs::RemoteChunk* chunks) { kapi_free(chunks); }
@@ -85,6 +88,7 @@ private:
     Own<kapi_mr*, free_regions> regions_;
     MessageMaps maps_;
     Own<Buffer> info_, question_;
+    WaitQueue over_;          // of connections
     Atomic<u32> informed_{0}; // bytes of the information, and 1
     u32 made_ = 0;
     Own<Connection, free_connections> connections_;

@@ -172,7 +172,8 @@ void Path::end_link(Errno why)
     else if (why != Errno(KAPI_ECANCELED))
         kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: a path over %s is lost: error %d", session_.name(), link_->device().attrs.name,
                  why.code());
-    Io* interrupted = link_ ? link_->end() : nullptr;
+    bool peer_answers = was_up && why != Errno(KAPI_ETIMEDOUT);
+    Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
     if (was_up) {
         earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
         session_.path_down();
