@@ -107,7 +107,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
     if (kapi_sk_timestamps(sk))
         incoming->received_real_ns = kapi_real_ns();
     incoming->trace_ns[2] = kapi_local_clock_ns();
-    bool over, full_before;
+    bool over;
     CongestionChange change;
     {
         Guard guard(lock_);
@@ -115,7 +115,6 @@ bool Socket::deliver(Ref<Incoming> incoming)
             net.count(Stat::recv_drop_dead_sock);
             return false;
         }
-        full_before = is_full(limit);
         account_receive(*incoming, true);
         if (!incoming->charged())
             note_uncharged(*incoming);
@@ -131,8 +130,6 @@ bool Socket::deliver(Ref<Incoming> incoming)
         Guard guard(lock_);
         over = !congested_; // no memory for the bit
     }
-    if (over && !full_before)
-        net.count(Stat::recv_stalled);
     waiters.wake(KAPI_IN | KAPI_RDNORM);
     return over;
 }
@@ -146,6 +143,7 @@ bool Socket::stall(Path& path)
     if (!static_cast<ListNode<Stalled>&>(path).linked()) {
         stalled_.push_back(Ref<Path>::share(path));
         net.stalled_paths.fetch_add(1);
+        net.count(Stat::recv_stalled);
     }
     return true;
 }

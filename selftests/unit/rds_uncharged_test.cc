@@ -113,6 +113,7 @@ TEST_F(Uncharged, full_socket__holds_its_limit_and_one_message_whatever_the_numb
         }
     }, 60 * sim::kSecond);
     EXPECT_LE(queued(), 4u);
+    EXPECT_GE(counted(rds::Stat::recv_stalled), kPeers - 4) << "each path that is not read";
     unsigned taken = 0;
     auto reader = world.spawn(b, "reader", [&] {
         std::string buffer(kMiB, '\0');
