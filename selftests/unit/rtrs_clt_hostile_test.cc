@@ -111,6 +111,8 @@ TEST_P(RtrsClientHostile, a_key_that_is_wrong_ends_the_path_with_the_next_reques
     for (int i = 0; i < 8 && links.empty(); i++) // the one with that chunk
         write("block", contents(100, 1));
     expect_lost_and_back();
+    auto says_why = [](const std::string &line) { return line.ends_with("the server refuses access to its memory"); };
+    EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), says_why), 1);
 }
 
 /** It says that it has invalidated the client's key, and has not: the client does it, and a late write does not arrive. */

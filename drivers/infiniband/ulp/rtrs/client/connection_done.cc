@@ -24,7 +24,7 @@ void Connection::on_done(void* context, const kapi_wc* wcs, unsigned n)
     }
 }
 
-// What was posted is the link's after the drain.
+// What was posted is the link's after the drain. ETIMEDOUT: the server's host does not answer, so its end is not waited for.
 void Connection::failed(kapi_wc_status status)
 {
     if (const char* text = text_of(status))

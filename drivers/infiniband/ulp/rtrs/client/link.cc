@@ -224,7 +224,7 @@ u64 Link::oldest_ns(u64 now_ns) const
 
 // A request goes to another path with the chunk that it has. What was sent of it over this one may still be on its way, and the
 // kernel's own server reads a request's address and key in its chunk again when it has the data: it would use those of this path
-// over the other one. So that server's queue pairs fail first, which it answers then.
+// over the other one. So the queue pairs of the server fail first: it answers the request to disconnect after that.
 void Link::wait_for_server()
 {
     constexpr u64 most_ns = 500'000'000;
@@ -285,7 +285,7 @@ Io* Link::end(bool peer_answers)
     }
     for (u32 i = 0; i < made_; i++)
         connection(i).disconnect();
-    if (peer_answers)
+    if (peer_answers && path.inflight())
         wait_for_server();
     drain();
     return collect();

@@ -31,7 +31,7 @@ public:
     // Since when the oldest of its requests is under way; now_ns: it has none, or none that began before.
     u64 oldest_ns(u64 now_ns) const;
     // All ends. Returns the requests that were not answered: nobody reads or writes their data any more. With peer_answers the
-    // server is waited for: see wait_for_server().
+    // server is waited for when there are any: see wait_for_server().
     Io* end(bool peer_answers);
 
     // Any context.
