@@ -26,7 +26,7 @@ struct kapi_pin {
     std::size_t length;
     bool write;
     unsigned pages, mappings = 0;
-    std::shared_ptr<sim::Task> task = nullptr; // whose stack they are on
+    sim::TaskRef task{}; // whose stack they are on
 };
 
 namespace sim {
