@@ -201,6 +201,11 @@ struct kapi_cm_route {
 	struct kapi_addr remote;
 	kapi_u32 timeout_ms;        /* for the address, and again for the route */
 	kapi_u8 tos;                /* type of service, 0 to 255 */
+	/*
+	 * Not 0: the peer registers memory between what it sends. Where the device fails when it sends such again (Soft-RoCE),
+	 * the peer is asked to wait longer for an acknowledgement, and the request is to set an ack_timeout for this side.
+	 */
+	kapi_u8 peer_registers;
 };
 
 /*

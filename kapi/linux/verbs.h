@@ -72,6 +72,7 @@ struct kapi_cm {
 	const struct kapi_cm_ops *ops;
 	void *context;
 	u32 timeout_ms;
+	bool peer_registers;       /* kapi_cm_route */
 	bool ended;                /* the handler's lock guards it */
 	struct kapi_rdma_dev *dev; /* from resolved() or request() on */
 	struct kapi_qp *qp;
@@ -98,6 +99,8 @@ void kapi_verbs_pins_exit(void);
 
 /* Does the device need kapi_qp.settle? Then its queues need twice the room. */
 bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev);
+/* Is it Soft-RoCE? */
+bool kapi_rdma_is_soft(const struct ib_device *ib);
 
 /* What the drain posts behind everything else, and what goes before a registration: the three highest cookies. */
 #define KAPI_DRAIN_SEND (~0ULL)

@@ -86,9 +86,22 @@ bool kapi_cm_learn(struct kapi_cm *cm)
 	return true;
 }
 
+/*
+ * A peer with the kernel's own RTRS on Soft-RoCE stands still for ever when it sends again what goes before a registration
+ * (kapi_qp.settle in kapi/linux/verbs.h), and on a busy machine it sends again what was not lost, but acknowledged late. How long
+ * it waits is what the request proposes, and that is made of this time-out when the route is resolved (core/cma.c:
+ * cma_resolve_iboe_route()). Linux 6.1 proposes 2.1 s (19) by itself, later ones 0.5 s.
+ */
+#define PATIENT_ACK_TIMEOUT 19
+
 static void begin_route(struct kapi_cm *cm)
 {
-	int error = rdma_resolve_route(cm->id, cm->timeout_ms);
+	int error = 0;
+
+	if (cm->peer_registers && kapi_rdma_is_soft(cm->id->device))
+		error = rdma_set_ack_timeout(cm->id, PATIENT_ACK_TIMEOUT);
+	if (!error)
+		error = rdma_resolve_route(cm->id, cm->timeout_ms);
 
 	if (error)
 		end_for(cm, KAPI_CM_UNRESOLVED, error);
@@ -210,6 +223,7 @@ int kapi_cm_connect(struct kapi_net *net, const struct kapi_cm_route *route, con
 	cm->ops = ops;
 	cm->context = context;
 	cm->timeout_ms = route->timeout_ms;
+	cm->peer_registers = route->peer_registers;
 	cm->info.local = route->local;
 	cm->info.remote = route->remote;
 	cm->id = kapi_rdma_create_id(net, route->space, kapi_cm_on_event, cm);

@@ -27,14 +27,14 @@ static LIST_HEAD(watches);
 static DEFINE_SPINLOCK(devs_lock);
 static LIST_HEAD(devs);
 
-static bool is_rxe(const struct ib_device *ib)
+bool kapi_rdma_is_soft(const struct ib_device *ib)
 {
 	return ib->ops.driver_id == RDMA_DRIVER_RXE;
 }
 
 bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev)
 {
-	return is_rxe(dev->ib);
+	return kapi_rdma_is_soft(dev->ib);
 }
 
 static u32 flags_of(struct ib_device *ib)
@@ -54,7 +54,7 @@ static u32 flags_of(struct ib_device *ib)
 	if (attrs->kernel_cap_flags & IBK_ON_DEMAND_PAGING && attrs->odp_caps.general_caps & IB_ODP_SUPPORT &&
 	    (attrs->odp_caps.per_transport_caps.rc_odp_caps & on_demand) == on_demand)
 		flags |= KAPI_RDMA_ON_DEMAND;
-	if (is_rxe(ib))
+	if (kapi_rdma_is_soft(ib))
 		flags |= KAPI_RDMA_FENCE_HANGS;
 	return flags;
 }

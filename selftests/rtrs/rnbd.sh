@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# lab: hosts=2 time=200 links=faulty segments=2 mem=768
+# lab: hosts=2 time=120 links=faulty segments=2 mem=768
 # files: build/selftests/rtrs_blockio selftests/lib/rnbd.sh selftests/lib/soon.sh
 # modules: brd
 #

@@ -118,7 +118,7 @@ TEST_P(VerbsDevice, namespace_that_is_going__is_held_by_nothing_new)
     other.add(sim::address("10.0.1.1"));
     other.going = true;
     run(a, [&] {
-        kapi_cm_route route{KAPI_CM_IP, sim::address("10.0.1.1"), sim::address("10.0.0.2", 100), 1000, 0};
+        kapi_cm_route route{KAPI_CM_IP, sim::address("10.0.1.1"), sim::address("10.0.0.2", 100), 1000, 0, 0};
         kapi_cm_ops ops{};
         kapi_cm_listener_ops listener_ops{};
         kapi_cm *cm = nullptr;

@@ -217,7 +217,7 @@ protected:
     }
     kapi_cm_route route(kapi_u16 port = kPort) const
     {
-        return {KAPI_CM_IP, sim::address("::"), sim::address("10.0.0.2", port), 5000, 0};
+        return {KAPI_CM_IP, sim::address("::"), sim::address("10.0.0.2", port), 5000, 0, 0};
     }
     kapi_cm_options options(const std::string &data) const
     {

@@ -22,7 +22,7 @@ protected:
         for (unsigned tos = 1; tos <= count; tos++) {
             Peer &other = others.emplace_back();
             run(b, [&] {
-                kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0};
+                kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
                 ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &other, &other.cm), 0);
             });
             EXPECT_TRUE(wait_for([&] { return other.resolved; }));

@@ -111,7 +111,7 @@ protected:
     void ask(const std::string &data)
     {
         run(b, [&] {
-            kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0};
+            kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
             ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &peer, &peer.cm), 0);
         });
         ASSERT_TRUE(world.run_until([&] { return peer.resolved; }, 10 * sim::kSecond));

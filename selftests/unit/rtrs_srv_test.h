@@ -142,7 +142,7 @@ public:
 
     void resolve(Link &link, kapi_u16 port)
     {
-        kapi_cm_route route{KAPI_CM_IP, sim::address(from), sim::address(to, port), 5000, 0};
+        kapi_cm_route route{KAPI_CM_IP, sim::address(from), sim::address(to, port), 5000, 0, 0};
         ASSERT_EQ(kapi_cm_connect(&node.initial_net(), &route, &cm_ops, &link, &link.cm), 0);
     }
     void ask(Link &link, const void *data, kapi_size size)

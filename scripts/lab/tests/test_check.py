@@ -47,7 +47,7 @@ class Attempts(unittest.TestCase):
         step, runs = self.run_step(attempts=1, good_run=2)
         self.assertEqual((step.passed, step.failed, runs), (0, 1, 1))
 
-    def test_only_what_runs_nothing_of_the_suite_is_tried_again(self):
+    def test_what_the_suite_can_be_blamed_for_is_not_tried_again(self):
         def attempts(machines, scene="selftests/x.sh"):
             return check.scene_step("lab", scene, machines, 1, levels=("all",), budget=1).attempts
         self.assertEqual(attempts("6.1:kernel"), 2)
@@ -56,6 +56,8 @@ class Attempts(unittest.TestCase):
         self.assertEqual(attempts("6.12:ours", "selftests/rds/tools_rdma.sh"), 2)
         self.assertEqual(attempts("6.1:ours"), 1)
         self.assertEqual(attempts("6.1:kernel/6.1:ours"), 1)
+        self.assertEqual(attempts("6.1:kernel/6.1:ours", "selftests/rtrs/rnbd.sh"), 2)
+        self.assertEqual(attempts("6.1:ours", "selftests/rtrs/rnbd.sh"), 1)
 
 
 class Scenes(unittest.TestCase):

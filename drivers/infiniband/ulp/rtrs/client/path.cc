@@ -42,7 +42,7 @@ Result<Own<Path>> Path::create(Session& session, const PathAddress& address)
 
 kapi_cm_route Path::route() const
 {
-    return {.space = address_.space, .local = address_.local, .remote = address_.remote, .timeout_ms = 0, .tos = 0};
+    return {address_.space, address_.local, address_.remote, /*timeout_ms=*/0, /*tos=*/0, /*peer_registers=*/1};
 }
 
 // ---- any context

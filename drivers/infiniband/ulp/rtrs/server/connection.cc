@@ -9,6 +9,7 @@ namespace {
 
 constexpr u8 for_ever = 7;        // while the client has no receive posted, it lives
 constexpr u8 rnr_timer = 10;      // 0.32 ms
+constexpr u8 ack_timeout = 17;    // 0.54 s; without it the client would choose
 constexpr u32 service_requests = 2 * service_queue_depth + 2;
 constexpr u32 requests_per_answer = 5, requests_per_short_answer = 3; // with an invalidation and a registration, and without
 constexpr u32 least_requests = 64; // in a send queue, and in a receive queue
@@ -80,6 +81,7 @@ Result<> Connection::open()
     options.size = sizeof(response);
     options.rnr_retry = for_ever;
     options.rnr_timer = rnr_timer;
+    options.ack_timeout = ack_timeout;
     TRY(check(kapi_cm_accept(cm_.get(), &options)));
     accepted_ = true;
     return {};
