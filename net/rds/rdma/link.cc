@@ -85,7 +85,7 @@ Result<Own<Link>> Link::connect(RdmaNet& net, rds_conn* conn, const kapi_addr& l
         return fail(KAPI_ENOMEM);
     link->conn_ = conn;
     link->role_.store_release(owned);
-    kapi_cm_route route{KAPI_CM_IP, local, remote, resolve_ms, tos, 0};
+    kapi_cm_route route{KAPI_CM_IP, local, remote, resolve_ms, tos, /*peer_registers=*/1};
     route.remote.port = is_v4(remote) ? port_v4 : port_v6;
     kapi_cm* cm = nullptr;
     TRY(check(kapi_cm_connect(net.host, &route, &cm_ops, link.get(), &cm)));
