@@ -182,6 +182,12 @@ full:
 	return out.sent;
 }
 
+/* A debug kernel keeps a record of each allocation, and for a while what was freed: nobody is charged for that. */
+static long long debug_mib(void)
+{
+	return access("/sys/kernel/debug/kmemleak", F_OK) ? 0 : 2 * LIMIT_MIB;
+}
+
 struct way {
 	const char *name;
 	void (*eat)(struct hungry *h);
@@ -212,7 +218,7 @@ static _Noreturn void hungry_main(const struct way *way, struct hungry *h)
 
 static void try_way(const struct way *way)
 {
-	long long before = available_mib(), charged, gone;
+	long long before = available_mib(), most = LIMIT_MIB + 3 * ABOVE_MIB + debug_mib(), charged, gone;
 	struct hungry *h = mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	unsigned int fed = 0;
 	pid_t child;
@@ -231,13 +237,13 @@ static void try_way(const struct way *way)
 	if (way->feed)
 		fed = way->feed();
 	charged = charged_mib();
-	gone = memory_gone(before, LIMIT_MIB + 3 * ABOVE_MIB);
+	gone = memory_gone(before, most);
 	note("%s: %u sent, %u fed, refused with %s; %lld MiB are charged, %lld are gone", way->name, h->sent, fed,
 	     h->refused ? strerror(h->refused) : "nothing", charged, gone);
 	check(h->refused == ENOMEM || (!h->refused && !way->refused), "%s: ENOMEM", way->name);
 	check(charged >= LIMIT_MIB / 2, "%s: is charged", way->name);
 	check(charged <= LIMIT_MIB + ABOVE_MIB, "%s: not above the limit", way->name);
-	check(gone <= LIMIT_MIB + 3 * ABOVE_MIB, "%s: and nothing beside it", way->name);
+	check(gone <= most, "%s: and nothing beside it", way->name);
 	if (!way->feed)
 		check(others_work(), "%s: others work", way->name);
 end:
@@ -305,7 +311,8 @@ static void try_user(void)
 	check(others_work(), "many sockets: others work");
 	gone = memory_gone(before, share + 4 * ABOVE_MIB);
 	note("many sockets: %u sent, %lld MiB are gone; a user may have %lld", out.sent, gone, share);
-	check(out.sent / 64 > share / 2, "many sockets: are full");
+	/* On a machine with much memory the share is more than what was offered. */
+	check(out.sent / 64 > share / 2 || out.sent > 6 * SOCKETS, "many sockets: are full");
 	check(gone <= share + 4 * ABOVE_MIB, "many sockets: their user does not exceed its share");
 	for (size_t i = 0; i < ARRAY_SIZE(tx); i++)
 		close(tx[i]);
