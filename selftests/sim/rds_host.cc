@@ -384,6 +384,9 @@ int RdsSocket::set_option(int name, const void *value, int size)
 int RdsSocket::get_option(int name, void *value, int *size)
 {
     kapi_optval optval{static_cast<unsigned char *>(value), static_cast<std::size_t>(*size)};
-    int report = 0;
-    return rds_socket_getsockopt(core_, name, &optval, size, &report);
+    int length = *size, report = 0;
+    int result = rds_socket_getsockopt(core_, name, &optval, &length, &report);
+    if (report) // as the glue has it
+        *size = length;
+    return result;
 }

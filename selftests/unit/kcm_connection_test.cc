@@ -122,6 +122,27 @@ TEST_P(KcmConnection, reset__sends_the_message_it_cut_over_another_from_its_star
     EXPECT_EQ(totals().tx_aborts, 1u);
 }
 
+TEST_P(KcmConnection, totals__are_the_sums_of_all_connections)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = connect(), second = connect();
+    attach(socket, first);
+    attach(socket, second);
+    std::string message = framed(text(1000));
+    for (int i = 0; i < 4; i++) {
+        EXPECT_EQ(send(socket, message), 1004);
+        peer_writes(i % 2 ? first : second, message);
+        settle();
+        EXPECT_EQ(receive(socket), message);
+    }
+    settle();
+    kcm_totals sum = totals();
+    EXPECT_EQ(sum.connections.tx_msgs, 4u);
+    EXPECT_EQ(sum.connections.tx_bytes, 4 * 1004u);
+    EXPECT_EQ(sum.connections.rx_msgs, 4u);
+    EXPECT_EQ(sum.connections.rx_bytes, 4 * 1004u);
+}
+
 // Between the error and its handling, a sender finds a connection that has failed and is still there.
 TEST_P(KcmConnection, reset__gives_the_connection_to_nobody_any_more)
 {

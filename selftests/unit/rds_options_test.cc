@@ -200,6 +200,12 @@ TEST_F(Options, recverr__reads_back)
         EXPECT_EQ(socket.get_option(RDS_ABI_CONG_MONITOR, &got, &length), -KAPI_ENOPROTOOPT);
         length = -1;
         EXPECT_EQ(rds_socket_getsockopt(socket.core(), RDS_ABI_INFO_SOCKETS, nullptr, &length, &got), -KAPI_EINVAL);
+        EXPECT_EQ(got, 0);
+        length = 0;
+        kapi_optval none{nullptr, 0};
+        EXPECT_EQ(rds_socket_getsockopt(socket.core(), RDS_ABI_INFO_SOCKETS, &none, &length, &got), -KAPI_ENOSPC);
+        EXPECT_EQ(got, 1);
+        EXPECT_GT(length, 0);
     });
 }
 
