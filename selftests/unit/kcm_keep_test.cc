@@ -49,6 +49,18 @@ TEST_P(KcmKeep, each_message__is_one_reservation)
     EXPECT_EQ(totals().unreserved, 6u);
 }
 
+TEST_P(KcmKeep, messages_that_wait__are_one_reservation_each_time_the_queue_is_empty)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_and_send(socket);
+    EXPECT_EQ(send(socket, "a", kBatch), 1);
+    EXPECT_EQ(send(socket, "b"), 1);
+    EXPECT_EQ(send(socket, "."), 1);
+    EXPECT_EQ(peer_reads(ends, 3), "ab.");
+    EXPECT_EQ(only_connection(socket).tx_reserved, 3u);
+    EXPECT_EQ(totals().reserved, totals().unreserved);
+}
+
 TEST_P(KcmKeep, another_socket__gets_it)
 {
     KcmSocket &socket = new_socket(), &other = new_socket();

@@ -61,6 +61,9 @@ TEST_F(KcmShortage, part_of_a_message__waits_alone)
     start_to_write(all[0], message);
     world.run_for(60 * sim::kSecond);
     EXPECT_EQ(failed(all, 0), 1u);
+    kcm_totals totals{};
+    run(a, [&] { kcm_net_totals(host.net(a.initial_net()), &totals); });
+    EXPECT_GT(totals.rx_no_memory, 1u);
     a.kept_limit = 2 << 20;
     settle();
     EXPECT_TRUE(receive(socket) == message);
