@@ -122,6 +122,25 @@ TEST_P(KcmConnection, reset__sends_the_message_it_cut_over_another_from_its_star
     EXPECT_EQ(totals().tx_aborts, 1u);
 }
 
+TEST_P(KcmConnection, reset__ends_the_wait_for_room_with_its_error)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect_narrow();
+    attach(socket, ends);
+    std::string message = framed(text(30'000));
+    long result = 0;
+    auto sender = world.spawn(a, "sender", [&] {
+        do
+            result = socket.send(message.data(), message.size(), 0);
+        while (result > 0);
+    });
+    settle();
+    EXPECT_FALSE(sender->is_done());
+    run(a, [&] { sim::program_socket_of(ends.here).tcb->post({sim::Tcb::Input::lost, nullptr, -KAPI_ECONNRESET}); });
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+    EXPECT_EQ(result, -KAPI_ECONNRESET);
+}
+
 TEST_P(KcmConnection, totals__are_the_sums_of_all_connections)
 {
     KcmSocket &socket = new_socket();
