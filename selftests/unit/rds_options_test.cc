@@ -250,9 +250,10 @@ TEST_F(Options, connect__and_names)
 
 TEST_F(Options, timestamps_and_traces__come_with_the_message)
 {
-    with_socket([](RdsSocket &socket) {
+    with_socket([this](RdsSocket &socket) {
         int on = 1;
-        rds_abi_rx_trace_so traces{2, {RDS_ABI_RX_HDR_TO_DGRAM_START, RDS_ABI_RX_DGRAM_DELIVERED, 0}};
+        rds_abi_rx_trace_so traces{2, {RDS_ABI_RX_DGRAM_REASSEMBLE, RDS_ABI_RX_DGRAM_DELIVERED, 0}};
+        world.sleep(sim::kSecond);
         EXPECT_EQ(socket.set_option(RDS_ABI_SO_TIMESTAMP_OLD, &on, 3), -KAPI_EFAULT);
         EXPECT_EQ(socket.set_option(RDS_ABI_SO_TIMESTAMP_OLD, &on, 4), 0);
         EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, 1), -KAPI_EFAULT);
@@ -267,6 +268,8 @@ TEST_F(Options, timestamps_and_traces__come_with_the_message)
         std::memcpy(&trace, told[1].data.data(), sizeof(trace));
         EXPECT_EQ(trace.rx_traces, 2);
         EXPECT_EQ(trace.rx_trace_pos[1], RDS_ABI_RX_DGRAM_DELIVERED);
+        for (unsigned i : {0, 1})
+            EXPECT_LT(trace.rx_trace[i], sim::kMillisecond); // not the time since the host began
 
         traces.rx_traces = 4;
         EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), -KAPI_EFAULT);
