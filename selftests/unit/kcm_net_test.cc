@@ -245,4 +245,19 @@ TEST_F(KcmNet, connection__has_its_own_index_from_the_first_message_on)
     EXPECT_EQ(shown.sockets.at(1).reserved, -1);
 }
 
+TEST_F(KcmNet, message_that_waits_for_its_rest__is_shown)
+{
+    open_multiplexor(1);
+    KcmSocket &socket = *sockets[0];
+    Ends ends = connect();
+    attach(socket, ends);
+    std::string message = framed(text(1000));
+    EXPECT_EQ(show().sockets.at(0).tx_wait_more, 0);
+    EXPECT_EQ(send(socket, message.substr(0, 500), KCM_ABI_MSG_MORE), 500);
+    EXPECT_EQ(show().sockets.at(0).tx_wait_more, 1);
+    EXPECT_EQ(send(socket, message.substr(500)), 504);
+    EXPECT_EQ(show().sockets.at(0).tx_wait_more, 0);
+    EXPECT_EQ(peer_reads(ends, message.size()), message);
+}
+
 } // namespace
