@@ -41,6 +41,10 @@ LARGE = 1_000_000
 UNIT = r"(?:ns|us|ms)\b"
 OF_UNIT = re.compile(rf" \* {UNIT}")
 IN_UNIT = re.compile(rf"_{UNIT}(?: [-+<>=!]?=? |{{)$")
+# Nor does it notice whether a comparison of times includes the moment itself.
+BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+TIME_BEFORE = re.compile(r"_(?:ns|us|ms)_?\)* $")
+TIME_BEHIND = re.compile(r" [\w.>(-]*?_(?:ns|us|ms)_?\b")
 CONDITION = re.compile(r"\b(?:if|while) \(")
 RETURN = re.compile(r"\breturn (?=[^;{}]+;)")
 STATEMENT = re.compile(r"(?<=[;{}):])\s*\n\s+(?=[A-Za-z_*(+:-])")
@@ -114,6 +118,10 @@ def is_time(code: str, begin: int, end: int, value: int) -> bool:
     return value >= LARGE or bool(OF_UNIT.match(code, end) or IN_UNIT.search(code, line, begin))
 
 
+def compares_times(code: str, begin: int, end: int) -> bool:
+    return bool(TIME_BEFORE.search(code, code.rfind("\n", 0, begin) + 1, begin) or TIME_BEHIND.match(code, end))
+
+
 def candidates(path: Path) -> list[Mutant]:
     source = path.read_text()
     code = code_only(source)
@@ -125,7 +133,8 @@ def candidates(path: Path) -> list[Mutant]:
     for kind, pattern, replacements in SWAPS:
         for match in re.finditer(pattern, code):
             for new in replacements[match[0]]:
-                add(*match.span(), new, kind)
+                if not (BOUNDARY.get(match[0]) == new and compares_times(code, *match.span())):
+                    add(*match.span(), new, kind)
     for match in NUMBER.finditer(code):
         value = int(match[0].replace("'", ""))
         scaled = value and is_time(code, *match.span(), value)

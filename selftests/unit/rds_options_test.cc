@@ -280,6 +280,28 @@ TEST_F(Options, timestamps_and_traces__come_with_the_message)
     });
 }
 
+TEST_F(Options, traces__are_those_that_were_asked_for_last)
+{
+    with_socket([this](RdsSocket &socket) {
+        constexpr kapi_u8 kLast = RDS_ABI_RX_DGRAM_DELIVERED;
+        for (kapi_u8 count : {3, 1}) {
+            rds_abi_rx_trace_so traces{count, {kLast, kLast, kLast}};
+            EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
+            EXPECT_EQ(send(socket, "hello", "127.0.0.1", 5), 5);
+            world.sleep(5 * sim::kMillisecond);
+            auto told = receive_control(socket).control;
+            ASSERT_EQ(told.size(), 1u);
+            rds_abi_cmsg_rx_trace trace;
+            std::memcpy(&trace, told[0].data.data(), sizeof(trace));
+            EXPECT_EQ(trace.rx_traces, count);
+            for (kapi_u8 i = 0; i < RDS_ABI_RX_TRACE_MAX; i++) {
+                EXPECT_EQ(trace.rx_trace_pos[i], i < count ? kLast : 0);
+                EXPECT_EQ(trace.rx_trace[i] != 0, i < count) << "of others nothing is said";
+            }
+        }
+    });
+}
+
 TEST_F(Options, traces__that_cannot_be_copied__fail_the_call_and_keep_the_message)
 {
     with_socket([](RdsSocket &socket) {
