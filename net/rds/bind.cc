@@ -13,8 +13,6 @@ constexpr u32 tries_at_once = 1024; // all ports of an address may be in use
 
 Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
 {
-    if (endpoint.port == probe_port)
-        return fail(KAPI_EINVAL);
     u32 tries = endpoint.port ? 1 : 65536;
     u16 port = endpoint.port ? endpoint.port : static_cast<u16>(kapi_random_u32());
     socket.ref(); // the table's

@@ -15,7 +15,7 @@ struct Bound; // hash tag
 class BindTable : Pinned {
 public:
     // Gives socket the endpoint, choosing a port when it is 0 (never 0 or the probe port). The table holds a reference.
-    // Sleeps. Fails with EADDRINUSE, or EINVAL for the probe port. Returns the endpoint with its port.
+    // Sleeps. Fails with EADDRINUSE. Returns the endpoint with its port.
     Result<Endpoint> add(Socket& socket, Endpoint endpoint);
     void remove(Socket& socket);
     Ref<Socket> find(const Endpoint& endpoint);

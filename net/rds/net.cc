@@ -244,6 +244,7 @@ void Net::destroy(Net* net)
     net->peers_memory.stop();
     net->module.remove_net(*net);
     kapi_counters_destroy(net->counters_);
+    HW_ASSERT(!net->stalled_paths.load()); // there is no path
     dispose(net);
 }
 

@@ -236,6 +236,23 @@ TEST_F(KcmAddress, part_of_a_message__goes_where_its_beginning_does)
     EXPECT_FALSE(peer_has_unread(other.ends));
 }
 
+// What waits for a client has a limit, whatever of it was sent while a message was being built.
+TEST_F(KcmAddress, part_of_a_message__waits_with_those_that_come_after_it)
+{
+    KcmSocket &socket = new_socket();
+    Client client = attach_stalled(socket);
+    run(a, [&] { socket.sk().sndbuf = 50'000; });
+    std::string answer = framed(text(9996));
+    unsigned most = fill(socket, client, answer);
+    EXPECT_EQ(peer_reads(client.ends, 2 * answer.size()).size(), 2 * answer.size());
+    settle();
+    EXPECT_EQ(send_to(socket, client, answer.substr(0, 5000), KCM_ABI_MSG_MORE), 5000);
+    EXPECT_EQ(peer_reads(client.ends, (most - 2) * answer.size()).size(), (most - 2) * answer.size());
+    settle(); // nothing of it waits any more, but the part
+    EXPECT_EQ(send_to(socket, client, answer.substr(5000)), 5000);
+    EXPECT_EQ(fill(socket, client, answer), most - 1);
+}
+
 TEST_F(KcmAddress, part_for_another_connection__is_refused)
 {
     KcmSocket &socket = new_socket();

@@ -204,12 +204,13 @@ TEST_F(DeadPeer, is_noticed_and_served_again)
 // What an administrator sees of it: the first path's streams.
 TEST_F(DeadPeer, comings_and_goings_are_noted)
 {
+    b.initial_net().add(sim::address("2001:db8:a:b:c0:d:1e:ff02"));
     run(a, [&] {
         RdsSocket six(host_a);
         ASSERT_EQ(six.open(), 0);
         ASSERT_EQ(six.bind(sim::address("2001:db8::1", 9)), 0);
-        EXPECT_EQ(send(six, "x", "2001:db8::2", 9), 1);
-        EXPECT_EQ(a.log, std::vector<std::string>{"rds: 2001:db8:0:0:0:0:0:2 is connected"});
+        EXPECT_EQ(send(six, "x", "2001:db8:a:b:c0:d:1e:ff02", 9), 1);
+        EXPECT_EQ(a.log, std::vector<std::string>{"rds: 2001:db8:a:b:c0:d:1e:ff02 is connected"});
         a.log.clear();
         six.close();
         EXPECT_EQ(send(from, "x", "10.0.0.2", 200), 1);

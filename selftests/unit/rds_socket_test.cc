@@ -28,6 +28,8 @@ TEST_F(Rds, bind__errors)
         EXPECT_EQ(socket.bind(sim::address("224.0.0.1", 5)), -KAPI_EINVAL);
         EXPECT_EQ(socket.bind(sim::address("10.0.0.1", 1)), -KAPI_EINVAL);
         EXPECT_EQ(socket.bind(sim::address("fe80::1", 5)), -KAPI_EINVAL);
+        unsigned char foreign[28] = {99};
+        EXPECT_EQ(rds_socket_bind(socket.core(), foreign, sizeof(foreign)), -KAPI_EINVAL);
         EXPECT_EQ(socket.bind(sim::address("10.0.0.9", 5)), -KAPI_EADDRNOTAVAIL);
         EXPECT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
         EXPECT_EQ(socket.bind(sim::address("10.0.0.1", 6)), -KAPI_EINVAL);
