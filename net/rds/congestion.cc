@@ -57,6 +57,8 @@ bool CongestionMap::set(u16 port, bool congested)
         __atomic_store_n(&place, static_cast<u8>(congested ? place | bit : place & ~bit), __ATOMIC_RELAXED);
         has_peers = connection_count_ != 0;
     }
+    if (kapi_traces(KAPI_TRACE_RDS_CONGESTION))
+        kapi_trace_rds_congestion(key().ip.bytes(), port, congested);
     if (has_peers)
         maps_.changed(*this);
     return true;
@@ -115,6 +117,8 @@ bool CongestionMap::replace(const std::byte* bits)
         }
         replaced_ns_ = kapi_now_ns();
     }
+    if (kapi_traces(KAPI_TRACE_RDS_MAP))
+        kapi_trace_rds_map(key().ip.bytes(), changes);
     waiters.wake(KAPI_OUT);
     return changes;
 }

@@ -26,6 +26,7 @@ void Path::unref() const { connection_.unref(); }
 
 void Path::acked(u32 una)
 {
+    trace_acknowledgement(*this, una);
     queue_.acked(una);
     if (transmitter_.is_blocked())
         notify(RDS_PATH_SEND);
@@ -107,7 +108,7 @@ void Path::give_up_sent(bool with_present)
 
 void Path::start_looping()
 {
-    enter(PathEvent::adopt);
+    enter(PathEvent::adopt, KAPI_RDS_ESTABLISHED);
     up_.store_release(1);
 }
 
@@ -129,7 +130,7 @@ bool Path::recycle(bool accepted)
             return false;
         peer_gone_ = accepted;
         recycles_ = true;
-        begin_closing();
+        begin_closing(KAPI_RDS_RENEWED);
         return true;
     });
 }
@@ -148,10 +149,17 @@ PathState Path::state()
     return state_.state();
 }
 
-void Path::enter(PathEvent event)
+void Path::enter(PathEvent event, kapi_trace_rds_reason reason)
 {
-    Guard guard(lock_);
-    state_.must(event);
+    PathState from, to;
+    {
+        Guard guard(lock_);
+        from = state_.state();
+        state_.must(event);
+        to = state_.state();
+    }
+    if (kapi_traces(KAPI_TRACE_RDS_PATH))
+        report_path(*this, static_cast<kapi_trace_rds_state>(from), static_cast<kapi_trace_rds_state>(to), reason);
 }
 
 } // namespace rds

@@ -11,6 +11,7 @@
 #include "partial.h"
 #include "path_receive.h"
 #include "probe_timer.h"
+#include "trace.h"
 #include "transmit.h"
 #include "transport.h"
 
@@ -24,7 +25,12 @@ namespace rds {
 class Connection;
 class Net;
 
-enum class PathState : u8 { down, connecting, up, closing };
+enum class PathState : u8 {
+    down = KAPI_RDS_DOWN,
+    connecting = KAPI_RDS_CONNECTING,
+    up = KAPI_RDS_UP,
+    closing = KAPI_RDS_CLOSING
+};
 // How a path's last stream ended: there was none, all that the peer sent on it came in, or that is not known.
 enum class Ending : u32 { none, complete, lost };
 enum class PathEvent : u8 { connect, establish, adopt, lose, closed };
@@ -142,7 +148,7 @@ private:
     bool recycle(bool accepted);
     void connect_failed();
     void came_up();
-    void begin_closing();
+    void begin_closing(kapi_trace_rds_reason reason);
     void note_loss();
     void closed(bool complete);
     bool is_wanted();
@@ -162,7 +168,7 @@ private:
     void let_acknowledgements_pass();
 
     static constexpr u64 tick_ns = 1'000'000'000, unanswered_tick_ns = 100'000'000;
-    void enter(PathEvent event);
+    void enter(PathEvent event, kapi_trace_rds_reason reason);
     PathState state();
 
     Connection& connection_;

@@ -224,6 +224,7 @@ void PathReceiver::receive(Ref<Incoming> incoming)
     auto kind = classify(header);
     if (!HW_ASSERT(kind.has_value())) // rds_inc_create() has seen to it
         return;
+    trace_incoming(path_, header);
     bool handshake = *kind == MessageKind::probe || *kind == MessageKind::probe_reply;
     bool sequenced = *kind != MessageKind::congestion_map && !(handshake && parse_handshake(header).hawser);
     if (handshake) // first, for a foreign one says whose number its own is

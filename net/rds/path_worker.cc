@@ -91,7 +91,7 @@ bool Path::step_down()
         return false;
     }
     if (connection_.transport.adopt(connection_.state(), index_) == 1) {
-        enter(PathEvent::adopt);
+        enter(PathEvent::adopt, KAPI_RDS_ACCEPTED);
         came_up();
         return true;
     }
@@ -150,7 +150,7 @@ bool Path::start_connecting()
     bool may_connect = connection_.decide([&] {
         if (connection_.waits_for(*this))
             return false;
-        enter(PathEvent::connect);
+        enter(PathEvent::connect, KAPI_RDS_WANTED);
         return true;
     });
     if (!may_connect)
@@ -165,7 +165,7 @@ void Path::connect_failed()
 {
     connection_.net.count(Stat::conn_reset);
     peer_gone_ = true;
-    begin_closing();
+    begin_closing(KAPI_RDS_REFUSED);
 }
 
 bool Path::step_connecting(u32& events)
@@ -176,7 +176,7 @@ bool Path::step_connecting(u32& events)
         events &= ~RDS_PATH_ESTABLISHED;
         int step = connection_.transport.established(connection_.state(), index_);
         if (step == 1) {
-            enter(PathEvent::establish);
+            enter(PathEvent::establish, KAPI_RDS_ESTABLISHED);
             came_up();
             return true;
         }
@@ -185,7 +185,7 @@ bool Path::step_connecting(u32& events)
     }
     if (connection_.transport.has_accepted(connection_.state(), index_) || (lost && (events & RDS_PATH_ESTABLISHED))) {
         peer_gone_ = true; // nothing was received on it: a knock that was heard
-        begin_closing();
+        begin_closing(KAPI_RDS_HEARD);
         return true;
     }
     if (lost) {
@@ -205,7 +205,7 @@ bool Path::step_up(u32& events)
     if (lost || ((events & RDS_PATH_RETIRE) && drained()) || is_left_out()) {
         peer_gone_ = accepted != 0;
         retires_ = !lost || (events & RDS_PATH_RETIRE);
-        begin_closing();
+        begin_closing(!lost ? KAPI_RDS_UNUSED : (events & RDS_PATH_LOST) ? KAPI_RDS_LOST : KAPI_RDS_REPLACED);
         return true;
     }
     // If the peer has left the present stream, its host answers this with a reset. A stream of which it is not known which
@@ -223,7 +223,7 @@ bool Path::step_up(u32& events)
         connection_.net.count(Stat::path_dead_peer);
         connection_.note(KAPI_LOG_NOTICE, "does not answer");
         peer_gone_ = true;
-        begin_closing();
+        begin_closing(KAPI_RDS_DEAD);
         return true;
     }
     if (now >= next_tick_ns_) {
@@ -231,7 +231,7 @@ bool Path::step_up(u32& events)
         if (waits_for_answer() && !probe_again()) {
             peer_gone_ = true;
             retires_ = true; // nothing says that it may want this path
-            begin_closing();
+            begin_closing(KAPI_RDS_UNANSWERED);
             return true;
         }
         note_silence();
@@ -300,14 +300,13 @@ void Path::note_loss()
         connection_.note(KAPI_LOG_INFO, "is not connected any more");
 }
 
-void Path::begin_closing()
+void Path::begin_closing(kapi_trace_rds_reason reason)
 {
     bool was_up = up_.exchange(0) != 0;
-    {
+    enter(PathEvent::lose, reason);
+    if (was_up) {
         Guard guard(lock_);
-        state_.must(PathEvent::lose);
-        if (was_up)
-            drops_++;
+        drops_++;
     }
     wanted_ = true;
     overdraws_at_ns_ = kapi_now_ns() + overdraws_after_ns;
@@ -333,7 +332,7 @@ void Path::closed(bool complete)
     partial_.stream_ended(connection_.net.peers_memory);
     transmitter_.stream_ended();
     queue_.stream_ended();
-    enter(PathEvent::closed);
+    enter(PathEvent::closed, KAPI_RDS_CLOSED);
     answered_.store_release(0);
     said_foreign_.store_relaxed(0);
     silent_.store_release(0);
@@ -379,7 +378,7 @@ void Path::kill()
     if (!connection_.loops()) {
         PathState now = state();
         if (now == PathState::connecting || now == PathState::up)
-            begin_closing();
+            begin_closing(KAPI_RDS_REMOVED);
         if (now != PathState::down) {
             rds_closing outcome = connection_.transport.close(connection_.state(), index_, RDS_CLOSE_AT_ONCE);
             HW_ASSERT(outcome == RDS_CLOSED || outcome == RDS_CLOSED_COMPLETE);

@@ -357,6 +357,8 @@ Result<u32> Socket::receive(rds_receive& receive)
     auto result = hand_over(*input.incoming, input.traced, receive);
     if (!peek && !result)
         put_back(std::move(input.incoming));
+    else if (!peek)
+        trace_delivery(bound_key(), input.incoming->source, input.incoming->header);
     return result;
 }
 

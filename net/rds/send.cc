@@ -331,6 +331,7 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, bool may_wait
         return fail(KAPI_ENETUNREACH);
     }
     net.count(Stat::send_queued);
+    trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
     path.transmit();
     return size;
 }

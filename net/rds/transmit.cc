@@ -85,9 +85,22 @@ void Transmitter::collect(Batch& batch)
     batch.more |= batch.cut;
 }
 
+void Transmitter::report_taken(Batch& batch, u32 taken)
+{
+    for (unsigned i = 0; i < batch.count; i++) {
+        auto& item = batch.item(i);
+        if (taken < item.bytes || item.begin + item.bytes < item.message->wire_length())
+            return;
+        taken -= item.bytes;
+        report_outgoing(KAPI_TRACE_RDS_TRANSMIT, path_, item.message->header());
+    }
+}
+
 // Notes what the stream took. True when it took everything.
 bool Transmitter::account(Batch& batch, u32 taken, u32 end_seq)
 {
+    if (kapi_traces(KAPI_TRACE_RDS_TRANSMIT))
+        report_taken(batch, taken);
     queue_.account(batch, taken, end_seq);
     partial_ = std::move(batch.partial);
     partial_begin_ = batch.partial_begin;
@@ -181,6 +194,7 @@ bool Transmitter::pump_loop()
             path_.retry_later(RDS_PATH_SEND);
             return false;
         }
+        trace_outgoing(KAPI_TRACE_RDS_TRANSMIT, path_, message->header());
         (*incoming)->trace_ns[0] = (*incoming)->trace_ns[1] = kapi_local_clock_ns();
         path_.receive(std::move(*incoming));
         if (Ref<Socket> owner = message->take_owner())

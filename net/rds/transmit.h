@@ -44,6 +44,7 @@ private:
     Ref<Message> make_control(Control what);
     s64 offer(Batch& batch, u32& end_seq);
     bool account(Batch& batch, u32 taken, u32 end_seq);
+    void report_taken(Batch& batch, u32 taken);
     void push();
 
     Path& path_;
