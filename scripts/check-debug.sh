@@ -35,8 +35,6 @@ if [ $# = 0 ]; then
 		# which sysfs calls it.
 		*/rtrs/blktests.sh | */rtrs/hostile.sh | */rtrs/rnbd.sh | */rtrs/sysfs.sh)
 			[ "${kernel%-cfi}" != "$kernel" ] || set -- "$@" "$scene" ;;
-		# A debug kernel has no events of tracepoints.
-		*/rds/trace.sh) ;;
 		# It expects an end before a timer tick, 4 million instructions; this kernel needs them for the work itself.
 		*/kcm_clock.sh) ;;
 		# Not every kernel can inject allocation failures.

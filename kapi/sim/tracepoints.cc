@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Tracepoints of a simulated machine: always on, so that every run executes what collects an event. Lines as the kernel prints
 // them are kept where a test asks for them.
-#include <kapi/trace.h>
+#include <kapi/trace_kcm.h>
+#include <kapi/trace_rds.h>
+#include <kapi/trace_rtrs.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -74,4 +76,36 @@ void kapi_trace_rds_congestion(const kapi_u8 *local, kapi_u16 port, int congeste
 void kapi_trace_rds_map(const kapi_u8 *remote, int changes) noexcept
 {
     keep("rds_map remote=%s changes=%d", text_of(remote).c_str(), changes);
+}
+
+void kapi_trace_kcm_message(enum kapi_trace event, kapi_u64 connection, kapi_u32 messages, kapi_u32 length) noexcept
+{
+    static constexpr const char *names[] = {"send", "transmit", "receive", "deliver"};
+    keep("kcm_%s connection=%llu messages=%u length=%u", names[event - KAPI_TRACE_KCM_SEND], connection, messages, length);
+}
+
+void kapi_trace_kcm_connection(enum kapi_trace event, kapi_u64 connection, int error) noexcept
+{
+    static constexpr const char *names[] = {"attach", "end", "unattach"};
+    keep("kcm_%s connection=%llu error=%d", names[event - KAPI_TRACE_KCM_ATTACH], connection, error);
+}
+
+void kapi_trace_rtrs_request(enum kapi_trace event, const struct kapi_trace_rtrs_ends *ends,
+                             const struct kapi_trace_rtrs_io *request) noexcept
+{
+    const char *name = event == KAPI_TRACE_RTRS_CLIENT_REQUEST   ? "client_request"
+                       : event == KAPI_TRACE_RTRS_CLIENT_DONE    ? "client_done"
+                       : event == KAPI_TRACE_RTRS_SERVER_REQUEST ? "server_request"
+                                                                 : "server_answer";
+    keep("rtrs_%s local=%s remote=%s chunk=%u %s length=%u error=%d latency_ns=%llu", name, text_of(ends->local).c_str(),
+          text_of(ends->remote).c_str(), request->chunk, request->is_read ? "read" : "write",
+         request->length, request->error, request->latency_ns);
+}
+
+void kapi_trace_rtrs_path(enum kapi_trace event, const struct kapi_trace_rtrs_ends *ends, const char *from, const char *to,
+                          int error) noexcept
+{
+    keep("rtrs_%s_path local=%s remote=%s from=%s to=%s error=%d",
+         event == KAPI_TRACE_RTRS_CLIENT_PATH ? "client" : "server", text_of(ends->local).c_str(),
+         text_of(ends->remote).c_str(), from, to, error);
 }

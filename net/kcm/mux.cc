@@ -175,6 +175,8 @@ Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
         Guard guard(lock_);
         insert(**psock);
     }
+    if (kapi_traces(KAPI_TRACE_KCM_ATTACH))
+        kapi_trace_kcm_connection(KAPI_TRACE_KCM_ATTACH, (*psock)->id, 0);
     // Only now, so that a task that receives from it finds it.
     (*psock)->begin();
     return {};
@@ -256,6 +258,8 @@ void Mux::retire(Psock& psock)
 {
     reservations.remove(psock);
     psock.detach();
+    if (kapi_traces(KAPI_TRACE_KCM_UNATTACH))
+        kapi_trace_kcm_connection(KAPI_TRACE_KCM_UNATTACH, psock.id, psock.error());
     kcm_totals own{};
     psock.add_totals(own);
     Guard guard(lock_);

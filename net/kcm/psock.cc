@@ -93,6 +93,8 @@ void Psock::fail(int error, bool unreadable)
     if (!error_.compare_exchange(none, error))
         return;
     count_error(error);
+    if (kapi_traces(KAPI_TRACE_KCM_END))
+        kapi_trace_kcm_connection(KAPI_TRACE_KCM_END, id, error);
     kapi_stream_post_error(stream_, error);
     was_last = mux->connection_failed(*this);
     ref();
@@ -147,6 +149,8 @@ void Psock::deliver(Ref<Bundle> bundle)
     rx_msgs.add(bundle->count());
     rx_bytes.add(bundle->total());
     bundle->count_in(*shortage);
+    if (kapi_traces(KAPI_TRACE_KCM_RECEIVE))
+        kapi_trace_kcm_message(KAPI_TRACE_KCM_RECEIVE, id, bundle->count(), bundle->total());
     mux->distributor.deliver(std::move(bundle), *wakes_);
 }
 

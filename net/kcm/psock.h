@@ -14,6 +14,7 @@
 
 #include <hawser/work.h>
 #include <kapi/stream.h>
+#include <kapi/trace_kcm.h>
 
 namespace kcm {
 

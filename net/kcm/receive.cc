@@ -69,6 +69,8 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
     if (rest && !keeps)
         receive.out_flags |= KCM_ABI_MSG_TRUNC;
     if (!peek) {
+        if (kapi_traces(KAPI_TRACE_KCM_DELIVER))
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_DELIVER, taken.bundle->connection, 1, size);
         rx_bytes.add(size);
         if (!rest || !keeps)
             rx_msgs.add(1);

@@ -278,6 +278,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
         Ref<Outgoing> bytes = TRY(Outgoing::create(used_.take(), send.msg, size));
+        if (kapi_traces(KAPI_TRACE_KCM_SEND))
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, ends, size);
         if (ends && goes && !wanted && send_at_once(bytes)) {
             if (bytes)
                 used_.recycle(std::move(bytes));

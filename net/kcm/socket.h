@@ -137,7 +137,7 @@ private:
     bool drop_unsent(SendQueue& queue);
     void connection_lost(SendQueue& queue);
     void count_bytes(Psock& psock, u32 bytes);
-    void count_message(Psock& psock);
+    void count_message(Psock& psock, u32 length);
     void finish();
     void give_up();
     void end_waiting();

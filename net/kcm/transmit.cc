@@ -239,7 +239,7 @@ bool Socket::send_whole(Outgoing& message)
     count_bytes(psock, message.sent());
     if (message.left())
         return false;
-    count_message(psock);
+    count_message(psock, message.length());
     return true;
 }
 

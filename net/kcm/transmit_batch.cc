@@ -115,8 +115,10 @@ void Socket::count_bytes(Psock& psock, u32 bytes)
     psock.tx_bytes.add(bytes);
 }
 
-void Socket::count_message(Psock& psock)
+void Socket::count_message(Psock& psock, u32 length)
 {
+    if (kapi_traces(KAPI_TRACE_KCM_TRANSMIT))
+        kapi_trace_kcm_message(KAPI_TRACE_KCM_TRANSMIT, psock.id, 1, length);
     tx_msgs.add(1);
     psock.tx_msgs.add(1);
 }
@@ -139,9 +141,9 @@ Socket::Left Socket::account(SendQueue& queue, u32 bytes)
             if (m->left())
                 break;
             uncharge(queue, m->overhead());
+            count_message(*queue.psock, m->length());
             done.push_back(queue.messages.pop_front());
             queued_--;
-            count_message(*queue.psock);
         }
         room = look_for_room(queue);
         Outgoing* next = queue.messages.front();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// What is reported of messages and paths to people who look at a running system (kapi/trace.h). Any context.
+// What is reported of messages and paths to people who look at a running system (kapi/trace_rds.h). Any context.
 #pragma once
 
-#include <kapi/trace.h>
+#include <kapi/trace_rds.h>
 
 #include "wire.h"
 

@@ -45,10 +45,26 @@ one_path() {
 	verdict $? "and mapped again"
 	io --seconds 1
 	verdict $? "with its data: $(cat out)"
+	[ "$SUITE" != ours ] || traced
 	for _ in $(seq 3); do
 		unmap && map "$one" || break
 	done
 	verdict $? "it is unmapped and mapped some times"
+}
+
+# Tracepoints are hawser's.
+traced() {
+	tracing=/sys/kernel/tracing
+	mount -t tracefs tracefs $tracing 2>/dev/null
+	[ -d $tracing/events/rtrs ] || return 0 # a debug kernel may have none
+	echo 1 >$tracing/events/rtrs/enable
+	io --seconds 1 --depth 1 --size 4096
+	echo 0 >$tracing/events/rtrs/enable
+	cp $tracing/trace out
+	ends="local=::(ffff:[0-9.]+)? remote=::ffff:$IP_a"
+	grep -qE "rtrs_client_request: $ends chunk=[0-9]+ write length=[0-9]+ error=0" out &&
+		grep -qE "rtrs_client_done: $ends chunk=[0-9]+ read length=[0-9]+ error=0 latency_ns=[1-9]" out
+	verdict $? "its requests are traced"
 }
 
 two_paths() {

@@ -64,6 +64,8 @@ void Path::began(const Io& io)
 {
     inflight_.fetch_add(1);
     stats_.request(io.lane ? io.lane - 1 : 0, io.order.is_read, io.order.data_bytes + io.order.user_bytes, io.order.pieces);
+    if (kapi_traces(KAPI_TRACE_RTRS_CLIENT_REQUEST))
+        trace(KAPI_TRACE_RTRS_CLIENT_REQUEST, io);
 }
 
 void Path::ended(const Io& io)
@@ -71,6 +73,19 @@ void Path::ended(const Io& io)
     inflight_.fetch_sub(1);
     if (io.answered)
         stats_.ended(io.order.is_read, kapi_now_ns() - io.began_ns.load_relaxed());
+    if (kapi_traces(KAPI_TRACE_RTRS_CLIENT_DONE))
+        trace(KAPI_TRACE_RTRS_CLIENT_DONE, io);
+}
+
+void Path::trace(kapi_trace event, const Io& io)
+{
+    kapi_trace_rtrs_ends ends = traced();
+    kapi_trace_rtrs_io request{io.chunk, io.order.data_bytes + io.order.user_bytes, io.order.is_read, 0, 0};
+    if (event == KAPI_TRACE_RTRS_CLIENT_DONE) {
+        request.error = io.answered ? io.error : KAPI_ECONNABORTED;
+        request.latency_ns = kapi_now_ns() - io.began_ns.load_relaxed();
+    }
+    kapi_trace_rtrs_request(event, &ends, &request);
 }
 
 PathState Path::state()

@@ -11,6 +11,7 @@
 
 #include <hawser/work.h>
 #include <kapi/sysfs.h>
+#include <kapi/trace_rtrs.h>
 
 namespace rtrs_clt {
 
@@ -92,6 +93,8 @@ private:
     u64 retry_delay_ns();
     u64 longest_delay_ns();
     void advance(PathEvent event) HW_REQUIRES(lock_);
+    void trace(kapi_trace event, const Io& io);
+    kapi_trace_rtrs_ends traced() const { return {address_.local.ip, address_.remote.ip}; }
     void want(Want what, bool restart);
     bool is_settled();
     bool is_done();

@@ -20,7 +20,12 @@ void Path::work()
 
 void Path::advance(PathEvent event)
 {
+    PathState before = state_.state();
     state_.must(event);
+    if (kapi_traces(KAPI_TRACE_RTRS_CLIENT_PATH)) {
+        kapi_trace_rtrs_ends ends = traced();
+        kapi_trace_rtrs_path(KAPI_TRACE_RTRS_CLIENT_PATH, &ends, name_of(before), name_of(state_.state()), reason_.code());
+    }
     changed_.wake();
 }
 
@@ -164,8 +169,8 @@ void Path::end_link(Errno why)
     {
         Guard guard(lock_);
         was_up = state_.is(PathState::up);
-        advance(PathEvent::end);
         reason_ = why;
+        advance(PathEvent::end);
     }
     if (!was_up)
         stats_.failed_connects.fetch_add(1);

@@ -101,9 +101,12 @@ bool Connection::has_completed(u32 position)
 
 void Connection::answer(Operation& op, int error)
 {
-    if (op.given)
-        path_->stats.answered();
     op.error = error;
+    if (op.given) {
+        path_->stats.answered();
+        if (kapi_traces(KAPI_TRACE_RTRS_SERVER_ANSWER))
+            path_->trace(KAPI_TRACE_RTRS_SERVER_ANSWER, op);
+    }
     op.step = Operation::Step::answering;
     if (!submit(op))
         finish(op);

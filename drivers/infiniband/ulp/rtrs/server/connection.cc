@@ -327,6 +327,8 @@ void Connection::give_to_user(Operation& op)
     const Request& request = op.request;
     op.given = true;
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);
+    if (kapi_traces(KAPI_TRACE_RTRS_SERVER_REQUEST))
+        path_->trace(KAPI_TRACE_RTRS_SERVER_REQUEST, op);
     int err = session.context().call(session, op, chunk.memory, request);
     if (err < 0)
         op.connection->answer(op, -err);

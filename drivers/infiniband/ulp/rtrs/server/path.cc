@@ -273,6 +273,46 @@ bool Path::remove_folders()
     return true;
 }
 
+// ---- tracepoints
+
+namespace {
+
+const char* name_of(PathState state)
+{
+    switch (state) {
+    case PathState::connecting:
+        return "connecting";
+    case PathState::connected:
+        return "connected";
+    case PathState::closing:
+        return "closing";
+    case PathState::ended:
+        return "ended";
+    }
+    return "";
+}
+
+} // namespace
+
+void Path::change(PathEvent event)
+{
+    PathState before = state_.state();
+    state_.must(event);
+    if (kapi_traces(KAPI_TRACE_RTRS_SERVER_PATH)) {
+        kapi_trace_rtrs_ends ends{server_.ip, client_.ip};
+        kapi_trace_rtrs_path(KAPI_TRACE_RTRS_SERVER_PATH, &ends, name_of(before), name_of(state_.state()), 0);
+    }
+}
+
+void Path::trace(kapi_trace event, const Operation& op) const
+{
+    kapi_trace_rtrs_ends ends{server_.ip, client_.ip};
+    u32 length = op.request.data_bytes + op.request.user_bytes;
+    int error = event == KAPI_TRACE_RTRS_SERVER_ANSWER ? op.error : 0;
+    kapi_trace_rtrs_io request{op.chunk, length, op.request.is_read, error, 0};
+    kapi_trace_rtrs_request(event, &ends, &request);
+}
+
 // ---- the end
 
 void Path::close()
@@ -280,7 +320,7 @@ void Path::close()
     takes_requests_.store_release(false);
     {
         Guard guard(lock_);
-        state_.must(PathEvent::close);
+        change(PathEvent::close);
         for (Connection* connection = std::exchange(arrivals_, nullptr); connection; connection = connection->next)
             connection->refused = true;
     }
@@ -323,7 +363,7 @@ void Path::end()
 {
     {
         Guard guard(lock_);
-        state_.must(PathEvent::end);
+        change(PathEvent::end);
     }
     session_->hide(*this);
     if (is_up_)

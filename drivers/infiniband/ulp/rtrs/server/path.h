@@ -14,6 +14,7 @@
 #include <hawser/state_machine.h>
 #include <hawser/work.h>
 #include <kapi/sysfs.h>
+#include <kapi/trace_rtrs.h>
 
 namespace rtrs_srv {
 
@@ -99,6 +100,8 @@ public:
     void operation_began() { operations_.fetch_add(1); }
     void operation_ended();
     void defer(Operation& op);
+    // Of an event that somebody listens to.
+    void trace(kapi_trace event, const Operation& op) const;
 
     Heartbeat heartbeat;
     Stats stats;
@@ -113,6 +116,7 @@ private:
     void work();
     void on_timer();
     u32 take_events();
+    void change(PathEvent event) HW_REQUIRES(lock_);
     void run_deferred(bool open);
     // Each returns an error that ends the path.
     Result<> advance(u32 events);

@@ -75,7 +75,7 @@ Result<> Path::up()
     is_up_ = true;
     {
         Guard guard(lock_);
-        state_.must(PathEvent::up);
+        change(PathEvent::up);
     }
     takes_requests_.store_release(true);
     info_ = Info::given;

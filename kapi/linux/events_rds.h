@@ -1,32 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The tracepoints of RDS: what kapi/trace.h describes, as events/rds/ of tracefs. */
+/* The tracepoints of RDS: what kapi/trace_rds.h describes, as events/rds/ of tracefs. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rds
 
-#if !defined(TRACE_RDS_H) || defined(TRACE_HEADER_MULTI_READ)
-#define TRACE_RDS_H
+#if !defined(EVENTS_RDS_H) || defined(TRACE_HEADER_MULTI_READ)
+#define EVENTS_RDS_H
 
 #include <linux/tracepoint.h>
 
-#include <kapi/trace.h>
+#include <kapi/trace_rds.h>
 
-/* Called by tracepoints when the first listener comes and when the last one has gone. */
-int trace_begins_rds_send(void);
-void trace_ends_rds_send(void);
-int trace_begins_rds_transmit(void);
-void trace_ends_rds_transmit(void);
-int trace_begins_rds_receive(void);
-void trace_ends_rds_receive(void);
-int trace_begins_rds_deliver(void);
-void trace_ends_rds_deliver(void);
-int trace_begins_rds_acknowledge(void);
-void trace_ends_rds_acknowledge(void);
-int trace_begins_rds_path(void);
-void trace_ends_rds_path(void);
-int trace_begins_rds_congestion(void);
-void trace_ends_rds_congestion(void);
-int trace_begins_rds_map(void);
-void trace_ends_rds_map(void);
+#include "listened.h"
+
+LISTENED_TO(rds_send)
+LISTENED_TO(rds_transmit)
+LISTENED_TO(rds_receive)
+LISTENED_TO(rds_deliver)
+LISTENED_TO(rds_acknowledge)
+LISTENED_TO(rds_path)
+LISTENED_TO(rds_congestion)
+LISTENED_TO(rds_map)
 
 DECLARE_EVENT_CLASS(rds_message,
 	TP_PROTO(const struct kapi_trace_message *message),
@@ -176,5 +169,5 @@ TRACE_EVENT_FN(rds_map,
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH .
 #undef TRACE_INCLUDE_FILE
-#define TRACE_INCLUDE_FILE trace_rds
+#define TRACE_INCLUDE_FILE events_rds
 #include <trace/define_trace.h>
