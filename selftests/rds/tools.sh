@@ -8,7 +8,7 @@
 # b is the passive side of every run of rds-stress. Both look at their own tables.
 #
 # lab: hosts=2 time=150
-# files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq
+# files: build/static/rds-ping build/static/rds-info build/static/rds-stress build/selftests/rds_example /usr/bin/jq
 
 . verdicts
 
@@ -126,6 +126,21 @@ queues() {
 	barrier "after queues"
 }
 
+# The program of rds(7).
+example() {
+	if [ "$HOST" = b ]; then
+		rds_example serve "$IP_b" >example.out 2>&1 &
+		until rds-info -k | grep -q " 4712 "; do sleep 0.1; done
+		barrier "served"
+		barrier "asked"
+		kill $!
+		return
+	fi
+	barrier "served"
+	exits 0 "5 bytes: hello" timeout $((20 * TIME_SCALE)) rds_example ask "$IP_a" "$IP_b" hello
+	barrier "asked"
+}
+
 load_rds || exit 1
 barrier "loaded"
 if [ "$HOST" = a ]; then
@@ -136,6 +151,7 @@ barrier "pinged"
 local=$IP_a peer=$IP_b
 [ "$HOST" = a ] || { local=$IP_b; peer=$IP_a; }
 connections "" $peer
+example
 queues
 stress "one by one" '.parameters.tasks == 1 and .rtt_us.p50 > 0' -d 1
 stress "several tasks, checked" '.parameters.verify == 1 and .counts.requests_sent > 20' -t 3 -d 2 -q 3000 -v

@@ -4,7 +4,7 @@
 # rds-stress with RDMA, over Soft-RoCE between two hosts: every way of offering memory, with checks of the contents.
 #
 # lab: hosts=2 time=150
-# files: build/static/rds-ping build/static/rds-info build/static/rds-stress /usr/bin/jq
+# files: build/static/rds-ping build/static/rds-info build/static/rds-stress build/selftests/rdma_example /usr/bin/jq
 
 . verdicts
 
@@ -36,6 +36,20 @@ if [ "$HOST" = a ]; then
 	verdict $? "the connection over RDMA"
 fi
 barrier "pinged"
+# The program of rds-rdma(7).
+if [ "$HOST" = b ]; then
+	rdma_example serve "$IP_b" >example.out 2>&1 &
+	until rds-info -k | grep -q " 4711 "; do sleep 0.1; done
+	barrier "served"
+	barrier "asked"
+	kill $!
+else
+	barrier "served"
+	timeout $((20 * TIME_SCALE)) rdma_example ask "$IP_a" "$IP_b" >out 2>err
+	[ "$(cat out)" = hello ]
+	verdict $? "the program of the manual has what the peer wrote"
+	barrier "asked"
+fi
 both='.counts.rdma_bytes_in > 0 and .counts.rdma_bytes_out > 0'
 stress '.counts.requests_sent > 5 and .counts.rdma_bytes_in == 0'
 stress "$both" -D 4K
