@@ -126,6 +126,25 @@ TEST_F(RdsTrace, large_message__is_transmitted_when_its_last_byte_is)
     EXPECT_EQ(lines(at_a, "rds_transmit", "length=1048576").size(), 1u);
 }
 
+TEST_F(RdsTrace, messages_of_which_the_stream_takes_a_part__are_transmitted_once)
+{
+    connect();
+    at_a.clear();
+    from.sk().sndbuf = 8 << 20;
+    run(b, [&] { to.sk().rcvbuf = 8 << 20; });
+    world.network().cut(a, b);
+    run(a, [&] {
+        for (unsigned i = 0; i < 20; i++)
+            EXPECT_EQ(send(from, std::string(100'000, 'x'), "10.0.0.2", 2000), 100'000);
+    });
+    EXPECT_LT(lines(at_a, "rds_transmit", "length=100000").size(), 20u) << "they are more than the stream's buffer holds";
+    world.network().cut(a, b, false);
+    world.run_for(10 * sim::kSecond);
+    for (unsigned i = 0; i < 20; i++)
+        EXPECT_EQ(lines(at_a, "rds_transmit", "sequence=" + std::to_string(2 + i) + " length=100000 ").size(), 1u) << i;
+    EXPECT_EQ(lines(at_b, "rds_receive", "length=100000").size(), 20u);
+}
+
 TEST_F(RdsTrace, path__comes_up_for_a_message)
 {
     connect();
