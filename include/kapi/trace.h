@@ -44,7 +44,9 @@ extern unsigned long kapi_trace_on;
 /* [any] Whether somebody listens to the event. */
 static inline int kapi_traces(enum kapi_trace event) KAPI_NOEXCEPT
 {
-	return __builtin_expect((__atomic_load_n(&kapi_trace_on, __ATOMIC_RELAXED) >> event) & 1, 0);
+	unsigned long on = __atomic_load_n(&kapi_trace_on, __ATOMIC_RELAXED);
+
+	return __builtin_expect((on >> event & 1) != 0, 0) != 0;
 }
 
 KAPI_END

@@ -7,7 +7,7 @@
 #       a $IP_a $IP6_a (server)  ------ eth0 ------  b $IP_b $IP6_b (clients)
 #
 # lab: hosts=2 time=150
-# files: build/static/kcm-server build/static/kcm-client /usr/bin/jq
+# files: build/static/kcm-server build/static/kcm-client build/selftests/kcm_echo_example /usr/bin/jq
 
 . verdicts
 
@@ -76,7 +76,21 @@ long_client() { # port options...
 	sleep 1
 }
 
+# The program of kcm(7): a server and its worker.
+example() {
+	setsid kcm_echo_example serve 16500 >example.out 2>&1 </dev/null &
+	server=$!
+	for _ in $(seq $((100 * TIME_SCALE))); do
+		kcm_echo_example ask 16500 "hello, world" >out 2>err && break
+		sleep 0.1
+	done
+	[ "$(cat out)" = "hello, world" ]
+	verdict $? "the program of the manual answers"
+	kill -TERM -$server
+}
+
 serve_clients() {
+	example
 	echo "4096 16384 262144" >/proc/sys/net/ipv4/tcp_wmem
 	serve large -w 4 -m 256K --timeout "$patience"
 	serve small -w 2 -p 16401 -a "$IP_a" --steering cpu
