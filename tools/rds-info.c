@@ -5,9 +5,11 @@
  * The kernel has most tables twice: one of IPv4 entries, and one with IPv6 addresses in which the IPv4
  * entries appear again. With -a both are read, the second for IPv6 entries only.
  */
+#include "info-delta.h"
 #include "info-tables.h"
 #include "json.h"
 #include "loaded.h"
+#include "numbers.h"
 #include "program.h"
 #include "rds-socket.h"
 
@@ -15,9 +17,18 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 const char program_name[] = "rds-info";
+
+struct options {
+	bool chosen[INFO_SOURCE_COUNT];	/* the tables that were asked for; none: all */
+	bool all;
+	bool json;
+	bool delta;			/* counters since the last time */
+	uint64_t watch_ns;		/* show again after so long; 0: once */
+};
 
 /* Appends the contents of @table to @rows. */
 static void decode_table(const struct info_source *source, const struct rds_info_table *table, bool ipv6,
@@ -70,9 +81,14 @@ static void print_source(const struct info_source *source, const struct info_row
 		source->print(&rows->rows[i]);
 }
 
+static bool is_keyed(const struct info_source *source)
+{
+	return source->item == RDS_INFO_COUNTERS;
+}
+
 static void write_source(struct json *json, const struct info_source *source, const struct info_rows *rows)
 {
-	const bool keyed = source->item == RDS_INFO_COUNTERS;
+	const bool keyed = is_keyed(source);
 	size_t i;
 
 	if (keyed)
@@ -89,14 +105,17 @@ static void write_source(struct json *json, const struct info_source *source, co
 	json_close(json);
 }
 
+/* The counters that the last show() has read. */
+static struct info_rows counters_before;
+
 /* Returns the number of requested tables that do not exist. */
-static unsigned int show(int fd, const bool *chosen, bool choose_all, bool as_json)
+static unsigned int show(int fd, const struct options *options)
 {
 	unsigned int missing = 0;
 	struct json json;
 	size_t i;
 
-	if (as_json) {
+	if (options->json) {
 		json_start(&json, stdout);
 		json_open_object(&json, NULL);
 	}
@@ -104,28 +123,57 @@ static unsigned int show(int fd, const bool *chosen, bool choose_all, bool as_js
 		const struct info_source *source = &info_sources[i];
 		struct info_rows rows;
 
-		if (!chosen[i] && !choose_all)
+		if (!options->chosen[i] && !options->all)
 			continue;
 		if (!read_source(fd, source, &rows)) {
-			if (as_json)
+			if (options->json)
 				json_null(&json, source->key);
 			/* A missing transport is normal, unless its table was requested. */
-			if (chosen[i]) {
+			if (options->chosen[i]) {
 				warn("this kernel has no table of %s (is the transport loaded?)",
 				     source->description);
 				missing++;
 			}
 			continue;
 		}
-		if (as_json)
+		if (options->delta && is_keyed(source)) {
+			info_delta(&rows, &counters_before);
+			if (!options->json)
+				info_only_changed(&rows);
+		}
+		if (options->json)
 			write_source(&json, source, &rows);
 		else
 			print_source(source, &rows);
 		free(rows.rows);
 	}
-	if (as_json)
+	if (options->json)
 		json_close(&json);
+	flush_output();
 	return missing;
+}
+
+/* What the first difference is from. */
+static void read_first_counters(int fd)
+{
+	size_t i;
+
+	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
+		struct info_rows rows;
+
+		if (!is_keyed(&info_sources[i]) || !read_source(fd, &info_sources[i], &rows))
+			continue;
+		info_delta(&rows, &counters_before);
+		free(rows.rows);
+	}
+}
+
+static void pause_for(uint64_t ns)
+{
+	struct timespec left = { .tv_sec = ns / NS_PER_SECOND, .tv_nsec = ns % NS_PER_SECOND };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+		;
 }
 
 static void usage(FILE *out)
@@ -141,6 +189,9 @@ static void usage(FILE *out)
 	      " -a            IPv6 too\n"
 	      " -v            more: transport and paths of connections, limits of those over RDMA,\n"
 	      "               owners of sockets\n"
+	      "     --delta   counters as differences over an interval, only those that changed\n"
+	      "     --watch[=INTERVAL]\n"
+	      "               show again after each interval (1s) until interrupted\n"
 	      "     --json    print a JSON document\n"
 	      "     --help\n"
 	      "     --version the version, and whose modules are loaded: hawser's or the kernel's own\n"
@@ -149,10 +200,12 @@ static void usage(FILE *out)
 	      out);
 }
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON };
+enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_DELTA, OPTION_WATCH };
 
 static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "delta", no_argument, NULL, OPTION_DELTA },
+	{ "watch", optional_argument, NULL, OPTION_WATCH },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ 0 },
@@ -172,14 +225,26 @@ static bool choose(int letter, bool *chosen)
 	return false;
 }
 
-static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_all, bool *as_json)
+#define SHORTEST_INTERVAL_NS (10 * NS_PER_MS)
+#define LONGEST_INTERVAL_NS (24 * 3600 * NS_PER_SECOND)
+
+static uint64_t interval_of(const char *text)
 {
+	uint64_t ns = NS_PER_SECOND;
+
+	if (text && (!parse_duration(text, &ns) || ns < SHORTEST_INTERVAL_NS || ns > LONGEST_INTERVAL_NS))
+		die_usage("--watch needs an interval of 10ms to a day, not '%s'", text);
+	return ns;
+}
+
+static struct options read_command_line(int argc, char **argv)
+{
+	struct options options = { .all = true };
 	int option;
 
-	*choose_all = true;
 	while ((option = getopt_long(argc, argv, "avcknrstTI", long_options, NULL)) != -1) {
-		if (choose(option, chosen)) {
-			*choose_all = false;
+		if (choose(option, options.chosen)) {
+			options.all = false;
 			continue;
 		}
 		switch (option) {
@@ -190,7 +255,13 @@ static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_
 			info_view.verbose = true;
 			break;
 		case OPTION_JSON:
-			*as_json = true;
+			options.json = true;
+			break;
+		case OPTION_DELTA:
+			options.delta = true;
+			break;
+		case OPTION_WATCH:
+			options.watch_ns = interval_of(optarg);
 			break;
 		case OPTION_HELP:
 			usage(stdout);
@@ -206,6 +277,7 @@ static void read_command_line(int argc, char **argv, bool *chosen, bool *choose_
 	}
 	if (optind < argc)
 		die_usage("unexpected argument '%s'", argv[optind]);
+	return options;
 }
 
 /* The sockets of connections, for printing connections in full. */
@@ -213,28 +285,36 @@ static void read_paths(int fd)
 {
 	size_t i;
 
+	free(info_view.tcp_sockets.rows);
+	info_view.tcp_sockets = (struct info_rows){ 0 };
 	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
-		if (info_sources[i].item == RDS_INFO_TCP_SOCKETS &&
-		    !read_source(fd, &info_sources[i], &info_view.tcp_sockets))
-			info_view.tcp_sockets.count = 0;
+		if (info_sources[i].item == RDS_INFO_TCP_SOCKETS)
+			read_source(fd, &info_sources[i], &info_view.tcp_sockets);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	bool chosen[INFO_SOURCE_COUNT] = { false };
-	bool choose_all, as_json = false;
+	struct options options = read_command_line(argc, argv);
 	unsigned int missing;
 	int fd;
 
-	read_command_line(argc, argv, chosen, &choose_all, &as_json);
 	fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		die_error(errno, "opening an RDS socket");
-	if (info_view.verbose || as_json)
-		read_paths(fd);
-	missing = show(fd, chosen, choose_all, as_json);
-	flush_output();
+	if (options.delta) {
+		read_first_counters(fd);
+		pause_for(options.watch_ns ? options.watch_ns : NS_PER_SECOND);
+	}
+	for (;;) {
+		if (info_view.verbose || options.json)
+			read_paths(fd);
+		missing = show(fd, &options);
+		if (!options.watch_ns)
+			break;
+		pause_for(options.watch_ns);
+	}
+	free(counters_before.rows);
 	free(info_view.tcp_sockets.rows);
 	close(fd);
 	return missing ? EXIT_FAILED : EXIT_GOOD;

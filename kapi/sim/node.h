@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <memory>
 #include <set>
 #include <string>
@@ -159,8 +160,7 @@ public:
     WaitList work_done; // woken whenever a work ends
     std::uint64_t works_run = 0;
     std::vector<std::string> log; // lines of its modules
-    /** Where a test wants the events of tracepoints, as lines. */
-    std::vector<std::string> *traced = nullptr;
+    std::optional<std::vector<std::string>> traced; // the events of tracepoints, as lines, if a test wants them
     Descriptors descriptors;
     std::uint64_t next_socket_key = 1;
     std::size_t charged_to_sockets = 0; // what waits in programs' sockets, charged to those

@@ -91,6 +91,15 @@ infos() {
 		and ([.receive_queue, .send_queue, .retransmit_queue] | all(type == "array"))
 		and .ib_connections == null'
 	exits 1 "no table of connections over RDMA" rds-info -I
+	rds-info -c --delta --watch=1s >delta &
+	watcher=$!
+	for _ in $(seq $((20 * TIME_SCALE))); do
+		rds-ping -c 1 $IP_a >/dev/null # to this host: the other one's are not counted here
+		grep -qE '^ +send_pong +[1-9]$' delta && break
+	done
+	kill $watcher
+	grep -qE '^ +send_pong +[1-9]$' delta
+	verdict $? "what a counter grew in an interval"
 }
 
 # The tables while rds-stress runs and b's tasks do not read.

@@ -11,6 +11,7 @@
  *   FAKE_RDS_CONGEST=n      every nth send finds the port congested; a notification soon follows
  *   FAKE_RDS_NO_TABLE=item  the kernel has no such table
  *   FAKE_RDS_GROW=1         tables grow between two reads
+ *   FAKE_RDS_COUNT=n        conn_reset is n more at each read
  *   FAKE_RDS_MODULES=folder takes the place of /sys/module
  */
 #include <dlfcn.h>
@@ -184,7 +185,7 @@ static int table(const void *entries, size_t each, size_t count, void *value, so
 	return (int)each;
 }
 
-static const struct rds_info_counter counters[] = {
+static struct rds_info_counter counters[] = {
 	{ "conn_reset", 7 },
 	{ "a_name_of_thirty-two_characters_", 18446744073709551615ULL },
 	{ "quote\"d", 1 },
@@ -213,6 +214,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 
 	struct rds_info_socket own = { 1000, htonl(0x0a000001), 0, htons(4001), 0, 2000, 0 };
 	struct stat status;
+	int each;
 
 	if (!is_fake(fd) || level != SOL_RDS)
 		return REAL(getsockopt)(fd, level, option, value, size);
@@ -221,7 +223,10 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 		return -1;
 	switch (option) {
 	case RDS_INFO_COUNTERS:
-		return table(counters, sizeof(counters[0]), 3, value, size);
+		each = table(counters, sizeof(counters[0]), 3, value, size);
+		if (each > 0)
+			counters[0].value += knob("FAKE_RDS_COUNT");
+		return each;
 	case RDS_INFO_CONNECTIONS:
 		return table(connections, sizeof(connections[0]), 3, value, size);
 	case RDS6_INFO_CONNECTIONS:

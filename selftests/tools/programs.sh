@@ -190,6 +190,17 @@ json "everything as JSON" '.counters["quote\"d"] == 1 and (.connections | length
 	and .ib_connections == null'
 FAKE_RDS_GROW=1 run fake "$bin/rds-info" -c --json
 json "a table that grows meanwhile" '.counters.conn_reset == 7'
+FAKE_RDS_COUNT=3 run fake "$bin/rds-info" -c --delta
+says "--delta: what a counter grew in a second" '^ +conn_reset +3$'
+[ "$(grep -cE '[0-9]$' "$work/out")" = 1 ]; verdict $? "... and no counter that is as it was"
+FAKE_RDS_COUNT=3 run fake "$bin/rds-info" -c --delta --json
+json "... as JSON, with those that are as they were" '.counters.conn_reset == 3 and .counters["quote\"d"] == 0'
+LD_PRELOAD="$bin/fake-rds.so" FAKE_RDS_COUNT=3 timeout 2 "$bin/rds-info" -c --watch=50ms --json >"$work/out" 2>"$work/err"
+[ $? = 124 ]; verdict $? "--watch goes on until it is interrupted"
+jq -es 'length > 2 and .[0].counters.conn_reset == 7 and .[2].counters.conn_reset == 13' "$work/out" >"$work/jq" 2>&1
+verdict $? "... and shows the tables each time"
+exits 2 "an interval of 10ms to a day" "$bin/rds-info" --watch=1ms
+exits 2 "an interval of 10ms to a day" "$bin/rds-info" --watch=x
 FAKE_RDS_NO_TABLE=10000 exits 1 "no table of counters" fake "$bin/rds-info" -c
 FAKE_RDS_NO_TABLE=10000 run fake "$bin/rds-info"
 [ $status = 0 ]; verdict $? "a table that was not requested may be missing"

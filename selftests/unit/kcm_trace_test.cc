@@ -6,10 +6,6 @@ namespace {
 
 class KcmTrace : public KcmTest {
 protected:
-    KcmTrace()
-    {
-        a.traced = &lines;
-    }
     /** The events so far, which are forgotten, each with this connection's number replaced. */
     std::vector<std::string> take(std::uint64_t id)
     {
@@ -28,7 +24,7 @@ protected:
         return static_cast<std::uint64_t>(id);
     }
 
-    std::vector<std::string> lines;
+    std::vector<std::string> &lines = a.traced.emplace();
 };
 using Lines = std::vector<std::string>;
 

@@ -26,8 +26,6 @@ protected:
             ASSERT_EQ(to.open(), 0);
             ASSERT_EQ(to.bind(sim::address("10.0.0.2", 2000)), 0);
         });
-        a.traced = &at_a;
-        b.traced = &at_b;
     }
     ~RdsTrace() override
     {
@@ -58,7 +56,7 @@ protected:
         return found;
     }
 
-    Lines at_a, at_b;
+    Lines &at_a = a.traced.emplace(), &at_b = b.traced.emplace();
     RdsSocket from, to;
 };
 

@@ -8,11 +8,6 @@ using Lines = std::vector<std::string>;
 
 class RtrsTrace : public RtrsPairTest {
 protected:
-    RtrsTrace()
-    {
-        a.traced = &client;
-        b.traced = &server;
-    }
     ~RtrsTrace() override { end(); }
     void both(unsigned paths)
     {
@@ -31,7 +26,7 @@ protected:
     }
 
     SrvUser user;
-    Lines client, server;
+    Lines &client = a.traced.emplace(), &server = b.traced.emplace();
 };
 
 TEST_P(RtrsTrace, request__is_followed_to_the_server_and_back)
