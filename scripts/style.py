@@ -19,7 +19,7 @@ DATA = ("selftests/fuzz/corpus/",)  # bytes, not text
 # The only places of C and of kernel headers.
 C_PLACES = re.compile(r"(^|/)glue/|^kapi/linux/|^selftests/|^tools/|^scripts/|^include/uapi/")
 KERNEL_PLACES = re.compile(rf"{C_PLACES.pattern}|^include/(kapi/(linux|types)|rtrs(-srv)?)\.h$")
-KERNEL_HEADER = re.compile(r'^\s*#\s*include\s*[<"](linux|net|asm|asm-generic|uapi|rdma|crypto|trace)/')
+KERNEL_HEADER = re.compile(r'^\s*#\s*include\s*[<"](linux|net|asm|asm-generic|uapi(?!/hawser_)|rdma|crypto|trace)/')
 KERNEL_VERSION = re.compile(r"\b(LINUX_VERSION_CODE|KERNEL_VERSION)\b")
 # A cast to a pointer to function: written out, or by a name that is a function type's by our naming (_fn, callback).
 FUNCTION_CAST = re.compile(r"(?:\(|_cast<)\s*(?:\w+[\s*]+)+\(\s*\*\s*(?:const\s*)?\)\s*\([^()]*\)\s*(?:\)\s*[\w&(*]|>)")

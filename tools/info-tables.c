@@ -3,6 +3,7 @@
  * The kernel's tables: decoding an entry, in either of its two layouts, and
  * printing it.
  */
+#include "info-paths.h"
 #include "info-tables.h"
 
 #include "owners.h"
@@ -17,7 +18,7 @@ struct info_view info_view;
 /* Oracle's kernels report this one too. */
 #define CONNECTION_FLAG_ERROR 0x08
 
-static int address_width(void)
+int info_address_width(void)
 {
 	return info_view.all_families ? INET6_ADDRSTRLEN - 7 : INET_ADDRSTRLEN - 1;
 }
@@ -26,7 +27,7 @@ static void print_address(const union rds_address *address)
 {
 	char text[RDS_ADDRESS_TEXT_SIZE];
 
-	printf("%*s ", address_width(), rds_address_format(address, text));
+	printf("%*s ", info_address_width(), rds_address_format(address, text));
 }
 
 static void print_endpoint(const union rds_address *address)
@@ -105,8 +106,8 @@ static bool decode_socket(const struct rds_info_table *table, size_t index, bool
 
 static void print_socket_header(void)
 {
-	printf("\nRDS Sockets:\n%*s %5s %*s %5s %10s %10s %8s%s\n", address_width(), "BoundAddr", "BPort",
-	       address_width(), "ConnAddr", "CPort", "SndBuf", "RcvBuf", "Inode",
+	printf("\nRDS Sockets:\n%*s %5s %*s %5s %10s %10s %8s%s\n", info_address_width(), "BoundAddr", "BPort",
+	       info_address_width(), "ConnAddr", "CPort", "SndBuf", "RcvBuf", "Inode",
 	       info_view.verbose ? "  Process" : "");
 }
 
@@ -175,8 +176,8 @@ static bool decode_tcp_socket(const struct rds_info_table *table, size_t index, 
 
 static void print_tcp_socket_header(void)
 {
-	printf("\nTCP Connections:\n%*s %5s %*s %5s %10s %10s %10s %10s %10s\n", address_width(), "LocalAddr",
-	       "LPort", address_width(), "RemoteAddr", "RPort", "HdrRemain", "DataRemain", "SentNxt",
+	printf("\nTCP Connections:\n%*s %5s %*s %5s %10s %10s %10s %10s %10s\n", info_address_width(), "LocalAddr",
+	       "LPort", info_address_width(), "RemoteAddr", "RPort", "HdrRemain", "DataRemain", "SentNxt",
 	       "ExpectUna", "SeenUna");
 }
 
@@ -276,8 +277,8 @@ static bool is_path_of(const struct tcp_socket *tcp, const struct connection *co
 
 static void print_connection_header(void)
 {
-	printf("\nRDS Connections:\n%*s %*s %4s %16s %16s %4s%s\n", address_width(), "LocalAddr",
-	       address_width(), "RemoteAddr", "Tos", "NextTX", "NextRX", "Flgs",
+	printf("\nRDS Connections:\n%*s %*s %4s %16s %16s %4s%s\n", info_address_width(), "LocalAddr",
+	       info_address_width(), "RemoteAddr", "Tos", "NextTX", "NextRX", "Flgs",
 	       info_view.verbose ? "  Transport" : "");
 }
 
@@ -289,7 +290,7 @@ static void print_paths(const struct connection *connection)
 		const struct tcp_socket *tcp = &info_view.tcp_sockets.rows[i].tcp;
 
 		if (is_path_of(tcp, connection))
-			printf("%*s path over TCP ports %u -> %u\n", address_width(), "",
+			printf("%*s path over TCP ports %u -> %u\n", info_address_width(), "",
 			       rds_address_port(&tcp->local), rds_address_port(&tcp->remote));
 	}
 }
@@ -385,8 +386,8 @@ static bool decode_message(const struct rds_info_table *table, size_t index, boo
 
 static void print_message_header(const char *queue)
 {
-	printf("\n%s Message Queue:\n%*s %5s %*s %5s %4s %16s %10s\n", queue, address_width(), "LocalAddr",
-	       "LPort", address_width(), "RemoteAddr", "RPort", "Tos", "Seq", "Bytes");
+	printf("\n%s Message Queue:\n%*s %5s %*s %5s %4s %16s %10s\n", queue, info_address_width(), "LocalAddr",
+	       "LPort", info_address_width(), "RemoteAddr", "RPort", "Tos", "Seq", "Bytes");
 }
 
 static void print_receive_header(void)
@@ -454,8 +455,8 @@ static bool decode_ib_connection(const struct rds_info_table *table, size_t inde
 
 static void print_ib_connection_header(void)
 {
-	printf("\nRDS IB Connections:\n%*s %*s %4s %3s %32s %32s\n", address_width(), "LocalAddr",
-	       address_width(), "RemoteAddr", "Tos", "SL", "LocalDev", "RemoteDev");
+	printf("\nRDS IB Connections:\n%*s %*s %4s %3s %32s %32s\n", info_address_width(), "LocalAddr",
+	       info_address_width(), "RemoteAddr", "Tos", "SL", "LocalDev", "RemoteDev");
 }
 
 static void print_ib_connection(const union row *row)
@@ -497,20 +498,22 @@ static void write_ib_connection(struct json *json, const union row *row)
 /* In the order in which they are shown when none is chosen. */
 const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	{ 'I', RDS_INFO_IB_CONNECTIONS, RDS6_INFO_IB_CONNECTIONS, "connections over RDMA", "ib_connections",
-	  decode_ib_connection, print_ib_connection_header, print_ib_connection, write_ib_connection },
+	  decode_ib_connection, NULL, print_ib_connection_header, print_ib_connection, write_ib_connection },
 	{ 'T', RDS_INFO_TCP_SOCKETS, RDS6_INFO_TCP_SOCKETS, "TCP sockets, one for each path", "tcp_sockets",
-	  decode_tcp_socket, print_tcp_socket_header, print_tcp_socket, write_tcp_socket },
-	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, print_counter_header,
+	  decode_tcp_socket, NULL, print_tcp_socket_header, print_tcp_socket, write_tcp_socket },
+	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, NULL, print_counter_header,
 	  print_counter, write_counter },
-	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket,
+	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, NULL,
 	  print_socket_header, print_socket, write_socket },
-	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", decode_connection,
+	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", decode_connection, NULL,
 	  print_connection_header, print_connection, write_connection },
+	{ .letter = 'p', .description = "paths of connections, which only hawser's modules show", .key = "paths",
+	  .read = paths_read, .print_header = paths_print_header, .print = paths_print, .write = paths_write },
 	{ 'r', RDS_INFO_RECV_MESSAGES, RDS6_INFO_RECV_MESSAGES, "messages received and not yet read",
-	  "receive_queue", decode_message, print_receive_header, print_message, write_message },
+	  "receive_queue", decode_message, NULL, print_receive_header, print_message, write_message },
 	{ 's', RDS_INFO_SEND_MESSAGES, RDS6_INFO_SEND_MESSAGES, "messages not yet sent", "send_queue",
-	  decode_message, print_send_header, print_message, write_message },
+	  decode_message, NULL, print_send_header, print_message, write_message },
 	{ 't', RDS_INFO_RETRANS_MESSAGES, RDS6_INFO_RETRANS_MESSAGES,
-	  "messages sent and not yet acknowledged", "retransmit_queue", decode_message,
+	  "messages sent and not yet acknowledged", "retransmit_queue", decode_message, NULL,
 	  print_retransmit_header, print_message, write_message },
 };

@@ -63,6 +63,21 @@ struct ib_connection {
 	struct rds_info_rdma_connection details; /* its addresses are not used */
 };
 
+struct path {
+	union rds_address local;
+	union rds_address remote;
+	char transport[TRANSNAMSIZ + 1];
+	unsigned int tos;
+	unsigned int index;
+	uint64_t peer, state, reason, from;	/* as enum hawser_rds_* */
+	uint64_t age_ms;
+	uint64_t next_tx, next_rx;
+	uint64_t tx_bytes, rx_bytes;
+	uint64_t queued, drops, retransmits;
+	bool has_rtt;
+	uint64_t rtt_us;
+};
+
 /* One entry of any table, from either of the kernel's two layouts. */
 union row {
 	struct counter counter;
@@ -71,6 +86,7 @@ union row {
 	struct socket_row socket;
 	struct tcp_socket tcp;
 	struct ib_connection ib;
+	struct path path;
 };
 
 struct info_rows {
@@ -87,12 +103,14 @@ struct info_source {
 	const char *key;		/* in JSON */
 	/* Fills @row from entry @index. Returns false for an entry that the IPv4 table has shown already. */
 	bool (*decode)(const struct rds_info_table *table, size_t index, bool ipv6, union row *row);
+	/* Or reads the whole table by other means; false: there is none. Then item is 0. */
+	bool (*read)(struct info_rows *rows);
 	void (*print_header)(void);
 	void (*print)(const union row *row);
 	void (*write)(struct json *json, const union row *row);
 };
 
-#define INFO_SOURCE_COUNT 8
+#define INFO_SOURCE_COUNT 9
 
 extern const struct info_source info_sources[INFO_SOURCE_COUNT];
 
@@ -104,5 +122,8 @@ struct info_view {
 };
 
 extern struct info_view info_view;
+
+/* The width of a column of addresses. */
+int info_address_width(void);
 
 #endif

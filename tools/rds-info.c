@@ -6,6 +6,7 @@
  * entries appear again. With -a both are read, the second for IPv6 entries only.
  */
 #include "info-delta.h"
+#include "info-paths.h"
 #include "info-tables.h"
 #include "json.h"
 #include "loaded.h"
@@ -27,6 +28,7 @@ struct options {
 	bool all;
 	bool json;
 	bool delta;			/* counters since the last time */
+	bool events;			/* instead of tables */
 	uint64_t watch_ns;		/* show again after so long; 0: once */
 };
 
@@ -51,6 +53,8 @@ static bool read_source(int fd, const struct info_source *source, struct info_ro
 	struct rds_info_table table;
 	int error;
 
+	if (source->read)
+		return source->read(rows);
 	*rows = (struct info_rows){ 0 };
 	error = rds_info_read(fd, source->item, &table);
 	if (error == -ENOPROTOOPT)
@@ -192,6 +196,7 @@ static void usage(FILE *out)
 	      "     --delta   counters as differences over an interval, only those that changed\n"
 	      "     --watch[=INTERVAL]\n"
 	      "               show again after each interval (1s) until interrupted\n"
+	      "     --events  print changes of paths as they happen, until interrupted (hawser's modules only)\n"
 	      "     --json    print a JSON document\n"
 	      "     --help\n"
 	      "     --version the version, and whose modules are loaded: hawser's or the kernel's own\n"
@@ -200,11 +205,12 @@ static void usage(FILE *out)
 	      out);
 }
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_DELTA, OPTION_WATCH };
+enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_DELTA, OPTION_EVENTS, OPTION_WATCH };
 
 static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPTION_JSON },
 	{ "delta", no_argument, NULL, OPTION_DELTA },
+	{ "events", no_argument, NULL, OPTION_EVENTS },
 	{ "watch", optional_argument, NULL, OPTION_WATCH },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ "version", no_argument, NULL, OPTION_VERSION },
@@ -242,7 +248,7 @@ static struct options read_command_line(int argc, char **argv)
 	struct options options = { .all = true };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "avcknrstTI", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "avcknprstTI", long_options, NULL)) != -1) {
 		if (choose(option, options.chosen)) {
 			options.all = false;
 			continue;
@@ -259,6 +265,9 @@ static struct options read_command_line(int argc, char **argv)
 			break;
 		case OPTION_DELTA:
 			options.delta = true;
+			break;
+		case OPTION_EVENTS:
+			options.events = true;
 			break;
 		case OPTION_WATCH:
 			options.watch_ns = interval_of(optarg);
@@ -299,6 +308,8 @@ int main(int argc, char **argv)
 	unsigned int missing;
 	int fd;
 
+	if (options.events && !paths_follow(options.json))
+		die("this kernel reports no events (are hawser's modules loaded?)");
 	fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		die_error(errno, "opening an RDS socket");

@@ -156,6 +156,7 @@ struct kapi_stream_health {
 	kapi_u32 write_seq;         /* after the last byte accepted */
 	kapi_u32 unread;            /* bytes received and not consumed */
 	kapi_u64 silent_ns;         /* time since the peer last sent something; inexact by some milliseconds, as TCP's clock is */
+	kapi_u32 rtt_us;            /* TCP's smoothed round-trip time; 0: not known */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
 	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
 };

@@ -8,6 +8,7 @@
 #include "charge.h"
 #include "filter.h"
 #include "pages.h"
+#include "report.h"
 #include "stream.h"
 
 const int KAPI_ABI = 1;
@@ -23,12 +24,17 @@ static int __init hawser_init(void)
 	error = kapi_filters_init();
 	if (error)
 		goto streams;
+	error = kapi_reports_init();
+	if (error)
+		goto filters;
 	/* Last: what it allocates is not freed. */
 	error = kapi_adopt_init();
 	if (error)
-		goto filters;
+		goto reports;
 	return 0;
 
+reports:
+	kapi_reports_exit();
 filters:
 	kapi_filters_exit();
 streams:
@@ -38,6 +44,7 @@ streams:
 
 static void __exit hawser_exit(void)
 {
+	kapi_reports_exit();
 	kapi_filters_exit();
 	kapi_streams_exit();
 	kapi_fresh_pages_free();

@@ -96,6 +96,7 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
 	health->write_seq = READ_ONCE(tp->write_seq);
 	health->unread = max(data_race(tcp_inq(sk)), 0);
 	health->silent_ns = silent_ns(sk);
+	health->rtt_us = READ_ONCE(tp->srtt_us) >> 3;
 	health->unanswered = READ_ONCE(icsk->icsk_retransmits) || READ_ONCE(icsk->icsk_probes_out);
 }
 EXPORT_SYMBOL_GPL(kapi_stream_health);

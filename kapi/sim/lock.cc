@@ -69,6 +69,8 @@ void note_signal()
 
 void forget_steps()
 {
+    if (Task *task = World::current_task())
+        task->steps_since_pause = 0;
     signals.clear();
     most_steps.clear();
     most_without_pause = 0;

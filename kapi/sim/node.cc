@@ -172,6 +172,7 @@ void Node::crash()
         destroy(object);
     modules_.clear();
     std::fill(std::begin(slots), std::end(slots), nullptr);
+    reports = {};
     memory_.forget();
     for (auto &net : nets_)
         net->sockets = 0;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "descriptors.h"
+#include "report.h"
 #include "world.h"
 
 struct kapi_net {
@@ -161,6 +162,7 @@ public:
     std::uint64_t works_run = 0;
     std::vector<std::string> log; // lines of its modules
     std::optional<std::vector<std::string>> traced; // the events of tracepoints, as lines, if a test wants them
+    Reports reports;
     Descriptors descriptors;
     std::uint64_t next_socket_key = 1;
     std::size_t charged_to_sockets = 0; // what waits in programs' sockets, charged to those

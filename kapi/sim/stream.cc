@@ -392,6 +392,7 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
     health->write_seq = tcb.write_seq;
     health->unread = static_cast<kapi_u32>(tcb.unread);
     health->silent_ns = silent_ns(tcb);
+    health->rtt_us = static_cast<kapi_u32>(tcb.shortest_trip_ns / kMicrosecond);
     health->unanswered = tcb.retries || tcb.probes;
     health->eof = tcb.fin_received;
     health->closed = tcb.state == TcpState::closed || tcb.state == TcpState::time_wait;

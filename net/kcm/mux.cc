@@ -109,7 +109,7 @@ void Mux::insert(Psock& psock)
     insert_by_index(psocks_, psock, psock_count_ - 1);
     by_id_->insert(Ref<Psock>::share(psock));
     past_.attach++;
-    if (psock.failed())
+    if (psock.failed() || psock.had_ended())
         note_ended(psock); // maybe before it was a member
 }
 
@@ -152,6 +152,7 @@ Result<> Mux::make_table()
 Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
 {
     TRY(make_table());
+    retire_forgotten(); // no event says that a program has closed the TCP socket of one that has ended
     {
         Guard guard(lock_);
         if (psock_count_ == max_connections)
@@ -169,14 +170,14 @@ Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
         (*psock)->alive = true; // it may fail from start() on
         alive_++;
     }
+    if (kapi_traces(KAPI_TRACE_KCM_ATTACH))
+        kapi_trace_kcm_connection(KAPI_TRACE_KCM_ATTACH, (*psock)->id, 0);
     (*psock)->start();
     publish(**psock);
     {
         Guard guard(lock_);
         insert(**psock);
     }
-    if (kapi_traces(KAPI_TRACE_KCM_ATTACH))
-        kapi_trace_kcm_connection(KAPI_TRACE_KCM_ATTACH, (*psock)->id, 0);
     // Only now, so that a task that receives from it finds it.
     (*psock)->begin();
     return {};
@@ -258,6 +259,9 @@ void Mux::retire(Psock& psock)
 {
     reservations.remove(psock);
     psock.detach();
+    // One that was forgotten may have delivered something when the last socket had gone.
+    if (!socket_count())
+        distributor.clear();
     if (kapi_traces(KAPI_TRACE_KCM_UNATTACH))
         kapi_trace_kcm_connection(KAPI_TRACE_KCM_UNATTACH, psock.id, psock.error());
     kcm_totals own{};
@@ -321,15 +325,21 @@ void Mux::note_ended(Psock& psock)
 }
 
 // One that nobody can unattach, when there are many; it is no member any more. Those that are passed over have their turn again
-// when the others have had theirs.
-Mux::Removed Mux::take_forgotten()
+// when the others have had theirs. over: one whose peer had closed its side before, and that has not failed; it would stay for
+// ever.
+Mux::Removed Mux::take_forgotten(Ref<Psock>& over)
 {
     Guard guard(lock_);
     for (unsigned looked = 0; looked < ended_looked_at && ended_count_ > ended_kept; looked++) {
         Psock& psock = *ended_.front();
-        if (!psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock))
+        bool forgotten = !psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock);
+        if (forgotten && psock.failed())
             return remove(psock);
         ended_.push_back(ended_.remove(psock));
+        if (forgotten) {
+            over = Ref<Psock>::share(psock);
+            return {};
+        }
     }
     return {};
 }
@@ -338,10 +348,14 @@ Mux::Removed Mux::take_forgotten()
 void Mux::retire_forgotten()
 {
     for (unsigned i = 0; i < ended_looked_at; i++) {
-        Removed removed = take_forgotten();
-        if (!removed.member)
+        Ref<Psock> over;
+        Removed removed = take_forgotten(over);
+        if (over)
+            over->fail(KAPI_EPIPE); // and is taken for that
+        else if (removed.member)
+            retire(*removed.member);
+        else
             return;
-        retire(*removed.member);
     }
 }
 

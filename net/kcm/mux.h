@@ -123,7 +123,7 @@ private:
     bool no_longer_alive(Psock& psock) HW_REQUIRES(lock_);
     void publish(Psock& psock);
     void note_ended(Psock& psock) HW_REQUIRES(lock_);
-    Removed take_forgotten();
+    Removed take_forgotten(Ref<Psock>& over);
     void retire_forgotten();
     Ref<Psock> take_any();
     void retire(Psock& psock);

@@ -111,7 +111,7 @@ void Psock::report_failure()
 
 bool Psock::is_forgotten() const
 {
-    if (!failed() || starting_.load_acquire() || !kapi_stream_is_unused(stream_))
+    if ((!failed() && !had_ended_) || starting_.load_acquire() || !kapi_stream_is_unused(stream_))
         return false;
     // One that cannot be read on is closed, and what it has left is not offered.
     struct kapi_stream_health health;

@@ -54,7 +54,9 @@ public:
     bool failed() const { return error_.load_acquire() != 0; }
     int error() const { return error_.load_acquire(); }
     bool receives() const { return !stopped_.load_acquire(); }
-    // It has failed, and neither is anything left to be received nor can a program unattach it any more.
+    // Its peer had closed its side before the program attached it.
+    bool had_ended() const { return had_ended_; }
+    // It has failed, or had ended before, and neither is anything left to be received nor can a program unattach it any more.
     bool is_forgotten() const;
     // What fail() left undone because it may not sleep: a message that was cut short resets the connection.
     void mark_for_reset() { reset_.store_release(1); }

@@ -178,13 +178,14 @@ void Reservations::remove(Psock& psock)
         psock.lane.held_back = false;
         kick = psock.lane.owner;
     }
-    do {
+    for (bool first = true; first || kick; first = false) {
         if (kick)
             kick->wake();
+        kapi_resched(); // there may be one of each socket
         Guard guard(lock_);
         SendQueue* refused = psock.lane.line.front();
         kick = refused ? stop_waiting(*refused) : nullptr;
-    } while (kick);
+    }
     if (from.owner)
         psock.lane.given_back.wake(); // the owner no longer does
 }

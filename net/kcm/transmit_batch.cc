@@ -77,6 +77,8 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
         if (queue.waits)
             return Step::wait;
     }
+    if (!first.sent() && !queue.psock->failed() && !mux->reservations.usable(*queue.psock))
+        return Step::release; // it is to be unattached, and no message begins on it
     if (std::exchange(queue.parked, false))
         mux->reservations.unpark(*queue.psock);
     collect(queue, batch);
@@ -102,6 +104,9 @@ bool Socket::send_next(SendQueue& queue)
     case Step::refuse:
         drop_unsent(queue);
         report(KAPI_ENOTCONN);
+        return true;
+    case Step::release:
+        release_psock(queue);
         return true;
     case Step::send:
         return send_batch(queue, batch);

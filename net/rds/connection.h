@@ -155,10 +155,9 @@ private:
     Atomic<u32> foreign_generation_{0}; // what a foreign peer said last, 0: nothing
     Atomic<u32> peer_indexes_{0};
     Atomic<u32> peer_{static_cast<u32>(Peer::unknown)};
-    // Ports that sent before paths() was known stay on the first path.
-    static constexpr unsigned max_early = 64;
-    u16 early_[max_early] HW_GUARDED_BY(lock_) = {};
-    unsigned early_count_ HW_GUARDED_BY(lock_) = 0; // more than max_early: all stay there
+    // Ports that sent before paths() was known stay on the first path, and with each the others of its group.
+    static constexpr unsigned early_groups = 1024;
+    u64 early_[early_groups / 64] HW_GUARDED_BY(lock_) = {};
     WaitQueue handshake_waiters_;
 
     MapRefresh map_refresh_{*this};

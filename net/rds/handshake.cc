@@ -30,16 +30,11 @@ void wake_missing(Connection& connection, unsigned count)
 Path& Connection::path_for(u16 port)
 {
     Guard guard(lock_);
-    bool early = early_count_ > max_early;
-    for (unsigned i = 0; i < early_count_ && !early; i++)
-        early = early_[i] == port;
-    unsigned count = paths();
-    if (count == 0 && !early) {
-        if (early_count_ < max_early)
-            early_[early_count_] = port;
-        early_count_++;
-    }
-    if (count == 0 || early)
+    u64& early = early_[port % early_groups / 64];
+    u64 group = u64{1} << port % 64;
+    if (paths() == 0)
+        early |= group;
+    if (early & group)
         return path(0);
     u32 hash = (port * 2654435761u) >> 16;
     return path(hash % transport.max_paths);

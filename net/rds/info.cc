@@ -41,6 +41,7 @@ public:
     {
         if (!has_room())
             static_cast<void>(flush());
+        kapi_resched(); // also if nothing fits
     }
     // Sleeps. EFAULT, also of an earlier time.
     Result<> flush()
@@ -154,8 +155,10 @@ template <class Row> Row message_row(const Header& header, u32 length, const Ip&
 // Releases c and the place in one of its queues while rows are copied out, if that is necessary. Null: c has ended.
 Ref<Connection> with_room(Net& net, Rows& rows, Ref<Connection> c, SendQueue::Place& place)
 {
-    if (rows.has_room())
+    if (rows.has_room()) {
+        kapi_resched();
         return c;
+    }
     place.last = nullptr;
     const rds_transport& transport = c->transport;
     Endpoint local = c->local, remote = c->remote;
@@ -196,8 +199,10 @@ template <class Row> void add_received(Net& net, Rows& rows)
                 row.fport = wire_port<u16>(i.header.sport);
                 rows.add(row);
             });
-            if (rows.has_room())
+            if (rows.has_room()) {
+                kapi_resched();
                 continue;
+            }
             place.release(), socket = nullptr; // as in walk()
             rows.make_room();
             socket = net.binds.find(bound);

@@ -95,7 +95,7 @@ public:
     // Any context. It has ended; without success the message is not sent again.
     void operation_done(rds_rdma_status status);
     // Its operation was posted to a stream, and is not known to have been executed there: neither is sent over another one.
-    bool is_spent() const { return operation_ && operation_->has_begun() && !operation_->has_succeeded(); }
+    bool is_spent() const { return given_up || (operation_ && operation_->has_begun() && !operation_->has_succeeded()); }
 
     // A device may use its memory for ever, so that is never freed. What else it holds ends with it as usual. Any context.
     void keep_memory();
@@ -113,6 +113,7 @@ public:
     bool position_known = false;
     u32 control = 0;          // not 0: a Control
     bool was_owned = false;   // a socket sent it (set before it is queued)
+    bool given_up = false;    // cancelled, but its stream has it, and with it pages of the program
     bool pong = false;        // an answer, which a peer can cause at any rate: their number is limited
 
 private:

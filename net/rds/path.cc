@@ -3,6 +3,7 @@
 #include "path.h"
 
 #include "connection.h"
+#include "report.h"
 
 namespace rds {
 
@@ -137,10 +138,20 @@ bool Path::recycle(bool accepted)
 
 Path::Snapshot Path::snapshot()
 {
-    u64 next_tx = queue_.next_number();
-    u64 next_rx = receiver_.next_number();
+    Snapshot now{};
+    now.next_tx = queue_.next_number();
+    now.queued = queue_.length();
+    now.retransmits = queue_.sent_again();
+    now.tx_bytes = transmitter_.taken();
+    now.next_rx = receiver_.next_number();
+    now.rx_bytes = receiver_.received();
+    now.sending = owner_.is_owned();
     Guard guard(lock_);
-    return {next_tx, next_rx, state_.state(), owner_.is_owned(), drops_};
+    now.state = state_.state();
+    now.reason = reason_;
+    now.since_ns = since_ns_;
+    now.drops = drops_;
+    return now;
 }
 
 PathState Path::state()
@@ -157,7 +168,10 @@ void Path::enter(PathEvent event, kapi_trace_rds_reason reason)
         from = state_.state();
         state_.must(event);
         to = state_.state();
+        reason_ = reason;
+        since_ns_ = kapi_now_ns();
     }
+    publish_change(*this, from, to, reason);
     if (kapi_traces(KAPI_TRACE_RDS_PATH))
         report_path(*this, static_cast<kapi_trace_rds_state>(from), static_cast<kapi_trace_rds_state>(to), reason);
 }

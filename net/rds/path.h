@@ -118,8 +118,18 @@ public:
     // has or without.
     void give_up_sent(bool with_present);
 
-    // For RDS_INFO_*.
-    struct Snapshot { u64 next_tx, next_rx; PathState state; bool sending; u32 drops; };
+    // For RDS_INFO_* and reports.
+    struct Snapshot {
+        u64 next_tx, next_rx;
+        PathState state;
+        bool sending;
+        u32 drops; // established streams that ended
+        kapi_trace_rds_reason reason; // of the last change of state
+        u64 since_ns;
+        u64 tx_bytes, rx_bytes;
+        u32 queued;
+        u64 retransmits;
+    };
     Snapshot snapshot();
     // As in SendQueue.
     template <class Visit> bool visit_messages(bool retransmits, SendQueue::Place& place, Visit&& visit)
@@ -182,6 +192,8 @@ private:
 
     StateMachine<PathState, PathEvent, PathRules> state_ HW_GUARDED_BY(lock_){PathState::down};
     u32 drops_ HW_GUARDED_BY(lock_) = 0;
+    kapi_trace_rds_reason reason_ HW_GUARDED_BY(lock_) = KAPI_RDS_CLOSED; // of the last change of state
+    u64 since_ns_ HW_GUARDED_BY(lock_) = kapi_now_ns();
     Atomic<u32> events_{0};   // for the worker
     Atomic<u32> later_{0};    // for the worker, when retry_ has waited
     Atomic<u32> up_{0};       // state_ is up

@@ -14,6 +14,12 @@ u32 new_receiver_id()
     return kapi_random_u32() | 1;
 }
 
+// To a ping of a program. Its sender does not wait for a full socket, and it may be lost.
+bool is_answer(const Header& header)
+{
+    return u16{header.sport} == 0;
+}
+
 } // namespace
 
 PathReceiver::PathReceiver(Path& path, Spin<PathLock>& lock) : path_(path), lock_(lock), memory_(new_receiver_id()) {}
@@ -64,9 +70,16 @@ u64 PathReceiver::next_number()
     return memory_.next();
 }
 
+u64 PathReceiver::received()
+{
+    Guard guard(lock_);
+    return received_;
+}
+
 bool PathReceiver::in_sequence(const Header& header)
 {
     Guard guard(lock_);
+    received_ += sizeof(Header) + header.length;
     return memory_.accept(header.sequence, (header.flags & flag_retransmitted) != 0);
 }
 
@@ -136,6 +149,8 @@ bool PathReceiver::may_read(MessageKind kind)
 // but a peer can have any number of those, too.
 Result<> PathReceiver::find_place(const Header& header)
 {
+    if (is_answer(header))
+        return {}; // it is dropped when there is no place
     Connection& connection = path_.connection();
     Net& net = connection.net;
     bool uncharged = net.module.peers_share.has_uncharged();
@@ -211,7 +226,12 @@ void PathReceiver::deliver(Ref<Incoming> incoming)
     if (!connection.transport.get_mr) // then it has nothing to say of memory
         incoming->header.extensions[0] = 0;
     usize bytes = sizeof(Header) + incoming->length();
-    if (socket->deliver(std::move(incoming)))
+    bool answer = is_answer(incoming->header);
+    if (answer && !socket->has_room_for_answer(bytes)) {
+        net.count(Stat::recv_drop_pong);
+        return;
+    }
+    if (socket->deliver(std::move(incoming)) && !answer)
         stall_on(*socket, bytes);
 }
 

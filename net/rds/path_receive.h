@@ -28,6 +28,7 @@ public:
     u32 sender();
     u32 receiver_id();
     u64 next_number();
+    u64 received(); // bytes of messages that have a number, with their headers
 
     // A message of so many bytes has brought a socket's queue to its limit: true when the path must not be read until resumed().
     // Any context.
@@ -64,6 +65,7 @@ private:
     Path& path_;
     Spin<PathLock>& lock_;
     ReceiverMemory memory_ HW_GUARDED_BY(lock_);
+    u64 received_ HW_GUARDED_BY(lock_) = 0;
     Ref<Socket> stalled_on_ HW_GUARDED_BY(lock_);
     usize beyond_ HW_GUARDED_BY(lock_) = 0; // if overdrawn, what the socket takes of this stream beyond the limit for all
     Atomic<u32> stalled_{not_stalled}; // else stalled_on_ is set

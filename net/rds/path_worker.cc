@@ -126,7 +126,8 @@ void Path::step_left_out()
         other = &connection_.path(index_ % count);
     moved_to_.store_release(other);
     queue_.move_to(other->queue_);
-    other->notify(RDS_PATH_SEND);
+    for (; other; other = other->moved_to_.load_acquire()) // it may have moved, too
+        other->notify(RDS_PATH_SEND);
 }
 
 // The peer does without this path, and nothing is on its way over it.

@@ -49,11 +49,13 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
         overdrawn_ = 0;
     bool short_of_memory = looped_full_ || poor_;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
-    if (!congested_ && (short_of_memory || (counts_payload && received_bytes_ > receive_limit()))) {
+    bool much = received_bytes_ > receive_limit() || received_true_ > limit / 2;
+    bool little = received_bytes_ < receive_limit() / 2 && received_true_ < limit / 4;
+    if (!congested_ && (short_of_memory || (counts_payload && much))) {
         congested_ = true;
         return CongestionChange::set;
     }
-    if (congested_ && !short_of_memory && (!counts_payload || received_bytes_ < receive_limit() / 2)) {
+    if (congested_ && !short_of_memory && (!counts_payload || little)) {
         congested_ = false;
         return CongestionChange::cleared;
     }

@@ -40,6 +40,7 @@ bool SendQueue::append(Ref<Message> message) HW_NO_TSA
 void SendQueue::put_back(Ref<Message> message)
 {
     bool again = (message->header().flags & flag_retransmitted) != 0;
+    sent_again_ -= again;
     message->on = again ? Message::On::again : Message::On::send;
     queue(message->on).push_front(std::move(message));
 }
@@ -59,6 +60,14 @@ void SendQueue::cancel(Message& message)
 {
     Ref<Message> removed;
     Guard guard(lock_);
+    // The program's memory is free when TCP has done with it: when it is acknowledged, or the stream ends. It is nobody's use of
+    // the connection. One that an earlier stream had is dropped when its turn comes.
+    if (message.zerocopy() && message.on == Message::On::retransmit) {
+        message.given_up = true;
+        if (u32* counter = std::exchange(message.counter, nullptr))
+            --*counter;
+        return;
+    }
     if (is_on<PathQueue>(message))
         removed = send_.remove(message); // from whichever queue it is on
     has_left(message);
@@ -180,6 +189,7 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
                 return true;
             continue;
         }
+        sent_again_ += again;
         message->on = Message::On::retransmit;
         message->position_known = false;
         retransmit_.push_back(message);
@@ -223,7 +233,10 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             batch.control_left |= m.control;
             if (m.on != Message::On::retransmit)
                 continue; // a control message, cancelled, or given up
-            put_back(retransmit_.remove(m));
+            if (m.given_up)
+                done.push_back(retransmit_.remove(m));
+            else
+                put_back(retransmit_.remove(m));
         }
         more_acked = reap(done);
         batch.more = batch.partial || batch.control_left || !again_.empty() || !send_.empty();

@@ -68,6 +68,8 @@ public:
     bool has_only_answers();
     bool has_answers(); // of those, one is queued or not acknowledged
     u64 next_number();
+    u32 length();     // messages, without answers to pings
+    u64 sent_again(); // over another stream, since the beginning
     // Where a walk in pieces has come to. It holds the message, and by it the connection.
     struct Place {
         Ref<Message> last; // that was looked at. Without it, messages before next are skipped again
@@ -141,6 +143,7 @@ private:
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
+    u64 sent_again_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs
     bool closed_ HW_GUARDED_BY(lock_) = false;
     SendQueue* moved_to_ HW_GUARDED_BY(lock_) = nullptr;

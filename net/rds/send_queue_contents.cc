@@ -46,4 +46,16 @@ u64 SendQueue::next_number()
     return next_;
 }
 
+u32 SendQueue::length()
+{
+    Guard guard(lock_);
+    return others_;
+}
+
+u64 SendQueue::sent_again()
+{
+    Guard guard(lock_);
+    return sent_again_;
+}
+
 } // namespace rds

@@ -171,7 +171,9 @@ void Socket::release()
             connection->drop_user();
         path_ = nullptr;
     }
-    unread.clear();
+    for (unsigned dropped = 1; unread.pop_front(); dropped++)
+        if (dropped % 64 == 0)
+            kapi_resched();
     regions.clear();
     if (notices)
         notices->close();
@@ -237,35 +239,54 @@ bool names(const Endpoint& name, const Endpoint& destination)
 
 } // namespace
 
+// Looks at the next few messages from place on, which is one that was passed over, and takes those for destination. False at the
+// end.
+bool Socket::take_sends(const Endpoint* destination, Ref<Message>& place, RefList<Message, OwnerQueue>& taken)
+{
+    constexpr unsigned some = 64;
+    // Without an owner it has left the list, or is about to: from the beginning again.
+    Message* m = place && place->has_owner() ? sending_.previous(*place) : sending_.back();
+    Message* passed = nullptr;
+    for (unsigned looked = 0; m && looked < some; looked++) {
+        Message* older = sending_.previous(*m);
+        // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
+        if ((destination && !names(*destination, m->destination)) || !m->take_owner()) {
+            passed = m;
+        } else {
+            if (RdmaOperation* operation = m->operation())
+                operation->cancel();
+            taken.push_back(account_sent(*m));
+        }
+        m = older;
+    }
+    if (passed)
+        place = Ref<Message>::share(*passed);
+    return m != nullptr;
+}
+
 // The newest first: what a path sends meanwhile is then older than all that was cancelled, and the receiver sees no gap.
 void Socket::cancel_sends(const Endpoint* destination)
 {
-    RefList<Message, OwnerQueue> cancelled;
-    bool wanted;
-    {
-        Guard guard(lock_);
-        for (Message *m = sending_.back(), *older; m; m = older) {
-            older = sending_.previous(*m);
-            if (destination && !names(*destination, m->destination))
-                continue;
-            // An acknowledgement may be taking it at this moment: then it removes it from the list itself.
-            if (!m->take_owner())
-                continue;
-            if (RdmaOperation* operation = m->operation())
-                operation->cancel();
-            cancelled.push_back(account_sent(*m));
+    Ref<Message> place;
+    for (bool more = true; more; kapi_resched()) {
+        RefList<Message, OwnerQueue> cancelled;
+        Ref<Message> before = place ? Ref<Message>::share(*place) : Ref<Message>(); // ends after the lock
+        bool wanted;
+        {
+            Guard guard(lock_);
+            more = take_sends(destination, place, cancelled);
+            wanted = room_came();
         }
-        wanted = room_came();
+        while (Ref<Message> message = cancelled.pop_front()) {
+            Ref<Connection> connection = message->connection;
+            connection->cancel(*message);
+            // A stream may have its beginning for as long as the peer does not read, which is no use of the connection.
+            if (!connection->transport.post)
+                message->connection = nullptr;
+        }
+        if (wanted)
+            wake_senders();
     }
-    while (Ref<Message> message = cancelled.pop_front()) {
-        Ref<Connection> connection = message->connection;
-        connection->cancel(*message);
-        // A stream may have its beginning for as long as the peer does not read, which is no use of the connection.
-        if (!connection->transport.post)
-            message->connection = nullptr;
-    }
-    if (wanted)
-        wake_senders();
 }
 
 void Socket::zerocopy_done(Ref<ZerocopyBatch> batch)
@@ -314,7 +335,7 @@ void Socket::congestion_changed(u64 ports)
 Socket::Info Socket::info()
 {
     Guard guard(lock_);
-    return {bound_to_, peer_, kapi_sk_sndbuf(sk) / 2, receive_limit(), kapi_sk_inode(sk)};
+    return {bound_to_, peer_, kapi_sk_sndbuf(sk) / 2, receive_limit(), kapi_sk_inode(sk), sending_bytes_, received_bytes_};
 }
 
 } // namespace rds

@@ -72,12 +72,19 @@ public:
     // Any context. Can a message of so many bytes be queued? False: what cannot be charged is as much as the user may have, and
     // it cannot be either, or there is twice as much.
     bool has_memory_for(usize bytes);
+    // Any context. Can an answer to a ping be queued? There may be any number of them.
+    bool has_room_for_answer(usize bytes);
     // Any context. A message that was not charged is ending.
     void uncharged_ended(const Incoming& incoming);
     // A remote congestion map changed. ports: the groups of those that may have changed. Any context.
     void congestion_changed(u64 ports);
 
-    struct Info { Endpoint bound, peer; u32 sndbuf, rcvbuf; u64 inode; };
+    struct Info {
+        Endpoint bound, peer;
+        u32 sndbuf, rcvbuf;
+        u64 inode;
+        u64 sending, unread; // payload
+    };
     Info info();
     // Where a walk along the queue in pieces has come to. It holds the message.
     struct Place {
@@ -146,6 +153,7 @@ private:
     void wake_senders();
     Result<> waited(Result<> result, u64 timeout_ns);
     void cancel_sends(const Endpoint* destination);
+    bool take_sends(const Endpoint* destination, Ref<Message>& place, RefList<Message, OwnerQueue>& taken) HW_REQUIRES(lock_);
     // receive.cc
     enum class CongestionChange { none, set, cleared };
     // What a receiver took, all under one lock.

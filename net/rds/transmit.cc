@@ -101,6 +101,7 @@ bool Transmitter::account(Batch& batch, u32 taken, u32 end_seq)
 {
     if (kapi_traces(KAPI_TRACE_RDS_TRANSMIT))
         report_taken(batch, taken);
+    taken_.store_relaxed(taken_.load_relaxed() + taken);
     queue_.account(batch, taken, end_seq);
     partial_ = std::move(batch.partial);
     partial_begin_ = batch.partial_begin;
@@ -195,6 +196,7 @@ bool Transmitter::pump_loop()
             return false;
         }
         trace_outgoing(KAPI_TRACE_RDS_TRANSMIT, path_, message->header());
+        taken_.store_relaxed(taken_.load_relaxed() + message->wire_length());
         (*incoming)->trace_ns[0] = (*incoming)->trace_ns[1] = kapi_local_clock_ns();
         path_.receive(std::move(*incoming));
         if (Ref<Socket> owner = message->take_owner())

@@ -29,6 +29,8 @@ public:
     }
     void stream_ended();
     bool is_named() const { return named_; }
+    // Any context. Bytes that the transport has taken.
+    u64 taken() const { return taken_.load_relaxed(); }
     // Of the last probe that the stream took whole, if it is named: its end in the sequence space of the stream.
     u32 probe_end() const { return probe_end_; }
 
@@ -51,6 +53,7 @@ private:
     SendQueue& queue_;
     Atomic<u32> control_{0}; // of the present stream
     Atomic<u32> blocked_{0};
+    Atomic<u64> taken_{0}; // which the owner alone changes
     // The owner's:
     Ref<Message> partial_; // the stream has its beginning
     u32 partial_begin_ = 0;

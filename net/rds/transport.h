@@ -116,6 +116,7 @@ struct rds_tcp_socket_row {
 	struct kapi_addr local, peer;
 	kapi_u64 header_left, data_left;
 	kapi_u32 sent_next, expected_una, seen_una;
+	kapi_u32 rtt_us; /* 0: not known */
 	kapi_u8 tos;
 };
 

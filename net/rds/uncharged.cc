@@ -41,6 +41,17 @@ bool Socket::has_memory_for(usize bytes)
     return true;
 }
 
+bool Socket::has_room_for_answer(usize bytes)
+{
+    {
+        usize limit = hard_limit();
+        Guard guard(lock_);
+        if (is_full(limit) || poor_)
+            return false;
+    }
+    return has_memory_for(bytes);
+}
+
 // A lost stream holds at most one TCP receive buffer of bytes. In our memory its messages take more: an empty one ten times its
 // bytes. So when the first message of a stream is taken, the rest of the stream is taken too. Another stream may be lost each
 // minute, so their bytes are limited together.

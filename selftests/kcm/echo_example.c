@@ -27,10 +27,13 @@
 static int load_parser(void)
 {
 	const struct bpf_insn code[] = {
-		/* r6 = the bytes; r0 = the first four of them, or the end with 0 (more are needed); r0 += 4; return r0 */
+		/* r6 = the bytes; r0 = the first four of them, or the end with 0 (more are needed); a longer text is refused */
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_6, .src_reg = BPF_REG_1 },
 		{ .code = BPF_LD | BPF_ABS | BPF_W, .imm = 0 },
+		{ .code = BPF_JMP | BPF_JGT | BPF_K, .dst_reg = BPF_REG_0, .off = 2, .imm = MAX_TEXT },
 		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_0, .imm = 4 },
+		{ .code = BPF_JMP | BPF_EXIT },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = -EPROTO },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	union bpf_attr attributes = {

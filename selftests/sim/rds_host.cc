@@ -97,6 +97,8 @@ int RdsHost::load_rds()
     int err = start_rds();
     if (err)
         node_.unload_done(*std::exchange(rds_, nullptr));
+    else
+        kapi_report_register(rds_, rds_report_tables, rds_report_table_count);
     return err;
 }
 
@@ -132,6 +134,7 @@ void RdsHost::end_tcp()
 
 void RdsHost::unload_rds_nets()
 {
+    kapi_report_unregister(rds_report_tables, rds_report_table_count);
     for (Net &net : nets_)
         rds_net_destroy(net.rds);
     nets_.clear();

@@ -94,6 +94,123 @@ TEST_P(KcmEnded, connections__without_a_descriptor_are_read_to_their_end)
     EXPECT_EQ(rest, (std::set<std::string>{one, two}));
 }
 
+// The program closes them when they have ended already: those that it attaches later take their places.
+TEST_P(KcmEnded, connections__closed_afterwards_go_when_others_are_attached)
+{
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all = attach_some(socket, 3 * kKept);
+    end_by_peer(all);
+    close_here(all);
+    EXPECT_EQ(connections(socket), 3 * kKept);
+    attach_some(socket, kKept);
+    EXPECT_EQ(connections(socket), 2 * kKept) << "those, and the ended ones that stay";
+}
+
+// Clients that say something and go, before the server attaches their connection.
+TEST_P(KcmEnded, connections__whose_peers_had_closed_before_do_not_stay)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    for (unsigned i = 0; i < 2 * kKept; i++) {
+        Ends ends = connect();
+        peer_writes(ends, framed("log"));
+        run(b, [&] { close(ends.there); });
+        settle();
+        attach(socket, ends);
+        settle();
+        bool before = i % 2 != 0; // the program closes it
+        if (before) {
+            EXPECT_EQ(receive(socket), framed("log"));
+        }
+        run(a, [&] { close(ends.here); });
+        if (!before) {
+            EXPECT_EQ(receive(socket), framed("log"));
+        }
+    }
+    world.run_for(sim::kSecond);
+    EXPECT_LE(connections(socket), kKept + 4);
+}
+
+// As before, but nothing has been read: it is not lost.
+TEST_P(KcmEnded, connections__whose_peers_had_closed_before_are_read_to_their_end)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { socket.open(), socket.sk().rcvbuf = 2000; });
+    const std::string filler = framed(text(3000));
+    Ends first = connect();
+    attach(socket, first);
+    peer_writes(first, filler);
+    settle();
+    for (unsigned i = 0; i < 2 * kKept; i++) {
+        Ends ends = connect();
+        peer_writes(ends, framed(std::to_string(i)));
+        run(b, [&] { close(ends.there); });
+        settle();
+        attach(socket, ends);
+        run(a, [&] { close(ends.here); });
+    }
+    EXPECT_EQ(receive(socket), filler);
+    std::set<std::string> seen;
+    for (unsigned i = 0; i < 2 * kKept; i++) {
+        settle();
+        seen.insert(receive(socket));
+    }
+    EXPECT_EQ(seen.size(), 2 * kKept);
+    EXPECT_EQ(seen.count(framed("127")), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmEnded, ::testing::Range(1, 5));
+
+// One that is being taken away is on no list when the last socket is closed, and still delivers.
+class KcmForgotten : public KcmEnded {};
+
+TEST_P(KcmForgotten, forgotten_connection__delivers_after_the_last_socket)
+{
+    bool slow = false;
+    int filter = -1;
+    run(a, [&] {
+        filter = sim::program_filter([&](const unsigned char *, std::size_t size) -> kapi_s32 {
+            for (unsigned i = 0; slow && i < 20'000; i++) // 64 messages, 0.1 ms each
+                world.point("program");
+            return size ? 1 : 0;
+        });
+    });
+    KcmSocket &socket = new_socket();
+    Ends zero = connect();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.attach(zero.here, filter), 0);
+    });
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < 63; i++)
+        attach(socket, all.emplace_back(connect()));
+    Ends trigger = connect();
+    attach(socket, trigger);
+    settle();
+    std::int64_t id = 0;
+    run(a, [&] { id = socket.id_of(zero.here); sim::program_shutdown_write(zero.here); });
+    send(socket, "x", 0, static_cast<std::uint64_t>(id));
+    settle();
+    run(a, [&] { close(zero.here); });
+    run(b, [&] { for (auto &e : all) close(e.there); });
+    settle();
+    run(a, [&] { EXPECT_EQ(socket.connections().size(), 65u); EXPECT_EQ(socket.connections()[0].error, 32); });
+    slow = true;
+    auto t1 = world.spawn(b, "end", [&] { close(trigger.there); });
+    std::uint64_t pause = static_cast<std::uint64_t>(GetParam()) % 40 * 5'000;
+    auto t2 = world.spawn(b, "data", [&, pause] { world.sleep(pause); sim::program_write(zero.there, "y", 1); });
+    auto t3 = world.spawn(a, "close", [&] {
+        world.sleep(static_cast<std::uint64_t>(GetParam()) / 40 % 10 * 20'000 + 100'000);
+        socket.close();
+    });
+    world.run_for(sim::kSecond);
+    slow = false;
+    EXPECT_TRUE(t3->is_done());
+    EXPECT_TRUE(t1->is_done());
+    EXPECT_TRUE(t2->is_done());
+    run(a, [&] { sim::program_close(filter); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmForgotten, ::testing::Range(100, 200));
 
 } // namespace

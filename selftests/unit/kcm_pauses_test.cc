@@ -56,4 +56,25 @@ TEST_F(KcmPauses, many_messages_that_came_at_once__are_cut_in_pieces)
     }
 }
 
+// A connection ends for which the queues of many sockets wait.
+TEST_F(KcmPauses, end__refuses_waiting_queues_with_pauses)
+{
+    constexpr unsigned kMany = 500;
+    KcmSocket &first = new_socket();
+    Ends ends = open_narrow(first);
+    std::int64_t id = 0;
+    run(a, [&] { id = first.id_of(ends.here); });
+    EXPECT_EQ(send(first, framed(text(30'000))), 30'004);
+    for (unsigned i = 0; i < kMany; i++) {
+        KcmSocket &s = new_socket();
+        run(a, [&] { ASSERT_EQ(s.open_as_clone(first), 0); });
+        EXPECT_EQ(send(s, "x", 0, static_cast<std::uint64_t>(id)), 1);
+    }
+    settle();
+    sim::forget_steps();
+    run(b, [&] { close(ends.there); });
+    settle();
+    EXPECT_LE(sim::most_steps_without_pause(), 64u * 3);
+}
+
 } // namespace

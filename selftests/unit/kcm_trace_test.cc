@@ -90,4 +90,24 @@ TEST_F(KcmTrace, connection__ends_and_is_unattached)
     EXPECT_EQ(take(id), Lines{"kcm_unattach connection=ID " + error});
 }
 
+class KcmTraceOrder : public KcmTest, public testing::WithParamInterface<int> {
+protected:
+    KcmTraceOrder() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
+    std::vector<std::string> &lines = a.traced.emplace();
+};
+TEST_P(KcmTraceOrder, attach__is_reported_before_what_is_sent)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    Ends ends = connect();
+    EXPECT_EQ(send(socket, framed("early")), 9);
+    lines.clear();
+    attach(socket, ends);
+    settle();
+    Lines seen = std::exchange(lines, {});
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_EQ(seen[0].rfind("kcm_attach", 0), 0u) << seen[0] << ", " << seen[1];
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmTraceOrder, testing::Range(1, 41));
+
 } // namespace

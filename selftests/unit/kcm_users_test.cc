@@ -279,6 +279,45 @@ TEST_F(KcmUsersOnce, queues__are_few_for_ten_thousand_users)
     EXPECT_EQ(a.live_queues, before + 64);
 }
 
+// While SIOCKCMUNATTACH waits, the connection begins no new message. Here it was granted to a queue before, which has not begun:
+// the works are late.
+TEST_P(KcmUsers, unattach__lets_no_message_begin_of_a_queue_that_was_granted_the_connection)
+{
+    std::vector<sim::TaskRef> tasks = stop_works_of(1);
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    open_as(1, socket);
+    Ends ends = open_narrow(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
+    world.run_for(sim::kMillisecond);
+    tasks.push_back(world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send("x", 1), 1); }));
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(send(other, framed(text(30'000))), 30'004); // waits for the connection
+    world.run_for(200 * sim::kMillisecond);
+    auto bytes = [&] {
+        std::uint64_t n = 0;
+        run(a, [&] { n = socket.connections().at(0).tx_bytes; });
+        return n;
+    };
+    EXPECT_EQ(bytes(), 1u);
+    int result = 77;
+    auto task = world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); });
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_FALSE(task->is_done());
+    EXPECT_EQ(send(other, "later"), 5); // transmits what is queued
+    settle();
+    if (!task->is_done()) {
+        EXPECT_EQ(bytes(), 1u) << "a message has begun, and the peer does not read: unattaching waits for it";
+        world.run_for(sim::kSecond);
+    }
+    EXPECT_EQ(result, 0);
+    EXPECT_EQ(peer_reads(ends, 1), "x");
+    EXPECT_FALSE(peer_has_unread(ends));
+    wait_for(tasks);
+    settle();
+    EXPECT_TRUE(task->is_done());
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmUsers, ::testing::Range(1, 5));
 
 } // namespace

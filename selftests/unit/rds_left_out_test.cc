@@ -244,4 +244,43 @@ TEST_F(LeftOutUnsent, again_after_an_hour)
     });
 }
 
+// Path 1 has moved to path 0 for good. Path 3 moves later, when the peer has two paths again: by path 1 to path 0, which is idle.
+TEST_F(LeftOutUnsent, what_moves_by_a_path_that_has_moved_is_sent)
+{
+    open_socket(port_of_path(3));
+    WireStream first(a), third(a);
+    run(a, [&] {
+        shake_hands(first, 0);
+        shake_hands(third, 3);
+    });
+    victim_sends("0");
+    world.run_for(100 * sim::kMillisecond);
+    world.network().cut(a, b);
+    victim_sends("vain");
+    world.network().reset(a, b, sim::Sees::both);
+    world.run_for(sim::kMillisecond);
+    world.network().cut(a, b, false);
+    run(a, [&] {
+        first.close(true), third.close(true);
+        world.sleep(10 * sim::kMillisecond);
+        shake_hands(first, 0);
+        ASSERT_TRUE(handshake_of(first, 1));
+        world.sleep(100 * sim::kMillisecond);
+        ASSERT_TRUE(handshake_of(first, 2));
+        world.sleep(100 * sim::kMillisecond);
+    });
+    victim_sends("later");
+    run(a, [&] {
+        world.sleep(100 * sim::kSecond);
+        EXPECT_EQ(payloads(first), (std::vector<std::string>{"later"}));
+        world.sleep(100 * sim::kSecond);
+        EXPECT_EQ(payloads(first), (std::vector<std::string>{"later"}));
+    }, 1000 * sim::kSecond);
+    victim_sends("more");
+    run(a, [&] {
+        world.sleep(sim::kSecond);
+        first.close(true);
+    }, 1000 * sim::kSecond);
+}
+
 } // namespace

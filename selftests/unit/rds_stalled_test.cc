@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // One party is stalled: a program that does not read, a host that is silent, a peer whose window is closed. The others'
 // messages must arrive as if it were not there, in simulated time.
+#include "rds_peer_test.h"
 #include "rds_test.h"
 
 #include <kapi/errno.h>
@@ -139,6 +140,42 @@ TEST_F(RdsStalled, a_peer_that_does_not_read)
     stall("10.0.0.7", 7); // it accepts and never sends anything
     exchange(kWithin);
     run(deaf, [&] { sim::program_unlisten(listener); });
+}
+
+class ShortMessages : public RdsTest {};
+
+// A program is sent a short message now and then, and reads none. Others want to hear from that host.
+TEST_F(ShortMessages, short_messages_that_nobody_reads__make_their_port_congested_before_they_hold_up_others)
+{
+    RdsSocket deaf(host_a), to(host_a), from(host_b), other(host_b);
+    const kapi_u16 port = port_of_path(3), second = port_of_path(3, static_cast<kapi_u16>(port + 1));
+    run(a, [&] {
+        ASSERT_EQ(deaf.open(), 0);
+        ASSERT_EQ(deaf.bind(sim::address("10.0.0.1", 5)), 0);
+        ASSERT_EQ(to.open(), 0);
+        ASSERT_EQ(to.bind(sim::address("10.0.0.1", 6)), 0);
+        to.sk().rcvtimeo_ns = 60 * sim::kSecond;
+    });
+    run(b, [&] {
+        ASSERT_EQ(from.open(), 0);
+        ASSERT_EQ(from.bind(sim::address("10.0.0.2", port)), 0);
+        ASSERT_EQ(other.open(), 0);
+        ASSERT_EQ(other.bind(sim::address("10.0.0.2", second)), 0);
+        EXPECT_EQ(send(other, "first", "10.0.0.1", 6), 5);
+        unsigned sent = 0;
+        long result = 1;
+        for (; sent < 20'000 && result == 1; sent++) {
+            result = send(from, "x", "10.0.0.1", 5, RDS_ABI_MSG_DONTWAIT);
+            world.sleep(10 * sim::kMillisecond);
+        }
+        EXPECT_EQ(send(other, "second", "10.0.0.1", 6, RDS_ABI_MSG_DONTWAIT), 6);
+    }, 1000 * sim::kSecond);
+    run(a, [&] {
+        EXPECT_EQ(receive(to), "first");
+        EXPECT_EQ(receive(to), "second");
+        deaf.close(), to.close();
+    }, 100 * sim::kSecond);
+    run(b, [&] { from.close(), other.close(); });
 }
 
 } // namespace

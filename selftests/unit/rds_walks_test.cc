@@ -171,4 +171,79 @@ TEST_F(Walks, buffer_sizes__reach_every_stream)
     run(b, [&] { to.close(); });
 }
 
+// Messages that were not sent: a program queues them by the thousand.
+TEST_F(Walks, unsent_messages__are_cancelled_in_short_steps)
+{
+    RdsSocket socket(host_a);
+    world.network().cut(a, b);
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().sndbuf = 8 << 20;
+        unsigned sent = 0;
+        while (send(socket, "", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT) == 0)
+            sent++;
+        EXPECT_GT(sent, 100 * kAtOnce);
+        sim::forget_steps();
+        socket.close();
+        EXPECT_LE(sim::most_steps_under("rds socket"), 3 * kAtOnce) << "of a message: found and taken";
+        EXPECT_LE(sim::most_steps_without_pause(), 10'000u);
+    }, 100 * sim::kSecond);
+    world.network().cut(a, b, false);
+}
+
+TEST_F(Walks, unsent_messages__of_one_destination_are_cancelled_among_many_others)
+{
+    constexpr unsigned kEach = 3 * kAtOnce;
+    RdsSocket socket(host_a), one(host_b), other(host_b);
+    run(b, [&] {
+        ASSERT_EQ(one.open(), 0);
+        ASSERT_EQ(one.bind(sim::address("10.0.0.2", 70)), 0);
+        ASSERT_EQ(other.open(), 0);
+        ASSERT_EQ(other.bind(sim::address("10.0.0.2", 71)), 0);
+        other.sk().rcvtimeo_ns = 10 * sim::kSecond;
+    });
+    world.network().cut(a, b);
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().sndbuf = 8 << 20;
+        for (unsigned i = 0; i < kEach; i++) {
+            EXPECT_EQ(send(socket, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), 1);
+            EXPECT_EQ(send(socket, std::to_string(i), "10.0.0.2", 71, RDS_ABI_MSG_DONTWAIT), std::ssize(std::to_string(i)));
+        }
+        unsigned char name[16] = {2, 0, 0, 70, 10, 0, 0, 2};
+        EXPECT_EQ(socket.set_option(RDS_ABI_CANCEL_SENT_TO, name, sizeof(name)), 0);
+    });
+    world.network().cut(a, b, false);
+    run(b, [&] {
+        for (unsigned i = 0; i < kEach; i++)
+            EXPECT_EQ(receive(other), std::to_string(i));
+        EXPECT_EQ(receive(one, RDS_ABI_MSG_DONTWAIT), "error " + std::to_string(-KAPI_EAGAIN));
+        one.close(), other.close();
+    }, 100 * sim::kSecond);
+    run(a, [&] { socket.close(); });
+    world.run_for(sim::kSecond);
+}
+
+TEST_F(Walks, info__pauses)
+{
+    RdsSocket socket(host_a);
+    world.network().cut(a, b);
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().sndbuf = 8 << 20;
+        while (send(socket, "", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT) == 0)
+            ;
+        sim::forget_steps();
+        char row;
+        int length = 0;
+        socket.get_option(RDS_ABI_INFO_SEND_MESSAGES, &row, &length);
+        EXPECT_LE(sim::most_steps_without_pause(), 10'000u);
+        socket.close();
+    }, 100 * sim::kSecond);
+    world.network().cut(a, b, false);
+}
+
 } // namespace

@@ -7,6 +7,8 @@
  */
 #include <linux/module.h>
 
+#include <kapi/linux.h>
+
 #include "abi.h"
 #include "glue.h"
 #include "rds_core.h"
@@ -69,6 +71,8 @@ static int __init rds_module_init(void)
 	err = rds_glue_family_register();
 	if (err)
 		goto out_net;
+	/* Cannot fail, for the same reason. */
+	kapi_report_register(kapi_module_of(THIS_MODULE), rds_report_tables, rds_report_table_count);
 	return 0;
 
 out_net:
@@ -80,6 +84,7 @@ out_core:
 
 static void __exit rds_module_exit(void)
 {
+	kapi_report_unregister(rds_report_tables, rds_report_table_count);
 	rds_glue_family_unregister();
 	rds_glue_net_unregister();
 	rds_core_exit();

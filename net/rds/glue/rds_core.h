@@ -6,6 +6,7 @@
 #ifndef RDS_CORE_H
 #define RDS_CORE_H
 
+#include <kapi/report.h>
 #include <kapi/types.h>
 #include <kapi/wait.h>
 #include <kapi/socket.h>
@@ -39,6 +40,10 @@ extern const struct rds_sysctl_row rds_sysctl_table[];
 extern const unsigned int rds_sysctl_rows;
 #define RDS_PF 21   /* /proc/sys/net/rds/pf_rds */
 #define RDS_SOL 276 /* /proc/sys/net/rds/sol_rds */
+
+/* What programs read over netlink, for kapi_report_register(). */
+extern const struct kapi_report_table rds_report_tables[];
+extern const unsigned int rds_report_table_count;
 
 int rds_core_init(void);  /* [init] */
 void rds_core_exit(void); /* [init] no socket, namespace or transport is left; returns when no code of the module will run */

@@ -225,9 +225,9 @@ rds_closing TcpPath::close(rds_close_mode mode)
     bool complete = health.eof && !unread && !garbage_.load_relaxed();
     if (!complete)
         note_lost();
+    set_row(false); // which looks at the stream
     close_stream(abort);
     accepted_ = false;
-    set_row(false);
     forget_received();
     closing_since_ns_ = unanswered_since_ns_ = 0;
     recovering_ = false;
@@ -333,6 +333,9 @@ bool TcpPath::row(rds_tcp_socket_row& row)
     row.sent_next = begin_seq_.load_relaxed();
     row.expected_una = end_seq_.load_relaxed();
     row.seen_una = una_.load_relaxed();
+    struct kapi_stream_health health;
+    kapi_stream_health(stream_, &health);
+    row.rtt_us = health.rtt_us;
     return true;
 }
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The generic netlink family of hawser: what its modules report to programs. Documentation/netlink/specs/hawser.yaml
+ * describes each attribute. Numbers are of type "uint": four bytes, or eight if the value needs them; those with names have
+ * four. Addresses are four bytes (IPv4) or sixteen.
+ */
+#ifndef _UAPI_HAWSER_NETLINK_H
+#define _UAPI_HAWSER_NETLINK_H
+
+#define HAWSER_FAMILY_NAME "hawser"
+#define HAWSER_FAMILY_VERSION 1
+#define HAWSER_MCGRP_EVENTS "events"
+
+/* GET: to be sent with NLM_F_DUMP; the objects of the sender's namespace come back. CHANGED: an event, sent to the group. */
+enum hawser_command {
+	HAWSER_CMD_RDS_CONNECTION_GET = 1,
+	HAWSER_CMD_RDS_PATH_CHANGED = 2,
+	HAWSER_CMD_RDS_SOCKET_GET = 3,
+	HAWSER_CMD_KCM_CONNECTION_GET = 4,
+};
+
+enum hawser_rds_connection {
+	HAWSER_RDS_CONNECTION_LOCAL = 1,
+	HAWSER_RDS_CONNECTION_REMOTE = 2,
+	HAWSER_RDS_CONNECTION_TRANSPORT = 3, /* "tcp", "infiniband", "loopback" */
+	HAWSER_RDS_CONNECTION_TOS = 4,
+	HAWSER_RDS_CONNECTION_PEER = 5,      /* enum hawser_rds_peer */
+	HAWSER_RDS_CONNECTION_PATH = 6,      /* one for each; contains enum hawser_rds_path */
+	HAWSER_RDS_CONNECTION_INTERFACE = 7, /* number of it, if the addresses are link-local */
+};
+
+enum hawser_rds_path {
+	HAWSER_RDS_PATH_INDEX = 1,
+	HAWSER_RDS_PATH_STATE = 2,    /* enum hawser_rds_state */
+	HAWSER_RDS_PATH_REASON = 3,   /* of the last change: enum hawser_rds_reason */
+	HAWSER_RDS_PATH_AGE_MS = 4,   /* of the state */
+	HAWSER_RDS_PATH_FROM = 5,     /* the state before, in an event */
+	HAWSER_RDS_PATH_NEXT_TX = 6,  /* number of the next message */
+	HAWSER_RDS_PATH_NEXT_RX = 7,
+	HAWSER_RDS_PATH_TX_BYTES = 8, /* that the transport took, headers and retransmissions included */
+	HAWSER_RDS_PATH_RX_BYTES = 9, /* of messages that arrived, likewise */
+	HAWSER_RDS_PATH_QUEUED = 10,  /* messages that are not acknowledged, sent or not */
+	HAWSER_RDS_PATH_DROPS = 11,   /* how often an established stream ended */
+	HAWSER_RDS_PATH_RETRANSMITS = 12, /* messages that were sent again */
+	HAWSER_RDS_PATH_RTT_US = 13,  /* smoothed round-trip time of TCP */
+};
+
+enum hawser_rds_peer {
+	HAWSER_RDS_PEER_UNKNOWN = 0,
+	HAWSER_RDS_PEER_HAWSER = 1,
+	HAWSER_RDS_PEER_FOREIGN = 2,
+};
+
+enum hawser_rds_state {
+	HAWSER_RDS_DOWN = 0,
+	HAWSER_RDS_CONNECTING = 1,
+	HAWSER_RDS_UP = 2,
+	HAWSER_RDS_CLOSING = 3,
+};
+
+enum hawser_rds_reason {
+	HAWSER_RDS_WANTED = 0,
+	HAWSER_RDS_ESTABLISHED = 1,
+	HAWSER_RDS_ACCEPTED = 2,
+	HAWSER_RDS_REFUSED = 3,
+	HAWSER_RDS_HEARD = 4,
+	HAWSER_RDS_LOST = 5,
+	HAWSER_RDS_REPLACED = 6,
+	HAWSER_RDS_DEAD = 7,
+	HAWSER_RDS_UNANSWERED = 8,
+	HAWSER_RDS_UNUSED = 9,
+	HAWSER_RDS_RENEWED = 10,
+	HAWSER_RDS_REMOVED = 11,
+	HAWSER_RDS_CLOSED = 12,
+};
+
+enum hawser_rds_socket {
+	HAWSER_RDS_SOCKET_LOCAL = 1,
+	HAWSER_RDS_SOCKET_LOCAL_PORT = 2,
+	HAWSER_RDS_SOCKET_REMOTE = 3,      /* if it is connected */
+	HAWSER_RDS_SOCKET_REMOTE_PORT = 4,
+	HAWSER_RDS_SOCKET_INODE = 5,
+	HAWSER_RDS_SOCKET_SEND_BUFFER = 6, /* in bytes, as SO_SNDBUF and SO_RCVBUF were set */
+	HAWSER_RDS_SOCKET_RECEIVE_BUFFER = 7,
+	HAWSER_RDS_SOCKET_SENDING = 8,     /* bytes that are not acknowledged */
+	HAWSER_RDS_SOCKET_UNREAD = 9,      /* bytes that the program has not received yet */
+};
+
+enum hawser_kcm_connection {
+	HAWSER_KCM_CONNECTION_MUX = 1, /* connections of one multiplexor have the same number */
+	HAWSER_KCM_CONNECTION_ID = 2,  /* as KCM_CONNECTION has it */
+	HAWSER_KCM_CONNECTION_LOCAL = 3,
+	HAWSER_KCM_CONNECTION_LOCAL_PORT = 4,
+	HAWSER_KCM_CONNECTION_REMOTE = 5,
+	HAWSER_KCM_CONNECTION_REMOTE_PORT = 6,
+	HAWSER_KCM_CONNECTION_STATE = 7, /* flags, enum kcm_connection_state */
+	HAWSER_KCM_CONNECTION_ERROR = 8, /* that ended it, as SO_ERROR reports it, or 0 */
+	HAWSER_KCM_CONNECTION_RX_MESSAGES = 9,
+	HAWSER_KCM_CONNECTION_RX_BYTES = 10,
+	HAWSER_KCM_CONNECTION_TX_MESSAGES = 11,
+	HAWSER_KCM_CONNECTION_TX_BYTES = 12,
+	HAWSER_KCM_CONNECTION_RX_PARTIAL = 13, /* bytes of a message that is not whole yet */
+};
+
+#endif

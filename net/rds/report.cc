@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "report.h"
+
+#include "connection.h"
+#include "socket.h"
+
+#include <kapi/report.h>
+#include <uapi/hawser_netlink.h>
+
+namespace rds {
+
+namespace {
+
+// The numbers that programs see are those of the tracepoints, and of core.
+#define SAME(of_core, number) static_assert(static_cast<unsigned>(of_core) == static_cast<unsigned>(number))
+SAME(PathState::down, HAWSER_RDS_DOWN);
+SAME(PathState::connecting, HAWSER_RDS_CONNECTING);
+SAME(PathState::up, HAWSER_RDS_UP);
+SAME(PathState::closing, HAWSER_RDS_CLOSING);
+SAME(Peer::unknown, HAWSER_RDS_PEER_UNKNOWN);
+SAME(Peer::hawser, HAWSER_RDS_PEER_HAWSER);
+SAME(Peer::foreign, HAWSER_RDS_PEER_FOREIGN);
+SAME(KAPI_RDS_WANTED, HAWSER_RDS_WANTED);
+SAME(KAPI_RDS_ESTABLISHED, HAWSER_RDS_ESTABLISHED);
+SAME(KAPI_RDS_ACCEPTED, HAWSER_RDS_ACCEPTED);
+SAME(KAPI_RDS_REFUSED, HAWSER_RDS_REFUSED);
+SAME(KAPI_RDS_HEARD, HAWSER_RDS_HEARD);
+SAME(KAPI_RDS_LOST, HAWSER_RDS_LOST);
+SAME(KAPI_RDS_REPLACED, HAWSER_RDS_REPLACED);
+SAME(KAPI_RDS_DEAD, HAWSER_RDS_DEAD);
+SAME(KAPI_RDS_UNANSWERED, HAWSER_RDS_UNANSWERED);
+SAME(KAPI_RDS_UNUSED, HAWSER_RDS_UNUSED);
+SAME(KAPI_RDS_RENEWED, HAWSER_RDS_RENEWED);
+SAME(KAPI_RDS_REMOVED, HAWSER_RDS_REMOVED);
+SAME(KAPI_RDS_CLOSED, HAWSER_RDS_CLOSED);
+#undef SAME
+
+constexpr u64 ns_per_ms = 1'000'000;
+
+void add_ip(kapi_report* report, u16 attribute, const Ip& ip)
+{
+    if (ip.is_v4())
+        kapi_report_bytes(report, attribute, ip.v4(), 4);
+    else
+        kapi_report_bytes(report, attribute, ip.bytes(), 16);
+}
+
+// What the paths of a connection have in common.
+void add_ends(kapi_report* report, Connection& connection)
+{
+    add_ip(report, HAWSER_RDS_CONNECTION_LOCAL, connection.local.ip);
+    add_ip(report, HAWSER_RDS_CONNECTION_REMOTE, connection.remote.ip);
+    if (connection.remote.scope)
+        kapi_report_number(report, HAWSER_RDS_CONNECTION_INTERFACE, connection.remote.scope);
+    kapi_report_text(report, HAWSER_RDS_CONNECTION_TRANSPORT, connection.transport.name);
+    kapi_report_number(report, HAWSER_RDS_CONNECTION_TOS, connection.tos);
+    kapi_report_number(report, HAWSER_RDS_CONNECTION_PEER, static_cast<u64>(connection.peer()));
+}
+
+void add_state(kapi_report* report, const Path& path, PathState state, kapi_trace_rds_reason reason)
+{
+    kapi_report_number(report, HAWSER_RDS_PATH_INDEX, path.index());
+    kapi_report_number(report, HAWSER_RDS_PATH_STATE, static_cast<u64>(state));
+    kapi_report_number(report, HAWSER_RDS_PATH_REASON, static_cast<u64>(reason));
+}
+
+// Of a stream that is up. 0: the transport does not measure it.
+u32 round_trip_us(Path& path)
+{
+    Connection& connection = path.connection();
+    rds_tcp_socket_row row{};
+    if (connection.transport.socket_row)
+        static_cast<void>(connection.with_state(
+            [&](void* state) { return connection.transport.socket_row(state, path.index(), &row) != 0; }));
+    return row.rtt_us;
+}
+
+void add_path(kapi_report* report, Path& path)
+{
+    Path::Snapshot now = path.snapshot();
+    kapi_report_begin(report, HAWSER_RDS_CONNECTION_PATH);
+    add_state(report, path, now.state, now.reason);
+    kapi_report_number(report, HAWSER_RDS_PATH_AGE_MS, (kapi_now_ns() - now.since_ns) / ns_per_ms);
+    kapi_report_number(report, HAWSER_RDS_PATH_NEXT_TX, now.next_tx);
+    kapi_report_number(report, HAWSER_RDS_PATH_NEXT_RX, now.next_rx);
+    kapi_report_number(report, HAWSER_RDS_PATH_TX_BYTES, now.tx_bytes);
+    kapi_report_number(report, HAWSER_RDS_PATH_RX_BYTES, now.rx_bytes);
+    kapi_report_number(report, HAWSER_RDS_PATH_QUEUED, now.queued);
+    kapi_report_number(report, HAWSER_RDS_PATH_DROPS, now.drops);
+    kapi_report_number(report, HAWSER_RDS_PATH_RETRANSMITS, now.retransmits);
+    if (u32 rtt_us = round_trip_us(path))
+        kapi_report_number(report, HAWSER_RDS_PATH_RTT_US, rtt_us);
+    kapi_report_end(report);
+}
+
+// Of a table's walk.
+template <class Cursor> Cursor cursor_at(const kapi_report_place& place)
+{
+    return {static_cast<unsigned>(place.words[0]), place.words[1], place.words[2]};
+}
+template <class Cursor> kapi_report_place place_of(const Cursor& cursor)
+{
+    return {{cursor.shard, cursor.hash, cursor.address, 0}};
+}
+
+// Calls add(T&) for the item of table behind place.
+template <class Table, class Add> int add_next(Table& table, kapi_report_place& place, Add&& add)
+{
+    auto cursor = cursor_at<typename Table::Cursor>(place);
+    auto item = table.next(cursor);
+    if (!item)
+        return 0;
+    place = place_of(cursor);
+    add(*item);
+    return 1;
+}
+
+int next_connection(kapi_net* host, kapi_report_place* place, kapi_report* report)
+{
+    Net* net = Module::get().find_net(host);
+    return !net ? 0 : add_next(net->connections, *place, [&](Connection& connection) {
+        add_ends(report, connection);
+        for (unsigned i = 0; i < max(1u, connection.paths()); i++)
+            add_path(report, connection.path(i));
+    });
+}
+
+int next_socket(kapi_net* host, kapi_report_place* place, kapi_report* report)
+{
+    Net* net = Module::get().find_net(host);
+    return !net ? 0 : add_next(net->binds, *place, [&](Socket& socket) {
+        Socket::Info info = socket.info();
+        add_ip(report, HAWSER_RDS_SOCKET_LOCAL, socket.bound_key().ip);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_LOCAL_PORT, socket.bound_key().port);
+        if (!info.peer.ip.is_any()) {
+            add_ip(report, HAWSER_RDS_SOCKET_REMOTE, info.peer.ip);
+            kapi_report_number(report, HAWSER_RDS_SOCKET_REMOTE_PORT, info.peer.port);
+        }
+        kapi_report_number(report, HAWSER_RDS_SOCKET_INODE, info.inode);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_SEND_BUFFER, info.sndbuf);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_RECEIVE_BUFFER, info.rcvbuf);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_SENDING, info.sending);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_UNREAD, info.unread);
+    });
+}
+
+} // namespace
+
+void publish_change(Path& path, PathState from, PathState to, kapi_trace_rds_reason reason)
+{
+    Connection& connection = path.connection();
+    kapi_report* report = kapi_event_begin(connection.net.host, HAWSER_CMD_RDS_PATH_CHANGED);
+    if (!report)
+        return;
+    add_ends(report, connection);
+    kapi_report_begin(report, HAWSER_RDS_CONNECTION_PATH);
+    add_state(report, path, to, reason);
+    kapi_report_number(report, HAWSER_RDS_PATH_FROM, static_cast<u64>(from));
+    kapi_report_end(report);
+    kapi_event_send(report);
+}
+
+} // namespace rds
+
+extern "C" {
+extern constinit const kapi_report_table rds_report_tables[] = {
+    {HAWSER_CMD_RDS_CONNECTION_GET, rds::next_connection},
+    {HAWSER_CMD_RDS_SOCKET_GET, rds::next_socket},
+};
+extern constinit const unsigned rds_report_table_count = sizeof(rds_report_tables) / sizeof(rds_report_tables[0]);
+}

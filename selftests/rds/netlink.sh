@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# lab: hosts=2 time=120
+# files: build/static/rds-ping build/static/rds-info selftests/lib/unload.sh selftests/rds/dumps.py /usr/bin/jq
+# files: /usr/bin/python3 build/selftests/pyynl Documentation/netlink/specs/hawser.yaml
+#
+# What programs read over generic netlink, and are notified of: with rds-info, and with the kernel's own reader of specifications.
+# Both have hawser's modules.
+
+. verdicts
+. unload.sh
+
+export PYTHONHOME=/lab/files/pyynl PYTHONDONTWRITEBYTECODE=1
+
+ynl() {
+	python3 /lab/files/pyynl/ynl/cli.py --no-schema --spec /lab/files/hawser.yaml --output-json "$@" >out 2>err
+}
+json() { # name expression
+	jq -es "$2" out >/dev/null 2>jq.err
+	verdict $? "$1"
+}
+
+cd /tmp || exit 1
+load_rds
+if [ "$HOST" = b ]; then
+	barrier loaded
+	barrier asked
+	unload rds_tcp
+	barrier gone
+	echo 1..0
+	exit 0
+fi
+barrier loaded
+rds-info --events >events &
+watcher=$!
+sleep 1
+rds-ping -c 3 -i 100ms "$IP_b" >ping.out
+sleep 1
+rds-info -p --json >out
+json "rds-info: the first path is up" 'first.paths | map(select(.remote_address == env.IP_b and .path == 0)) | .[0] |
+	.state == "up" and .reason == "established" and .local_address == env.IP_a and .transport == "tcp"'
+json "... with a peer of the right kind" 'first.paths[0].peer == "hawser"'
+json "... and a round-trip time, bytes both ways, and nothing that waits" 'first.paths | (map(.tx_bytes) | add) >= 3 * 48
+	and (map(.rx_bytes) | add) >= 3 * 48 and (map(.queued) | add) == 0 and (map(.drops + .retransmits) | add) == 0
+	and .[0].rtt_us > 0 and .[0].age_ms > 900'
+rds-info -p >out
+grep -qE "^ *$IP_a +$IP_b +0 +0 +up +established +[0-9.]+s hawser +0 +[1-9][0-9]* +[1-9][0-9]* +0 +0 +[0-9]+us$" out
+verdict $? "rds-info: the same as a table"
+
+ynl --dump rds-connection-get
+json "ynl: the connection" '.[0] | length == 1 and .[0].remote == env.IP_b and .[0].local == env.IP_a and .[0].peer == "hawser"
+	and (.[0].path | map(select(.index == 0)) | .[0].state) == "up"'
+rds-ping -c 1000 -i 100ms "$IP_b" >ping.out &
+pinger=$!
+sleep 1
+ynl --dump rds-socket-get
+json "ynl: the sockets of a program" '.[0] | length == 8 and all(.[]; .local == env.IP_a and .inode > 0 and .unread == 0)'
+kill $pinger
+wait $pinger
+ynl --dump kcm-connection-get
+grep -q "Operation not supported" out err
+verdict $? "ynl: a module that is not loaded"
+python3 -c 'import os; os.setgroups([]); os.setuid(65534); os.execlp("rds-info", "rds-info", "-p", "--json")' >out
+json "any user may read" 'first.paths | length > 0'
+
+python3 /lab/files/dumps.py count "$IP_a" 900 >out 2>&1
+verdict $? "900 sockets, in pieces, each once"
+
+barrier asked
+barrier gone
+for _ in $(seq $((100 * TIME_SCALE))); do
+	grep -q "path 0: up -> closing" events && break
+	sleep 0.1
+done
+kill $watcher
+cp events out
+grep -qE "^[0-9:]{8} $IP_a -> $IP_b tos 0 path 0: connecting -> up \(established\)$" out
+verdict $? "event: the path comes up"
+grep -qE "^[0-9:]{8} $IP_a -> $IP_b tos 0 path 0: up -> closing \(lost\)$" out
+verdict $? "event: the peer's module goes"
+
+mkfifo go
+python3 /lab/files/dumps.py hold "$IP_a" 900 <go >held 2>&1 &
+reader=$!
+exec 3>go
+until grep -q . held; do sleep 0.1; done
+unload rds_tcp
+rmmod rds 2>out
+[ $? != 0 ] && grep -q "unavailable" out
+verdict $? "the module is held by a program that has not read all"
+exec 3>&-
+wait $reader
+unload rds hawser
+verdict $? "... and goes when it has"
+end_of_verdicts

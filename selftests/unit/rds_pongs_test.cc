@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+// Answers to pings: a program that does not read them must neither hold much memory by them nor hold up others.
+#include "rds_peer_test.h"
+#include "rds_test.h"
+
+#include <string>
+
+namespace {
+
+class RdsPongs : public RdsTest {
+protected:
+    /** How many messages a machine's sockets have that were not read. */
+    static long unread(RdsSocket &socket)
+    {
+        rds_abi_info_message row;
+        int length = 0;
+        socket.get_option(RDS_ABI_INFO_RECV_MESSAGES, &row, &length);
+        return length / static_cast<long>(sizeof(row));
+    }
+};
+
+// A program pings its own host and reads nothing.
+TEST_F(RdsPongs, answers_on_loopback__have_a_limit)
+{
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("127.0.0.1", 5)), 0);
+        unsigned sent = 0;
+        for (; sent < 200'000; sent++)
+            if (send(socket, "", "127.0.0.1", 0, RDS_ABI_MSG_DONTWAIT) != 0)
+                break;
+        world.sleep(sim::kSecond);
+        long queued = unread(socket);
+        EXPECT_LT(queued, 50'000);
+        socket.close();
+    }, 3600 * sim::kSecond);
+}
+
+TEST_F(RdsPongs, answers_on_loopback__that_cannot_be_charged_have_a_limit)
+{
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().charge_limit = 1 << 20;
+        unsigned sent = 0;
+        for (; sent < 50'000; sent++)
+            if (send(socket, "", "10.0.0.1", 0, RDS_ABI_MSG_DONTWAIT) != 0)
+                break;
+        world.sleep(sim::kSecond);
+        long queued = unread(socket);
+        EXPECT_LT(queued, 20'000);
+        socket.close();
+    }, 3600 * sim::kSecond);
+}
+
+// What the worker of a namespace's loopback sends is charged to no cgroup either.
+TEST_F(RdsPongs, answers_on_loopback__of_a_program_whose_cgroup_is_at_its_limit)
+{
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        socket.sk().charge_limit = 0;
+        std::size_t before = a.memory().bytes();
+        for (unsigned i = 0; i < 20'000; i++)
+            send(socket, "", "10.0.0.1", 0, RDS_ABI_MSG_DONTWAIT);
+        world.sleep(sim::kSecond);
+        std::size_t grown = a.memory().bytes() - before;
+        EXPECT_LT(grown, 4u << 20);
+        socket.close();
+    }, 3600 * sim::kSecond);
+}
+
+// A program pings another host and does not read the answers; others want to hear from that host.
+TEST_F(RdsPongs, answers_that_nobody_reads__hold_up_no_other_socket)
+{
+    RdsSocket deaf(host_a), to(host_a), from(host_b);
+    const kapi_u16 port = port_of_path(3), other = port_of_path(3, static_cast<kapi_u16>(port + 1));
+    run(a, [&] {
+        ASSERT_EQ(deaf.open(), 0);
+        ASSERT_EQ(deaf.bind(sim::address("10.0.0.1", port)), 0);
+        ASSERT_EQ(to.open(), 0);
+        ASSERT_EQ(to.bind(sim::address("10.0.0.1", 6)), 0);
+        to.sk().rcvtimeo_ns = 60 * sim::kSecond;
+    });
+    run(b, [&] {
+        ASSERT_EQ(from.open(), 0);
+        ASSERT_EQ(from.bind(sim::address("10.0.0.2", other)), 0);
+        EXPECT_EQ(send(from, "first", "10.0.0.1", 6), 5);
+    });
+    run(a, [&] {
+        EXPECT_EQ(receive(to), "first");
+        unsigned sent = 0;
+        for (; sent < 20'000; sent++) {
+            if (send(deaf, "", "10.0.0.2", 0, RDS_ABI_MSG_DONTWAIT) != 0)
+                break;
+            if (sent % 100 == 0)
+                world.sleep(sim::kMillisecond);
+        }
+        world.sleep(sim::kSecond);
+        EXPECT_GT(unread(deaf), 1000);
+    }, 100 * sim::kSecond);
+    run(b, [&] { EXPECT_EQ(send(from, "second", "10.0.0.1", 6), 6); });
+    run(a, [&] { EXPECT_EQ(receive(to), "second"); }, 100 * sim::kSecond);
+    run(a, [&] { deaf.close(), to.close(); });
+    run(b, [&] { from.close(); });
+}
+
+} // namespace

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "genetlink.h"
+#include "info-paths.h"
+#include "program.h"
+
+#include "../include/uapi/hawser_netlink.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const peers[] = { "unknown", "hawser", "foreign" };
+static const char *const states[] = { "down", "connecting", "up", "closing" };
+static const char *const reasons[] = { "wanted", "established", "accepted", "refused", "heard", "lost", "replaced", "dead",
+				       "unanswered", "unused", "renewed", "removed", "closed" };
+
+#define NAME(names, number) ((number) < sizeof(names) / sizeof((names)[0]) ? (names)[number] : "?")
+
+/* ---- from attributes */
+
+static void read_address(struct attributes all, uint16_t type, union rds_address *address)
+{
+	const struct nlattr *attribute = attribute_find(all, type);
+	struct in6_addr ipv6 = IN6ADDR_ANY_INIT;
+	const void *value = NULL;
+	in_addr_t ipv4 = 0;
+	size_t bytes = 0;
+
+	if (attribute)
+		value = attribute_bytes(attribute, &bytes);
+	if (bytes == sizeof(ipv6)) {
+		memcpy(&ipv6, value, sizeof(ipv6));
+		rds_address_from_ipv6(address, ipv6, 0);
+		return;
+	}
+	if (bytes == sizeof(ipv4))
+		memcpy(&ipv4, value, sizeof(ipv4));
+	rds_address_from_ipv4(address, ipv4, 0);
+}
+
+static void read_connection(struct attributes all, struct path *path)
+{
+	const struct nlattr *transport = attribute_find(all, HAWSER_RDS_CONNECTION_TRANSPORT);
+	const char *name;
+	size_t bytes;
+
+	*path = (struct path){ 0 };
+	read_address(all, HAWSER_RDS_CONNECTION_LOCAL, &path->local);
+	read_address(all, HAWSER_RDS_CONNECTION_REMOTE, &path->remote);
+	if (transport) {
+		name = attribute_bytes(transport, &bytes);
+		snprintf(path->transport, sizeof(path->transport), "%.*s", (int)bytes, name);
+	}
+	path->tos = (unsigned int)attribute_number(all, HAWSER_RDS_CONNECTION_TOS, 0);
+	path->peer = attribute_number(all, HAWSER_RDS_CONNECTION_PEER, 0);
+	if (path->remote.any.sa_family == AF_INET6)
+		path->remote.ipv6.sin6_scope_id = (uint32_t)attribute_number(all, HAWSER_RDS_CONNECTION_INTERFACE, 0);
+}
+
+static void read_path(struct attributes of, struct path *path)
+{
+	path->index = (unsigned int)attribute_number(of, HAWSER_RDS_PATH_INDEX, 0);
+	path->state = attribute_number(of, HAWSER_RDS_PATH_STATE, 0);
+	path->reason = attribute_number(of, HAWSER_RDS_PATH_REASON, 0);
+	path->from = attribute_number(of, HAWSER_RDS_PATH_FROM, 0);
+	path->age_ms = attribute_number(of, HAWSER_RDS_PATH_AGE_MS, 0);
+	path->next_tx = attribute_number(of, HAWSER_RDS_PATH_NEXT_TX, 0);
+	path->next_rx = attribute_number(of, HAWSER_RDS_PATH_NEXT_RX, 0);
+	path->tx_bytes = attribute_number(of, HAWSER_RDS_PATH_TX_BYTES, 0);
+	path->rx_bytes = attribute_number(of, HAWSER_RDS_PATH_RX_BYTES, 0);
+	path->queued = attribute_number(of, HAWSER_RDS_PATH_QUEUED, 0);
+	path->drops = attribute_number(of, HAWSER_RDS_PATH_DROPS, 0);
+	path->retransmits = attribute_number(of, HAWSER_RDS_PATH_RETRANSMITS, 0);
+	path->has_rtt = attribute_find(of, HAWSER_RDS_PATH_RTT_US) != NULL;
+	path->rtt_us = attribute_number(of, HAWSER_RDS_PATH_RTT_US, 0);
+}
+
+/* The next path of a connection's attributes; false at the end. */
+static bool next_path(struct attributes *left, struct path *path)
+{
+	const struct nlattr *attribute;
+
+	while ((attribute = attribute_next(left))) {
+		if ((attribute->nla_type & NLA_TYPE_MASK) != HAWSER_RDS_CONNECTION_PATH)
+			continue;
+		read_path(attribute_nested(attribute), path);
+		return true;
+	}
+	return false;
+}
+
+static void add_paths(void *context, uint8_t command, struct attributes attributes)
+{
+	struct info_rows *rows = context;
+	struct path path;
+
+	if (command != HAWSER_CMD_RDS_CONNECTION_GET)
+		return;
+	read_connection(attributes, &path);
+	if (!info_view.all_families && path.local.any.sa_family == AF_INET6)
+		return;
+	while (next_path(&attributes, &path)) {
+		rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
+		if (!rows->rows)
+			die("out of memory");
+		rows->rows[rows->count++].path = path;
+	}
+}
+
+bool paths_read(struct info_rows *rows)
+{
+	struct genetlink link;
+	int error = genetlink_open(&link, HAWSER_FAMILY_NAME);
+
+	*rows = (struct info_rows){ 0 };
+	if (error == -ENOENT)
+		return false;
+	if (error)
+		die_error(error, "opening generic netlink");
+	error = genetlink_dump(&link, HAWSER_CMD_RDS_CONNECTION_GET, add_paths, rows);
+	genetlink_close(&link);
+	if (error && error != -EOPNOTSUPP)
+		die_error(error, "reading the paths");
+	return !error;
+}
+
+/* ---- the table */
+
+void paths_print_header(void)
+{
+	printf("\nPaths:\n%*s %*s %3s %4s %-10s %-11s %10s %-8s %8s %14s %14s %8s %6s %8s\n", info_address_width(), "LocalAddr",
+	       info_address_width(), "RemoteAddr", "Tos", "Path", "State", "Reason", "Age", "Peer", "Queued", "TxBytes",
+	       "RxBytes", "TxAgain", "Drops", "RTT");
+}
+
+void paths_print(const union row *row)
+{
+	const struct path *path = &row->path;
+	char local[RDS_ADDRESS_TEXT_SIZE], remote[RDS_ADDRESS_TEXT_SIZE], rtt[24] = "-";
+
+	if (path->has_rtt)
+		snprintf(rtt, sizeof(rtt), "%" PRIu64 "us", path->rtt_us);
+	printf("%*s %*s %3u %4u %-10s %-11s %9.1fs %-8s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %8" PRIu64 " %6" PRIu64 " %8s\n",
+	       info_address_width(), rds_address_format(&path->local, local), info_address_width(),
+	       rds_address_format(&path->remote, remote), path->tos, path->index, NAME(states, path->state),
+	       NAME(reasons, path->reason), (double)path->age_ms / 1000, NAME(peers, path->peer), path->queued, path->tx_bytes,
+	       path->rx_bytes, path->retransmits, path->drops, rtt);
+}
+
+static void write_names(struct json *json, const struct path *path)
+{
+	char text[RDS_ADDRESS_TEXT_SIZE];
+
+	json_string(json, "local_address", rds_address_format(&path->local, text));
+	json_string(json, "remote_address", rds_address_format(&path->remote, text));
+	json_string(json, "transport", path->transport);
+	json_unsigned(json, "tos", path->tos);
+	json_string(json, "peer", NAME(peers, path->peer));
+	json_unsigned(json, "path", path->index);
+	json_string(json, "state", NAME(states, path->state));
+	json_string(json, "reason", NAME(reasons, path->reason));
+}
+
+void paths_write(struct json *json, const union row *row)
+{
+	const struct path *path = &row->path;
+
+	write_names(json, path);
+	json_unsigned(json, "age_ms", path->age_ms);
+	json_unsigned(json, "next_tx", path->next_tx);
+	json_unsigned(json, "next_rx", path->next_rx);
+	json_unsigned(json, "tx_bytes", path->tx_bytes);
+	json_unsigned(json, "rx_bytes", path->rx_bytes);
+	json_unsigned(json, "queued", path->queued);
+	json_unsigned(json, "drops", path->drops);
+	json_unsigned(json, "retransmits", path->retransmits);
+	if (path->has_rtt)
+		json_unsigned(json, "rtt_us", path->rtt_us);
+	else
+		json_null(json, "rtt_us");
+}
+
+/* ---- events */
+
+static void print_event(const struct path *path)
+{
+	char local[RDS_ADDRESS_TEXT_SIZE], remote[RDS_ADDRESS_TEXT_SIZE], clock[16];
+	time_t now = time(NULL);
+	struct tm parts;
+
+	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &parts));
+	printf("%s %s -> %s tos %u path %u: %s -> %s (%s)\n", clock, rds_address_format(&path->local, local),
+	       rds_address_format(&path->remote, remote), path->tos, path->index, NAME(states, path->from),
+	       NAME(states, path->state), NAME(reasons, path->reason));
+}
+
+static void write_event(const struct path *path)
+{
+	struct json json;
+
+	json_start(&json, stdout);
+	json_open_object(&json, NULL);
+	json_unsigned(&json, "time", (uint64_t)time(NULL));
+	write_names(&json, path);
+	json_string(&json, "from", NAME(states, path->from));
+	json_close(&json);
+}
+
+static void show_event(void *context, uint8_t command, struct attributes attributes)
+{
+	const bool *as_json = context;
+	struct path path;
+
+	if (command != HAWSER_CMD_RDS_PATH_CHANGED)
+		return;
+	read_connection(attributes, &path);
+	if (!next_path(&attributes, &path))
+		return;
+	if (*as_json)
+		write_event(&path);
+	else
+		print_event(&path);
+}
+
+bool paths_follow(bool as_json)
+{
+	struct genetlink link;
+	int error = genetlink_open(&link, HAWSER_FAMILY_NAME);
+
+	if (!error) {
+		error = genetlink_join(&link, HAWSER_FAMILY_NAME, HAWSER_MCGRP_EVENTS);
+		if (error)
+			genetlink_close(&link);
+	}
+	if (error == -ENOENT)
+		return false;
+	if (error)
+		die_error(error, "opening generic netlink");
+	for (;;) {
+		error = genetlink_wait(&link, show_event, &as_json);
+		flush_output();
+		if (error == -ENOBUFS)
+			warn("events were lost");
+		else if (error)
+			die_error(error, "waiting for events");
+	}
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef HAWSER_TOOLS_INFO_PATHS_H
+#define HAWSER_TOOLS_INFO_PATHS_H
+
+/*
+ * Paths of RDS connections, which hawser reports over generic netlink: a table of rds-info, and events.
+ */
+
+#include "info-tables.h"
+
+/* Reads the table. False: the kernel has none. */
+bool paths_read(struct info_rows *rows);
+
+void paths_print_header(void);
+void paths_print(const union row *row);
+void paths_write(struct json *json, const union row *row);
+
+/* Prints the changes of paths as they happen, until interrupted. False: the kernel has no such events. */
+bool paths_follow(bool as_json);
+
+#endif
