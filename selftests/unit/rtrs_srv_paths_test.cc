@@ -335,4 +335,20 @@ TEST_P(SrvPaths, the_user_refuses)
     EXPECT_EQ(answer(first, 1), KAPI_EIO) << "nine bits do not hold it";
 }
 
+/** The user takes long to take leave of a session: a path that was removed and is added again waits for it. */
+TEST_P(SrvPaths, a_new_path_waits_for_the_users_goodbye_to_the_old_one)
+{
+    load(true);
+    establish(first);
+    user.sleeps_in_link_ns = 8 * sim::kSecond;
+    world.network().cut(a, b, true); // the client's end is not heard
+    ASSERT_TRUE(wait([&] { return user.links.size() == 2; }, 30 * sim::kSecond)) << "noticed by heartbeats";
+    world.network().cut(a, b, false);
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    auto &link = ask(again, request(0, 3, 2));
+    EXPECT_EQ(rejected(link), 0);
+    drop(again);
+    drop(first);
+}
+
 } // namespace

@@ -52,7 +52,7 @@ void Connection::on_ended(void* context, const kapi_cm_end* end)
     Connection& self = *static_cast<Connection*>(context);
     self.link_.path.lost(end->data ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size})
                                    : Errno::from_c(end->error));
-    if (end->why == KAPI_CM_QUEUE_ERROR)
+    if (end->why != KAPI_CM_DISCONNECTED && end->why != KAPI_CM_REJECTED)
         return; // the server has not been asked
     self.heard(over);
     self.link_.connection_over();

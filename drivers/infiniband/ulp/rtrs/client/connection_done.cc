@@ -29,7 +29,8 @@ void Connection::failed(kapi_wc_status status)
 {
     if (const char* text = text_of(status))
         kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: over %s the server %s", link_.session.name(), link_.device().attrs.name, text);
-    link_.path.lost(Errno(status == KAPI_WC_RETRY_EXCEEDED ? KAPI_ETIMEDOUT : KAPI_ECONNABORTED));
+    bool silent = status == KAPI_WC_RETRY_EXCEEDED;
+    link_.path.lost(Errno(silent ? KAPI_ETIMEDOUT : KAPI_ECONNABORTED), silent);
 }
 
 void Connection::done(const kapi_wc& wc)

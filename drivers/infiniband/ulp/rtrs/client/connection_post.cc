@@ -51,7 +51,8 @@ Result<> Connection::reserve(Io& io)
     u32 needs = io.order.is_read ? 3 : (io.order.pieces + max_pieces_) / max_pieces_;
     if (needs > max_send_)
         return fail(KAPI_EMSGSIZE); // there will never be room
-    if (room_.load_relaxed() < needs)
+    u32 kept_free = number_ ? 0 : min(8u, max_send_ - needs); // heartbeats and their answers, which nothing else may stop
+    if (room_.load_relaxed() < needs + kept_free)
         return fail(KAPI_EAGAIN);
     room_.fetch_sub(needs);
     io.requests = needs;

@@ -47,8 +47,10 @@ kapi_cm_route Path::route() const
 
 // ---- any context
 
-void Path::lost(Errno why)
+void Path::lost(Errno why, bool silent)
 {
+    if (silent)
+        silent_.store_release(true);
     int none = 0;
     lost_.compare_exchange(none, why.code());
     notify();
@@ -116,6 +118,7 @@ void Path::want(Want what, bool restart)
             return;
         want_ = what;
         restart_ = restart;
+        changed_.wake(); // another command may wait for what is not wanted any more
     }
     notify();
 }

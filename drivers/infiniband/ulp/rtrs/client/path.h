@@ -45,7 +45,8 @@ public:
 
     void notify() { static_cast<void>(work_.queue(queue_)); }
     // The link is of no use any more. The first error is the reason.
-    void lost(Errno why);
+    // silent: the server's host does not answer, so nothing of it is waited for.
+    void lost(Errno why, bool silent = false);
     rtrs::Heartbeat& heartbeat() { return heartbeat_; }
     void heartbeat_answered();
     u64 latency_ns() const { return latency_ns_.load_relaxed(); } // of a heartbeat; 0: not known yet
@@ -87,7 +88,7 @@ private:
     u64 time_to_late_request_ns(u64 now) const;
     void begin_link();
     void established();
-    void end_link(Errno why);
+    void end_link(Errno why, bool silent = false);
     void decide();
     bool gives_up();
     u64 retry_delay_ns();
@@ -112,6 +113,7 @@ private:
     Atomic<u64> latency_ns_{0};
     Atomic<u64> heartbeat_ns_{0}; // when the last one was sent
     Atomic<int> lost_{0};         // why, or 0
+    Atomic<bool> silent_{false};  // as of lost()
     Atomic<bool> has_been_up_{false};
 
     Spin<PathLock> lock_;

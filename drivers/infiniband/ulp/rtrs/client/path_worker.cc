@@ -90,6 +90,7 @@ bool Path::act_at_rest(PathState state, Want want)
 void Path::begin_link()
 {
     lost_.store_relaxed(0);
+    silent_.store_relaxed(false);
     // Only the first path may make a session at the server; the others belong to the one that is there.
     auto begun = Link::begin(*this, ++links_, !session_.has_path_up());
     if (begun)
@@ -138,7 +139,7 @@ bool Path::act_up()
         next_heartbeat_ns_ = now + interval;
         auto action = heartbeat_.tick(settings.heartbeats_missed.load_relaxed());
         if (action == rtrs::Heartbeat::Action::dead)
-            return end_link(Errno(KAPI_ETIMEDOUT)), true;
+            return end_link(Errno(KAPI_ETIMEDOUT), true), true;
         if (action == rtrs::Heartbeat::Action::send) {
             heartbeat_ns_.store_relaxed(now);
             link_->send_heartbeat();
@@ -163,7 +164,7 @@ u64 Path::time_to_late_request_ns(u64 now) const
 }
 
 // Its requests go to other paths when nothing of this one can touch their data any more, and before the rest of it is freed.
-void Path::end_link(Errno why)
+void Path::end_link(Errno why, bool silent)
 {
     bool was_up;
     {
@@ -177,7 +178,7 @@ void Path::end_link(Errno why)
     else if (why != Errno(KAPI_ECANCELED))
         kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: a path over %s is lost: error %d", session_.name(), link_->device().attrs.name,
                  why.code());
-    bool peer_answers = was_up && why != Errno(KAPI_ETIMEDOUT);
+    bool peer_answers = was_up && !silent && !silent_.load_acquire();
     Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
     if (was_up) {
         earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too

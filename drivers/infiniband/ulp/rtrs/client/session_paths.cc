@@ -186,6 +186,7 @@ void Session::close()
     release(kept_.all());
     if (has_parts())
         parts().permits.wait_for_all();
+    retry_.cancel_sync(); // of a request that was being made, and has ended
 }
 
 // ---- requests that wait
@@ -269,11 +270,12 @@ bool Session::park(Io& io)
 void Session::append(Io& io)
 {
     io.next = nullptr;
+    // The work is queued under the lock: as soon as io can be taken it may end, and the session with it.
     parked_.with([&](Parked& parked) {
         *parked.last = &io;
         parked.last = &io.next;
+        static_cast<void>(retry_.queue(module_.queue, pause_ns));
     });
-    static_cast<void>(retry_.queue(module_.queue, pause_ns));
 }
 
 // Chunks that are kept come back also when no path is tried any more, which would look at them.

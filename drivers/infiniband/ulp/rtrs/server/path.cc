@@ -90,7 +90,7 @@ bool Path::is_closing()
 bool Path::is_over()
 {
     Guard guard(lock_);
-    bool over = state_.is(PathState::closing);
+    bool over = state_.is(PathState::closing) || state_.is(PathState::ended);
     for (u32 i = 0; i < count_ && !over; i++)
         over = connections_[i] && connections_[i]->has_ended();
     return over;
@@ -373,8 +373,9 @@ void Path::end()
 
 void Path::stop()
 {
+    work_.cancel_sync(); // it arms the timer
     timer_.cancel_sync();
-    work_.cancel_sync();
+    work_.cancel_sync(); // which queues it
 }
 
 } // namespace rtrs_srv

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+// How a path ends, and what waits for it: the server's side, commands, and heartbeats that need a place in a full queue.
+#include "rtrs_pair_test.h"
+
+#include "kapi/sim/rdma_cm.h"
+
+namespace {
+
+class RtrsClientEnds : public RtrsClientTest {
+protected:
+    static constexpr std::uint64_t kSecond = sim::kSecond, kMs = sim::kMillisecond;
+    rtrs_clt_chunk *permit(bool admin = false)
+    {
+        rtrs_clt_chunk *taken = nullptr;
+        run(a, [&] { taken = rtrs_clt_core_get_permit(session, admin, 1); });
+        permits.push_back(taken);
+        return taken;
+    }
+    void begin_one(Ended &ended, const std::string &message, bool read = false, bool admin = false)
+    {
+        ended.data = contents(2048, 1);
+        auto *taken = permit(admin);
+        run(a, [&] { EXPECT_EQ(begin(taken, ended, read, message), 0); });
+    }
+    void give_all()
+    {
+        run(a, [&] {
+            for (auto *taken : std::exchange(permits, {}))
+                rtrs_clt_core_put_permit(session, taken);
+        });
+    }
+    unsigned path_of(const WireServer::Request &request)
+    {
+        kapi_cm_info info;
+        kapi_cm_describe(request.on->cm, &info);
+        return info.local.ip[14];
+    }
+    std::vector<rtrs_clt_chunk *> permits;
+};
+
+/** A late request ends its path: the younger ones go to the other one when the server has ended its side, too. */
+TEST_P(RtrsClientEnds, younger_ones_wait_for_the_servers_end_when_a_request_is_late)
+{
+    ready(2);
+    server.poll_ns = 100 * kMs;
+    server.on_request = [&](WireServer::Request &request) { return path_of(request) == 0; }; // not answered
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    Ended late, young;
+    begin_one(late, "late");
+    world.run_for(3 * kSecond);
+    begin_one(young, "young");
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    ASSERT_TRUE(world.run_until([&] { return server.requests.size() == 2; }, kSecond));
+    server.dropped_ns = 0;
+    EXPECT_EQ(put(root + "io_timeout_ms", "2000"), 0); // late is, young is not
+    ASSERT_TRUE(world.run_until([&] { return late.done && young.done; }, 5 * kSecond));
+    EXPECT_EQ(late.error, -KAPI_ETIMEDOUT);
+    EXPECT_EQ(young.error, 0);
+    ASSERT_EQ(server.requests.size(), 3u);
+    EXPECT_EQ(path_of(server.requests.back()), 1u);
+    EXPECT_GE(server.requests.back().came_ns, server.dropped_ns) << "the server still had the first path";
+    give_all();
+}
+
+/** reconnect is waiting when disconnect comes: it fails at once. */
+TEST_P(RtrsClientEnds, a_reconnect_that_is_overruled_returns)
+{
+    ready();
+    EXPECT_EQ(put(path() + "disconnect", "1"), 0); // the next attempt is allowed 0.3 s later
+    std::uint64_t begun = world.now_ns(), ended = 0;
+    int error = 1;
+    auto task = world.spawn(a, "reconnect", [&] {
+        error = sim::sysfs_write(path() + "reconnect", "1");
+        ended = world.now_ns();
+    });
+    world.run_for(100 * kMs);
+    EXPECT_EQ(put(path() + "disconnect", "1"), 0);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 100 * kSecond));
+    EXPECT_EQ(error, -KAPI_ECANCELED);
+    EXPECT_LT(ended - begun, kSecond) << "a lost wake-up";
+}
+
+/** A neighbour's address has changed, or a bond's port: the connection manager reports it, and the server lives. */
+TEST_P(RtrsClientEnds, a_request_waits_for_the_servers_end_when_an_address_changes)
+{
+    const struct {
+        kapi_cm_why why;
+        int error;
+    } ends[] = {{KAPI_CM_UNREACHABLE, -KAPI_ETIMEDOUT}, {KAPI_CM_ADDR_CHANGED, -KAPI_ENETUNREACH}};
+    ready(2);
+    server.poll_ns = 100 * kMs;
+    server.on_request = [&](WireServer::Request &request) { return path_of(request) == 0; }; // not answered
+    for (auto [why, error] : ends) {
+        server.requests.clear();
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        Ended one;
+        begin_one(one, "one");
+        EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+        ASSERT_TRUE(world.run_until([&] { return server.requests.size() == 1; }, kSecond));
+        world.run_for(kSecond);
+        server.dropped_ns = 0;
+        run(a, [&, why = why, error = error] {
+            for (auto &[id, cm] : sim::fabric().cms)
+                if (cm->dev == devices[0] && cm->state == sim::CmState::established) {
+                    const kapi_cm_end end{.why = why, .error = error, .reason = 0, .data = nullptr, .size = 0};
+                    auto ended = std::exchange(cm->ops.ended, [](void *, const kapi_cm_end *) {}); // once
+                    ended(cm->context, &end);
+                }
+        });
+        ASSERT_TRUE(world.run_until([&] { return one.done; }, 5 * kSecond));
+        EXPECT_EQ(one.error, 0);
+        ASSERT_EQ(server.requests.size(), 2u);
+        EXPECT_EQ(path_of(server.requests.back()), 1u);
+        world.run_for(kSecond);
+        EXPECT_GE(server.requests.back().came_ns, server.dropped_ns) << "the server still had the first path: " << why;
+        give_all();
+        ASSERT_TRUE(world.run_until([&] { return get(path(0) + "state") == "connected\n"; }, 10 * kSecond));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientEnds, ::testing::Range(1, 4));
+
+/** Requests of the service connection that a slow server has leave no room for heartbeats and their answers. */
+class RtrsClientFull : public RtrsClientBase, public ::testing::WithParamInterface<int> {
+protected:
+    RtrsClientFull() : RtrsClientBase(static_cast<std::uint64_t>(GetParam()), 64) {}
+};
+
+TEST_P(RtrsClientFull, a_slow_server_of_many_admin_requests_is_not_dead)
+{
+    server.geometry = *rtrs::Geometry::create(64, 8192);
+    ready();
+    server.on_request = [&](WireServer::Request &) { return true; }; // a slow disk
+    std::vector<Ended> ended(64);
+    std::vector<rtrs_clt_chunk *> permits;
+    unsigned count = 0;
+    for (unsigned round = 0; round < 4; round++, world.run_for(20 * sim::kMillisecond)) // a heartbeat may have a place
+        run(a, [&] {
+            for (int error = 0; !error && count < ended.size();) {
+                rtrs_clt_chunk *one = rtrs_clt_core_get_permit(session, 1, 1);
+                ended[count].data = contents(512, count);
+                error = begin(one, ended[count], count < 20, "slow"); // reads have three places in the queue, writes one
+                if (error) {
+                    EXPECT_EQ(error, -KAPI_EAGAIN);
+                    rtrs_clt_core_put_permit(session, one);
+                } else {
+                    permits.push_back(one);
+                    count++;
+                }
+            }
+        });
+    EXPECT_GE(count, 16u);
+    EXPECT_TRUE(world.run_until([&] { return server.requests.size() == count; }, sim::kSecond));
+    world.run_for(15 * sim::kSecond);
+    EXPECT_EQ(get(path() + "stats/reconnects"), "1 0\n");
+    EXPECT_EQ(get(path() + "last_error"), "0\n");
+    EXPECT_TRUE(links.empty());
+    EXPECT_EQ(put(path() + "disconnect", "1"), 0); // all end, if they have not
+    run(a, [&] {
+        for (auto *one : permits)
+            rtrs_clt_core_put_permit(session, one);
+    });
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientFull, ::testing::Range(1, 4));
+
+} // namespace
