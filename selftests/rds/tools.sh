@@ -96,6 +96,7 @@ infos() {
 	for _ in $(seq $((20 * TIME_SCALE))); do
 		rds-ping -c 1 $IP_a >/dev/null # to this host: the other one's are not counted here
 		grep -qE '^ +send_pong +[1-9][0-9]*$' delta && break
+		sleep 0.2
 	done
 	kill $watcher
 	grep -qE '^ +send_pong +[1-9][0-9]*$' delta
