@@ -66,6 +66,21 @@ std::string Report::text(const std::vector<Attribute> &of, std::uint16_t type)
     return one.is_text ? one.bytes : ip_text(one.bytes);
 }
 
+std::vector<Report> dump(std::uint8_t command, const std::function<int(kapi_report_place *, kapi_report *)> &next)
+{
+    std::vector<Report> all;
+    kapi_report_place place{};
+    for (;;) {
+        kapi_report report{{command, {}}, {}, nullptr};
+        enter_sleep("a dump");
+        if (next(&place, &report) == 0)
+            return all;
+        if (!report.open.empty())
+            broken("an attribute of a report has no end");
+        all.push_back(std::move(report.contents));
+    }
+}
+
 std::vector<Report> dump(kapi_net &net, std::uint8_t command)
 {
     const auto &tables = net.node->reports.tables;
@@ -73,17 +88,7 @@ std::vector<Report> dump(kapi_net &net, std::uint8_t command)
     if (found == tables.end() || !kapi_module_get(found->second.owner))
         return {};
     const Reports::Table source = found->second;
-    std::vector<Report> all;
-    kapi_report_place place{};
-    for (;;) {
-        kapi_report report{{command, {}}, {}, &net};
-        enter_sleep("a dump");
-        if (source.table->next(&net, &place, &report) == 0)
-            break;
-        if (!report.open.empty())
-            broken("an attribute of a report has no end");
-        all.push_back(std::move(report.contents));
-    }
+    std::vector<Report> all = dump(command, [&](auto *place, auto *report) { return source.table->next(&net, place, report); });
     kapi_module_put(source.owner);
     return all;
 }

@@ -5,6 +5,7 @@
 #include <kapi/report.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,5 +46,7 @@ struct Reports {
 
 /** What a program in a namespace reads with a command: nothing if there is no such table. In a task. */
 std::vector<Report> dump(kapi_net &net, std::uint8_t command);
+/** All that next() adds, which is as of a kapi_report_table. */
+std::vector<Report> dump(std::uint8_t command, const std::function<int(kapi_report_place *, kapi_report *)> &next);
 
 } // namespace sim

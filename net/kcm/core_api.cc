@@ -32,6 +32,10 @@ int kcm_net_create(kcm_net** net)
 void kcm_net_destroy(kcm_net* net) { Net::destroy(&net_of(net)); }
 unsigned kcm_net_muxes(kcm_net* net) { return net_of(net).muxes(); }
 void kcm_net_show(kcm_net* net, const kcm_rows* rows, void* context) { net_of(net).show(*rows, context); }
+int kcm_net_report_connection(kcm_net* net, kapi_report_place* place, kapi_report* report)
+{
+    return net_of(net).report_connection(*place, report);
+}
 void kcm_net_totals(kcm_net* net, kcm_totals* totals) { net_of(net).totals(*totals); }
 
 int kcm_socket_check(int type, int protocol)

@@ -69,8 +69,14 @@ unsigned Net::muxes()
 // may be very many, and bottom halves are off under the lock.
 Ref<Mux> Net::next(Ref<Mux> after)
 {
+    u64 behind = after ? after->number : 0;
+    return next_behind(behind, std::move(after));
+}
+
+// The first one with a larger number. after: the one with that number, if it is known.
+Ref<Mux> Net::next_behind(u64 behind, Ref<Mux> after)
+{
     constexpr unsigned piece = 64;
-    const u64 behind = after ? after->number : 0;
     for (;;) {
         Ref<Mux> before = std::move(after); // goes without the lock: nobody else may hold it any more
         Guard guard(lock_);

@@ -7,6 +7,8 @@
 #include "mux.h"
 #include "users.h"
 
+#include <kapi/report.h>
+
 namespace kcm {
 
 // The root of the module's state.
@@ -34,12 +36,15 @@ public:
     unsigned muxes();
     void show(const kcm_rows& rows, void* context);
     void totals(kcm_totals& totals);
+    // Adds the connection behind place, which is moved. 0: there is none. Sleeps. (report.cc)
+    int report_connection(kapi_report_place& place, kapi_report* report);
 
 private:
     HW_MADE_BY_CREATE;
     Net() = default;
     ~Net() = default;
     Ref<Mux> next(Ref<Mux> after);
+    Ref<Mux> next_behind(u64 behind, Ref<Mux> after = nullptr);
     bool has_departed_since(u64& departures);
 
     Spin<NetLock> lock_;

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=120
 # files: build/static/rds-ping build/static/rds-info selftests/lib/unload.sh selftests/rds/dumps.py /usr/bin/jq
-# files: /usr/bin/python3 build/selftests/pyynl Documentation/netlink/specs/hawser.yaml
+# files: build/selftests/kcm_echo_example /usr/bin/python3 build/selftests/pyynl Documentation/netlink/specs/hawser.yaml
 #
-# What programs read over generic netlink, and are notified of: with rds-info, and with the kernel's own reader of specifications.
+# What programs read over generic netlink, and are notified of: with rds-info, and with the kernel's own reader of
+# specifications.
 # Both have hawser's modules.
 
 . verdicts
@@ -60,6 +61,19 @@ wait $pinger
 ynl --dump kcm-connection-get
 grep -q "Operation not supported" out err
 verdict $? "ynl: a module that is not loaded"
+load_suite kcm
+setsid kcm_echo_example serve 16500 >echo.out 2>&1 </dev/null &
+server=$!
+for _ in $(seq $((100 * TIME_SCALE))); do
+	kcm_echo_example ask 16500 "hello" >out 2>err && break
+	sleep 0.1
+done
+ynl --dump kcm-connection-get
+json "ynl: a connection of KCM, which has ended" '.[0] | length == 1 and .[0]["rx-messages"] == 1
+	and .[0]["tx-bytes"] == 9 and .[0].remote == "127.0.0.1" and .[0]["local-port"] == 16500 and .[0].error == 32
+	and (.[0].state | index("rx-stopped") != null)'
+kill -TERM -$server
+unload kcm
 python3 -c 'import os; os.setgroups([]); os.setuid(65534); os.execlp("rds-info", "rds-info", "-p", "--json")' >out
 json "any user may read" 'first.paths | length > 0'
 

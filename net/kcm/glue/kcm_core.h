@@ -6,6 +6,7 @@
 #ifndef KCM_CORE_H
 #define KCM_CORE_H
 
+#include <kapi/report.h>
 #include <kapi/socket.h>
 #include <kapi/types.h>
 #include <kapi/wait.h>
@@ -92,6 +93,8 @@ struct kcm_rows {
 	int (*socket)(void *context, const struct kcm_socket_row *row);
 	int (*connection)(void *context, const struct kcm_connection_row *row);
 };
+/* [sleep] As next() of a kapi_report_table: HAWSER_CMD_KCM_CONNECTION_GET. */
+int kcm_net_report_connection(struct kcm_net *net, struct kapi_report_place *place, struct kapi_report *report);
 unsigned int kcm_net_muxes(struct kcm_net *net); /* [sleep] how many there are */
 /*
  * [sleep] Calls rows' functions for each multiplexor and then for what belongs to it, until one gives anything but 0. They

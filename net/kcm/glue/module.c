@@ -7,8 +7,21 @@
  */
 #include <linux/module.h>
 
+#include <kapi/linux.h>
+#include <kapi/report.h>
+#include <uapi/hawser_netlink.h>
+
 #include "glue.h"
 #include "kcm_core.h"
+
+static int kcm_next_connection(struct kapi_net *net, struct kapi_report_place *place, struct kapi_report *report)
+{
+	return kcm_net_report_connection(kcm_glue_net(kapi_net_to_net(net)), place, report);
+}
+
+static const struct kapi_report_table kcm_report_tables[] = {
+	{ .command = HAWSER_CMD_KCM_CONNECTION_GET, .next = kcm_next_connection },
+};
 
 static int __init kcm_module_init(void)
 {
@@ -24,6 +37,8 @@ static int __init kcm_module_init(void)
 	err = kcm_glue_family_register();
 	if (err)
 		goto out_net;
+	/* Cannot fail, for the same reason. */
+	kapi_report_register(kapi_module_of(THIS_MODULE), kcm_report_tables, ARRAY_SIZE(kcm_report_tables));
 	return 0;
 
 out_net:
@@ -35,6 +50,7 @@ out_core:
 
 static void __exit kcm_module_exit(void)
 {
+	kapi_report_unregister(kcm_report_tables, ARRAY_SIZE(kcm_report_tables));
 	kcm_glue_family_unregister();
 	kcm_glue_net_unregister();
 	kcm_core_exit();

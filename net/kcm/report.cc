@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+// What programs read of KCM over netlink (kapi/report.h).
+#include "glue/kcm_core.h"
+#include "net.h"
+#include "psock.h"
+#include "uapi.h"
+
+#include <kapi/report.h>
+#include <uapi/hawser_netlink.h>
+
+namespace kcm {
+
+namespace {
+
+// Addresses of IPv4 are ::ffff:a.b.c.d.
+void add_ip(kapi_report* report, u16 attribute, const u8 (&ip)[16])
+{
+    constexpr u8 mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    bool is_v4 = kapi_compare(ip, mapped, sizeof(mapped)) == 0;
+    kapi_report_bytes(report, attribute, is_v4 ? ip + sizeof(mapped) : ip, is_v4 ? 4 : 16);
+}
+
+void add_connection(kapi_report* report, const Mux& mux, const kcm_abi_connection_stats& stats)
+{
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_MUX, mux.number);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_ID, stats.id);
+    add_ip(report, HAWSER_KCM_CONNECTION_LOCAL, stats.local_addr);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_LOCAL_PORT, stats.local_port);
+    add_ip(report, HAWSER_KCM_CONNECTION_REMOTE, stats.remote_addr);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_REMOTE_PORT, stats.remote_port);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_STATE, stats.state);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_ERROR, static_cast<u64>(stats.error));
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_RX_MESSAGES, stats.rx_msgs);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_RX_BYTES, stats.rx_bytes);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_TX_MESSAGES, stats.tx_msgs);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_TX_BYTES, stats.tx_bytes);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_RX_PARTIAL, stats.rx_partial);
+}
+
+// The first connection of mux from index on, which is moved behind it.
+bool describe_next(Mux& mux, u64& index, kcm_abi_connection_stats& stats)
+{
+    constexpr unsigned at_a_time = 64; // that are passed over under one lock
+    bool found = false;
+    Mux::Place<Psock> place;
+    place.index = static_cast<unsigned>(index);
+    static_cast<void>(mux.visit_next(place, at_a_time, [&](Psock& psock) {
+        if (std::exchange(found, true))
+            return;
+        psock.describe(stats);
+        index = psock.index + 1;
+    }));
+    return found;
+}
+
+} // namespace
+
+// The place is the number of a multiplexor, 0 before the first, and an index in it. So a program that stops reading holds
+// nothing, and each object is searched for: a program with very many spends its own time, with pauses.
+int Net::report_connection(kapi_report_place& place, kapi_report* report)
+{
+    u64 number = place.words[0], index = place.words[1];
+    kcm_abi_connection_stats stats;
+    for (Ref<Mux> mux = next_behind(number ? number - 1 : 0); mux; mux = next(std::move(mux))) {
+        if (mux->number != number)
+            index = 0; // that one is gone, or at its end
+        if (describe_next(*mux, index, stats)) {
+            add_connection(report, *mux, stats);
+            place = {{mux->number, index, 0, 0}};
+            return 1;
+        }
+        kapi_resched();
+    }
+    return 0;
+}
+
+} // namespace kcm

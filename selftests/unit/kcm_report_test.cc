@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+// What programs read of KCM over netlink (Documentation/netlink/specs/hawser.yaml).
+#include "kcm_test.h"
+
+#include <uapi/hawser_netlink.h>
+
+#include <map>
+#include <set>
+
+namespace {
+
+using sim::Report;
+
+class KcmReport : public KcmTest {
+protected:
+    std::vector<Report> dump()
+    {
+        std::vector<Report> all;
+        run(a, [&] {
+            all = sim::dump(HAWSER_CMD_KCM_CONNECTION_GET, [&](kapi_report_place *place, kapi_report *report) {
+                return kcm_net_report_connection(host.net(a.initial_net()), place, report);
+            });
+        });
+        return all;
+    }
+    static std::string text(const Report &report, std::uint16_t type) { return Report::text(report.attributes, type); }
+    std::string id_of(KcmSocket &socket, const Ends &ends)
+    {
+        std::string id;
+        run(a, [&] { id = std::to_string(socket.id_of(ends.here)); });
+        return id;
+    }
+};
+
+TEST_F(KcmReport, connection__shows_its_ends_and_what_went_over_it)
+{
+    EXPECT_TRUE(dump().empty());
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, framed("hello")), 9);
+    EXPECT_EQ(peer_reads(ends, 9), framed("hello"));
+    peer_writes(ends, framed("one") + framed("two") + framed("three").substr(0, 6));
+    settle();
+    EXPECT_EQ(receive(socket), framed("one"));
+    EXPECT_EQ(receive(socket), framed("two"));
+    std::vector<Report> all = dump();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_ID), id_of(socket, ends));
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_LOCAL), "10.0.0.1");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_REMOTE), "10.0.0.2");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_REMOTE_PORT), "7000");
+    EXPECT_NE(text(all[0], HAWSER_KCM_CONNECTION_LOCAL_PORT), "0");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_STATE), "0");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_ERROR), "0");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_RX_MESSAGES), "2");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_RX_BYTES), "14");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_TX_MESSAGES), "1");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_TX_BYTES), "9");
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_RX_PARTIAL), "6");
+}
+
+TEST_F(KcmReport, connection_that_has_ended__shows_why)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(b, [&] { close(ends.there); });
+    settle();
+    std::vector<Report> all = dump();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_ERROR), "32"); // EPIPE
+    EXPECT_EQ(text(all[0], HAWSER_KCM_CONNECTION_STATE), std::to_string(KCM_ABI_CONN_RX_STOPPED | KCM_ABI_CONN_TX_STOPPED));
+}
+
+TEST_F(KcmReport, connections__are_shown_by_multiplexor_each_once)
+{
+    constexpr unsigned kMuxes = 5, kEach = 3;
+    std::vector<KcmSocket *> sockets;
+    for (unsigned i = 0; i < kMuxes; i++) {
+        sockets.push_back(&new_socket());
+        for (unsigned k = 0; k < kEach; k++)
+            attach(*sockets.back(), connect());
+    }
+    KcmSocket &without = new_socket();
+    run(a, [&] { ASSERT_EQ(without.open(), 0); });
+    std::map<std::string, std::set<std::string>> seen;
+    for (const Report &one : dump())
+        EXPECT_TRUE(seen[text(one, HAWSER_KCM_CONNECTION_MUX)].insert(text(one, HAWSER_KCM_CONNECTION_REMOTE_PORT)).second);
+    EXPECT_EQ(seen.size(), kMuxes);
+    for (const auto &[mux, ports] : seen)
+        EXPECT_EQ(ports.size(), kEach) << mux;
+}
+
+// More than are looked at under one lock; some go while the program reads.
+TEST_F(KcmReport, connections__that_stay_are_shown_once_while_others_go)
+{
+    constexpr unsigned kMany = 200;
+    KcmSocket &socket = new_socket(), &goes = new_socket(), &last = new_socket();
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < kMany; i++)
+        attach(socket, all.emplace_back(connect()));
+    attach(goes, connect());
+    attach(last, connect());
+    std::multiset<std::string> seen;
+    run(a, [&] {
+        unsigned count = 0;
+        for (const Report &one : sim::dump(HAWSER_CMD_KCM_CONNECTION_GET, [&](kapi_report_place *place, kapi_report *report) {
+                 if (count++ == 100) { // behind number 99
+                     for (unsigned i = 90; i < 110; i++)
+                         EXPECT_EQ(socket.unattach(all[i].here), 0);
+                     goes.close();
+                 }
+                 return kcm_net_report_connection(host.net(a.initial_net()), place, report);
+             }))
+            seen.insert(text(one, HAWSER_KCM_CONNECTION_REMOTE_PORT));
+    }, 100 * sim::kSecond);
+    for (unsigned i = 0; i < kMany; i++)
+        EXPECT_EQ(seen.count(std::to_string(7000 + i)), i < 100 || i >= 110 ? 1u : 0u) << i;
+    EXPECT_EQ(seen.count(std::to_string(7000 + kMany)), 0u);
+    EXPECT_EQ(seen.count(std::to_string(7001 + kMany)), 1u);
+}
+
+} // namespace
