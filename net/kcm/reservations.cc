@@ -133,7 +133,7 @@ void Reservations::add(Psock& psock)
     {
         Guard guard(lock_);
         psock.lane.up = true;
-        psock.lane.held_back = false;
+        set_held_back(psock, false);
         if (!psock.lane.owner)
             make_available(psock, kick);
     }
@@ -152,6 +152,13 @@ Ref<Psock> Reservations::withdraw(Psock& psock, Reclaimed& from)
     return take_available(psock);
 }
 
+void Reservations::set_held_back(Psock& psock, bool held_back)
+{
+    bool was = std::exchange(psock.lane.held_back, held_back);
+    if (was != held_back)
+        held_back ? held_back_.fetch_add(1) : held_back_.fetch_sub(1);
+}
+
 void Reservations::hold_back(Psock& psock)
 {
     Reclaimed from;
@@ -160,7 +167,7 @@ void Reservations::hold_back(Psock& psock)
     {
         Guard guard(lock_);
         dropped = withdraw(psock, from);
-        psock.lane.held_back = true;
+        set_held_back(psock, true);
         kick = psock.lane.owner;
     }
     if (kick)
@@ -175,7 +182,7 @@ void Reservations::remove(Psock& psock)
     {
         Guard guard(lock_);
         dropped = withdraw(psock, from);
-        psock.lane.held_back = false;
+        set_held_back(psock, false);
         kick = psock.lane.owner;
     }
     for (bool first = true; first || kick; first = false) {

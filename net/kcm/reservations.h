@@ -55,6 +55,8 @@ public:
     void unpark(Psock& psock);
     // Should the parked connection be given back? A queue waits, or another connection is free.
     bool wants_back() const { return waiting_.load() != 0 || available_count_.load_relaxed() != 0; }
+    // Is a connection held back, which may be the parked one?
+    bool holds_back() const { return held_back_.load_relaxed() != 0; }
     // The queue needs no connection any more.
     void forget(SendQueue& queue);
     // Does another queue wait for psock?
@@ -70,6 +72,7 @@ public:
 
 private:
     void make_available(Psock& psock, Ref<SendQueue>& kick) HW_REQUIRES(lock_);
+    void set_held_back(Psock& psock, bool held_back) HW_REQUIRES(lock_);
     void own(SendQueue& queue, Psock& psock) HW_REQUIRES(lock_);
     void disown(SendQueue& queue, Psock& psock) HW_REQUIRES(lock_);
     SendQueue* first_in_line(Psock& psock) HW_REQUIRES(lock_);
@@ -87,6 +90,7 @@ private:
     RefList<SendQueue, WantsToSend> line_ HW_GUARDED_BY(lock_); // for any connection
     u64 tickets_ HW_GUARDED_BY(lock_) = 0;
     Atomic<u32> in_line_{0};       // of line_
+    Atomic<u32> held_back_{0};     // connections
     Atomic<u32> waiting_{0};       // of all lines
     Atomic<u32> available_count_{0};
 };

@@ -169,7 +169,8 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
         HW_ASSERT(!any_.psock); // a queue without messages has none
         any_.psock = mux->reservations.take_if_free(any_);
     }
-    if (any_.psock && !any_.psock->failed() && send_whole(*message)) [[likely]] {
+    bool leaves = any_.parked && mux->reservations.holds_back(); // maybe: the other way looks, and gives it back
+    if (any_.psock && !leaves && !any_.psock->failed() && send_whole(*message)) [[likely]] {
         done_at_once();
         bool parked = any_.parked;
         if (leave()) [[likely]] {

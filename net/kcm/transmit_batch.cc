@@ -77,8 +77,9 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
         if (queue.waits)
             return Step::wait;
     }
-    if (!first.sent() && !queue.psock->failed() && !mux->reservations.usable(*queue.psock))
-        return Step::release; // it is to be unattached, and no message begins on it
+    bool begins = first.sent() == 0 && !queue.psock->failed();
+    if (begins && mux->reservations.holds_back() && !mux->reservations.usable(*queue.psock))
+        return Step::release; // it is to be unattached
     if (std::exchange(queue.parked, false))
         mux->reservations.unpark(*queue.psock);
     collect(queue, batch);

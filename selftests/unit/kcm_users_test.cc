@@ -318,6 +318,36 @@ TEST_P(KcmUsers, unattach__lets_no_message_begin_of_a_queue_that_was_granted_the
     EXPECT_TRUE(task->is_done());
 }
 
+// The same, of the connection that a socket has parked. Sending is what gives it back.
+TEST_P(KcmUsers, unattach__lets_no_message_begin_on_a_parked_connection)
+{
+    std::vector<sim::TaskRef> tasks = stop_works_of(1);
+    KcmSocket &socket = new_socket();
+    open_as(1, socket);
+    Ends ends = connect();
+    attach(socket, ends);
+    EXPECT_EQ(send(socket, "."), 1);
+    tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
+    world.run_for(sim::kMillisecond);
+    bool stop = false;
+    auto sender = world.spawn(a, "sender", [&] {
+        while (!stop) {
+            socket.send("x", 1, KCM_ABI_MSG_DONTWAIT);
+            world.sleep(10 * sim::kMillisecond);
+        }
+    });
+    world.run_for(10 * sim::kMillisecond);
+    int result = 77;
+    auto task = world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); });
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, sim::kSecond));
+    EXPECT_EQ(result, 0);
+    EXPECT_EQ(peer_reads(ends, 2), ".x");
+    EXPECT_FALSE(peer_has_unread(ends)) << "the one whose call was under way";
+    stop = true;
+    wait_for(tasks);
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmUsers, ::testing::Range(1, 5));
 
 } // namespace
