@@ -32,7 +32,7 @@ enum hawser_rds_connection {
 enum hawser_rds_path {
 	HAWSER_RDS_PATH_INDEX = 1,
 	HAWSER_RDS_PATH_STATE = 2,    /* enum hawser_rds_state */
-	HAWSER_RDS_PATH_REASON = 3,   /* of the last change: enum hawser_rds_reason */
+	HAWSER_RDS_PATH_REASON = 3,   /* enum hawser_rds_reason; if down, why the last stream ended */
 	HAWSER_RDS_PATH_AGE_MS = 4,   /* of the state */
 	HAWSER_RDS_PATH_FROM = 5,     /* the state before, in an event */
 	HAWSER_RDS_PATH_NEXT_TX = 6,  /* number of the next message */

@@ -168,7 +168,8 @@ void Path::enter(PathEvent event, kapi_trace_rds_reason reason)
         from = state_.state();
         state_.must(event);
         to = state_.state();
-        reason_ = reason;
+        if (reason != KAPI_RDS_CLOSED) // then it is still why the stream ended
+            reason_ = reason;
         since_ns_ = kapi_now_ns();
     }
     publish_change(*this, from, to, reason);

@@ -124,7 +124,7 @@ public:
         PathState state;
         bool sending;
         u32 drops; // established streams that ended
-        kapi_trace_rds_reason reason; // of the last change of state
+        kapi_trace_rds_reason reason; // of the last change of state, or why the last stream ended
         u64 since_ns;
         u64 tx_bytes, rx_bytes;
         u32 queued;
@@ -192,7 +192,7 @@ private:
 
     StateMachine<PathState, PathEvent, PathRules> state_ HW_GUARDED_BY(lock_){PathState::down};
     u32 drops_ HW_GUARDED_BY(lock_) = 0;
-    kapi_trace_rds_reason reason_ HW_GUARDED_BY(lock_) = KAPI_RDS_CLOSED; // of the last change of state
+    kapi_trace_rds_reason reason_ HW_GUARDED_BY(lock_) = KAPI_RDS_CLOSED; // as in a snapshot
     u64 since_ns_ HW_GUARDED_BY(lock_) = kapi_now_ns();
     Atomic<u32> events_{0};   // for the worker
     Atomic<u32> later_{0};    // for the worker, when retry_ has waited
