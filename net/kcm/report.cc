@@ -3,6 +3,7 @@
 #include "glue/kcm_core.h"
 #include "net.h"
 #include "psock.h"
+#include "socket.h"
 #include "uapi.h"
 
 #include <kapi/report.h>

@@ -211,16 +211,18 @@ TEST_F(RdsReport, events__say_from_what_to_what_and_why)
     EXPECT_EQ(of_path(now, HAWSER_RDS_PATH_DROPS), "1");
 }
 
-TEST_F(RdsReport, path_that_is_down__shows_why_its_stream_ended)
+TEST_F(RdsReport, path_that_is_down__shows_why_its_last_stream_ended)
 {
     exchange("first");
     run(b, [&] { to.close(); });
-    run(a, [&] { from.close(); }); // so that nobody wants another stream
+    run(a, [&] { from.close(); }); // so that a stream is wanted for a minute only
+    world.network().cut(a, b);
     world.network().reset(a, b, sim::Sees::both);
     world.run_for(100 * sim::kSecond);
     Report seen = one(a, HAWSER_CMD_RDS_CONNECTION_GET);
     EXPECT_EQ(of_path(seen, HAWSER_RDS_PATH_STATE), std::to_string(HAWSER_RDS_DOWN));
-    EXPECT_EQ(of_path(seen, HAWSER_RDS_PATH_REASON), std::to_string(HAWSER_RDS_LOST));
+    EXPECT_EQ(of_path(seen, HAWSER_RDS_PATH_REASON), std::to_string(HAWSER_RDS_REFUSED)) << "not that it is closed";
+    world.network().cut(a, b, false);
 }
 
 TEST_F(RdsReport, event_without_memory__is_lost_and_nothing_else)
