@@ -109,7 +109,7 @@ void Mux::insert(Psock& psock)
     insert_by_index(psocks_, psock, psock_count_ - 1);
     by_id_->insert(Ref<Psock>::share(psock));
     past_.attach++;
-    if (psock.failed() || psock.had_ended())
+    if (psock.failed())
         note_ended(psock); // maybe before it was a member
 }
 
@@ -152,7 +152,8 @@ Result<> Mux::make_table()
 Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
 {
     TRY(make_table());
-    retire_forgotten(); // no event says that a program has closed the TCP socket of one that has ended
+    if (has_many_ended())
+        retire_later(); // no event says that a program has closed the TCP socket of one that has ended
     {
         Guard guard(lock_);
         if (psock_count_ == max_connections)
@@ -181,6 +182,12 @@ Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
     // Only now, so that a task that receives from it finds it.
     (*psock)->begin();
     return {};
+}
+
+bool Mux::has_many_ended()
+{
+    Guard guard(lock_);
+    return ended_count_ > ended_kept;
 }
 
 // psock may be sent on, unless it has failed, maybe meanwhile.
@@ -291,7 +298,8 @@ void Mux::report_failure(Psock& psock, bool was_last)
         Guard guard(lock_);
         note_ended(psock);
     }
-    retire_forgotten();
+    if (retire_forgotten())
+        retire_later();
     // Each is woken, and signalled, without the lock.
     constexpr unsigned at_a_time = 16;
     Place<Socket> place;
@@ -325,38 +333,45 @@ void Mux::note_ended(Psock& psock)
 }
 
 // One that nobody can unattach, when there are many; it is no member any more. Those that are passed over have their turn again
-// when the others have had theirs. over: one whose peer had closed its side before, and that has not failed; it would stay for
-// ever.
-Mux::Removed Mux::take_forgotten(Ref<Psock>& over)
+// when the others have had theirs.
+Mux::Removed Mux::take_forgotten()
 {
     Guard guard(lock_);
     for (unsigned looked = 0; looked < ended_looked_at && ended_count_ > ended_kept; looked++) {
         Psock& psock = *ended_.front();
-        bool forgotten = !psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock);
-        if (forgotten && psock.failed())
+        if (!psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock))
             return remove(psock);
         ended_.push_back(ended_.remove(psock));
-        if (forgotten) {
-            over = Ref<Psock>::share(psock);
-            return {};
-        }
     }
     return {};
 }
 
 // When programs have closed the TCP sockets of connections that have ended, these would stay as long as the multiplexor does.
-void Mux::retire_forgotten()
+// True: there may be more.
+bool Mux::retire_forgotten()
 {
     for (unsigned i = 0; i < ended_looked_at; i++) {
-        Ref<Psock> over;
-        Removed removed = take_forgotten(over);
-        if (over)
-            over->fail(KAPI_EPIPE); // and is taken for that
-        else if (removed.member)
-            retire(*removed.member);
-        else
-            return;
+        Removed removed = take_forgotten();
+        if (!removed.member)
+            return false;
+        retire(*removed.member);
     }
+    return true;
+}
+
+// In work of its own: to close a TCP socket may take as long as its program has allowed for that (SO_LINGER).
+void Mux::retire_later()
+{
+    ref();
+    if (!retire_work_.queue(workqueue()))
+        unref();
+}
+
+void Mux::retire_some()
+{
+    if (retire_forgotten())
+        retire_later();
+    unref();
 }
 
 u32 Mux::socket_count()

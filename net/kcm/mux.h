@@ -66,11 +66,12 @@ public:
     };
     // Calls visit(T&) for the next ones, at most so many, under the lock; returns how many they were, 0 at the end. There
     // may be very many, and bottom halves are off under the lock, so it is taken again for each piece. Those added or
-    // removed between two pieces are visited or not; all others are, once.
+    // removed between two pieces are visited or not; all others are, once. Sleeps.
     template <class T, class Visit> unsigned visit_next(Place<T>& place, unsigned most, Visit&& visit)
     {
         for (;;) {
             Ref<T> before = std::move(place.last); // released without the lock: it may be the last reference
+            kapi_resched();
             Guard guard(lock_);
             auto& list = list_of(place);
             bool there = before && static_cast<const ListNode<Members>*>(before.get())->linked();
@@ -104,7 +105,7 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Mux(Net& of, WorkQueue& works) : net(of), works_(works) {}
+    Mux(Net& of, WorkQueue& works) : net(of), works_(works), retire_work_(*this) {}
     ~Mux(); // not inline: a copy in several objects is a section group, which the linker of modules drops
     static constexpr u32 max_sockets = 65536, max_connections = 65536;
     static constexpr unsigned piece = 64; // that are visited at a time
@@ -123,8 +124,11 @@ private:
     bool no_longer_alive(Psock& psock) HW_REQUIRES(lock_);
     void publish(Psock& psock);
     void note_ended(Psock& psock) HW_REQUIRES(lock_);
-    Removed take_forgotten(Ref<Psock>& over);
-    void retire_forgotten();
+    Removed take_forgotten();
+    bool retire_forgotten();
+    bool has_many_ended();
+    void retire_later();
+    void retire_some();
     Ref<Psock> take_any();
     void retire(Psock& psock);
 
@@ -145,6 +149,7 @@ private:
     Atomic<u64> ids_{1};
     Atomic<u64> tx_retries_{0};
     Atomic<u64> draining_{0}; // bytes that closed sockets have yet to send
+    Work<Mux, &Mux::retire_some> retire_work_;
 };
 
 } // namespace kcm

@@ -79,6 +79,7 @@ Ref<Mux> Net::next_behind(u64 behind, Ref<Mux> after)
     constexpr unsigned piece = 64;
     for (;;) {
         Ref<Mux> before = std::move(after); // goes without the lock: nobody else may hold it any more
+        kapi_resched();
         Guard guard(lock_);
         bool there = before && static_cast<const ListNode<Muxes>*>(before.get())->linked();
         Mux* mux = there ? muxes_.next(*before) : muxes_.front();

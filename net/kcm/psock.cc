@@ -50,10 +50,13 @@ Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
 void Psock::start()
 {
     static constexpr kapi_stream_options unchanged{};
+    // Its peer may wait for an answer, or be gone: no packet says so.
+    static constexpr kapi_stream_options ended{.sndbuf = 0, .rcvbuf = 0, .keepalive_idle_s = 60, .keepalive_interval_s = 10,
+                                               .keepalive_count = 6, .nodelay = 0, .shares_port = 0};
     struct kapi_stream_health health;
     kapi_stream_health(stream_, &health);
     had_ended_ = health.eof;
-    kapi_stream_attach(stream_, &unchanged, &stream_ops, this);
+    kapi_stream_attach(stream_, had_ended_ ? &ended : &unchanged, &stream_ops, this);
 }
 
 void Psock::begin()
@@ -111,7 +114,7 @@ void Psock::report_failure()
 
 bool Psock::is_forgotten() const
 {
-    if ((!failed() && !had_ended_) || starting_.load_acquire() || !kapi_stream_is_unused(stream_))
+    if (!failed() || !offered_.load_acquire() || !kapi_stream_is_unused(stream_))
         return false;
     // One that cannot be read on is closed, and what it has left is not offered.
     struct kapi_stream_health health;
@@ -229,6 +232,7 @@ void Psock::resume()
 {
     if (receives())
         kapi_stream_resume(stream_);
+    offered_.store_release(1);
     // There may be room left, which others wait for.
     mux->distributor.resume_next();
     unref();

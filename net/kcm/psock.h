@@ -54,9 +54,7 @@ public:
     bool failed() const { return error_.load_acquire() != 0; }
     int error() const { return error_.load_acquire(); }
     bool receives() const { return !stopped_.load_acquire(); }
-    // Its peer had closed its side before the program attached it.
-    bool had_ended() const { return had_ended_; }
-    // It has failed, or had ended before, and neither is anything left to be received nor can a program unattach it any more.
+    // It has failed, and neither is anything left to be received nor can a program unattach it any more.
     bool is_forgotten() const;
     // What fail() left undone because it may not sleep: a message that was cut short resets the connection.
     void mark_for_reset() { reset_.store_release(1); }
@@ -117,6 +115,7 @@ private:
     Wakes* wakes_ = nullptr;        // in rx(): to be woken at its end
     bool had_ended_ = false;        // its peer's side, before start(); constant afterwards
     Atomic<u32> starting_{1};       // until begin()
+    Atomic<u32> offered_{0};        // what was there at the beginning
     Atomic<int> error_{0};          // that ended it
     Atomic<u32> stopped_{0};        // receives no more
     Atomic<u32> reset_{0};

@@ -94,19 +94,20 @@ TEST_P(KcmEnded, connections__without_a_descriptor_are_read_to_their_end)
     EXPECT_EQ(rest, (std::set<std::string>{one, two}));
 }
 
-// The program closes them when they have ended already: those that it attaches later take their places.
-TEST_P(KcmEnded, connections__closed_afterwards_go_when_others_are_attached)
+// The program closes them when they have ended already: one that it attaches later has them looked at.
+TEST_P(KcmEnded, connections__closed_afterwards_go_when_another_is_attached)
 {
     KcmSocket &socket = new_socket();
     std::vector<Ends> all = attach_some(socket, 3 * kKept);
     end_by_peer(all);
     close_here(all);
     EXPECT_EQ(connections(socket), 3 * kKept);
-    attach_some(socket, kKept);
-    EXPECT_EQ(connections(socket), 2 * kKept) << "those, and the ended ones that stay";
+    attach_some(socket, 1);
+    settle();
+    EXPECT_EQ(connections(socket), kKept + 1);
 }
 
-// Clients that say something and go, before the server attaches their connection.
+// Clients that say something and go, before the server attaches their connection. No packet says that they are gone.
 TEST_P(KcmEnded, connections__whose_peers_had_closed_before_do_not_stay)
 {
     KcmSocket &socket = new_socket();
@@ -127,8 +128,32 @@ TEST_P(KcmEnded, connections__whose_peers_had_closed_before_do_not_stay)
             EXPECT_EQ(receive(socket), framed("log"));
         }
     }
-    world.run_for(sim::kSecond);
-    EXPECT_LE(connections(socket), kKept + 4);
+    world.run_for(300 * sim::kSecond);
+    EXPECT_EQ(connections(socket), kKept);
+}
+
+// Clients that ask, close their side, and wait for the answer.
+TEST_P(KcmEnded, connections__whose_peers_wait_for_an_answer_stay)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    std::vector<std::pair<Ends, std::uint64_t>> all;
+    for (unsigned i = 0; i < 2 * kKept; i++) {
+        Ends ends = connect();
+        peer_writes(ends, framed("question"));
+        run(b, [&] { sim::program_shutdown_write(ends.there); });
+        settle();
+        attach(socket, ends);
+        run(a, [&] { all.emplace_back(ends, socket.id_of(ends.here)); });
+        settle();
+        EXPECT_EQ(receive(socket), framed("question"));
+        run(a, [&] { close(ends.here); });
+    }
+    world.run_for(300 * sim::kSecond);
+    for (const auto &[ends, id] : all)
+        EXPECT_EQ(send(socket, framed("answer"), KCM_ABI_MSG_DONTWAIT, id), 10);
+    for (const auto &[ends, id] : all)
+        EXPECT_EQ(peer_reads(ends, 10), framed("answer"));
 }
 
 // As before, but nothing has been read: it is not lost.

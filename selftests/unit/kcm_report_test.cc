@@ -119,4 +119,26 @@ TEST_F(KcmReport, connections__that_stay_are_shown_once_while_others_go)
     EXPECT_EQ(seen.count(std::to_string(7001 + kMany)), 1u);
 }
 
+// Many multiplexors are before the connections.
+TEST_F(KcmReport, dump__pauses)
+{
+    constexpr unsigned kMany = 3000, kConnections = 20;
+    for (unsigned i = 0; i < kMany; i++) {
+        KcmSocket &one = new_socket();
+        run(a, [&] { ASSERT_EQ(one.open(), 0); });
+    }
+    KcmSocket &socket = new_socket();
+    for (unsigned i = 0; i < kConnections; i++)
+        attach(socket, connect());
+    run(a, [&] {
+        std::size_t count = 0;
+        sim::forget_steps();
+        count = sim::dump(HAWSER_CMD_KCM_CONNECTION_GET, [&](kapi_report_place *place, kapi_report *report) {
+            return kcm_net_report_connection(host.net(a.initial_net()), place, report);
+        }).size();
+        EXPECT_EQ(count, kConnections);
+        EXPECT_LE(sim::most_steps_without_pause(), 64u * 8);
+    }, 1000 * sim::kSecond);
+}
+
 } // namespace

@@ -348,6 +348,32 @@ TEST_P(KcmUsers, unattach__lets_no_message_begin_on_a_parked_connection)
     EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
 }
 
+// Nothing of it has been offered yet when it ends, and the program has closed it.
+TEST_P(KcmUsers, works__that_are_late_lose_no_message_of_a_connection_that_was_reset)
+{
+    constexpr unsigned kMany = 84; // more than the ended ones that stay
+    auto holders = stop_works_of(1);
+    KcmSocket &socket = new_socket();
+    open_as(1, socket);
+    for (unsigned i = 0; i < kMany; i++) {
+        Ends ends = connect();
+        run(a, [&] { EXPECT_EQ(sim::program_write(ends.here, "x", 1), 1); });
+        peer_writes(ends, framed("log"));
+        run(b, [&] { sim::program_shutdown_write(ends.there); });
+        settle();
+        attach(socket, ends);
+        run(a, [&] { close(ends.here); });
+        run(b, [&] { close(ends.there); }); // with something unread: a reset
+        settle();
+    }
+    wait_for(holders);
+    settle();
+    unsigned got = 0;
+    for (unsigned i = 0; i < 2 * kMany; i++)
+        got += receive(socket) == framed("log");
+    EXPECT_EQ(got, kMany);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmUsers, ::testing::Range(1, 5));
 
 } // namespace
