@@ -118,7 +118,7 @@ static int take_some(struct genetlink *link, genetlink_message each, void *conte
 	_Alignas(struct nlmsghdr) char buffer[BUFFER_BYTES];
 	const struct nlmsghdr *message = (const void *)buffer;
 	ssize_t received;
-	unsigned int left;
+	int left;
 	int result = 1;
 
 	do
@@ -126,7 +126,7 @@ static int take_some(struct genetlink *link, genetlink_message each, void *conte
 	while (received < 0 && errno == EINTR);
 	if (received < 0)
 		return -errno;
-	for (left = (unsigned int)received; result > 0 && NLMSG_OK(message, left); message = NLMSG_NEXT(message, left))
+	for (left = (int)received; result > 0 && NLMSG_OK(message, left); message = NLMSG_NEXT(message, left))
 		result = take_message(link, message, each, context);
 	return result;
 }

@@ -48,7 +48,8 @@ void kapi_report_register(struct kapi_module *owner, const struct kapi_report_ta
 void kapi_report_unregister(const struct kapi_report_table *tables, unsigned int count) KAPI_NOEXCEPT;
 
 /*
- * [any] Something happened to an object of net: a report for the programs that listen. NULL: there are none, or no memory, which
+ * [any] Something happened to an object of net: a report for the programs that listen, which are those of administrators. The
+ * filters of their sockets run in the caller, so not under a lock. NULL: there are none, or no memory, which
  * those who listen see as a lost event (ENOBUFS). The report belongs to the caller, until kapi_event_send().
  */
 struct kapi_report *kapi_event_begin(struct kapi_net *net, kapi_u8 command) KAPI_NOEXCEPT;

@@ -7,6 +7,7 @@
 #include <linux/export.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include <net/genetlink.h>
 #include <net/sock.h>
@@ -170,7 +171,8 @@ struct kapi_report *kapi_event_begin(struct kapi_net *host, u8 command)
 	struct net *net = kapi_net_to_net(host);
 	struct kapi_report *report;
 
-	if (!genl_has_listeners(&family, net, 0))
+	/* The socket filters of all listeners run in the caller. */
+	if (net->user_ns != &init_user_ns || !genl_has_listeners(&family, net, 0))
 		return NULL;
 	report = kzalloc(sizeof(*report), GFP_ATOMIC | __GFP_NOWARN);
 	if (!report)
@@ -184,7 +186,7 @@ struct kapi_report *kapi_event_begin(struct kapi_net *host, u8 command)
 
 lost:
 	kfree(report);
-	genl_set_err(&family, net, 0, 0, ENOBUFS);
+	genl_set_err(&family, net, 0, 0, -ENOBUFS);
 	return NULL;
 }
 EXPORT_SYMBOL_GPL(kapi_event_begin);
@@ -215,7 +217,7 @@ static const struct genl_ops commands[] = {
 };
 
 static const struct genl_multicast_group groups[] = {
-	{ .name = HAWSER_MCGRP_EVENTS },
+	{ .name = HAWSER_MCGRP_EVENTS, .flags = GENL_MCAST_CAP_NET_ADMIN },
 };
 
 static struct genl_family family = {

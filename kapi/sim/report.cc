@@ -144,6 +144,8 @@ void kapi_report_unregister(const kapi_report_table *tables, unsigned count) noe
 kapi_report *kapi_event_begin(kapi_net *net, kapi_u8 command) noexcept
 {
     enter_any("kapi_event_begin");
+    if (!World::current_task()->locks.empty())
+        broken("an event is sent under a lock");
     if (!net->node->reports.listens || fault("kapi_event_begin"))
         return nullptr;
     return new kapi_report{{command, {}}, {}, net};

@@ -18,7 +18,7 @@ int check_local(kapi_net*, const kapi_addr* addr)
 } // namespace
 
 constinit const rds_transport loop_transport = {
-    .name = "loop",
+    .name = "loopback",
     .type = RDS_TRANSPORT_LOOP,
     .owner = nullptr,
     .max_paths = 1,

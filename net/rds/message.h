@@ -19,6 +19,7 @@ namespace rds {
 
 class Connection;
 class Socket;
+class SendQueue;
 
 // Cookies of finished MSG_ZEROCOPY sends, as one control message carries them.
 struct ZerocopyBatch : RefCounted<ZerocopyBatch>, ListNode<ZerocopyBatch> {
@@ -109,6 +110,8 @@ public:
     enum class On : u8 { none, send, again, retransmit };
     On on = On::none;         // which queue of its path (send_queue.h)
     u32* counter = nullptr;   // of the queue that counts it
+    u32 stream = 0;           // the one of its path that has it, if it is on retransmit
+    SendQueue* path_queue = nullptr;
     u32 ack_position = 0;     // acknowledged when the peer's transport has everything before this, or its RDS has
     bool position_known = false;
     u32 control = 0;          // not 0: a Control

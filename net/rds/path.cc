@@ -126,14 +126,18 @@ bool Path::may_be_recycled()
 
 bool Path::recycle(bool accepted)
 {
-    return connection_.decide([&] {
+    Change made;
+    bool recycles = connection_.decide([&] {
         if (!may_be_recycled())
             return false;
         peer_gone_ = accepted;
         recycles_ = true;
-        begin_closing(KAPI_RDS_RENEWED);
+        made = leave(KAPI_RDS_RENEWED);
         return true;
     });
+    if (recycles)
+        publish(made);
+    return recycles;
 }
 
 Path::Snapshot Path::snapshot()
@@ -160,7 +164,7 @@ PathState Path::state()
     return state_.state();
 }
 
-void Path::enter(PathEvent event, kapi_trace_rds_reason reason)
+Path::Change Path::change(PathEvent event, kapi_trace_rds_reason reason)
 {
     PathState from, to;
     {
@@ -172,9 +176,14 @@ void Path::enter(PathEvent event, kapi_trace_rds_reason reason)
             reason_ = reason;
         since_ns_ = kapi_now_ns();
     }
-    publish_change(*this, from, to, reason);
     if (kapi_traces(KAPI_TRACE_RDS_PATH))
         report_path(*this, static_cast<kapi_trace_rds_state>(from), static_cast<kapi_trace_rds_state>(to), reason);
+    return {from, to, reason};
+}
+
+void Path::publish(const Change& change)
+{
+    publish_change(*this, change.from, change.to, change.reason);
 }
 
 } // namespace rds

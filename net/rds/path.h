@@ -144,6 +144,14 @@ public:
     }
 
 private:
+    void enter(PathEvent event, kapi_trace_rds_reason reason) { publish(change(event, reason)); }
+    // Its two parts: maybe under a lock, and afterwards without.
+    struct Change {
+        PathState from, to;
+        kapi_trace_rds_reason reason;
+    };
+    Change change(PathEvent event, kapi_trace_rds_reason reason);
+    void publish(const Change& change);
     // path_worker.cc
     void run();
     void ticked();
@@ -158,7 +166,8 @@ private:
     bool recycle(bool accepted);
     void connect_failed();
     void came_up();
-    void begin_closing(kapi_trace_rds_reason reason);
+    Change leave(kapi_trace_rds_reason reason);
+    void begin_closing(kapi_trace_rds_reason reason) { publish(leave(reason)); }
     void note_loss();
     void closed(bool complete);
     bool is_wanted();
@@ -178,7 +187,6 @@ private:
     void let_acknowledgements_pass();
 
     static constexpr u64 tick_ns = 1'000'000'000, unanswered_tick_ns = 100'000'000;
-    void enter(PathEvent event, kapi_trace_rds_reason reason);
     PathState state();
 
     Connection& connection_;

@@ -148,14 +148,16 @@ bool Path::is_wanted()
 
 bool Path::start_connecting()
 {
+    Change made;
     bool may_connect = connection_.decide([&] {
         if (connection_.waits_for(*this))
             return false;
-        enter(PathEvent::connect, KAPI_RDS_WANTED);
+        made = change(PathEvent::connect, KAPI_RDS_WANTED);
         return true;
     });
     if (!may_connect)
         return true; // now there is one that it waits for
+    publish(made);
     connect_deadline_ns_ = kapi_now_ns() + connect_timeout_ns;
     if (connection_.transport.connect(connection_.state(), index_) < 0)
         connect_failed();
@@ -301,10 +303,10 @@ void Path::note_loss()
         connection_.note(KAPI_LOG_INFO, "is not connected any more");
 }
 
-void Path::begin_closing(kapi_trace_rds_reason reason)
+Path::Change Path::leave(kapi_trace_rds_reason reason)
 {
     bool was_up = up_.exchange(0) != 0;
-    enter(PathEvent::lose, reason);
+    Change made = change(PathEvent::lose, reason);
     if (was_up) {
         Guard guard(lock_);
         drops_++;
@@ -312,12 +314,14 @@ void Path::begin_closing(kapi_trace_rds_reason reason)
     wanted_ = true;
     overdraws_at_ns_ = kapi_now_ns() + overdraws_after_ns;
     if (was_up && !retires_) {
-        wanted_until_ns_ = kapi_now_ns() + wanted_after_loss_ns;
+        // The peer may not be able to connect. With whole messages either side is, and nobody says that a stream is complete.
+        wanted_until_ns_ = connection_.transport.post ? 0 : kapi_now_ns() + wanted_after_loss_ns;
         if (!recycles_)
             note_loss();
         if (kapi_now_ns() - up_since_ns_ >= max(stable_ns, shortest_delay_ns()))
             back_off_.reset();
     }
+    return made;
 }
 
 // A stream was closed in order for a reason. A hawser peer that still wants one opens it, or knocks.

@@ -56,14 +56,21 @@ bool SendQueue::enqueue_bounded(Ref<Message> message)
     return enqueue(std::move(message));
 }
 
-void SendQueue::cancel(Message& message)
+// Message::on may be of an earlier stream. The queues of a connection have one lock.
+bool SendQueue::stream_has(const Message& message) HW_NO_TSA
+{
+    return message.on == Message::On::retransmit && message.path_queue && message.stream == message.path_queue->stream_;
+}
+
+void SendQueue::cancel(Message& message) HW_NO_TSA
 {
     Ref<Message> removed;
     Guard guard(lock_);
     // The program's memory is free when TCP has done with it: when it is acknowledged, or the stream ends. It is nobody's use of
-    // the connection. One that an earlier stream had is dropped when its turn comes.
-    if (message.zerocopy() && message.on == Message::On::retransmit) {
+    // the connection.
+    if (message.zerocopy() && stream_has(message)) {
         message.given_up = true;
+        message.path_queue->given_up_.push_back(Ref<Message>::share(message));
         if (u32* counter = std::exchange(message.counter, nullptr))
             --*counter;
         return;
@@ -82,9 +89,11 @@ void SendQueue::has_joined(Message& message)
 }
 
 // It is on no queue of a path any more. The queue that counts it may be another path's.
-void SendQueue::has_left(Message& message)
+void SendQueue::has_left(Message& message) HW_NO_TSA
 {
     message.on = Message::On::none;
+    if (message.given_up && is_on<OwnerQueue>(message))
+        [[maybe_unused]] Ref<Message> dropped = message.path_queue->given_up_.remove(message); // the caller has a reference, too
     if (message.pong)
         drop_pong(message);
     if (u32* counter = std::exchange(message.counter, nullptr))
@@ -191,6 +200,8 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
         }
         sent_again_ += again;
         message->on = Message::On::retransmit;
+        message->path_queue = this;
+        message->stream = stream_;
         message->position_known = false;
         retransmit_.push_back(message);
         batch.add(std::move(message), 0);
@@ -280,6 +291,7 @@ void SendQueue::stream_ended()
         Guard guard(lock_);
         una_known_ = false;
         moves_++;
+        stream_++;
         again_.splice_front(retransmit_);
         if (Message* next = send_.front(); next && next->is_spent()) { // it had to wait behind its operation
             next->on = Message::On::again;
@@ -295,6 +307,25 @@ void SendQueue::stream_ended()
         count_pongs(0, pong_count_);
     }
     complete(done);
+    end_given_up();
+}
+
+// TCP has nothing of them any more.
+void SendQueue::end_given_up()
+{
+    for (bool more = true; more;) {
+        Queue done;
+        {
+            Guard guard(lock_);
+            for (unsigned i = 0; i < at_once && more; i++) {
+                Ref<Message> message = given_up_.pop_front();
+                more = static_cast<bool>(message);
+                if (more && is_on<PathQueue>(*message))
+                    done.push_back(again_.remove(*message));
+            }
+        }
+        complete(done);
+    }
 }
 
 void SendQueue::add_pong(Message& pong)

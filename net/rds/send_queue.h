@@ -126,6 +126,8 @@ private:
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     void reap_rest();
+    void end_given_up();
+    bool stream_has(const Message& message) HW_REQUIRES(lock_);
     void take_resent(Queue& taken) HW_REQUIRES(lock_);
     void add_pong(Message& pong) HW_REQUIRES(lock_);
     void drop_pong(Message& pong) HW_REQUIRES(lock_);
@@ -143,6 +145,8 @@ private:
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
+    RefList<Message, OwnerQueue> given_up_ HW_GUARDED_BY(lock_); // of retransmit: cancelled, and TCP has pages of the program
+    u32 stream_ HW_GUARDED_BY(lock_) = 0; // how many have ended
     u64 sent_again_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs
     bool closed_ HW_GUARDED_BY(lock_) = false;

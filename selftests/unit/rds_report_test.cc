@@ -139,6 +139,12 @@ TEST_F(RdsReport, message_that_is_lost_with_its_stream__is_counted_as_sent_again
     EXPECT_GE(sum(HAWSER_RDS_PATH_DROPS), 1u);
 }
 
+TEST_F(RdsReport, connection_to_this_host__is_loopback)
+{
+    run(a, [&] { EXPECT_EQ(send(from, "here", "10.0.0.1", 1000), 4); });
+    EXPECT_EQ(text(one(a, HAWSER_CMD_RDS_CONNECTION_GET), HAWSER_RDS_CONNECTION_TRANSPORT), "loopback");
+}
+
 TEST_F(RdsReport, IPv6_addresses__have_16_bytes)
 {
     RdsSocket six(host_a);

@@ -140,45 +140,4 @@ TEST_F(Zerocopy, notice__of_a_failed_call_is_not_counted)
     });
 }
 
-class ZerocopyCancelled : public RdsTest {};
-
-// What was cancelled is still in TCP's queue: the program's memory is not free.
-TEST_F(ZerocopyCancelled, memory_of_a_cancelled_message_is_not_free_before_tcp_has_done)
-{
-    RdsSocket here(host_a), there(host_b);
-    static char text[] = "hello";
-    run(b, [&] {
-        ASSERT_EQ(there.open(), 0);
-        ASSERT_EQ(there.bind(sim::address("10.0.0.2", 70)), 0);
-    });
-    run(a, [&] {
-        ASSERT_EQ(here.open(), 0);
-        here.sk().zerocopy = true;
-        ASSERT_EQ(here.bind(sim::address("10.0.0.1", 5)), 0);
-        EXPECT_EQ(send(here, "first", "10.0.0.2", 70), 5);
-    });
-    run(b, [&] { EXPECT_EQ(receive(there), "first"); });
-    world.run_for(sim::kSecond);
-    world.network().cut(a, b);
-    run(a, [&] {
-        EXPECT_EQ(here.send_pinned(text, 5, sim::address("10.0.0.2", 70), 77, RDS_ABI_MSG_DONTWAIT), 5);
-        world.sleep(100 * sim::kMillisecond);
-        EXPECT_EQ(receive_control(here).result, -KAPI_EAGAIN) << "no notice yet";
-        unsigned char name[16] = {2, 0, 0, 70, 10, 0, 0, 2};
-        EXPECT_EQ(here.set_option(RDS_ABI_CANCEL_SENT_TO, name, sizeof(name)), 0);
-        Received notice = receive_control(here);
-        if (notice.result == 0 && !notice.control.empty()) // "the memory is free"
-            memcpy(text, "SECRT", 5);
-        world.sleep(100 * sim::kMillisecond);
-    });
-    world.network().cut(a, b, false);
-    run(b, [&] {
-        there.sk().rcvtimeo_ns = 3 * sim::kSecond;
-        std::string got = receive(there);
-        EXPECT_TRUE(got == "hello" || got.find("error") == 0) << got;
-        there.close();
-    });
-    run(a, [&] { here.close(); });
-}
-
 } // namespace

@@ -47,7 +47,9 @@ Result<> UserRegion::build(const Place& place, Pin pin, u64 first, u32 payer)
     mr_.reset(mr);
     count(place.counters, Stat::mr_8k_alloc);
     counts_end_.exchange(&place.counters);
-    return check(kapi_mr_map(mr, map_.c(), first % page_size));
+    TRY(check(kapi_mr_map(mr, map_.c(), first % page_size)));
+    key_ = kapi_mr_key(mr); // which mapping has changed
+    return {};
 }
 
 // The kernel's own has a pool of each size.

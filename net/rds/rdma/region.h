@@ -30,7 +30,7 @@ public:
     // Sleeps. As rds_transport's sync_mr().
     void sync(kapi_map_side side);
     bool has_begun_to_end() const { return state_.load_acquire() >= ending; }
-    u32 key() const { return kapi_mr_key(mr_.get()); }
+    u32 key() const { return key_; } // also of one that ends, by a device that goes
     kapi_mr* c() const { return mr_.get(); }
 
     // Any context. Of the one request that makes it valid.
@@ -63,6 +63,7 @@ private:
     Pin pin_;
     Mapping map_;
     Region mr_;
+    u32 key_ = 0;
     WaitQueue changed_;
     Work<UserRegion, &UserRegion::end_later> end_work_{*this};
 };
