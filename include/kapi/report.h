@@ -10,6 +10,7 @@
 #ifndef KAPI_REPORT_H
 #define KAPI_REPORT_H
 
+#include <kapi/memory.h>
 #include <kapi/types.h>
 
 KAPI_BEGIN
@@ -20,6 +21,16 @@ struct kapi_report;
 void kapi_report_number(struct kapi_report *report, kapi_u16 attribute, kapi_u64 value) KAPI_NOEXCEPT;
 void kapi_report_text(struct kapi_report *report, kapi_u16 attribute, const char *text) KAPI_NOEXCEPT;
 void kapi_report_bytes(struct kapi_report *report, kapi_u16 attribute, const void *bytes, kapi_size length) KAPI_NOEXCEPT;
+/* [any] An address: its four bytes if it is v4-mapped. */
+static inline void kapi_report_ip(struct kapi_report *report, kapi_u16 attribute, const kapi_u8 ip[16]) KAPI_NOEXCEPT
+{
+	static const kapi_u8 mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+	if (kapi_compare(ip, mapped, sizeof(mapped)) == 0)
+		kapi_report_bytes(report, attribute, ip + sizeof(mapped), 4);
+	else
+		kapi_report_bytes(report, attribute, ip, 16);
+}
 /* [any] What is added until the end is inside of this attribute. */
 void kapi_report_begin(struct kapi_report *report, kapi_u16 attribute) KAPI_NOEXCEPT;
 void kapi_report_end(struct kapi_report *report) KAPI_NOEXCEPT;
@@ -48,9 +59,9 @@ void kapi_report_register(struct kapi_module *owner, const struct kapi_report_ta
 void kapi_report_unregister(const struct kapi_report_table *tables, unsigned int count) KAPI_NOEXCEPT;
 
 /*
- * [any] Something happened to an object of net: a report for the programs that listen, which are those of administrators. The
- * filters of their sockets run in the caller, so not under a lock. NULL: there are none, or no memory, which
- * those who listen see as a lost event (ENOBUFS). The report belongs to the caller, until kapi_event_send().
+ * [any], but not under a lock: the filters of all listeners' sockets run in the caller. Something happened to an object of net: a
+ * report for the programs that listen, which are those of administrators. NULL: none does, or there is no memory, which they
+ * see as a lost event (ENOBUFS). The report belongs to the caller, until kapi_event_send().
  */
 struct kapi_report *kapi_event_begin(struct kapi_net *net, kapi_u8 command) KAPI_NOEXCEPT;
 void kapi_event_send(struct kapi_report *report) KAPI_NOEXCEPT; /* [any] */

@@ -31,7 +31,7 @@ struct kapi_report {
 	bool full; /* something did not fit */
 };
 
-/* By commands. Under tables_mutex; a dump goes on to use an entry, whose owner it holds. */
+/* By commands. Under entries_mutex; a dump goes on to use an entry, whose owner it holds. */
 static struct entry {
 	const struct kapi_report_table *table; /* NULL: the module is not loaded */
 	struct kapi_module *owner;

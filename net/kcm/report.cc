@@ -13,21 +13,13 @@ namespace kcm {
 
 namespace {
 
-// Addresses of IPv4 are ::ffff:a.b.c.d.
-void add_ip(kapi_report* report, u16 attribute, const u8 (&ip)[16])
-{
-    constexpr u8 mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    bool is_v4 = kapi_compare(ip, mapped, sizeof(mapped)) == 0;
-    kapi_report_bytes(report, attribute, is_v4 ? ip + sizeof(mapped) : ip, is_v4 ? 4 : 16);
-}
-
 void add_connection(kapi_report* report, const Mux& mux, const kcm_abi_connection_stats& stats)
 {
     kapi_report_number(report, HAWSER_KCM_CONNECTION_MUX, mux.number);
     kapi_report_number(report, HAWSER_KCM_CONNECTION_ID, stats.id);
-    add_ip(report, HAWSER_KCM_CONNECTION_LOCAL, stats.local_addr);
+    kapi_report_ip(report, HAWSER_KCM_CONNECTION_LOCAL, stats.local_addr);
     kapi_report_number(report, HAWSER_KCM_CONNECTION_LOCAL_PORT, stats.local_port);
-    add_ip(report, HAWSER_KCM_CONNECTION_REMOTE, stats.remote_addr);
+    kapi_report_ip(report, HAWSER_KCM_CONNECTION_REMOTE, stats.remote_addr);
     kapi_report_number(report, HAWSER_KCM_CONNECTION_REMOTE_PORT, stats.remote_port);
     kapi_report_number(report, HAWSER_KCM_CONNECTION_STATE, stats.state);
     kapi_report_number(report, HAWSER_KCM_CONNECTION_ERROR, static_cast<u64>(stats.error));

@@ -314,7 +314,9 @@ Path::Change Path::leave(kapi_trace_rds_reason reason)
     wanted_ = true;
     overdraws_at_ns_ = kapi_now_ns() + overdraws_after_ns;
     if (was_up && !retires_) {
-        wanted_until_ns_ = kapi_now_ns() + wanted_after_loss_ns;
+        // The peer may not be able to connect. Where whole messages are sent either side is, and nobody reports that a stream
+        // was complete.
+        wanted_until_ns_ = connection_.transport.post ? 0 : kapi_now_ns() + wanted_after_loss_ns;
         if (!recycles_)
             note_loss();
         if (kapi_now_ns() - up_since_ns_ >= max(stable_ns, shortest_delay_ns()))

@@ -37,19 +37,11 @@ SAME(KAPI_RDS_CLOSED, HAWSER_RDS_CLOSED);
 
 constexpr u64 ns_per_ms = 1'000'000;
 
-void add_ip(kapi_report* report, u16 attribute, const Ip& ip)
-{
-    if (ip.is_v4())
-        kapi_report_bytes(report, attribute, ip.v4(), 4);
-    else
-        kapi_report_bytes(report, attribute, ip.bytes(), 16);
-}
-
 // What the paths of a connection have in common.
 void add_ends(kapi_report* report, Connection& connection)
 {
-    add_ip(report, HAWSER_RDS_CONNECTION_LOCAL, connection.local.ip);
-    add_ip(report, HAWSER_RDS_CONNECTION_REMOTE, connection.remote.ip);
+    kapi_report_ip(report, HAWSER_RDS_CONNECTION_LOCAL, connection.local.ip.bytes());
+    kapi_report_ip(report, HAWSER_RDS_CONNECTION_REMOTE, connection.remote.ip.bytes());
     if (connection.remote.scope)
         kapi_report_number(report, HAWSER_RDS_CONNECTION_INTERFACE, connection.remote.scope);
     kapi_report_text(report, HAWSER_RDS_CONNECTION_TRANSPORT, connection.transport.name);
@@ -130,10 +122,10 @@ int next_socket(kapi_net* host, kapi_report_place* place, kapi_report* report)
     Net* net = Module::get().find_net(host);
     return !net ? 0 : add_next(net->binds, *place, [&](Socket& socket) {
         Socket::Info info = socket.info();
-        add_ip(report, HAWSER_RDS_SOCKET_LOCAL, socket.bound_key().ip);
+        kapi_report_ip(report, HAWSER_RDS_SOCKET_LOCAL, socket.bound_key().ip.bytes());
         kapi_report_number(report, HAWSER_RDS_SOCKET_LOCAL_PORT, socket.bound_key().port);
         if (!info.peer.ip.is_any()) {
-            add_ip(report, HAWSER_RDS_SOCKET_REMOTE, info.peer.ip);
+            kapi_report_ip(report, HAWSER_RDS_SOCKET_REMOTE, info.peer.ip.bytes());
             kapi_report_number(report, HAWSER_RDS_SOCKET_REMOTE_PORT, info.peer.port);
         }
         kapi_report_number(report, HAWSER_RDS_SOCKET_INODE, info.inode);

@@ -9,7 +9,6 @@ namespace {
 
 constexpr u32 max_pongs = 1024;
 constexpr u32 own_pongs = 4; // that a path may have however many other peers cause
-constexpr unsigned at_once = 64; // messages that end under one lock
 
 } // namespace
 
@@ -56,13 +55,7 @@ bool SendQueue::enqueue_bounded(Ref<Message> message)
     return enqueue(std::move(message));
 }
 
-// Message::on may be of an earlier stream. The queues of a connection have one lock.
-bool SendQueue::stream_has(const Message& message) HW_NO_TSA
-{
-    return message.on == Message::On::retransmit && message.path_queue && message.stream == message.path_queue->stream_;
-}
-
-void SendQueue::cancel(Message& message) HW_NO_TSA
+void SendQueue::cancel(Message& message)
 {
     Ref<Message> removed;
     Guard guard(lock_);
@@ -70,7 +63,7 @@ void SendQueue::cancel(Message& message) HW_NO_TSA
     // the connection.
     if (message.zerocopy() && stream_has(message)) {
         message.given_up = true;
-        message.path_queue->given_up_.push_back(Ref<Message>::share(message));
+        given_up_with(message).push_back(Ref<Message>::share(message));
         if (u32* counter = std::exchange(message.counter, nullptr))
             --*counter;
         return;
@@ -89,15 +82,39 @@ void SendQueue::has_joined(Message& message)
 }
 
 // It is on no queue of a path any more. The queue that counts it may be another path's.
-void SendQueue::has_left(Message& message) HW_NO_TSA
+void SendQueue::has_left(Message& message)
 {
     message.on = Message::On::none;
     if (message.given_up && is_on<OwnerQueue>(message))
-        [[maybe_unused]] Ref<Message> dropped = message.path_queue->given_up_.remove(message); // the caller has a reference, too
+        static_cast<void>(given_up_with(message).remove(message)); // the caller has a reference, too
     if (message.pong)
         drop_pong(message);
     if (u32* counter = std::exchange(message.counter, nullptr))
         --*counter;
+}
+
+void SendQueue::add_pong(Message& pong)
+{
+    pongs_.push_back(Ref<Message>::share(pong));
+    count_pongs(1, 0);
+}
+
+// The caller has a reference, too.
+void SendQueue::drop_pong(Message& pong)
+{
+    if (!is_on<OwnerQueue>(pong))
+        return; // given up, while a batch that has it was on its way
+    Ref<Message> dropped = pongs_.remove(pong);
+    count_pongs(0, 1);
+}
+
+void SendQueue::count_pongs(u32 added, u32 gone)
+{
+    pong_count_ += added - gone;
+    if (peers_ && added)
+        peers_->answers_added(added);
+    if (peers_ && gone)
+        peers_->answers_gone(gone);
 }
 
 // Ends messages that are on no queue of a path any more, and notifies their senders. How many.
@@ -273,151 +290,6 @@ void SendQueue::give_back(Ref<Message> message)
         return;
     has_joined(*message);
     put_back(std::move(message));
-}
-
-// ---- streams come and go
-
-void SendQueue::stream_began()
-{
-    Guard guard(lock_);
-    una_known_ = false;
-}
-
-// After every attempt to connect, also after one that failed: nothing here may depend on how much is queued.
-void SendQueue::stream_ended()
-{
-    Queue done;
-    {
-        Guard guard(lock_);
-        una_known_ = false;
-        moves_++;
-        stream_++;
-        again_.splice_front(retransmit_);
-        if (Message* next = send_.front(); next && next->is_spent()) { // it had to wait behind its operation
-            next->on = Message::On::again;
-            again_.push_back(send_.pop_front());
-        }
-        // Answers are not needed any more: the peer repeats its pings and probes over the next stream. No socket owns an
-        // answer and could cancel it, so for a peer that is gone it would keep the connection, and attempts to connect,
-        // without end.
-        while (Ref<Message> pong = pongs_.pop_front()) {
-            pong->on = Message::On::none;
-            done.push_back(send_.remove(*pong));
-        }
-        count_pongs(0, pong_count_);
-    }
-    complete(done);
-    end_given_up();
-}
-
-// TCP has nothing of them any more.
-void SendQueue::end_given_up()
-{
-    for (bool more = true; more;) {
-        Queue done;
-        {
-            Guard guard(lock_);
-            for (unsigned i = 0; i < at_once && more; i++) {
-                Ref<Message> message = given_up_.pop_front();
-                more = static_cast<bool>(message);
-                if (more && is_on<PathQueue>(*message))
-                    done.push_back(again_.remove(*message));
-            }
-        }
-        complete(done);
-    }
-}
-
-void SendQueue::add_pong(Message& pong)
-{
-    pongs_.push_back(Ref<Message>::share(pong));
-    count_pongs(1, 0);
-}
-
-// The caller has a reference, too.
-void SendQueue::drop_pong(Message& pong)
-{
-    if (!is_on<OwnerQueue>(pong))
-        return; // given up, while a batch that has it was on its way
-    Ref<Message> dropped = pongs_.remove(pong);
-    count_pongs(0, 1);
-}
-
-void SendQueue::count_pongs(u32 added, u32 gone)
-{
-    pong_count_ += added - gone;
-    if (peers_ && added)
-        peers_->answers_added(added);
-    if (peers_ && gone)
-        peers_->answers_gone(gone);
-}
-
-// Messages of an earlier stream that are being given to this one, or were: they are not returned if the stream takes nothing.
-void SendQueue::take_resent(Queue& taken)
-{
-    Message* next = retransmit_.back();
-    for (unsigned i = 0; next && i < Batch::max_messages; i++) {
-        Message& m = *next;
-        next = retransmit_.previous(m);
-        if (!(m.header().flags & flag_retransmitted))
-            continue;
-        m.on = Message::On::none;
-        taken.push_front(retransmit_.remove(m));
-    }
-}
-
-// The owner may send at any moment: all that must not be sent again leaves the queues in one step.
-u32 SendQueue::give_up_sent(bool with_present)
-{
-    Queue done;
-    {
-        Guard guard(lock_);
-        moves_++;
-        done.splice_front(again_);
-        take_resent(done);
-        if (with_present)
-            done.splice_front(retransmit_);
-    }
-    return complete(done);
-}
-
-// False: all have moved.
-bool SendQueue::move_some(SendQueue& other) HW_NO_TSA
-{
-    for (unsigned i = 0; i < at_once; i++) {
-        Ref<Message> message = other.closed_ ? Ref<Message>() : send_.pop_front();
-        if (!message)
-            return false;
-        has_left(*message);
-        static_cast<void>(other.append(std::move(message)));
-    }
-    return true;
-}
-
-// What is enqueued meanwhile comes behind those that have yet to move.
-void SendQueue::move_to(SendQueue& other)
-{
-    for (bool more = true; more;) {
-        Guard guard(lock_);
-        moves_++;
-        more = move_some(other);
-        if (!more)
-            moved_to_ = &other;
-    }
-}
-
-void SendQueue::close()
-{
-    Queue done;
-    {
-        Guard guard(lock_);
-        closed_ = true;
-        moves_++;
-        done.splice_front(send_);
-        done.splice_front(again_);
-        done.splice_front(retransmit_);
-    }
-    complete(done);
 }
 
 } // namespace rds

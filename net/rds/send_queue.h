@@ -126,8 +126,10 @@ private:
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     void reap_rest();
-    void end_given_up();
+    static constexpr unsigned at_once = 64; // messages that end under one lock
     bool stream_has(const Message& message) HW_REQUIRES(lock_);
+    RefList<Message, OwnerQueue>& given_up_with(Message& message) HW_REQUIRES(lock_);
+    void end_given_up();
     void take_resent(Queue& taken) HW_REQUIRES(lock_);
     void add_pong(Message& pong) HW_REQUIRES(lock_);
     void drop_pong(Message& pong) HW_REQUIRES(lock_);

@@ -74,8 +74,14 @@ json "ynl: a connection of KCM, which has ended" '.[0] | length == 1 and .[0]["r
 	and (.[0].state | index("rx-stopped") != null)'
 kill -TERM -$server
 unload kcm
-python3 -c 'import os; os.setgroups([]); os.setuid(65534); os.execlp("rds-info", "rds-info", "-p", "--json")' >out
+as_nobody() {
+	python3 -c 'import os, sys; os.setgroups([]); os.setuid(65534); os.execvp(sys.argv[1], sys.argv[1:])' "$@"
+}
+as_nobody rds-info -p --json >out
 json "any user may read" 'first.paths | length > 0'
+as_nobody rds-info --events >out 2>err
+[ $? = 1 ] && grep -q "not permitted" err
+verdict $? "... but not listen"
 
 python3 /lab/files/dumps.py count "$IP_a" 900 >out 2>&1
 verdict $? "900 sockets, in pieces, each once"

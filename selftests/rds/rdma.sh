@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=2 time=240 links=faulty
-# files: build/selftests/data build/selftests/xfer build/selftests/regions build/static/rds-info /usr/bin/jq
+# files: build/selftests/data build/selftests/xfer build/selftests/regions build/static/rds-info build/static/rds-ping /usr/bin/jq
 #
 # RDS over RDMA, on Soft-RoCE: an echo of all sizes from either side; memory that the hosts give each other; both at full rate; a
 # link that is cut and comes back; a device that goes and comes again; and the module can go.
@@ -88,6 +88,10 @@ shows() { # own peer own-gid peer-gid
 			("\(.max_send_wr) \(.max_recv_wr)" | test($wrs)) and
 			.max_send_sge == 8 and .tos == 0 and .service_level == 0)' out >/dev/null
 }
+# A connection that was lost is made again for those who use it.
+patience="-W $((10 * TIME_SCALE))"
+rds-ping -c 1 $patience -I "$own4" "$peer4" >out 2>err && rds-ping -c 1 $patience -I "$own6" "$peer6" >out 2>err
+verdict $? "both connections are used again"
 rds-info -aI --json >out 2>err
 shows "$own4" "$peer4" "$own4" "$peer4"
 verdict $? "the connection of IPv4 in RDS_INFO_IB_CONNECTIONS"

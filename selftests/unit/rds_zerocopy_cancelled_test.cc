@@ -2,7 +2,7 @@
 // Messages sent with MSG_ZEROCOPY that are cancelled: when the program's memory is free, and that nothing stays.
 #include "rds_test.h"
 
-#include <kapi/errno.h>
+#include <cstring>
 
 #include "net/rds/net.h"
 
@@ -10,26 +10,14 @@ namespace {
 
 constexpr std::uint64_t kMinute = 60 * sim::kSecond;
 
-class ZerocopyGivenUp : public RdsTest {
+class ZerocopyCancelled : public RdsTest {
 protected:
-    static unsigned connections(RdsHost &host)
+    ZerocopyCancelled() : here(host_a), there(host_b)
     {
-        sim::NodeScope scope(host.node());
-        return reinterpret_cast<rds::Net *>(host.net().rds)->connections.size();
-    }
-    std::uint64_t resets()
-    {
-        sim::NodeScope scope(a);
-        return reinterpret_cast<rds::Net *>(host_a.net().rds)->counted(rds::Stat::conn_reset);
-    }
-    enum When { never, before_the_end, after_the_end };
-    // A message that TCP has is cancelled, the stream ends, the peer does not come back.
-    void scene(bool pinned, When when, bool closes)
-    {
-        RdsSocket here(host_a), there(host_b);
         run(b, [&] {
             ASSERT_EQ(there.open(), 0);
             ASSERT_EQ(there.bind(sim::address("10.0.0.2", 70)), 0);
+            there.sk().rcvtimeo_ns = 3 * sim::kSecond;
         });
         run(a, [&] {
             ASSERT_EQ(here.open(), 0);
@@ -40,91 +28,102 @@ protected:
         run(b, [&] { EXPECT_EQ(receive(there), "first"); });
         world.run_for(sim::kSecond);
         world.network().cut(a, b);
-        auto cancel = [&] {
-            run(a, [&] {
-                if (closes) {
-                    here.close();
-                    return;
-                }
-                unsigned char name[16] = {2, 0, 0, 70, 10, 0, 0, 2};
-                EXPECT_EQ(here.set_option(RDS_ABI_CANCEL_SENT_TO, name, sizeof(name)), 0);
-            });
-        };
+    }
+    ~ZerocopyCancelled() override
+    {
+        world.network().cut(a, b, false);
+        run(a, [&] { here.close(); });
+        run(b, [&] { there.close(); });
+    }
+    /** TCP has it all, and the peer's host nothing. */
+    void send_to_tcp(const char *text, bool pinned)
+    {
         run(a, [&] {
-            long sent = pinned ? here.send_pinned("hello", 5, sim::address("10.0.0.2", 70), 77, RDS_ABI_MSG_DONTWAIT)
-                               : send(here, "hello", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
+            long sent = pinned ? here.send_pinned(text, 5, sim::address("10.0.0.2", 70), 77, RDS_ABI_MSG_DONTWAIT)
+                               : send(here, text, "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
             EXPECT_EQ(sent, 5);
             world.sleep(100 * sim::kMillisecond);
         });
-        if (when == before_the_end)
-            cancel();
-        world.run_for(kMinute); // rds_tcp_dead_peer_ms is ten seconds
-        if (when == after_the_end)
-            cancel();
+    }
+    void cancel()
+    {
+        unsigned char name[16] = {2, 0, 0, 70, 10, 0, 0, 2};
+        run(a, [&] { EXPECT_EQ(here.set_option(RDS_ABI_CANCEL_SENT_TO, name, sizeof(name)), 0); });
+    }
+    /** Is the program notified that the memory is free? */
+    bool is_notified()
+    {
+        bool notified = false;
+        run(a, [&] {
+            Received notice = receive_control(here);
+            notified = notice.result == 0 && !notice.control.empty();
+        });
+        return notified;
+    }
+    unsigned connections()
+    {
+        sim::NodeScope scope(a);
+        return reinterpret_cast<rds::Net *>(host_a.net().rds)->connections.size();
+    }
+    std::uint64_t resets()
+    {
+        sim::NodeScope scope(a);
+        return reinterpret_cast<rds::Net *>(host_a.net().rds)->counted(rds::Stat::conn_reset);
+    }
+    /** The stream ends after a while (rds_tcp_dead_peer_ms), and the peer does not come back. */
+    void lose_peer(bool pinned, bool cancelled_before, bool closes)
+    {
+        auto end = [&] { closes ? run(a, [&] { here.close(); }) : cancel(); };
+        send_to_tcp("hello", pinned);
+        if (cancelled_before)
+            end();
         world.run_for(kMinute);
-        if (!closes)
-            run(a, [&] {
-                Received notice = receive_control(here);
-                bool got = notice.result == 0 && !notice.control.empty();
-                EXPECT_EQ(got, pinned) << "TCP has nothing of it any more";
-                here.close();
-            });
+        if (!cancelled_before)
+            end();
+        world.run_for(kMinute);
+        if (!closes) {
+            EXPECT_EQ(is_notified(), pinned) << "TCP has nothing of it any more";
+            run(a, [&] { here.close(); });
+        }
         world.run_for(180 * kMinute);
         std::uint64_t before = resets();
         world.run_for(60 * kMinute);
-        EXPECT_EQ(connections(host_a), 0u);
+        EXPECT_EQ(connections(), 0u);
         EXPECT_EQ(resets() - before, 0u);
-        world.network().cut(a, b, false);
-        run(b, [&] { there.close(); });
     }
+
+    RdsSocket here, there;
 };
 
-TEST_F(ZerocopyGivenUp, control__copied_cancelled_before_the_end) { scene(false, before_the_end, false); }
-TEST_F(ZerocopyGivenUp, control__copied_closed_before_the_end) { scene(false, before_the_end, true); }
-TEST_F(ZerocopyGivenUp, pinned_cancelled_before_the_end) { scene(true, before_the_end, false); }
-TEST_F(ZerocopyGivenUp, pinned_closed_before_the_end) { scene(true, before_the_end, true); }
-TEST_F(ZerocopyGivenUp, pinned_cancelled_after_the_end) { scene(true, after_the_end, false); }
-TEST_F(ZerocopyGivenUp, pinned_closed_after_the_end) { scene(true, after_the_end, true); }
-
-class ZerocopyCancelled : public RdsTest {};
+TEST_F(ZerocopyCancelled, copied_message__cancelled_with_its_stream) { lose_peer(false, true, false); }
+TEST_F(ZerocopyCancelled, copied_message__closed_with_its_stream) { lose_peer(false, true, true); }
+TEST_F(ZerocopyCancelled, message__cancelled_with_its_stream) { lose_peer(true, true, false); }
+TEST_F(ZerocopyCancelled, message__closed_with_its_stream) { lose_peer(true, true, true); }
+TEST_F(ZerocopyCancelled, message__cancelled_after_its_stream) { lose_peer(true, false, false); }
+TEST_F(ZerocopyCancelled, message__closed_after_its_stream) { lose_peer(true, false, true); }
 
 // What was cancelled is still in TCP's queue: the program's memory is not free.
-TEST_F(ZerocopyCancelled, memory_of_a_cancelled_message_is_not_free_before_tcp_has_done)
+TEST_F(ZerocopyCancelled, memory__is_not_free_before_tcp_has_done)
 {
-    RdsSocket here(host_a), there(host_b);
     static char text[] = "hello";
-    run(b, [&] {
-        ASSERT_EQ(there.open(), 0);
-        ASSERT_EQ(there.bind(sim::address("10.0.0.2", 70)), 0);
-    });
-    run(a, [&] {
-        ASSERT_EQ(here.open(), 0);
-        here.sk().zerocopy = true;
-        ASSERT_EQ(here.bind(sim::address("10.0.0.1", 5)), 0);
-        EXPECT_EQ(send(here, "first", "10.0.0.2", 70), 5);
-    });
-    run(b, [&] { EXPECT_EQ(receive(there), "first"); });
-    world.run_for(sim::kSecond);
-    world.network().cut(a, b);
-    run(a, [&] {
-        EXPECT_EQ(here.send_pinned(text, 5, sim::address("10.0.0.2", 70), 77, RDS_ABI_MSG_DONTWAIT), 5);
-        world.sleep(100 * sim::kMillisecond);
-        EXPECT_EQ(receive_control(here).result, -KAPI_EAGAIN) << "no notice yet";
-        unsigned char name[16] = {2, 0, 0, 70, 10, 0, 0, 2};
-        EXPECT_EQ(here.set_option(RDS_ABI_CANCEL_SENT_TO, name, sizeof(name)), 0);
-        Received notice = receive_control(here);
-        if (notice.result == 0 && !notice.control.empty()) // "the memory is free"
-            memcpy(text, "SECRT", 5);
-        world.sleep(100 * sim::kMillisecond);
-    });
+    send_to_tcp(text, true);
+    EXPECT_FALSE(is_notified());
+    cancel();
+    if (is_notified()) // the program uses its memory again, and the simulator sees that TCP has it
+        memcpy(text, "SECRT", 5);
+    world.run_for(100 * sim::kMillisecond);
     world.network().cut(a, b, false);
-    run(b, [&] {
-        there.sk().rcvtimeo_ns = 3 * sim::kSecond;
-        std::string got = receive(there);
-        EXPECT_TRUE(got == "hello" || got.find("error") == 0) << got;
-        there.close();
-    });
+    run(b, [&] { EXPECT_EQ(receive(there), "hello"); });
+    world.run_for(sim::kSecond);
+    EXPECT_TRUE(is_notified()) << "the peer has it";
+}
+
+// The connection ends with it: the simulator sees what is left.
+TEST_F(ZerocopyCancelled, message__goes_with_its_connection)
+{
+    send_to_tcp("hello", true);
     run(a, [&] { here.close(); });
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); });
 }
 
 } // namespace

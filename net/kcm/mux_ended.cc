@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+// Connections that have ended: who is notified, and how those go that no program can unattach, because it has closed their TCP
+// sockets.
+#include "mux.h"
+#include "socket.h"
+
+namespace kcm {
+
+void Mux::report_failure(Psock& psock, bool was_last)
+{
+    reservations.remove(psock);
+    {
+        Guard guard(lock_);
+        note_ended(psock);
+    }
+    if (retire_forgotten())
+        retire_later();
+    // Each is woken, and signalled, without the lock.
+    constexpr unsigned at_a_time = 16;
+    Place<Socket> place;
+    for (;;) {
+        // Another one may have been attached since it failed.
+        was_last = was_last && !has_connections();
+        if (!was_last && !watchers_.load_relaxed())
+            return;
+        Ref<Socket> told[at_a_time];
+        unsigned count = 0;
+        bool any = visit_next(place, at_a_time, [&](Socket& socket) {
+            if (was_last || socket.wants_errors())
+                told[count++] = Ref<Socket>::share(socket);
+        });
+        if (!any)
+            return;
+        for (unsigned i = 0; i < count; i++)
+            was_last ? told[i]->connections_gone(psock.error()) : told[i]->report(psock.error());
+        kapi_resched();
+    }
+}
+
+bool Mux::has_many_ended()
+{
+    Guard guard(lock_);
+    return ended_count_ > ended_kept;
+}
+
+void Mux::note_ended(Psock& psock)
+{
+    if (!is_on<Members>(psock) || is_on<Ended>(psock))
+        return;
+    ended_.push_back(Ref<Psock>::share(psock));
+    ended_count_++;
+}
+
+// One that nobody can unattach, when there are many; it is no member any more. Those that are passed over have their turn again
+// when the others have had theirs.
+Mux::Removed Mux::take_forgotten()
+{
+    Guard guard(lock_);
+    for (unsigned looked = 0; looked < ended_looked_at && ended_count_ > ended_kept; looked++) {
+        Psock& psock = *ended_.front();
+        if (!psock.leaving && psock.is_forgotten() && !reservations.is_owned(psock))
+            return remove(psock);
+        ended_.push_back(ended_.remove(psock));
+    }
+    return {};
+}
+
+// When programs have closed the TCP sockets of connections that have ended, these would stay as long as the multiplexor does.
+// True: there may be more.
+bool Mux::retire_forgotten()
+{
+    for (unsigned i = 0; i < ended_looked_at; i++) {
+        Removed removed = take_forgotten();
+        if (!removed.member)
+            return false;
+        retire(*removed.member);
+    }
+    return true;
+}
+
+// In work of its own: to close a TCP socket may take as long as its program has allowed for that (SO_LINGER).
+void Mux::retire_later()
+{
+    ref();
+    if (!retire_work_.queue(workqueue()))
+        unref();
+}
+
+void Mux::retire_some()
+{
+    if (retire_forgotten())
+        retire_later();
+    unref();
+}
+
+} // namespace kcm

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+// Streams come and go: what is sent again, what is given up, and what goes to another path.
+#include "send_queue.h"
+
+#include "socket.h"
+
+namespace rds {
+
+void SendQueue::stream_began()
+{
+    Guard guard(lock_);
+    una_known_ = false;
+}
+
+// After every attempt to connect, also after one that failed: nothing here may depend on how much is queued.
+void SendQueue::stream_ended()
+{
+    Queue done;
+    {
+        Guard guard(lock_);
+        una_known_ = false;
+        moves_++;
+        stream_++;
+        again_.splice_front(retransmit_);
+        if (Message* next = send_.front(); next && next->is_spent()) { // it had to wait behind its operation
+            next->on = Message::On::again;
+            again_.push_back(send_.pop_front());
+        }
+        // Answers are not needed any more: the peer repeats its pings and probes over the next stream. No socket owns an
+        // answer and could cancel it, so for a peer that is gone it would keep the connection, and attempts to connect,
+        // without end.
+        while (Ref<Message> pong = pongs_.pop_front()) {
+            pong->on = Message::On::none;
+            done.push_back(send_.remove(*pong));
+        }
+        count_pongs(0, pong_count_);
+    }
+    complete(done);
+    end_given_up();
+}
+
+// ---- what was cancelled while a stream had it
+
+// Message::on may be of an earlier stream. The queues of a connection have one lock.
+bool SendQueue::stream_has(const Message& message) HW_NO_TSA
+{
+    return message.on == Message::On::retransmit && message.path_queue && message.stream == message.path_queue->stream_;
+}
+
+// Of the queue whose stream has message, which may be another one.
+RefList<Message, OwnerQueue>& SendQueue::given_up_with(Message& message) HW_NO_TSA
+{
+    return message.path_queue->given_up_;
+}
+
+// TCP has nothing of them any more.
+void SendQueue::end_given_up()
+{
+    for (bool more = true; more;) {
+        Queue done;
+        {
+            Guard guard(lock_);
+            for (unsigned i = 0; i < at_once && more; i++) {
+                Ref<Message> message = given_up_.pop_front();
+                more = static_cast<bool>(message);
+                if (more && is_on<PathQueue>(*message))
+                    done.push_back(again_.remove(*message));
+            }
+        }
+        complete(done);
+    }
+}
+
+// ---- what must not be sent any more
+
+// Messages of an earlier stream that are being given to this one, or were: they are not returned if the stream takes nothing.
+void SendQueue::take_resent(Queue& taken)
+{
+    Message* next = retransmit_.back();
+    for (unsigned i = 0; next && i < Batch::max_messages; i++) {
+        Message& m = *next;
+        next = retransmit_.previous(m);
+        if (!(m.header().flags & flag_retransmitted))
+            continue;
+        m.on = Message::On::none;
+        taken.push_front(retransmit_.remove(m));
+    }
+}
+
+// The owner may send at any moment: all that must not be sent again leaves the queues in one step.
+u32 SendQueue::give_up_sent(bool with_present)
+{
+    Queue done;
+    {
+        Guard guard(lock_);
+        moves_++;
+        done.splice_front(again_);
+        take_resent(done);
+        if (with_present)
+            done.splice_front(retransmit_);
+    }
+    return complete(done);
+}
+
+// False: all have moved.
+bool SendQueue::move_some(SendQueue& other) HW_NO_TSA
+{
+    for (unsigned i = 0; i < at_once; i++) {
+        Ref<Message> message = other.closed_ ? Ref<Message>() : send_.pop_front();
+        if (!message)
+            return false;
+        has_left(*message);
+        static_cast<void>(other.append(std::move(message)));
+    }
+    return true;
+}
+
+// What is enqueued meanwhile comes behind those that have yet to move.
+void SendQueue::move_to(SendQueue& other)
+{
+    for (bool more = true; more;) {
+        Guard guard(lock_);
+        moves_++;
+        more = move_some(other);
+        if (!more)
+            moved_to_ = &other;
+    }
+}
+
+void SendQueue::close()
+{
+    Queue done;
+    {
+        Guard guard(lock_);
+        closed_ = true;
+        moves_++;
+        done.splice_front(send_);
+        done.splice_front(again_);
+        done.splice_front(retransmit_);
+    }
+    complete(done);
+}
+
+} // namespace rds
