@@ -23,9 +23,11 @@ jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 # The compiler of a kernel that clang has built, when the user names none; gcc is Kbuild's own choice.
 kernel_clang = $(shell sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$$/\1/p' $(KDIR)/include/config/auto.conf)
 compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%=CC=clang-%))
+# A kernel of a newer Debian comes with the system whose compiler has built it.
+system = $(wildcard $(patsubst %/headers,%/system,$(KDIR)))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
-kbuild = $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) PAHOLE=$(OUT)/scripts/pahole $(compiler) \
-	'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
+kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) \
+	PAHOLE=$(OUT)/scripts/pahole $(compiler) 'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
 mirrored := Kbuild include kapi net drivers scripts debian/changelog selftests/kapi selftests/rtrs/consumer
 
 all: modules

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernels.sh [--update] VERSION...      fetch stock Debian kernels (6.1, 6.12) into build/kernels/VERSION/
+# kernels.sh [--update] VERSION...      fetch stock Debian kernels (6.1, 6.12, 7.2) into build/kernels/VERSION/
 # kernels.sh --source VERSION...        unpack their source into build/kernels/VERSION-source/
 #
 # Nothing is installed and the host's package lists do not change: apt runs with a configuration of its own,
@@ -12,6 +12,8 @@
 #   build/kernels/VERSION/modules     its modules (a folder with modules.dep)
 #   build/kernels/VERSION/headers     make -C build/kernels/VERSION/headers M=...
 #   build/kernels/VERSION/release     its `uname -r`
+#   build/kernels/VERSION/system      of one from a newer Debian: a folder with that Debian's compiler and make, which the host
+#                                     does not have (scripts/in-system.sh runs programs there)
 # An existing version is kept; --update looks for a newer one.
 
 set -eu
@@ -29,7 +31,8 @@ suites_of() {
 	case $1 in
 	6.1) echo "bookworm bookworm-security" ;;
 	6.12) echo "bookworm-backports" ;;
-	*) die "kernel $1 is not known; there are 6.1 and 6.12" ;;
+	7.2) echo "sid" ;;
+	*) die "kernel $1 is not known; there are 6.1, 6.12 and 7.2" ;;
 	esac
 }
 
@@ -37,7 +40,13 @@ pattern_of() {
 	case $1 in
 	6.1) echo '^linux-image-6\.1\.0-[0-9]+-amd64$' ;;
 	6.12) echo '^linux-image-6\.12\.[0-9]+\+deb12-amd64$' ;;
+	7.2) echo '^linux-image-7\.2\.[0-9]+\+deb[0-9.]+-amd64$' ;;
 	esac
+}
+
+# True of a version that Debian has built with a compiler which Debian 12 does not have.
+needs_system() {
+	[ "$1" = 7.2 ]
 }
 
 # Prints "URI SUITE KEYRING" for every Debian source of the host, of both forms that apt accepts ("-" for no
@@ -135,6 +144,29 @@ unpack() {
 	rm -r "$work/debs"
 }
 
+# The packages on which the given ones depend directly, of those that the pattern matches.
+depends() {
+	matching=$1
+	shift
+	private apt-cache depends --important "$@" | sed -n 's/^ *Depends: //p' | grep -xE "$matching" | sort -u | tr '\n' ' '
+}
+
+# Unpacks packages with all that they depend on into $work/system. No program of a package is run to set it up: what that
+# would do and is needed follows.
+unpack_system() {
+	echo "kernels.sh: downloading a system with $*"
+	private apt-get install -y --no-install-recommends --download-only base-files "$@" >"$apt/log" 2>&1 ||
+		{ cat "$apt/log" >&2; die "download failed"; }
+	mkdir -p "$work/system"
+	dpkg -x "$apt"/cache/archives/base-files_*.deb "$work/system" # the links from /lib to usr/lib, before others need them
+	for deb in "$apt"/cache/archives/*.deb; do
+		dpkg -x "$deb" "$work/system"
+	done
+	private apt-get clean
+	ln -sf mawk "$work/system/usr/bin/awk"
+	touch "$work/system/dev/null"
+}
+
 # Moves the finished folder $work to its place. Another process may be reading the old one, so that is moved
 # first.
 publish() {
@@ -150,8 +182,10 @@ relocate_headers() {
 	common=$(sed -n 's|^include /usr/src/\([^/]*\)/Makefile$|\1|p' "$work/root/$headers/Makefile")
 	[ -n "$common" ] || die "the headers' Makefile of $release has an unknown form"
 	# shellcheck disable=SC2016 # expanded by make
-	printf 'include $(dir $(realpath $(lastword $(MAKEFILE_LIST))))../%s/Makefile\n' "$common" \
-		>"$work/root/$headers/Makefile"
+	printf 'here := $(dir $(realpath $(lastword $(MAKEFILE_LIST))))\n%s\ninclude $(here)../%s/Makefile\n' \
+		"$(sed -n 's|^KBUILD_OUTPUT=.*|KBUILD_OUTPUT := $(here)|p' "$work/root/$headers/Makefile")" "$common" \
+		>"$work/Makefile"
+	mv "$work/Makefile" "$work/root/$headers/Makefile"
 	ln -sfn "../../../$headers" "$work/root/lib/modules/$release/build"
 	ln -sfn "../../../usr/src/$common" "$work/root/lib/modules/$release/source"
 }
@@ -166,8 +200,7 @@ fetch_kernel() {
 	[ -n "$image" ] || die "no kernel $version among the packages of $(suites_of "$version")"
 	release=${image#linux-image-}
 	packages=$image\ linux-headers-$release
-	packages="$packages $(private apt-cache depends --important "linux-headers-$release" |
-		sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-.*\)/\1/p' | tr '\n' ' ')"
+	packages="$packages $(depends 'linux-(headers|kbuild|base|binary|modules)-.*' "$image" "linux-headers-$release")"
 	# shellcheck disable=SC2086 # a list of names
 	wanted=$(private apt-cache policy $packages |
 		awk '/^[^ ]/ { name = $1 } /Candidate:/ { print name, $2 }')
@@ -177,11 +210,19 @@ fetch_kernel() {
 	fi
 	# shellcheck disable=SC2086
 	unpack $packages
+	[ -e "$work/root/lib" ] || ln -s usr/lib "$work/root/lib"
 	relocate_headers
 	/sbin/depmod -b "$work/root" "$release"
-	ln -s "root/boot/vmlinuz-$release" "$work/vmlinuz"
+	kernel=root/lib/modules/$release/vmlinuz
+	[ -e "$work/$kernel" ] || kernel=root/boot/vmlinuz-$release
+	ln -s "$kernel" "$work/vmlinuz"
 	ln -s "root/lib/modules/$release" "$work/modules"
 	ln -s "root/usr/src/linux-headers-$release" "$work/headers"
+	if needs_system "$version"; then
+		compiler=$(depends 'gcc-[0-9]+(-for-host)?' "linux-headers-$release" | sed 's/gcc-\([0-9]*\).*/\1/')
+		unpack_system "gcc-$compiler" "g++-$compiler" make bash dash coreutils sed grep mawk findutils diffutils pahole \
+			libelf1t64
+	fi
 	echo "$wanted" >"$work/packages"
 	echo "$release" >"$work/release"
 	publish "$store/$version"
@@ -211,7 +252,7 @@ while :; do
 	esac
 	shift
 done
-[ $# -gt 0 ] || die "which kernels? 6.1, 6.12"
+[ $# -gt 0 ] || die "which kernels? 6.1, 6.12, 7.2"
 
 mkdir -p "$store"
 work=

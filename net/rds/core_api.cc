@@ -140,6 +140,7 @@ unsigned rds_conn_paths(rds_conn* conn, int* peer_indexes)
 }
 int rds_conn_is_foreign(rds_conn* conn) { return conn_of(conn).peer() == Peer::foreign; }
 u32 rds_conn_payer(rds_conn* conn) { return conn_of(conn).payer; }
+u32 rds_conn_other_user(rds_conn* conn) { return conn_of(conn).other_user(); }
 void rds_conn_peer_is(rds_conn* conn, int hawser) { conn_of(conn).peer_is(hawser ? Peer::hawser : Peer::foreign); }
 int rds_conn_stream_room(rds_conn* conn) { return conn_of(conn).net.peers_memory.stream_room(); }
 void rds_conn_stream_added(rds_conn* conn) { conn_of(conn).net.peers_memory.stream_added(); }
@@ -169,9 +170,12 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
     }
     if (!conn_of(conn).path(path).may_read(*kind))
         return -KAPI_EAGAIN;
-    if (*kind == MessageKind::data)
-        if (auto found = conn_of(conn).path(path).find_place(checked); !found)
+    if (*kind == MessageKind::data) {
+        if (auto found = conn_of(conn).path(path).find_place(checked); !found) {
+            conn_of(conn).path(path).partial().proceeds(conn_of(conn).net.peers_memory); // it waits for something else
             return found.error().to_c();
+        }
+    }
     auto made = Incoming::create(checked);
     if (!made)
         return made.error().to_c();

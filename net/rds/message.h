@@ -107,7 +107,7 @@ public:
     Endpoint destination;
 
     // Under the connection's path_lock():
-    enum class On : u8 { none, send, again, retransmit };
+    enum class On : u8 { none, send, again, retransmit, leaving }; // leaving: none, but the stream has memory of its program
     On on = On::none;         // which queue of its path (send_queue.h)
     u32* counter = nullptr;   // of the queue that counts it
     u32 stream = 0;           // the one of its path that has it, if it is on retransmit

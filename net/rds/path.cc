@@ -92,12 +92,18 @@ void Path::note_silence()
 
 // Where the peer's RDS acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers.
 // So programs here that send wait for the one that does not read, which may wait for them itself, or may wait to send. What was
-// received goes to the full socket all the same then, within its limit for that.
+// received goes to the full socket all the same then, within its limit for that, and to one whose user has no memory.
 void Path::let_acknowledgements_pass()
 {
-    bool stalls = connection_.transport.post && receiver_.stalled() && !drained();
-    if (std::exchange(stalls_long_, stalls) && stalls && receiver_.overdraw(most_posted))
-        connection_.transport.resume(connection_.state(), index_);
+    bool lacks_memory = receiver_.lacks_memory();
+    bool stalls = connection_.transport.post && (lacks_memory || receiver_.stalled()) && !drained();
+    if (!std::exchange(stalls_long_, stalls) || !stalls)
+        return;
+    if (lacks_memory)
+        receiver_.overdraw_memory();
+    else if (!receiver_.overdraw(most_posted))
+        return;
+    connection_.transport.resume(connection_.state(), index_);
 }
 
 void Path::give_up_sent(bool with_present)

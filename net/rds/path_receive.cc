@@ -85,12 +85,14 @@ bool PathReceiver::in_sequence(const Header& header)
 
 // ---- stalling
 
+bool PathReceiver::is_posted() const { return path_.connection().transport.post != nullptr; }
+
 bool PathReceiver::stall_on(Socket& socket, usize bytes)
 {
     Ref<Socket> old, before;
     Guard guard(lock_);
     if (stalled_.load_relaxed() == overdrawn) {
-        if (socket.takes_overdraft(bytes, stalled_on_.get() == &socket ? beyond_ : 0))
+        if (socket.takes_overdraft(bytes, stalled_on_.get() == &socket ? beyond_ : 0, is_posted()))
             return false;
         before = std::move(stalled_on_);
         before->unstall(path_);
@@ -106,7 +108,7 @@ bool PathReceiver::stall_on(Socket& socket, usize bytes)
 bool PathReceiver::overdraw(usize beyond)
 {
     Guard guard(lock_);
-    if (!stalled_on_ || !stalled_on_->takes_overdraft(0, 0))
+    if (!stalled_on_ || !stalled_on_->takes_overdraft(0, is_posted() ? beyond : 0, is_posted()))
         return false;
     beyond_ = beyond;
     stalled_.store_release(overdrawn);
@@ -126,6 +128,7 @@ void PathReceiver::release_stall()
 void PathReceiver::stream_ended()
 {
     heard_.store_relaxed(0);
+    memory_lack_.store_relaxed(lacks_none);
     Guard guard(lock_);
     memory_.stream_ended();
     if (stalled_on_)
@@ -163,8 +166,14 @@ Result<> PathReceiver::find_place(const Header& header)
         return {};
     if (stalled_.load_acquire() != overdrawn && stall_on(*socket, 0))
         return fail(KAPI_EAGAIN);
-    if (!uncharged || socket->has_memory_for(sizeof(Header) + header.length))
+    if (!uncharged || socket->has_memory_for(sizeof(Header) + header.length)) {
+        if (lacks_memory())
+            memory_lack_.store_relaxed(lacks_none);
         return {};
+    }
+    if (memory_lack_.load_relaxed() == does_not_matter && socket->may_overdraw_memory())
+        return {};
+    memory_lack_.store_relaxed(lacks);
     path_.partial().wait_for_turn(net.peers_memory);
     return fail(KAPI_ENOMEM);
 }

@@ -39,6 +39,9 @@ public:
     // The header of a message for a socket came, which must wait if nobody can be charged for it and there are such messages. Any
     // context. EAGAIN: until resumed(); ENOMEM: for the time that the partial message's take_retry_delay() returns.
     Result<> find_place(const Header& header);
+    // A message waits as find_place() said; after overdraw_memory() none of this stream does, up to a limit.
+    bool lacks_memory() const { return memory_lack_.load_relaxed() == lacks; }
+    void overdraw_memory() { memory_lack_.store_relaxed(does_not_matter); }
     // The stream was read to its end.
     void stream_ended();
     // Something came over the present stream.
@@ -57,7 +60,9 @@ private:
     // A stall outlasts its stream. On the next one all is read that is not for a socket, so that a full socket holds up
     // one direction only; the first message waits.
     enum : u32 { not_stalled, stalled_now, stalled_before, overdrawn };
+    enum : u32 { lacks_none, lacks, does_not_matter };
 
+    bool is_posted() const; // by the transport to a ring, for which all messages of the path wait
     bool in_sequence(const Header& header);
     void answer_ping(const Header& header);
     void deliver(Ref<Incoming> incoming);
@@ -69,6 +74,7 @@ private:
     Ref<Socket> stalled_on_ HW_GUARDED_BY(lock_);
     usize beyond_ HW_GUARDED_BY(lock_) = 0; // if overdrawn, what the socket takes of this stream beyond the limit for all
     Atomic<u32> stalled_{not_stalled}; // else stalled_on_ is set
+    Atomic<u32> memory_lack_{lacks_none};
     Atomic<u32> heard_{0};
 };
 

@@ -52,13 +52,20 @@ public:
         u64 held = held_.load_relaxed(), used = pool_->used.load_relaxed(), others = used - min(used, held);
         return (pool_->limit - min(others, pool_->limit)) / 2;
     }
-    // It holds twice what it may hold while nobody else holds anything.
-    bool has_all() const { return held_.load_relaxed() >= pool_->limit; }
+    // It has its share of twice the limit.
+    bool has_all() const { return has_share_of(2); }
+    // It has its share of eight times the limit. Alone it can hold what all receive rings together may (rdma/ring_shares.cc).
+    bool has_all_rings() const { return has_share_of(8); }
     void note_waiting(u64 before, u64 now) { pool_->waiting.fetch_add(now - before); }
     u64 waiting() const { return pool_->waiting.load_relaxed(); }
 
 private:
     friend class PeersShare;
+    bool has_share_of(u64 times) const
+    {
+        u64 all = times * pool_->limit, used = pool_->used.load_relaxed();
+        return kapi_share(0, held_.load_relaxed(), all - min(used, all), 1) < 0;
+    }
     int share_of(u64 held, u64 used, u64 bytes) const
     {
         return kapi_share(0, held, pool_->limit - min(used, pool_->limit), bytes);

@@ -10,6 +10,7 @@ namespace {
 
 // With any SO_RCVBUF, one message of the largest size with its overhead fits.
 constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
+constexpr unsigned resumed_at_once = 16; // paths
 
 } // namespace
 
@@ -166,10 +167,12 @@ bool Socket::stalls(Path& path)
     return static_cast<ListNode<Stalled>&>(path).linked();
 }
 
+// A peer may have very many paths that wait, and the first ones fill the socket again. So a few are resumed, and the others if
+// there is still room after those have had their turn in the same queue of works.
 void Socket::room_made()
 {
     usize limit = hard_limit();
-    for (;;) {
+    for (unsigned resumed = 0; resumed < resumed_at_once; resumed++) {
         Ref<Path> path;
         {
             Guard guard(lock_);
@@ -183,6 +186,15 @@ void Socket::room_made()
             return;
         path->resumed(*this);
     }
+    ref(); // the queued work's
+    if (!resume_more_.queue(net.module.workqueue))
+        unref();
+}
+
+void Socket::resume_more()
+{
+    room_made();
+    unref();
 }
 
 bool Socket::is_closed()

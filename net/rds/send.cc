@@ -176,7 +176,7 @@ Result<> Socket::route(Target& target)
     if (closed_)
         return fail(KAPI_ENOTCONN);
     target.connection = connection;
-    connection->add_user();
+    connection->add_user(kapi_sk_user(sk));
     if (connection_)
         connection_->drop_user();
     if (connection_.get() != connection.get())
@@ -320,6 +320,8 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, bool may_wait
     if (message->operation() && !to.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
     Path& path = choose_path(to, may_wait, deadline);
+    if (!path.is_up()) [[unlikely]]
+        to.connection->note_user(kapi_sk_user(sk));
     message->connection = to.connection;
     TRY(waited(reserve(*message, may_wait, deadline), timeout));
     u32 size = message->length();

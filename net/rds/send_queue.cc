@@ -59,6 +59,8 @@ void SendQueue::cancel(Message& message)
 {
     Ref<Message> removed;
     Guard guard(lock_);
+    if (message.on == Message::On::leaving)
+        return;
     // The program's memory is free when TCP has done with it: when it is acknowledged, or the stream ends. It is nobody's use of
     // the connection.
     if (message.zerocopy() && stream_has(message)) {
@@ -118,7 +120,7 @@ void SendQueue::count_pongs(u32 added, u32 gone)
 }
 
 // Ends messages that are on no queue of a path any more, and notifies their senders. How many.
-u32 SendQueue::complete(Queue& done)
+u32 SendQueue::complete(Queue& done, bool stream_goes_on)
 {
     for (u32 count = 0;; count++) {
         Ref<Message> message;
@@ -128,7 +130,7 @@ u32 SendQueue::complete(Queue& done)
             message = done.pop_front();
             if (!message)
                 return count;
-            has_left(*message);
+            stream_goes_on ? keep_for_stream(*message) : has_left(*message);
         }
         if (Ref<Socket> owner = message->take_owner())
             owner->send_done(*message);
@@ -140,12 +142,17 @@ u32 SendQueue::complete(Queue& done)
 // True: there may be more.
 bool SendQueue::reap(Queue& done)
 {
+    return reap(end_with_stream_, done) || reap(retransmit_, done);
+}
+
+bool SendQueue::reap(Queue& from, Queue& done)
+{
     for (unsigned i = 0; i < at_once; i++) {
-        Message* m = retransmit_.front();
+        Message* m = from.front();
         if (!una_known_ || !m || !m->position_known || static_cast<s32>(una_ - m->ack_position) < 0)
             return false;
         has_left(*m);
-        done.push_back(retransmit_.pop_front());
+        done.push_back(from.pop_front());
     }
     return true;
 }
@@ -259,9 +266,10 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             }
             Message& m = *item.message;
             batch.control_left |= m.control;
-            if (m.on != Message::On::retransmit)
+            bool leaves = m.on == Message::On::leaving && is_on<PathQueue>(m);
+            if (m.on != Message::On::retransmit && !leaves)
                 continue; // a control message, cancelled, or given up
-            if (m.given_up)
+            if (m.given_up || leaves)
                 done.push_back(retransmit_.remove(m));
             else
                 put_back(retransmit_.remove(m));

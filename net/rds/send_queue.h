@@ -118,19 +118,21 @@ private:
     {
         return on == Message::On::send ? send_ : on == Message::On::again ? again_ : retransmit_;
     }
-    u32 complete(Queue& done);
+    u32 complete(Queue& done, bool stream_goes_on = false);
     bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
     bool append(Ref<Message> message) HW_REQUIRES(lock_);
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
+    bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
     void reap_rest();
     static constexpr unsigned at_once = 64; // messages that end under one lock
     bool stream_has(const Message& message) HW_REQUIRES(lock_);
     RefList<Message, OwnerQueue>& given_up_with(Message& message) HW_REQUIRES(lock_);
     void end_given_up();
     void take_resent(Queue& taken) HW_REQUIRES(lock_);
+    void keep_for_stream(Message& message) HW_REQUIRES(lock_);
     void add_pong(Message& pong) HW_REQUIRES(lock_);
     void drop_pong(Message& pong) HW_REQUIRES(lock_);
     void count_pongs(u32 added, u32 gone) HW_REQUIRES(lock_);
@@ -147,6 +149,7 @@ private:
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
+    Queue end_with_stream_ HW_GUARDED_BY(lock_); // or are acknowledged: given up, and on no other queue (Message::On::leaving)
     RefList<Message, OwnerQueue> given_up_ HW_GUARDED_BY(lock_); // of retransmit: cancelled, and TCP has pages of the program
     u32 stream_ HW_GUARDED_BY(lock_) = 0; // how many have ended
     u64 sent_again_ HW_GUARDED_BY(lock_) = 0;

@@ -21,6 +21,7 @@ void SendQueue::stream_ended()
         una_known_ = false;
         moves_++;
         stream_++;
+        done.splice_front(end_with_stream_);
         again_.splice_front(retransmit_);
         if (Message* next = send_.front(); next && next->is_spent()) { // it had to wait behind its operation
             next->on = Message::On::again;
@@ -82,7 +83,7 @@ void SendQueue::take_resent(Queue& taken)
         next = retransmit_.previous(m);
         if (!(m.header().flags & flag_retransmitted))
             continue;
-        m.on = Message::On::none;
+        m.on = m.zerocopy() ? Message::On::leaving : Message::On::none;
         taken.push_front(retransmit_.remove(m));
     }
 }
@@ -99,7 +100,17 @@ u32 SendQueue::give_up_sent(bool with_present)
         if (with_present)
             done.splice_front(retransmit_);
     }
-    return complete(done);
+    return complete(done, true);
+}
+
+// A message that is given up, and that the stream has with memory of the program, which so is not free before.
+void SendQueue::keep_for_stream(Message& message)
+{
+    if (!message.zerocopy() || (message.on != Message::On::leaving && !stream_has(message)))
+        return has_left(message);
+    has_left(message);
+    message.on = Message::On::leaving;
+    end_with_stream_.push_back(Ref<Message>::share(message));
 }
 
 // False: all have moved.
@@ -137,6 +148,7 @@ void SendQueue::close()
         done.splice_front(send_);
         done.splice_front(again_);
         done.splice_front(retransmit_);
+        done.splice_front(end_with_stream_);
     }
     complete(done);
 }

@@ -66,12 +66,14 @@ public:
     bool stall(Path& p);
     void unstall(Path& p);
     // A stream that overdraws has so many bytes for the socket, though the queue is at its limit: true when it takes more.
-    // beyond: what is let through of this stream. Any context.
-    bool takes_overdraft(usize bytes, usize beyond);
+    // beyond: what is let through of this stream. posted: it comes through a ring. Any context.
+    bool takes_overdraft(usize bytes, usize beyond, bool posted);
     bool stalls(Path& p);
     // Any context. Can a message of so many bytes be queued? False: what cannot be charged is as much as the user may have, and
     // it cannot be either, or there is twice as much.
     bool has_memory_for(usize bytes);
+    // Any context. The same for what waits in a ring, where it holds up all programs. False: there is more than all rings hold.
+    bool may_overdraw_memory() const { return !uncharged().has_all_rings(); }
     // Any context. Can an answer to a ping be queued? There may be any number of them.
     bool has_room_for_answer(usize bytes);
     // Any context. A message that was not charged is ending.
@@ -176,6 +178,7 @@ private:
     void report_congestion(CongestionChange change);
     bool is_closed();
     void room_made();
+    void resume_more();
     PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
     u32 receive_limit() const { return kapi_sk_rcvbuf(sk) / 2; }
     usize hard_limit() const;
@@ -230,6 +233,7 @@ private:
     Spin<CongestionReportLock> reporting_; // from reading congested_ until the map has it
     Ref<CongestionMap> full_on_ HW_GUARDED_BY(reporting_); // the map with this socket's bit set; null: none
     RefList<Path, Stalled> stalled_ HW_GUARDED_BY(lock_);
+    Work<Socket, &Socket::resume_more> resume_more_{*this};
 
     RefList<Message, OwnerQueue> sending_ HW_GUARDED_BY(lock_);
     u64 sending_bytes_ HW_GUARDED_BY(lock_) = 0;

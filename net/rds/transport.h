@@ -260,6 +260,8 @@ unsigned int rds_conn_paths(struct rds_conn *conn, int *peer_indexes);
 int rds_conn_is_foreign(struct rds_conn *conn);
 /* [any] For whom it was made: the number of a user (kapi_sk_user()), or KAPI_USERS: a peer. */
 kapi_u32 rds_conn_payer(struct rds_conn *conn);
+/* [any] Another user whose program's last message went this way, or the same. */
+kapi_u32 rds_conn_other_user(struct rds_conn *conn);
 /* [worker] What the peer runs, before established() or adopt() returns 1. Of a transport that names its peers. */
 void rds_conn_peer_is(struct rds_conn *conn, int hawser);
 

@@ -55,7 +55,7 @@ bool Socket::has_room_for_answer(usize bytes)
 // A lost stream holds at most one TCP receive buffer of bytes. In our memory its messages take more: an empty one ten times its
 // bytes. So when the first message of a stream is taken, the rest of the stream is taken too. Another stream may be lost each
 // minute, so their bytes are limited together.
-bool Socket::takes_overdraft(usize bytes, usize beyond)
+bool Socket::takes_overdraft(usize bytes, usize beyond, bool posted)
 {
     usize limit = hard_limit();
     Guard guard(lock_);
@@ -63,7 +63,7 @@ bool Socket::takes_overdraft(usize bytes, usize beyond)
         return true;
     bool within = overdrawn_ < limit + beyond;
     overdrawn_ += bytes;
-    return within && (!uncharged_ || uncharged().share(bytes) >= 0);
+    return within && (!uncharged_ || uncharged().share(bytes) >= 0 || (posted && may_overdraw_memory()));
 }
 
 } // namespace rds

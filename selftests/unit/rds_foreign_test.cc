@@ -113,6 +113,41 @@ TEST_F(Foreign, restart__what_was_sent_and_waits_is_given_up)
     }, 200 * sim::kSecond);
 }
 
+// What is given up is in TCP's queue, with the program's memory.
+TEST_F(Foreign, restart__memory_of_programs_is_free_when_the_stream_has_done)
+{
+    open_socket(port_of_path(0));
+    socket.sk().zerocopy = true;
+    WireStream stream(a), next(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        foreign_handshake(stream, false, 1, kGeneration);
+        world.sleep(10 * sim::kMillisecond);
+    });
+    world.network().cut(a, b);
+    run(b, [&] { EXPECT_EQ(socket.send_pinned("hello", 5, sim::address("10.0.0.1", kPeersPort), 77), 5); });
+    world.run_for(10 * sim::kMillisecond);
+    world.network().reset(a, b, sim::Sees::both);
+    world.network().cut(a, b, false);
+    world.network().link(a, b).delay_ns = world.network().link(b, a).delay_ns = 50 * sim::kMillisecond;
+    auto is_notified = [&] {
+        bool notified = false;
+        run(b, [&] { notified = socket.poll() & KAPI_IN; });
+        return notified;
+    };
+    run(a, [&] {
+        ASSERT_TRUE(connect(next, 0));
+        world.sleep(20 * sim::kMillisecond);
+        foreign_handshake(next, false, 1, kNextGeneration);
+    });
+    EXPECT_FALSE(is_notified());
+    EXPECT_TRUE(world.run_until([&] { return counted(rds::Stat::peer_restarted) == 1; }, sim::kSecond));
+    EXPECT_FALSE(is_notified()) << "TCP may send it again";
+    world.run_for(sim::kSecond);
+    EXPECT_TRUE(is_notified());
+    run(a, [&] { next.close(true); });
+}
+
 // Linux logs a line for each unknown extension header.
 TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
 {

@@ -1,56 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0
-// Sockets that are full, and whose programs do not read: what else goes over the connection.
+// Programs and users that have used up what they may have, and do not read: what others do over the same connection.
+#include "net/rds/net.h"
+#include "net/rds/rdma/link.h"
+#include "net/rds/rdma/net.h"
 #include "rds_rdma_test.h"
 
 namespace {
 
 class RdsRdmaFull : public RdmaTest {
 protected:
-    /** A socket of b, which nobody reads, is full, and so is the ring. */
-    void fill(Program &full, std::vector<std::unique_ptr<Program>> &senders)
+    static constexpr unsigned kMessages = 14; // of 1 MiB
+    /** A socket of b, which nobody reads, is sent so many, and is full; by default the ring is full, too. */
+    void fill(std::vector<std::unique_ptr<Program>> &senders, unsigned count = kMessages, kapi_u16 port = kPort)
     {
-        open(full);
         const std::string bytes = contents(1 << 20, 1);
-        for (unsigned i = 0; i < 14; i++) {
-            senders.push_back(std::make_unique<Program>(*this, host_a, "10.0.0.1", "10.0.0.2"));
-            open(*senders.back(), static_cast<kapi_u16>(6000 + i));
-            senders.back()->socket.sk().sndbuf = 4 << 20;
+        for (unsigned i = 0; i < count; i++) {
+            Program &sender = *senders.emplace_back(std::make_unique<Program>(*this, host_a, "10.0.0.1", "10.0.0.2"));
+            open(sender, static_cast<kapi_u16>(6000 + senders.size()));
+            sender.socket.sk().sndbuf = 4 << 20;
+            spawned.push_back(spawn(sender, [&sender, bytes, port] {
+                EXPECT_EQ(sender.socket.send(bytes.data(), bytes.size(), sim::address(sender.to, port)), 1 << 20);
+            }));
         }
-        for (auto &sender : senders)
-            spawned.push_back(spawn(*sender, [&program = *sender, bytes] { program.send(bytes); }));
         ASSERT_TRUE(wait(spawned)) << "all have sent before they know of the congestion";
         world.run_for(500 * sim::kMillisecond);
     }
+    void drain(Program &full, unsigned count = kMessages)
+    {
+        auto drains = spawn(full, [&] {
+            for (unsigned i = 0; i < count; i++)
+                EXPECT_TRUE(full.receive() == contents(1 << 20, 1)) << i;
+        });
+        EXPECT_TRUE(wait({drains}, 20 * sim::kSecond));
+    }
+    /** Messages that need an acknowledgement now and then. */
+    void pass_a_few(Program &from, Program &to)
+    {
+        constexpr unsigned kCount = 20;
+        auto sends = spawn(from, [&] {
+            for (unsigned i = 0; i < kCount; i++)
+                from.send(numbered(100'000, i));
+        });
+        auto reads = spawn(to, [&] {
+            for (unsigned i = 0; i < kCount; i++)
+                EXPECT_TRUE(to.receive() == numbered(100'000, i)) << i;
+        });
+        ASSERT_TRUE(wait({sends, reads}, 20 * sim::kSecond));
+    }
     std::vector<sim::TaskRef> spawned;
+    static constexpr kapi_u64 kMuch = 1 << 20;
 };
 
-// The peer's acknowledgements are behind the messages that wait for the full socket.
+// The peer's acknowledgements are behind the messages that wait for the full sockets.
 TEST_P(RdsRdmaFull, one_holds_up_no_other_that_sends)
 {
     load();
-    Program reader = on_a(), full = on_b(), other = on_b();
+    for (bool two : {false, true}) {
+        Program reader = on_a(), full = on_b(), second = on_b(), other = on_b();
+        std::vector<std::unique_ptr<Program>> senders;
+        open(reader);
+        open(other, 7000);
+        const unsigned first = two ? 4 : kMessages, rest = 8; // more than the limit of a socket
+        open(full);
+        open(second, kPort + 1);
+        fill(senders, first);
+        if (two)
+            fill(senders, rest, kPort + 1);
+        pass_a_few(other, reader);
+        drain(full, first);
+        if (two)
+            drain(second, rest);
+        for (auto &sender : senders)
+            close(*sender);
+        for (Program *program : {&reader, &full, &other, &second})
+            close(*program);
+    }
+}
+
+// All programs share the connection.
+TEST_P(RdsRdmaFull, one_without_memory__holds_up_no_other_that_sends)
+{
+    load();
+    Program reader = on_a(), poor = on_b(), other = on_b();
     std::vector<std::unique_ptr<Program>> senders;
     open(reader);
+    open(poor);
     open(other, 7000);
-    fill(full, senders);
-    constexpr unsigned kMessages = 20;
-    auto sends = spawn(other, [&] {
-        for (unsigned i = 0; i < kMessages; i++)
-            other.send(numbered(100'000, i));
+    other.socket.sk().user = poor.socket.sk().user + 1;
+    poor.socket.sk().charge_limit = 0;
+    kapi_u64 taken = 0;
+    auto account = [&]() -> rds::PeersAccount & { return rds::Module::get().peers_share.of_socket(&poor.socket.sk()); };
+    run(b, [&] {
+        while (account().take(1 << 20))
+            taken += 1 << 20;
     });
-    auto reads = spawn(reader, [&] {
-        for (unsigned i = 0; i < kMessages; i++)
-            EXPECT_TRUE(reader.receive() == numbered(100'000, i)) << i;
-    });
-    EXPECT_TRUE(wait({sends, reads}, 10 * sim::kSecond));
-    auto drains = spawn(full, [&] {
-        for (std::size_t i = 0; i < senders.size(); i++)
-            EXPECT_TRUE(full.receive() == contents(1 << 20, 1)) << i;
-    });
-    EXPECT_TRUE(wait({drains}, 20 * sim::kSecond));
+    fill(senders);
+    pass_a_few(other, reader);
+    drain(poor);
+    run(b, [&] { account().give(taken); });
     for (auto &sender : senders)
         close(*sender);
-    for (Program *program : {&reader, &full, &other})
+    for (Program *program : {&reader, &poor, &other})
+        close(*program);
+}
+
+// Who made the connection pays for its ring, but is not the only one who wants it.
+TEST_P(RdsRdmaFull, user_without_a_share_of_the_rings__keeps_the_peer_from_no_other)
+{
+    load();
+    Program reader = on_b(), rich = on_a(), poor = on_a(), another = on_a();
+    open(reader);
+    open(poor, 6000);
+    open(rich, 6001);
+    open(another, 6002);
+    rich.socket.sk().user = poor.socket.sk().user + 1;
+    another.socket.sk().user = poor.socket.sk().user + 2;
+    const kapi_addr elsewhere = sim::address("10.0.0.9");
+    const kapi_u32 users[] = {kapi_user_number(poor.socket.sk().user), kapi_user_number(another.socket.sk().user)};
+    unsigned taken[2]{};
+    run(a, [&] {
+        for (int i : {0, 1})
+            while (rds_rdma::Module::get().rings.take(users[i], elsewhere, 64, kMuch))
+                taken[i]++;
+        poor.send("waits");
+    });
+    world.run_for(10 * sim::kSecond);
+    run(a, [&] {
+        rich.send("goes");
+        another.send("in vain");
+        another.socket.close();
+    });
+    world.run_for(10 * sim::kSecond);
+    run(a, [&] { rich.send("goes on"); });
+    auto reads = spawn(reader, [&] {
+        for (const char *expected : {"waits", "goes", "goes on"})
+            EXPECT_EQ(reader.receive(), expected);
+    });
+    EXPECT_TRUE(wait({reads}, 40 * sim::kSecond));
+    run(a, [&] {
+        for (int i : {0, 1})
+            while (taken[i]--)
+                rds_rdma::Module::get().rings.give(users[i], elsewhere, 64);
+    });
+    for (Program *program : {&reader, &rich, &poor})
         close(*program);
 }
 

@@ -333,6 +333,41 @@ TEST_P(RdsRdmaMemory, is_written_without_a_message__if_the_program_says_so)
     close_both();
 }
 
+// A read whose answer is lost is executed again, after what the device may begin meanwhile.
+TEST_P(RdsRdmaMemory, is_read__before_the_next_operation_changes_it)
+{
+    open_both();
+    std::vector<kapi_u64> memory(2048);
+    const kapi_u64 cookie = region_on_b(memory.data(), memory.size() * 8);
+    constexpr unsigned kRounds = 60;
+    unsigned wrong = 0;
+    for (kapi_u64 round = 1; round <= kRounds; round++) {
+        std::vector<kapi_u64> was(memory.size()), next(memory.size(), round);
+        kapi_u64 old = 0;
+        const bool adds = round % 2;
+        memory.assign(memory.size(), 0);
+        run(a, [&] {
+            Operation read{cookie, 0, {{place_of(was.data()), was.size() * 8}}, RDS_ABI_RDMA_SILENT};
+            EXPECT_EQ(operate(pa, read, ""), 0);
+            if (adds) {
+                rds_abi_atomic_args add{cookie, place_of(&old), 8 * round, {round}, RDS_ABI_RDMA_NOTIFY_ME, 77};
+                EXPECT_EQ(send_with(pa, Cmsg(RDS_ABI_CMSG_ATOMIC_FADD, add), "done"), 4);
+            } else {
+                EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(next.data()), next.size() * 8}}}), 4);
+            }
+        });
+        world.run_for(round * 2 * sim::kMicrosecond);
+        cut(true);
+        world.run_for(10 * sim::kMillisecond);
+        cut(false);
+        expect_success(pa);
+        expect_message(pb, "done");
+        wrong += std::any_of(was.begin(), was.end(), [](kapi_u64 word) { return word != 0; });
+    }
+    EXPECT_EQ(wrong, 0u);
+    close_both();
+}
+
 TEST_P(RdsRdmaMemory, notices_come__only_if_they_are_wanted)
 {
     open_both();

@@ -27,10 +27,11 @@ protected:
         });
     }
     /** How many connections with the smallest ring it gets. */
-    static unsigned take_all(RingShares &shares, kapi_u32 payer, const char *remote = "10.0.0.2")
+    static unsigned take_all(RingShares &shares, kapi_u32 payer, const char *remote = "10.0.0.2",
+                             kapi_u64 allowed = kMuch)
     {
         unsigned count = 0;
-        while (shares.take(payer, sim::address(remote), 64, kMuch) == 64)
+        while (shares.take(payer, sim::address(remote), 64, allowed) == 64)
             count++;
         return count;
     }
@@ -83,21 +84,32 @@ TEST_F(RdsRdmaRingShares, are_a_part_of_what_others_leave)
     });
 }
 
-// The number of fragments in all rings has a limit, too; above half of it rings are small.
+// The number of fragments in the rings of all users, and of all peers, has a limit, too; above half of it rings are small.
 TEST_F(RdsRdmaRingShares, have_the_fragments_that_are_allowed)
 {
     with_limit(std::size_t{1} << 30, [&](RingShares &shares) {
-        EXPECT_EQ(shares.take(1, peer, 101, 200), 64u);
+        EXPECT_EQ(shares.take(1, peer, 101, 400), 64u);
         shares.give(1, peer, 64);
-        EXPECT_EQ(shares.take(1, peer, 100, 200), 100u);
-        EXPECT_EQ(shares.take(2, peer, 100, 200), 64u);
-        EXPECT_EQ(shares.take(3, peer, 100, 200), 0u);
-        EXPECT_EQ(shares.take(3, peer, 37, 200), 0u);
-        EXPECT_EQ(shares.take(3, peer, 36, 200), 36u);
-        EXPECT_EQ(shares.take(4, peer, 1, 200), 0u);
-        shares.give(2, peer, 64);
-        EXPECT_EQ(shares.take(kPeers, peer, 65, 200), 64u);
-        EXPECT_EQ(shares.take(4, peer, 1, 200), 0u);
+        EXPECT_EQ(shares.take(1, peer, 100, 400), 100u);
+        EXPECT_EQ(shares.take(2, peer, 100, 400), 64u);
+        EXPECT_EQ(shares.take(3, peer, 100, 400), 0u);
+        EXPECT_EQ(shares.take(3, peer, 37, 400), 0u);
+        EXPECT_EQ(shares.take(3, peer, 36, 400), 36u);
+        EXPECT_EQ(shares.take(4, peer, 1, 400), 0u);
+        EXPECT_EQ(shares.take(kPeers, peer, 65, 400), 65u);
+    });
+}
+
+// Each has a part of them, too, however much memory the machine has, and whatever peers take.
+TEST_F(RdsRdmaRingShares, are_a_part_of_the_fragments_that_others_leave)
+{
+    with_limit(std::size_t{1} << 30, [&](RingShares &shares) {
+        EXPECT_EQ(take_all(shares, kPeers, "10.0.0.2", 1280), 5u);
+        EXPECT_EQ(take_all(shares, kPeers, "10.0.0.3", 1280), 3u);
+        EXPECT_EQ(take_all(shares, kPeers, "10.0.1.3", 1280), 1u);
+        EXPECT_EQ(take_all(shares, 7, "10.0.0.2", 1280), 5u);
+        EXPECT_EQ(take_all(shares, 8, "10.0.0.2", 1280), 3u);
+        EXPECT_EQ(take_all(shares, 9, "10.0.0.2", 1280), 1u);
     });
 }
 
@@ -108,7 +120,8 @@ TEST_F(RdsRdmaRingShares, are_whole_after_a_refusal)
         EXPECT_EQ(take_all(shares, 7), 2u);
         for (unsigned i = 0; i < 10; i++)
             EXPECT_EQ(shares.take(7, peer, 100, kMuch), 0u);
-        EXPECT_EQ(shares.take(kPeers, peer, 100, 2 * 128 + 2 * 100), 100u);
+        EXPECT_EQ(shares.take(8, peer, 64, 2 * (128 + 64)), 64u);
+        shares.give(8, peer, 64);
         EXPECT_EQ(take_all(shares, 8), 1u);
     });
 }

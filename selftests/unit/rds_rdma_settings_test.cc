@@ -90,7 +90,7 @@ TEST_P(RdsRdmaSettings, limit_the_ring)
 // More than half of it is in use after one connection, and a second one does not fit.
 TEST_P(RdsRdmaSettings, limit_the_rings_of_all_connections)
 {
-    settings(host_b).max_recv_allocation = 100;
+    settings(host_b).max_recv_allocation = 200; // half of it for what peers make
     a.initial_net().add(sim::address("10.0.0.3"));
     pass(100);
     EXPECT_EQ(connection(pb).max_recv_wr, 64u / 4); // each has four buffers

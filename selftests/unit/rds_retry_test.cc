@@ -60,27 +60,27 @@ protected:
     {
         core(net).connections.limit = 1 << 20;
         for (unsigned i = 0; i < count; i++)
-            EXPECT_TRUE(core(net).connections.shares.take(payer, ~0u));
+            EXPECT_TRUE(core(net).connections.shares.take(kapi_user_number(payer), ~0u));
     }
     void unpretend_up(kapi_net &net, unsigned count, unsigned payer)
     {
         for (unsigned i = 0; i < count; i++)
-            core(net).connections.shares.give_back(payer);
+            core(net).connections.shares.give_back(kapi_user_number(payer));
     }
     /** to destinations that refuse. */
     void pretend(kapi_net &net, unsigned count, unsigned payer)
     {
         pretend_up(net, count, payer);
         for (unsigned i = 0; i < count; i++)
-            core(net).connections.shares.begin_trying(payer);
+            core(net).connections.shares.begin_trying(kapi_user_number(payer));
     }
     void unpretend(kapi_net &net, unsigned count, unsigned payer)
     {
         unpretend_up(net, count, payer);
         for (unsigned i = 0; i < count; i++)
-            core(net).connections.shares.end_trying(payer);
+            core(net).connections.shares.end_trying(kapi_user_number(payer));
     }
-    unsigned trying(kapi_net &net, unsigned payer) { return core(net).connections.shares.trying(payer); }
+    unsigned trying(kapi_net &net, unsigned payer) { return core(net).connections.shares.trying(kapi_user_number(payer)); }
 
     kapi_net *refusing_ = &b.add_net();
 };

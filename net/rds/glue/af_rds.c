@@ -20,6 +20,13 @@
 #include "glue.h"
 #include "rds_core.h"
 
+/* An address of any length, which is given beside it. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+typedef struct sockaddr_unsized rds_any_address;
+#else
+typedef struct sockaddr rds_any_address;
+#endif
+
 struct rds_sock {
 	struct sock sk; /* first: the kernel allocates it as a sock */
 	struct rds_socket *core;
@@ -54,12 +61,12 @@ static int rds_release(struct socket *sock)
 	return 0;
 }
 
-static int rds_bind(struct socket *sock, struct sockaddr *name, int length)
+static int rds_bind(struct socket *sock, rds_any_address *name, int length)
 {
 	return rds_socket_bind(rds_core_of(sock), name, length);
 }
 
-static int rds_connect(struct socket *sock, struct sockaddr *name, int length, int flags)
+static int rds_connect(struct socket *sock, rds_any_address *name, int length, int flags)
 {
 	return rds_socket_connect(rds_core_of(sock), name, length);
 }

@@ -31,6 +31,7 @@ EXPORT_SYMBOL_GPL(rds_conn_put);
 EXPORT_SYMBOL_GPL(rds_conn_paths);
 EXPORT_SYMBOL_GPL(rds_conn_is_foreign);
 EXPORT_SYMBOL_GPL(rds_conn_payer);
+EXPORT_SYMBOL_GPL(rds_conn_other_user);
 EXPORT_SYMBOL_GPL(rds_conn_peer_is);
 EXPORT_SYMBOL_GPL(rds_conn_stream_room);
 EXPORT_SYMBOL_GPL(rds_conn_stream_added);

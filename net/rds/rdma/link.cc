@@ -125,18 +125,19 @@ Result<> Link::make_parts(Queues& queues)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
     buffers_ = buffers_at(device.attrs);
-    ring_ = net_.take_ring(net_.payer(conn_), remote_, buffers_);
-    if (!ring_)
+    ring_ = net_.take_ring(conn_, remote_, buffers_);
+    u32 receives = ring_.buffers / buffers_;
+    if (!receives)
         return fail(KAPI_ENOMEM);
-    TRY(queues.receiver.build(ring_, buffers_));
+    TRY(queues.receiver.build(receives, buffers_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
     TRY(check(kapi_cq_create(device.dev, queues.sender.capacity() + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
-    TRY(check(kapi_cq_create(device.dev, ring_ + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
+    TRY(check(kapi_cq_create(device.dev, receives + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
     // Beside messages and operations: an acknowledgement, and a registration.
-    kapi_qp_caps caps{queues.sender.capacity() + 2, ring_, queues.sender.pieces(), 1 + buffers_, 0};
+    kapi_qp_caps caps{queues.sender.capacity() + 2, receives, queues.sender.pieces(), 1 + buffers_, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), queues.ends.domain.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -224,7 +225,7 @@ rds_rdma_row Link::row() const
     kapi_copy(row.local_gid, info.local_gid, sizeof(row.local_gid));
     kapi_copy(row.remote_gid, info.remote_gid, sizeof(row.remote_gid));
     row.max_send_wr = queues_->sender.capacity();
-    row.max_recv_wr = ring_;
+    row.max_recv_wr = ring_.buffers / buffers_;
     row.max_send_sge = queues_->sender.pieces();
     return row;
 }
@@ -254,7 +255,7 @@ void Link::end_queues()
             registrar_->lose_posted();
         queues_->sender.abandon();
         queues_->receiver.abandon();
-        ring_ = 0;
+        ring_.buffers = 0;
     }
     queues_.reset();
 }
@@ -266,8 +267,8 @@ Link::~Link()
     if (queues_)
         end_queues();
     cm_.reset();
-    if (ring_)
-        Module::get().rings.give(net_.payer(conn_), remote_, ring_ * buffers_);
+    if (ring_.buffers)
+        Module::get().rings.give(ring_.payer, remote_, ring_.buffers);
     Module::get().devices.leave(user_);
 }
 

@@ -6,6 +6,7 @@
 #include "private_data.h"
 #include "receiver.h"
 #include "region.h"
+#include "ring_shares.h"
 #include "sender.h"
 
 namespace rds_rdma {
@@ -94,7 +95,7 @@ private:
     // The path's owner's:
     Ref<Registrar> registrar_;
     Own<Queues> queues_;
-    u32 ring_ = 0;    // receives, each of so many buffers:
+    Ring ring_; // its receives have so many buffers each:
     u32 buffers_ = 0;
     bool asked_ = false;
     bool accepted_ = false;

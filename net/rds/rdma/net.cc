@@ -145,10 +145,11 @@ void RdmaNet::socket_closed()
     end_turn();
 }
 
-u32 RdmaNet::payer(rds_conn* conn) const
+// Peers in namespaces of a user are that user, who can make any number of them.
+u32 RdmaNet::payer_of(u32 user) const
 {
-    u32 user = rds_conn_payer(conn), owner = kapi_net_owner(host);
-    return user < KAPI_USERS || !owner ? user : owner % KAPI_USERS;
+    u32 owner = kapi_net_owner(host);
+    return user < KAPI_USERS || !owner ? user : kapi_user_number(owner);
 }
 
 int RdmaNet::listen()
@@ -184,13 +185,22 @@ u32 RdmaNet::send_ring() const
     return static_cast<u32>(min<u64>(max<u64>(sysctl.max_send_wr, Sender::least), Sender::most));
 }
 
-u32 RdmaNet::take_ring(u32 payer, const kapi_addr& remote, u32 buffers)
+Ring RdmaNet::take_ring(rds_conn* conn, const kapi_addr& remote, u32 least)
 {
-    u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most)) * buffers;
-    u32 taken = Module::get().rings.take(payer, remote, wanted, sysctl.max_recv_allocation);
-    if (taken < wanted)
+    RingShares& rings = Module::get().rings;
+    u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most)) * least;
+    Ring ring;
+    for (u32 user : {rds_conn_payer(conn), rds_conn_other_user(conn)}) {
+        ring.payer = payer_of(user);
+        ring.buffers = rings.take(ring.payer, remote, wanted, sysctl.max_recv_allocation);
+        if (ring.buffers >= least)
+            break;
+        if (u32 few = std::exchange(ring.buffers, 0))
+            rings.give(ring.payer, remote, few);
+    }
+    if (ring.buffers < wanted)
         counters.count(Stat::rx_alloc_limit);
-    return taken / buffers;
+    return ring;
 }
 
 // ---- what peers ask for

@@ -55,15 +55,14 @@ public:
     void socket_closed();
     // Any context. May connections be made? When that ends, those that there are end soon.
     bool is_open() const { return open_.load_acquire(); }
-    // Any context. For whom the memory of a connection is counted: a user's number, or KAPI_USERS: a peer. Peers in namespaces of
-    // a user are that user, who can make any number of them.
-    u32 payer(rds_conn* conn) const;
     // How many requests a connection may have in its send queue.
     u32 send_ring() const;
-    // How many receives of so many buffers a connection may have in its ring, as RingShares::take().
-    u32 take_ring(u32 payer, const kapi_addr& remote, u32 buffers);
+    // The buffers that a connection may have in its ring, at least so many, as RingShares::take(). They count to who made the
+    // connection or, if that one has its share, to another user who needs it: none keeps a peer from the others.
+    Ring take_ring(rds_conn* conn, const kapi_addr& remote, u32 least);
 
 private:
+    u32 payer_of(u32 user) const;
     static constexpr unsigned max_asked = 64;
     static int on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size);
     int asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_size* size);

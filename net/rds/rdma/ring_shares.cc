@@ -27,7 +27,7 @@ RingShares::RingShares()
     users_.limit = peers_.limit = max(kapi_memory_total() / memory_part, least_limit);
 }
 
-Atomic<u64>& RingShares::held_by(u32 payer, const kapi_addr& remote)
+RingShares::Held& RingShares::held_by(u32 payer, const kapi_addr& remote)
 {
     if (payer < KAPI_USERS)
         return of_user_[payer];
@@ -36,51 +36,45 @@ Atomic<u64>& RingShares::held_by(u32 payer, const kapi_addr& remote)
     return of_address_[seed_.hash_of(words) % addresses];
 }
 
-bool RingShares::take(Pool& pool, Atomic<u64>& held, u64 bytes, bool may_be_last)
+bool RingShares::take(Atomic<u64>& held, Atomic<u64>& used, u64 limit, u64 amount, bool may_be_last)
 {
-    u64 before = held.fetch_add(bytes), used = pool.used.fetch_add(bytes);
-    int share = kapi_share(0, before, pool.limit - min(used, pool.limit), bytes);
+    u64 before = held.fetch_add(amount);
+    int share = kapi_share(0, before, limit - min(used.fetch_add(amount), limit), amount);
     if (share == 0 || (share > 0 && may_be_last))
         return true;
-    give(pool, held, bytes);
+    give(held, used, amount);
     return false;
 }
 
-void RingShares::give(Pool& pool, Atomic<u64>& held, u64 bytes)
+void RingShares::give(Atomic<u64>& held, Atomic<u64>& used, u64 amount)
 {
-    pool.used.fetch_sub(bytes);
-    held.fetch_sub(bytes);
-}
-
-bool RingShares::take_buffers(u32 count, u64 limit)
-{
-    if (buffers_.fetch_add(count) + count <= limit)
-        return true;
-    buffers_.fetch_sub(count);
-    return false;
+    used.fetch_sub(amount);
+    held.fetch_sub(amount);
 }
 
 // When half of what is allowed is used, a ring is small.
 u32 RingShares::take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed)
 {
     Pool& pool = pool_of(payer);
-    Atomic<u64>& held = held_by(payer, remote);
+    Held& held = held_by(payer, remote);
     u32 least = min(wanted, Receiver::least);
     for (bool small : {false, true}) {
         u32 buffers = small ? least : wanted;
-        if (!take_buffers(buffers, small ? allowed : allowed / 2))
+        if (!take(held.buffers, pool.buffers, allowed / 2, buffers, small))
             continue;
-        if (take(pool, held, bytes_of(buffers), small))
+        if (take(held.bytes, pool.used, pool.limit, bytes_of(buffers), small))
             return buffers;
-        buffers_.fetch_sub(buffers);
+        give(held.buffers, pool.buffers, buffers);
     }
     return 0;
 }
 
 void RingShares::give(u32 payer, const kapi_addr& remote, u32 buffers)
 {
-    buffers_.fetch_sub(buffers);
-    give(pool_of(payer), held_by(payer, remote), bytes_of(buffers));
+    Pool& pool = pool_of(payer);
+    Held& held = held_by(payer, remote);
+    give(held.buffers, pool.buffers, buffers);
+    give(held.bytes, pool.used, bytes_of(buffers));
 }
 
 } // namespace rds_rdma

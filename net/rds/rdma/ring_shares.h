@@ -3,7 +3,8 @@
 //
 // Peers can have as many connections as there are types of service, between any two addresses. So those that peers made have one
 // half of the memory, of which each remote address has a share (kapi/share.h). The other half is for connections that local users
-// made, each user with a share: no peer can take it.
+// made, each user with a share: no peer can take it. The number of buffers, which the administrator limits, is shared
+// in the same way.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -14,6 +15,11 @@
 namespace rds_rdma {
 
 using namespace hw;
+
+struct Ring {
+    u32 buffers = 0;
+    u32 payer = 0; // to whom they count
+};
 
 class RingShares : Pinned {
 public:
@@ -26,19 +32,20 @@ public:
 private:
     struct Pool {
         u64 limit = 0; // bytes
-        Atomic<u64> used{0};
+        Atomic<u64> used{0}, buffers{0};
+    };
+    struct Held {
+        Atomic<u64> bytes{0}, buffers{0};
     };
     static constexpr unsigned addresses = 256; // two with the same number have one share
 
     Pool& pool_of(u32 payer) { return payer < KAPI_USERS ? users_ : peers_; }
-    Atomic<u64>& held_by(u32 payer, const kapi_addr& remote);
-    bool take_buffers(u32 count, u64 limit);
-    static bool take(Pool& pool, Atomic<u64>& held, u64 bytes, bool may_be_last);
-    static void give(Pool& pool, Atomic<u64>& held, u64 bytes);
+    Held& held_by(u32 payer, const kapi_addr& remote);
+    static bool take(Atomic<u64>& held, Atomic<u64>& used, u64 limit, u64 amount, bool may_be_last);
+    static void give(Atomic<u64>& held, Atomic<u64>& used, u64 amount);
 
     Pool users_, peers_;
-    Atomic<u64> of_user_[KAPI_USERS], of_address_[addresses];
-    Atomic<u64> buffers_{0}; // in all rings
+    Held of_user_[KAPI_USERS], of_address_[addresses];
     HashSeed seed_;
 };
 

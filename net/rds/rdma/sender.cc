@@ -6,7 +6,6 @@ namespace rds_rdma {
 namespace {
 
 constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
-constexpr u64 longest_unmapped_ns = 5'000'000'000;
 
 } // namespace
 
@@ -49,111 +48,12 @@ Result<> Sender::build(u32 capacity, u32 max_unsignaled)
 
 // ---- messages
 
-// Where in a message's payload we are.
-struct Pieces {
-    explicit Pieces(rds_out* o) : out(o) {}
-    rds_out* const out;
-    u32 offset = 0; // of what was taken from the message
-    unsigned count = 0, at = 0;
-    kapi_segment segment[8];
-
-    // Takes up to size bytes that lie together; none: the message has no more.
-    kapi_segment take(u32 size)
-    {
-        if (at == count) {
-            at = 0;
-            count = rds_out_segments(out, offset, segment, sizeof(segment) / sizeof(segment[0]));
-            if (!count)
-                return {};
-        }
-        kapi_segment& from = segment[at];
-        kapi_segment piece = from;
-        piece.length = min(from.length, size);
-        offset += piece.length;
-        from.length -= piece.length;
-        from.offset += piece.length;
-        if (from.addr)
-            from.addr = static_cast<const u8*>(from.addr) + piece.length;
-        if (!from.length)
-            at++;
-        return piece;
-    }
-};
-
-Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
-{
-    kapi_segment parts[max_pieces];
-    unsigned count = 0;
-    u32 length = rds_out_length(pieces.out);
-    u32 left = min(ends_.fragments.size(length), length - pieces.offset);
-    while (left) {
-        kapi_segment part = count + 1 < pieces_ ? pieces.take(left) : kapi_segment{};
-        if (!HW_ASSERT(part.length)) // pages of our own: few lie in so many bytes
-            return fail(KAPI_EIO);
-        left -= part.length;
-        parts[count++] = part;
-    }
-    if (count)
-        slot.payload = TRY(Mapping::with([&](kapi_map* map) {
-            return kapi_map_segments(map, ends_.device.dev, parts, count, KAPI_MAP_TO_DEVICE, KAPI_SLEEP);
-        }));
-    return {};
-}
-
-// All or nothing, before anything of it is posted.
-Result<> Sender::map_payload(rds_out* out, u64 at, u32 fragments)
-{
-    HW_UNINITIALIZED Pieces pieces(out);
-    for (u32 i = 0; i < fragments; i++) {
-        auto mapped = map_fragment(slot(at + i), pieces);
-        if (mapped)
-            continue;
-        while (i--)
-            slot(at + i).payload = Mapping();
-        return mapped;
-    }
-    return {};
-}
-
-// There may be no memory, or no room for what the device does not reach itself, which others give back. False: for too long.
-bool Sender::may_map_later()
-{
-    u64 now = kapi_now_ns();
-    if (!unmapped_since_ns_)
-        unmapped_since_ns_ = now;
-    return now - unmapped_since_ns_ < longest_unmapped_ns;
-}
-
 bool Sender::waits_for_room(u64 head)
 {
     if (!waits_for([&] { return has_room(head); }))
         return false;
     ends_.counters.count(Stat::tx_ring_full);
     return true;
-}
-
-// How many have room and are mapped. Before anything is posted, so that the last one of them is known when it is.
-unsigned Sender::prepare(rds_out* const* messages, unsigned count)
-{
-    u64 at = head_;
-    for (unsigned i = 0; i < count; i++) {
-        u32 needed = fragments(messages[i]);
-        if (waits_for_room(at + needed))
-            return i;
-        if (auto mapped = map_payload(messages[i], at, needed); !mapped) {
-            ends_.counters.count(Stat::tx_sg_mapping_failure);
-            if (may_map_later() || i) {
-                rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-            } else {
-                flush(); // operations may be before it
-                broken_ = true;
-            }
-            return i;
-        }
-        unmapped_since_ns_ = 0;
-        at += needed;
-    }
-    return count;
 }
 
 // Returns the acknowledgement in it.

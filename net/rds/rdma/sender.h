@@ -92,10 +92,12 @@ private:
     // The path's owner's:
     u64 head_ = 0;
     u32 unsignaled_ = 0; // requests since one reports its completion
-    bool fence_ = false; // an operation that reads was posted, and no message since
+    bool fence_ = false; // an operation that reads was posted, and neither a write nor a message since
     u64 fenced_ = 0; // a device whose fences hang: no such operation is posted before all up to there has completed
+    u64 read_ = 0;   // the end of the last one that is no atomic operation
     u64 asked_ = 0; // up to there acknowledgements were asked for
     u64 unmapped_since_ns_ = 0; // 0: the last mapping was made
+    u64 unmapped_at_ns_ = 0;    // tried the last time
     bool broken_ = false;
     u64 chain_ack_ = ~u64{0}; // that the last header in chain_ says, if it has one
     Atomic<u64> ack_said_{0}; // by the last acknowledgement of its own

@@ -22,6 +22,8 @@ void Sender::add_operation(rds_out* out, Own<Operation> operation)
         to.operation = &all;
         kapi_wr& wr = next_request();
         all.fill(wr, i);
+        if (wr.op == KAPI_WR_WRITE && std::exchange(fence_, false)) // else it overtakes a read that is sent again
+            add_fence(wr);
         if (i + 1 == all.requests()) {
             wr.flags |= KAPI_WR_SIGNALED;
             rds_out_hold(out);
@@ -34,7 +36,7 @@ void Sender::add_operation(rds_out* out, Own<Operation> operation)
     }
 }
 
-// On the request of the message that informs the peer.
+// On the first request that may change what an operation reads: a write, or the message that informs the peer.
 void Sender::add_fence(kapi_wr& wr)
 {
     wr.flags |= KAPI_WR_FENCE;
@@ -45,9 +47,12 @@ void Sender::add_fence(kapi_wr& wr)
     fenced_ = head_;
 }
 
+// An atomic operation needs no fence behind another, but behind a read, and waits for it here: with FENCE it would be one that a
+// device whose fences hang does not end.
 bool Sender::waits_for_fence(rds_rdma_kind kind)
 {
-    return kind != RDS_OP_WRITE && waits_for([&] { return tail_.load() >= fenced_; });
+    u64 before = kind > RDS_OP_WRITE && fence_ ? max(fenced_, read_) : fenced_;
+    return kind != RDS_OP_WRITE && waits_for([&] { return tail_.load() >= before; });
 }
 
 // From the completion queue: the last request of an operation with regions has ended. Those are freed by the path's worker, and
@@ -104,6 +109,8 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
     rds_out_rdma_begins(out);
     add_operation(out, std::move(*made));
     fence_ |= op.kind != RDS_OP_WRITE;
+    if (op.kind == RDS_OP_READ)
+        read_ = head_;
     return op.alone ? Operated::alone : Operated::done;
 }
 
