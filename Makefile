@@ -126,6 +126,11 @@ check:
 	@scripts/setup.sh build host lab rdma
 	@scripts/check.py --level $(LEVEL) $(ONLY:%=--only '%')
 
+# The steps for Debian's newest kernel, 7.2 of sid, with that one's compiler.
+check-newest:
+	@scripts/setup.sh build host lab rdma
+	@scripts/check.py --level newest $(ONLY:%=--only '%')
+
 # The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with details.
 sim:
 	@scripts/setup.sh host
@@ -228,6 +233,7 @@ help:
 	@echo 'make lab              the same two machines with a shell in each'
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
+	@echo 'make check-newest     the main tests in virtual machines with the newest kernel of Debian sid'
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
 	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
 	@echo 'make fuzz             the fuzzers, MINUTES= each'
@@ -242,7 +248,7 @@ help:
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run run-rtrs lab lab-ready check check-debug sim fuzz coverage mutate
+.PHONY: run run-rtrs lab lab-ready check check-newest check-debug sim fuzz coverage mutate
 .PHONY: uninstall dist deb check-packages
 .PHONY: bench bench-programs bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# rnbd.sh VERSION [kernel|ours]    builds RNBD, unmodified, from the source of a Debian kernel (6.1, 6.12), which has
+# rnbd.sh VERSION [kernel|ours]    builds RNBD, unmodified, from the source of a Debian kernel (6.1, 6.12, 7.2), which has
 #                                  neither RNBD nor RTRS: with the RTRS of the same source, with ours (make modules-VERSION
 #                                  has built it), or, without the last argument, once with each.
 #
@@ -36,6 +36,9 @@ source=$top/build/kernels/${version%-*}-source
 ours=$top/build/modules/$version
 # Only clang builds for a kernel that clang has built.
 compiler=$(sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$/CC=clang-\1/p' "$kdir/include/config/auto.conf")
+# A kernel of a newer Debian comes with the system whose compiler has built it.
+run=()
+[ ! -d "$top/build/kernels/$version/system" ] || run=("$top/scripts/in-system.sh" "$top/build/kernels/$version/system")
 out=$top/build/rnbd/$version/$suite
 work=$out/build
 mkdir -p "$work"
@@ -55,7 +58,7 @@ build() {
 	[ $# = 0 ] || shift
 	mkdir -p "$work/$folder"
 	cp -ru "$source/$folder/." "$work/$folder/"
-	make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" ${compiler:+"$compiler"} "${configs[@]}" "$@" \
+	"${run[@]}" make -s -j"${JOBS:-$(nproc)}" -C "$kdir" "M=$work/$folder" ${compiler:+"$compiler"} "${configs[@]}" "$@" \
 		modules >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; exit 1; }
 }

@@ -69,7 +69,8 @@ class Builder:
 
     def build(self, kernel, scenes, work):
         """Writes the image for these scenes on this kernel to work/KERNEL.cpio; returns an Image."""
-        named = [word for scene in scenes for word in scene.modules if "/" not in word]
+        named = [word.rstrip("?") for scene in scenes for word in scene.modules
+                 if "/" not in word and (not word.endswith("?") or kernel.has(module_name(word[:-1])))]
         ours = self._our_modules(kernel)
         base_paths = kernel.closure(BASE_MODULES, optional=True)
         base_paths = sorted(set(base_paths) | set(kernel.closure(named)))

@@ -49,7 +49,7 @@ tests() { # name-or-nothing parameters
 	! dmesg | grep -q 'kapi_test: not ok' && dmesg | grep -q 'kapi_test: ok'
 }
 
-modprobe -a crc32_generic rdma_rxe && link_up || exit 1
+load_rxe && link_up || exit 1
 rdma link add rx1 type rxe netdev v1 && rdma link add rx2 type rxe netdev v2 || exit 1
 tests "" >out 2>err
 verdict $? "kapi's verbs"

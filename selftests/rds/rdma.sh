@@ -6,7 +6,7 @@
 # RDS over RDMA, on Soft-RoCE: an echo of all sizes from either side; memory that the hosts give each other; both at full rate; a
 # link that is cut and comes back; a device that goes and comes again; and the module can go.
 
-modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0
+load_rxe && rdma link add rxe0 type rxe netdev eth0
 load_suite rds rds_rdma
 settings=$(cd /proc/sys/net/rds/ib && grep -s . * | tr '\n' ' ')
 if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then

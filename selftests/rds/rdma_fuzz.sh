@@ -9,7 +9,7 @@
 
 . unload.sh
 . afterwards.sh
-modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0
+load_rxe && rdma link add rxe0 type rxe netdev eth0
 load_suite rds rds_rdma
 before=$(held)
 barrier loaded

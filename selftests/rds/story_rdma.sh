@@ -49,7 +49,7 @@ show "Now over RDMA. A driver of the kernel (rdma_rxe) makes an RDMA device of e
 load_rds >out 2>err
 verdict $? "the modules are loaded"
 show "$ rdma link add rxe0 type rxe netdev eth0"
-modprobe -a crc32_generic rdma_rxe >out 2>err && rdma link add rxe0 type rxe netdev eth0 >>out 2>>err
+load_rxe >out 2>err && rdma link add rxe0 type rxe netdev eth0 >>out 2>>err
 verdict $? "the device"
 show "$ modprobe rds_rdma"
 load_suite rds_rdma >out 2>err

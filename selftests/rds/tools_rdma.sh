@@ -24,7 +24,7 @@ stress() { # expression-of-jq options-of-a...
 }
 
 load_suite rds rds_rdma || exit 1
-modprobe -a crc32_generic ib_uverbs rdma_ucm rdma_rxe || exit 1
+load_rxe ib_uverbs rdma_ucm || exit 1
 rdma link add rxe0 type rxe netdev eth0 || exit 1
 barrier "linked"
 if [ "$HOST" = a ]; then

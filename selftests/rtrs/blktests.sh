@@ -33,7 +33,7 @@ has_no_session() {
 	[ ! -e /sys/class/rtrs-client/blktest ]
 }
 
-modprobe -a crc32_generic rdma_rxe loop >out 2>err && rdma link add rxe0 type rxe netdev eth0 >>out 2>>err &&
+load_rxe loop >out 2>err && rdma link add rxe0 type rxe netdev eth0 >>out 2>>err &&
 	dd if=/dev/urandom of=/tmp/disk bs=65536 count=64 2>>err && losetup $loop /tmp/disk 2>>err &&
 	load_suite rtrs-core rtrs-server rtrs-client rnbd-server rnbd-client >>out 2>>err
 verdict $? "modules and a loop device are there"

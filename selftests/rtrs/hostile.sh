@@ -35,7 +35,7 @@ available() {
 	awk '/^MemAvailable/ { print $2 }' /proc/meminfo
 }
 
-modprobe -a crc32_generic rdma_rxe rdma_ucm ib_uverbs
+load_rxe rdma_ucm ib_uverbs
 modprobe brd rd_nr=2 rd_size=4096
 for disk in ram0 ram1; do # a page of it is memory only once it was written
 	dd if=/dev/zero of=/dev/$disk bs=4096 count=1024 2>/dev/null

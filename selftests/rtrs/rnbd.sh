@@ -146,7 +146,7 @@ use() {
 	barrier used
 }
 
-modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
+load_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
 case $HOST in
 a) serve_disk ;;
 b) use ;;

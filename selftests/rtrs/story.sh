@@ -79,7 +79,7 @@ client() {
 	barrier unmapped
 }
 
-modprobe -a crc32_generic rdma_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
+load_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
 if [ "$HOST" = a ]; then
 	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
 	verdict $? "the disk is exported"

@@ -11,7 +11,7 @@ class=/sys/class
 path=ip:$IP_a@ip:$IP_a
 table=/lab/files/sysfs.table
 
-modprobe -a crc32_generic rdma_rxe brd
+load_rxe brd
 rdma link add rxe0 type rxe netdev eth0
 rdma link add rxe1 type rxe netdev eth1
 load_suite rtrs-core
