@@ -159,6 +159,7 @@ struct kapi_stream_health {
 	kapi_u32 rtt_us;            /* TCP's smoothed round-trip time; 0: not known */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
 	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
+	kapi_u8 to_offer;           /* rx() is, or may be, yet to be offered something that has come; attached ones only */
 };
 void kapi_stream_health(struct kapi_stream *stream,
 			struct kapi_stream_health *health) KAPI_NOEXCEPT; /* [any] not from its callbacks */

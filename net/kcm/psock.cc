@@ -116,10 +116,10 @@ bool Psock::is_forgotten() const
 {
     if (!failed() || !offered_.load_acquire() || !kapi_stream_is_unused(stream_))
         return false;
-    // One that cannot be read on is closed, and what it has left is not offered.
+    // Unread bytes alone say nothing: they may be what is never offered.
     struct kapi_stream_health health;
     kapi_stream_health(stream_, &health);
-    return !receives() || (!paused() && (!health.unread || health.closed));
+    return !receives() || (!paused() && !health.to_offer);
 }
 
 void Psock::count_error(int error)
