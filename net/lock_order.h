@@ -61,6 +61,8 @@ namespace kcm {
 struct UsersLock { static constexpr const char* name = "kcm users"; static constexpr unsigned rank = 5; };
 // The multiplexors of a namespace.
 struct NetLock { static constexpr const char* name = "kcm namespace"; static constexpr unsigned rank = 10; };
+// The same by their numbers.
+struct NumbersLock { static constexpr const char* name = "kcm numbers"; static constexpr unsigned rank = 10; };
 // The sockets and connections of a multiplexor.
 struct MembersLock { static constexpr const char* name = "kcm members"; static constexpr unsigned rank = 20; };
 // The receive queues of a multiplexor, and the connections that wait for room.

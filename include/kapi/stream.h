@@ -72,7 +72,10 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAP
 kapi_size kapi_stream_peek(struct kapi_stream *stream, void *to, kapi_size size) KAPI_NOEXCEPT;
 /* [sleep] Ends it when its peer's host is gone: what options say of keepalive, and nothing else of them. */
 void kapi_stream_keep_alive(struct kapi_stream *stream, const struct kapi_stream_options *options) KAPI_NOEXCEPT;
-/* [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. */
+/*
+ * [sleep] Starts callbacks; what arrived before, and an end or loss that happened before, is reported at once. Keepalive that a
+ * program has set on its socket stays as it is.
+ */
 void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_options *options,
 			const struct kapi_stream_ops *ops, void *context) KAPI_NOEXCEPT;
 /*
@@ -159,6 +162,7 @@ struct kapi_stream_health {
 	kapi_u32 rtt_us;            /* TCP's smoothed round-trip time; 0: not known */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
 	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
+	kapi_u8 to_offer;           /* rx() is, or may be, yet to be offered something that has come; attached ones only */
 };
 void kapi_stream_health(struct kapi_stream *stream,
 			struct kapi_stream_health *health) KAPI_NOEXCEPT; /* [any] not from its callbacks */

@@ -85,6 +85,13 @@ static void on_error_report(struct sock *sk)
 	rcu_read_unlock();
 }
 
+/* TLS: something may have come. */
+static void offer_later(struct kapi_stream *stream)
+{
+	WRITE_ONCE(stream->unoffered, true);
+	kapi_stream_do_later(stream, 0);
+}
+
 static void on_data_ready(struct sock *sk)
 {
 	struct kapi_stream *stream = stream_of(sk);
@@ -92,7 +99,7 @@ static void on_data_ready(struct sock *sk)
 	if (!stream)
 		return;
 	if (unlikely(stream->tls))
-		kapi_stream_do_later(stream, 0);
+		offer_later(stream);
 	else
 		kapi_stream_offer(stream);
 }
@@ -162,7 +169,7 @@ static void on_state_change(struct sock *sk)
 		stream->broken = ECONNRESET;
 	}
 	if (unlikely(stream->tls))
-		kapi_stream_do_later(stream, 0);
+		offer_later(stream); /* what came before the end */
 	else
 		kapi_stream_tell_end(stream);
 	/* The program may wait for the same; what else kapi_stream_tell_end() finds is no change of the socket. */

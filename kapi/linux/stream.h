@@ -40,6 +40,7 @@ struct kapi_stream {
 	u16 broken;         /* the error that keeps it from being read on: of TLS, bytes that cannot be read, replaced */
 	int disconnects;    /* adopted: the socket's, when it was taken over; constant */
 	bool eof, closed;   /* events reported; health() looks at them without the lock */
+	bool unoffered;     /* TLS: rx() may be yet to be offered something; health() the same */
 	struct kapi_payer *payer; /* of an adopted one: is charged for what is kept of it; constant */
 	/*
 	 * When TCP had no memory and no acknowledgement is due that would report room; and what a callback of TLS,
@@ -110,9 +111,9 @@ bool kapi_tls_is_usable(const struct sock *sk);
 /* Makes stream one that sends and receives through it. */
 void kapi_tls_take_over(struct kapi_stream *stream);
 /*
- * As tcp_read_sock() with what is in records of data; may sleep. -EAGAIN: no record is whole; -EBUSY: the program is
- * reading, and no event comes when it has done; -ESHUTDOWN: the next record is an alert; -EPROTO: it is another that is no
- * data; -EBADMSG: it is forged; else what broke the connection.
+ * As tcp_read_sock() with what is in records of data; may sleep. -EAGAIN: no record is whole; -EBUSY: that cannot be said
+ * yet, for the program is reading, and no event comes when it has done, or TLS has not looked; -ESHUTDOWN: the next record is
+ * an alert; -EPROTO: it is another that is no data; -EBADMSG: it is forged; else what broke the connection.
  */
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor);
 /*

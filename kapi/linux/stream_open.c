@@ -63,11 +63,15 @@ static void set_keepalive(struct sock *sk, const struct kapi_stream_options *opt
 	sock_set_keepalive(sk);
 }
 
-static void set_options(struct sock *sk, const struct kapi_stream_options *options)
+/* A program's own keepalive stays as it is. */
+static void set_options(struct kapi_stream *stream, const struct kapi_stream_options *options)
 {
+	struct sock *sk = stream->sk;
+
 	if (options->nodelay)
 		tcp_sock_set_nodelay(sk);
-	set_keepalive(sk, options);
+	if (!stream->adopted || !sock_flag(sk, SOCK_KEEPOPEN))
+		set_keepalive(sk, options);
 	lock_sock(sk);
 	set_buffers(sk, options->sndbuf, options->rcvbuf);
 	release_sock(sk);
@@ -109,7 +113,7 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
 	stream = kapi_stream_create(sock);
 	if (!stream)
 		goto release;
-	set_options(sock->sk, options);
+	set_options(stream, options);
 	error = bind_local(sock, local, family, options->shares_port);
 	if (error)
 		goto destroy;
@@ -159,7 +163,7 @@ void kapi_stream_attach(struct kapi_stream *stream, const struct kapi_stream_opt
 	struct sock *sk = stream->sk;
 
 	might_sleep();
-	set_options(sk, options);
+	set_options(stream, options);
 	lock_sock(sk);
 	kapi_stream_unmute(stream, ops, context);
 	stream->established = true;

@@ -72,8 +72,10 @@ static int offer_record(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 static void offer_records(struct kapi_stream *stream)
 {
 	read_descriptor_t reader = { .arg.data = stream, .count = RECORDS_AT_ONCE };
-	int result = kapi_tls_read(stream, &reader, offer_record);
+	int result = stream->unreadable ? -EAGAIN : kapi_tls_read(stream, &reader, offer_record);
 
+	/* What TCP has else is a part of a record, or behind an alert. */
+	WRITE_ONCE(stream->unoffered, stream->paused || result > 0 || result == -EBUSY);
 	/* There may be more. TLS reports why reading ended only to a call that gets nothing. */
 	if (result > 0 && !stream->paused) {
 		kapi_stream_do_later(stream, 0);
@@ -99,12 +101,14 @@ void kapi_stream_offer(struct kapi_stream *stream)
 {
 	read_descriptor_t reader = { .arg.data = stream, .count = 1 };
 
-	if (!stream->ops || stream->paused || (stream->tls ? stream->unreadable : stream->broken))
+	if (!stream->ops || stream->paused)
 		return;
 	if (unlikely(stream->tls)) {
 		offer_records(stream);
 		return;
 	}
+	if (unlikely(stream->broken))
+		return;
 	if (unlikely(kapi_stream_is_replaced(stream)))
 		stream->broken = ECONNRESET;
 	else

@@ -82,8 +82,13 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 		return -EBADMSG;
 	if (result == -EINVAL && refusal_of(rx))
 		return refusal_of(rx);
-	/* That error is known already, and is reported as what it is: the end of the connection. */
-	return !result || (error && result == -error) ? -EAGAIN : result;
+	/*
+	 * That error is known already, and is reported as what it is: the end of the connection. But TLS looks no more at what
+	 * came before it when it has left that to its own work, as when it came while the lock was held.
+	 */
+	if (error && result == -error)
+		return work_busy(&rx->strp.work) ? -EBUSY : -EAGAIN;
+	return result ?: -EAGAIN;
 }
 
 #define SEND_BATCH 32

@@ -22,6 +22,7 @@ namespace {
 thread_local std::map<std::string_view, std::uint64_t> signals; // by the name of each lock that was held
 thread_local std::map<std::string_view, std::uint64_t> most_steps; // by the name of the lock that was held longest
 thread_local std::uint64_t most_without_pause;
+thread_local std::uint64_t all;
 
 Spin &inside(kapi_spin *lock)
 {
@@ -61,6 +62,11 @@ std::uint64_t most_steps_without_pause()
     return most_without_pause;
 }
 
+std::uint64_t all_steps()
+{
+    return all;
+}
+
 void note_signal()
 {
     for (const Spin *lock : World::current_task()->locks)
@@ -74,6 +80,7 @@ void forget_steps()
     signals.clear();
     most_steps.clear();
     most_without_pause = 0;
+    all = 0;
 }
 
 } // namespace sim
@@ -149,5 +156,6 @@ void kapi_sim_step(void) noexcept
 {
     Task &task = *World::current_task();
     task.steps++;
+    all++;
     most_without_pause = std::max(most_without_pause, ++task.steps_since_pause);
 }

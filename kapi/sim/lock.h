@@ -25,6 +25,8 @@ std::uint64_t signals_under(const char *name);
 void note_signal(); // there is one
 /** Most HW_STEP()s of a task without kapi_resched() between them, since then. */
 std::uint64_t most_steps_without_pause();
+/** HW_STEP()s of all tasks, since then. */
+std::uint64_t all_steps();
 void forget_steps();
 
 } // namespace sim

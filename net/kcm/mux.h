@@ -15,9 +15,10 @@ namespace kcm {
 
 class Net;
 struct WorkQueue;
-struct Muxes; // list tag: of a namespace
+struct Muxes;    // list tag: of a namespace
+struct ByNumber; // table tag: the same
 
-class Mux : public RefCounted<Mux>, public ListNode<Muxes> {
+class Mux : public RefCounted<Mux>, public ListNode<Muxes>, public HashNode<ByNumber> {
 public:
     static Result<Ref<Mux>> create(Net& net);
     static void destroy(Mux* mux) { dispose(mux); }

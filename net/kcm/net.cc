@@ -41,16 +41,22 @@ void Net::destroy(Net* net)
 
 void Net::add(Mux& mux)
 {
-    Guard guard(lock_);
-    mux.number = ++last_number_;
-    muxes_.push_back(Ref<Mux>::share(mux));
-    count_++;
+    {
+        Guard guard(lock_);
+        mux.number = ++last_number_;
+        muxes_.push_back(Ref<Mux>::share(mux));
+        count_++;
+    }
+    Ref<Mux> none;
+    by_number_.insert(by_number_.hash_of({&mux.number, 1}), mux, Alloc::charged, [](const Mux&) { return false; },
+                      [] { return true; }, none);
 }
 
 void Net::remove(Mux& mux)
 {
     kcm_totals own{};
     mux.add_totals(own);
+    by_number_.remove(mux);
     Ref<Mux> removed;
     Guard guard(lock_);
     removed = muxes_.remove(mux);
@@ -63,6 +69,12 @@ unsigned Net::muxes()
 {
     Guard guard(lock_);
     return count_;
+}
+
+// Null: there is none.
+Ref<Mux> Net::find(u64 number)
+{
+    return by_number_.find(by_number_.hash_of({&number, 1}), [&](const Mux& mux) { return mux.number == number; });
 }
 
 // The multiplexor behind after, or the first. When after is gone those before its place are passed over, a piece at a time: there

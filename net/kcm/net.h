@@ -43,12 +43,14 @@ private:
     HW_MADE_BY_CREATE;
     Net() = default;
     ~Net() = default;
+    Ref<Mux> find(u64 number);
     Ref<Mux> next(Ref<Mux> after);
     Ref<Mux> next_behind(u64 behind, Ref<Mux> after = nullptr);
     bool has_departed_since(u64& departures);
 
     Spin<NetLock> lock_;
     RefList<Mux, Muxes> muxes_ HW_GUARDED_BY(lock_);
+    HashTable<Mux, ByNumber, NumbersLock, 64> by_number_; // those of muxes_, a moment later
     unsigned count_ HW_GUARDED_BY(lock_) = 0;
     u64 last_number_ HW_GUARDED_BY(lock_) = 0;
     kcm_totals past_ HW_GUARDED_BY(lock_){};

@@ -95,7 +95,9 @@ void Psock::fail(int error, bool unreadable)
     }
     if (!error_.compare_exchange(none, error))
         return;
-    count_error(error);
+    rx_aborts.add(1);
+    if (unreadable)
+        count_bad_message(error);
     if (kapi_traces(KAPI_TRACE_KCM_END))
         kapi_trace_kcm_connection(KAPI_TRACE_KCM_END, id, error);
     kapi_stream_post_error(stream_, error);
@@ -116,15 +118,15 @@ bool Psock::is_forgotten() const
 {
     if (!failed() || !offered_.load_acquire() || !kapi_stream_is_unused(stream_))
         return false;
-    // One that cannot be read on is closed, and what it has left is not offered.
+    // Unread bytes alone say nothing: they may be what is never offered.
     struct kapi_stream_health health;
     kapi_stream_health(stream_, &health);
-    return !receives() || (!paused() && (!health.unread || health.closed));
+    return !receives() || (!paused() && !health.to_offer);
 }
 
-void Psock::count_error(int error)
+// TCP has the same errors for other reasons.
+void Psock::count_bad_message(int error)
 {
-    rx_aborts.add(1);
     if (error == KAPI_EMSGSIZE)
         rx_too_big.add(1);
     else if (error == KAPI_ETIMEDOUT)

@@ -99,7 +99,7 @@ private:
     static void acked(void* context, u32 una);
     static void event(void* context, kapi_stream_event event, int error);
     usize receive(kapi_rx* offer, usize length);
-    void count_error(int error);
+    void count_bad_message(int error);
     u64 assembly_timeout_ns() const;
     void wait_for_memory();
     void end_for_others();

@@ -30,14 +30,18 @@ void add_connection(kapi_report* report, const Mux& mux, const kcm_abi_connectio
     kapi_report_number(report, HAWSER_KCM_CONNECTION_RX_PARTIAL, stats.rx_partial);
 }
 
-// The first connection of mux from index on, which is moved behind it.
-bool describe_next(Mux& mux, u64& index, kcm_abi_connection_stats& stats)
+// The first connection of mux from index on, which is moved behind it. shown: the id of the one before it, 0 at the beginning; if
+// that is gone all before index are passed over.
+bool describe_next(Mux& mux, u64& index, u64 shown, kcm_abi_connection_stats& stats)
 {
     constexpr unsigned at_a_time = 64; // that are passed over under one lock
     bool found = false;
     Mux::Place<Psock> place;
     place.index = static_cast<unsigned>(index);
-    static_cast<void>(mux.visit_next(place, at_a_time, [&](Psock& psock) {
+    if (shown)
+        place.last = mux.find(shown);
+    unsigned most = place.last || !index ? 1 : at_a_time;
+    static_cast<void>(mux.visit_next(place, most, [&](Psock& psock) {
         if (std::exchange(found, true))
             return;
         psock.describe(stats);
@@ -48,18 +52,22 @@ bool describe_next(Mux& mux, u64& index, kcm_abi_connection_stats& stats)
 
 } // namespace
 
-// The place is the number of a multiplexor, 0 before the first, and an index in it. So a program that stops reading holds
-// nothing, and each object is searched for: a program with very many spends its own time, with pauses.
+// The place is the number of a multiplexor, 0 before the first, an index in it, and the id of the connection that was shown
+// last. So a program that stops reading holds nothing. What it names is looked up and not walked to: very many multiplexors of
+// other users may be before it, and nobody can change the families of generic netlink during a dump's first call.
 int Net::report_connection(kapi_report_place& place, kapi_report* report)
 {
-    u64 number = place.words[0], index = place.words[1];
+    u64 number = place.words[0], index = place.words[1], shown = place.words[2];
     kcm_abi_connection_stats stats;
-    for (Ref<Mux> mux = next_behind(number ? number - 1 : 0); mux; mux = next(std::move(mux))) {
+    Ref<Mux> mux = find(number);
+    if (!mux)
+        mux = next_behind(number ? number - 1 : 0);
+    for (; mux; mux = next(std::move(mux))) {
         if (mux->number != number)
-            index = 0; // that one is gone, or at its end
-        if (describe_next(*mux, index, stats)) {
+            index = shown = 0; // that one is gone, or at its end
+        if (describe_next(*mux, index, shown, stats)) {
             add_connection(report, *mux, stats);
-            place = {{mux->number, index, 0, 0}};
+            place = {{mux->number, index, stats.id, 0}};
             return 1;
         }
         kapi_resched();

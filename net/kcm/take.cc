@@ -116,8 +116,10 @@ void Distributor::put_back(Socket& socket, Taken& taken, Wakes& wakes)
             wakes.add(socket);
         place(socket);
     }
-    if (held)
-        give_some_held(wakes);
+    if (!held)
+        return;
+    give_some_held(wakes);
+    resume_next(); // one may have stopped while it was held
 }
 
 } // namespace kcm

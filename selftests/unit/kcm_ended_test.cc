@@ -156,6 +156,25 @@ TEST_P(KcmEnded, connections__whose_peers_wait_for_an_answer_stay)
         EXPECT_EQ(peer_reads(ends, 10), framed("answer"));
 }
 
+// It is probed, and its host is gone. No message was late.
+TEST_P(KcmEnded, connection__whose_host_is_gone_counts_as_no_late_message)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    Ends ends = connect();
+    run(b, [&] { sim::program_shutdown_write(ends.there); });
+    settle();
+    attach(socket, ends);
+    world.network().cut(a, b);
+    world.run_for(300 * sim::kSecond);
+    world.network().cut(a, b, false);
+    EXPECT_EQ(receive(socket), "error 110"); // ETIMEDOUT
+    kcm_totals totals{};
+    run(a, [&] { kcm_net_totals(host.net(a.initial_net()), &totals); });
+    EXPECT_EQ(totals.rx_aborts, 1u);
+    EXPECT_EQ(totals.rx_timeouts, 0u);
+}
+
 // As before, but nothing has been read: it is not lost.
 TEST_P(KcmEnded, connections__whose_peers_had_closed_before_are_read_to_their_end)
 {

@@ -138,6 +138,24 @@ TEST_F(KcmReport, dump__pauses)
         }).size();
         EXPECT_EQ(count, kConnections);
         EXPECT_LE(sim::most_steps_without_pause(), 64u * 8);
+        EXPECT_LE(sim::all_steps(), 4 * kMany + 10 * kConnections); // none begins at the first multiplexor again
+    }, 1000 * sim::kSecond);
+}
+
+// Nor with the first connection of its own.
+TEST_F(KcmReport, dump__of_many_connections_is_linear)
+{
+    constexpr unsigned kMany = 300;
+    KcmSocket &socket = new_socket();
+    for (unsigned i = 0; i < kMany; i++)
+        attach(socket, connect());
+    run(a, [&] {
+        sim::forget_steps();
+        std::size_t count = sim::dump(HAWSER_CMD_KCM_CONNECTION_GET, [&](kapi_report_place *place, kapi_report *report) {
+            return kcm_net_report_connection(host.net(a.initial_net()), place, report);
+        }).size();
+        EXPECT_EQ(count, kMany);
+        EXPECT_LE(sim::all_steps(), 20 * kMany);
     }, 1000 * sim::kSecond);
 }
 

@@ -2,10 +2,19 @@
 // Connections for whose messages there is not enough memory.
 #pragma once
 
+#include <kapi/sim/tcp.h>
+
 #include "kcm_test.h"
 
 class KcmShortage : public KcmTest {
 protected:
+    /** Over which segments have one size: what is kept of smaller ones takes more memory than these tests count with. */
+    Ends connect()
+    {
+        Ends ends = KcmTest::connect();
+        run(b, [&] { sim::program_socket_of(ends.there).tcb->segment_size = 16384; });
+        return ends;
+    }
     /** A connection on which messages of some MiB are allowed. */
     Ends attach_large(KcmSocket &socket)
     {

@@ -3,6 +3,7 @@
 // byte is read once, and those of one message at one socket.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -115,5 +116,78 @@ TEST_P(KcmStorm, each_byte__is_read_once)
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmStorm, testing::Range<std::uint64_t>(1, 41));
+
+// Two copies fail at once, one of them at a socket that was disabled meanwhile: what it had read goes to a socket whose program
+// does not read, so that no later reader resumes a connection that was stopped in between.
+class KcmStormAtRest : public KcmStorm {
+protected:
+    enum { kDisabled, kFails, kNeverReads };
+
+    void read_badly(unsigned at)
+    {
+        char bytes[20];
+        sockets[at]->trouble = {.fault_at = 1, .stall_at = 1, .stall_ns = sim::kMillisecond};
+        sockets[at]->receive(bytes, sizeof(bytes), KCM_ABI_MSG_DONTWAIT);
+    }
+    /** Each as long after the beginning as it says. */
+    void run_together(const std::vector<std::pair<std::uint64_t, std::function<void()>>> &calls)
+    {
+        std::vector<sim::TaskRef> tasks;
+        for (const auto &[delay, call] : calls)
+            tasks.push_back(world.spawn(a, "call", [this, delay, call] {
+                world.sleep(delay);
+                call();
+            }));
+        EXPECT_TRUE(world.run_until([&] {
+            return std::all_of(tasks.begin(), tasks.end(), [](auto &task) { return task->is_done(); });
+        }, sim::kSecond));
+        settle();
+    }
+    void expect_none_paused(unsigned round)
+    {
+        run(a, [&] {
+            for (const auto &one : sockets[0]->connections())
+                EXPECT_FALSE(one.state & KCM_ABI_CONN_PAUSED) << round;
+        });
+    }
+    void read_all(unsigned at)
+    {
+        sockets[at]->trouble = {};
+        while (receive(*sockets[at]) != kNothing)
+            ;
+    }
+};
+
+TEST_P(KcmStormAtRest, connection__is_not_paused_while_a_socket_has_room)
+{
+    for (unsigned i = 0; i < kSockets; i++)
+        sockets.push_back(&new_socket());
+    Ends always = open_with_one(*sockets[0]), comes = connect();
+    run(a, [&] {
+        for (unsigned i = 1; i < kSockets; i++)
+            ASSERT_EQ(sockets[i]->open_as_clone(*sockets[0]), 0);
+        sockets[kNeverReads]->sk().rcvbuf = 1 << 30;
+    });
+    for (unsigned i = 0; i < kSockets; i++)
+        peer_writes(always, framed("filler")), settle();
+    for (unsigned round = 0; round < 200; round++) {
+        for (unsigned at : {kDisabled, kFails})
+            read_all(at);
+        for (unsigned i = 0; i < 2; i++)
+            peer_writes(always, framed("one")), settle();
+        peer_writes(comes, framed("two"));
+        settle();
+        run_together({{0, [&] { read_badly(kDisabled); }}, {0, [&] { read_badly(kFails); }},
+                      {1000, [&] { EXPECT_EQ(sockets[kDisabled]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); }},
+                      {sim::kMillisecond, [&] { EXPECT_EQ(sockets[kNeverReads]->attach(comes.here, by_length), 0); }}});
+        expect_none_paused(round);
+        run(a, [&] {
+            EXPECT_EQ(sockets[kDisabled]->set_option(KCM_ABI_RECV_DISABLE, 0), 0);
+            EXPECT_EQ(sockets[kNeverReads]->unattach(comes.here), 0);
+        });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmStormAtRest, testing::Range<std::uint64_t>(1, 41));
 
 } // namespace

@@ -115,6 +115,29 @@ static void any_state(int kcm)
 	close(kcm);
 }
 
+/* A connection whose peer has closed its side is probed; a program that has it probed keeps its times. */
+static void probed(void)
+{
+	int kcm = kcm_socket(HERE, SOCK_DGRAM);
+	struct link l = tcp_link(HERE, AF_INET);
+
+	NEED(shutdown(l.far, SHUT_WR) == 0 && polled(l.near, POLLIN, SOON_MS));
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	check(get_int(l.near, SOL_SOCKET, SO_KEEPALIVE) == 1 && get_int(l.near, IPPROTO_TCP, TCP_KEEPIDLE) == 60,
+	      "attach: ... and such a peer is probed");
+	tcp_link_close(&l);
+	l = tcp_link(HERE, AF_INET);
+	NEED(set_int(l.near, SOL_SOCKET, SO_KEEPALIVE, 1) == 0 && set_int(l.near, IPPROTO_TCP, TCP_KEEPIDLE, 5) == 0);
+	NEED(set_int(l.near, IPPROTO_TCP, TCP_KEEPINTVL, 1) == 0 && set_int(l.near, IPPROTO_TCP, TCP_KEEPCNT, 3) == 0);
+	NEED(shutdown(l.far, SHUT_WR) == 0 && polled(l.near, POLLIN, SOON_MS));
+	NEED(kcm_attach(kcm, l.near, parser_framed()) == 0);
+	check(get_int(l.near, IPPROTO_TCP, TCP_KEEPIDLE) == 5 && get_int(l.near, IPPROTO_TCP, TCP_KEEPINTVL) == 1 &&
+		      get_int(l.near, IPPROTO_TCP, TCP_KEEPCNT) == 3,
+	      "attach: ... at the times that the program has set");
+	tcp_link_close(&l);
+	close(kcm);
+}
+
 static void twice(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -248,6 +271,8 @@ void api_attach(void)
 	wrong_program(kcm);
 	close(kcm);
 	any_state(kcm_socket(HERE, SOCK_DGRAM));
+	if (ktap_suite() == SUITE_OURS)
+		probed();
 	twice();
 	unprivileged();
 	bytes_before();
