@@ -109,12 +109,14 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
 
 Io* Session::take_permit(bool admin, bool wait)
 {
+    u32 generation = known_generation_.load_acquire(); // before it waits: what it asks for may be older than the permit
     u32 cpu = kapi_cpu();
     Permits& permits = parts().permits;
     s32 taken = wait ? static_cast<s32>(permits.wait_and_take(cpu)) : permits.take(cpu);
     if (taken < 0)
         return nullptr;
     Io& permit = io(static_cast<u32>(taken));
+    permit.generation = generation;
     permit.lane = admin ? 0 : 1 + cpu % (connections_ - 1); // of which there are two at least: create()
     return &permit;
 }
@@ -142,7 +144,6 @@ Result<> Session::request(Io& io, const Order& order)
         return fail(KAPI_EBUSY);
     io.order = order;
     io.asked_ns = kapi_now_ns();
-    io.parked_ns = 0;
     io.tried.clear_all();
     io.unnoticed_until_ns.store_relaxed(0);
     auto sent = lanes_.send(io, settings_.policy.load_relaxed());
@@ -217,6 +218,8 @@ void Session::announce()
 {
     if (!opened_ || closing_.load_relaxed())
         return;
+    if (!paths_up_)
+        lanes_.end_generation();
     changes_++;
     static_cast<void>(report_.queue(module_.queue));
 }
@@ -241,6 +244,8 @@ void Session::report()
         }
         reported_up_ = !reported_up_;
         config_.user.link(config_.user.priv, reported_up_);
+        if (!reported_up_)
+            known_generation_.fetch_add(1);
     }
 }
 

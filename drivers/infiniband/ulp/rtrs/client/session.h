@@ -51,7 +51,8 @@ public:
 
     // ---- Requests. Any context, after the first path was added.
 
-    // Null: none is free, and wait was not allowed, which sleeps.
+    // Null: none is free, and wait was not allowed, which sleeps. What is asked for with it is meant for the session at the
+    // server that the user knows of when this is called.
     Io* take_permit(bool admin, bool wait);
     void give_permit(Io& io);
     // Where the user's message of a request is to be put: most_user_bytes() at most.
@@ -171,6 +172,8 @@ private:
     Work<Session, &Session::look_at_kept> look_{*this};
     Work<Session, &Session::report> report_{*this};
     bool reported_up_ = true; // report()'s
+    // That the user knows of: one that has ended, as long as it was not told of the end.
+    Atomic<u32> known_generation_{0};
 };
 
 } // namespace rtrs_clt
