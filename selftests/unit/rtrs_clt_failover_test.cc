@@ -104,6 +104,27 @@ TEST_P(RtrsClientFailover, a_path_comes_back)
     EXPECT_TRUE(server.service()->request.first) << "the server may be another one";
 }
 
+/** The server ends the session with the last path, whether or not the end of another one takes long here. */
+TEST_P(RtrsClientFailover, the_next_attempt_makes_a_session_although_a_lost_path_has_not_ended)
+{
+    ready(2);
+    EXPECT_FALSE(server.connections.back()->request.first);
+    rtrs::Uuid path_0 = server.service(0)->request.path;
+    sim::make_stuck(*devices[1]);
+    auto task = world.spawn(a, "disconnect", [&] { sim::sysfs_write(path(1) + "disconnect", "1"); });
+    world.run_for(sim::kMillisecond);
+    end_first_path_at_server();
+    EXPECT_TRUE(world.run_until([&] { return get(path(0) + "stats/reconnects") == "2 0\n"; }, 5 * kSecond)) << "at once";
+    EXPECT_FALSE(task->is_done());
+    EXPECT_TRUE(server.service(0)->request.path == path_0);
+    EXPECT_TRUE(server.service(0)->request.first);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 30 * kSecond));
+    close();
+    unload();
+    loaded = false;
+    a.crash(); // what was posted is never freed
+}
+
 TEST_P(RtrsClientFailover, without_a_path_a_request_fails_at_once)
 {
     ready();

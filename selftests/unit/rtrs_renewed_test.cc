@@ -59,7 +59,7 @@ protected:
         run(a, [&] { ask(); });
         EXPECT_NE(known, 0u);
         EXPECT_EQ(put(root + "no_path_timeout_ms", "5000"), 0);
-        for (unsigned n = 0; n < 8; n++)
+        for (unsigned n = 0; n < 6; n++)
             programs.push_back(world.spawn(a, "program", [this] {
                 while (!stop)
                     make_request();
@@ -80,7 +80,7 @@ protected:
         while (begun && !ended.done)
             world.sleep(100 * sim::kMicrosecond);
         rtrs_clt_core_put_permit(session, permit);
-        world.sleep(world.random().below(2 * sim::kMillisecond));
+        world.sleep(world.random().below(20 * sim::kMillisecond));
     }
     /** From either side. */
     void lose(unsigned nth)
@@ -92,7 +92,7 @@ protected:
     }
     void finish()
     {
-        world.run_for(10 * kSecond);
+        world.run_for(8 * kSecond);
         stop = true;
         EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(programs, [](auto &task) { return task->is_done(); }); },
                                     60 * kSecond));
@@ -109,13 +109,26 @@ protected:
 TEST_P(RtrsRenewed, no_request_goes_to_the_next_session_of_one_path)
 {
     start(1);
-    for (unsigned round = 0; round < 10; round++) {
+    for (unsigned round = 0; round < 5; round++) {
         unsigned taken = numbers.taken;
         lose(0);
         world.run_for(2 * kSecond);
         EXPECT_GT(numbers.taken, taken);
         EXPECT_GE(numbers.number, 2 * round + 3) << "a new one each time";
     }
+    finish();
+}
+
+TEST_P(RtrsRenewed, nor_of_two_which_are_lost_one_after_the_other)
+{
+    start(2);
+    for (unsigned round = 0; round < 40; round++) {
+        lose(round % 2);
+        world.run_for(world.random().below(300 * sim::kMillisecond));
+        lose(1 - round % 2);
+        world.run_for(world.random().below(kSecond));
+    }
+    EXPECT_GT(numbers.number, 5u);
     finish();
 }
 

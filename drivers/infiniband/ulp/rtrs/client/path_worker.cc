@@ -179,11 +179,13 @@ void Path::end_link(Errno why, bool silent)
         kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: a path over %s is lost: error %d", session_.name(), link_->device().attrs.name,
                  why.code());
     bool peer_answers = was_up && !silent && !silent_.load_acquire();
-    Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
     if (was_up) {
-        earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
-        session_.path_down();
+        link_->close();
+        session_.path_down(); // before it has ended: the next attempt of another path may have to make the session
     }
+    Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
+    if (was_up)
+        earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
     session_.interrupted(*this, interrupted);
     link_.reset();
     decide();
