@@ -160,6 +160,54 @@ TEST_P(RtrsClientKept, permits_come_back_although_no_path_is_tried)
     EXPECT_EQ(free_permits(), depth());
 }
 
+/** A server that refuses the path may still work on what came over it; one that is not reached has noticed the loss by then. */
+TEST_P(RtrsClientKept, a_chunk_comes_back_when_the_server_is_not_reached)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    for (const char *attempts : {"-1", "2"}) { // then it is not tried any more
+        SCOPED_TRACE(attempts);
+        EXPECT_EQ(put(root + "max_reconnect_attempts", attempts), 0);
+        swallow("late");
+        Ended ended;
+        begin_one(ended, "late");
+        world.run_for(sim::kMillisecond);
+        cut(true);
+        ASSERT_TRUE(until(ended, 3 * kSecond));
+        EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+        give_all();
+        world.run_for(30 * kSecond);
+        EXPECT_EQ(free_permits(), depth() - 1);
+        world.run_for(25 * kSecond);
+        EXPECT_EQ(free_permits(), depth());
+        cut(false);
+        for (unsigned nth : {0u, 1u})
+            EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
+    }
+}
+
+TEST_P(RtrsClientKept, a_chunk_waits_for_a_server_that_is_reached_again_and_refuses)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    world.run_for(sim::kMillisecond);
+    server.reject = KAPI_EBUSY;
+    cut(true);
+    ASSERT_TRUE(until(ended, 3 * kSecond));
+    give_all();
+    world.run_for(30 * kSecond);
+    cut(false);
+    world.run_for(15 * kSecond);
+    cut(true);
+    world.run_for(20 * kSecond);
+    EXPECT_EQ(free_permits(), depth() - 1) << "it was there less than 40 seconds ago";
+    world.run_for(30 * kSecond);
+    EXPECT_EQ(free_permits(), depth());
+}
+
 TEST_P(RtrsClientKept, a_session_ends_with_chunks_that_are_kept)
 {
     ready();

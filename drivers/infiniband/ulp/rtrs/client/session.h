@@ -78,7 +78,7 @@ public:
     void complete(Io& io, int error);
     // Of a path that has ended: they are sent again over others.
     void interrupted(Path& path, Io* first);
-    // Before requests go over it again: the server has ended what came over it before.
+    // Before requests go over it again: the server has ended what came over it before, or at least noticed its loss long ago.
     void path_returns(const Path& path);
     void path_up();
     void path_down();
