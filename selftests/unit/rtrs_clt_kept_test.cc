@@ -208,6 +208,39 @@ TEST_P(RtrsClientKept, a_chunk_waits_for_a_server_that_is_reached_again_and_refu
     EXPECT_EQ(free_permits(), depth());
 }
 
+/** All permits are kept when a path is up again, and the user waits for one when it is told, as RNBD does. */
+TEST_P(RtrsClientKept, a_session_ends_although_its_user_waits_for_a_permit_when_told)
+{
+    ready(2);
+    bool waits = false;
+    when_told = [&](int up) {
+        if (!up)
+            return;
+        waits = true;
+        rtrs_clt_core_put_permit(session, rtrs_clt_core_get_permit(session, 1, 1));
+        waits = false;
+    };
+    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+    swallow("lost");
+    std::vector<Ended> ended(depth());
+    for (auto &one : ended)
+        begin_one(one, "lost");
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    for (auto &one : ended)
+        ASSERT_TRUE(until(one, kSecond));
+    give_all();
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    world.run_for(kSecond);
+    EXPECT_TRUE(waits);
+    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+    std::uint64_t begun = world.now_ns();
+    run(a, [&] { rtrs_clt_core_close(session); }, 20 * kSecond);
+    session = nullptr;
+    EXPECT_LT(world.now_ns() - begun, 2 * kSecond);
+    EXPECT_FALSE(waits);
+    EXPECT_EQ(links, (std::vector<int>{0, 1}));
+}
+
 TEST_P(RtrsClientKept, a_session_ends_with_chunks_that_are_kept)
 {
     ready();

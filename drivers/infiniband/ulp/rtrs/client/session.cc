@@ -238,7 +238,7 @@ void Session::report()
     for (;;) {
         {
             Guard guard(lock_);
-            if (!changes_)
+            if (!changes_ || closing_.load_relaxed())
                 return;
             changes_--;
         }

@@ -171,7 +171,6 @@ void Session::close()
         Guard guard(lock_);
         closing_.store_relaxed(true);
     }
-    report_.cancel_sync();
     // Those that others have claimed go by themselves, or come up and are left to us.
     while (!has_no_path()) {
         while (Path* path = claim_any())
@@ -184,6 +183,7 @@ void Session::close()
     look_.cancel_sync(); // retry() queues it
     retry();
     release(kept_.all());
+    report_.cancel_sync(); // its user may have waited for one of these permits
     if (has_parts())
         parts().permits.wait_for_all();
     retry_.cancel_sync(); // of a request that was being made, and has ended
