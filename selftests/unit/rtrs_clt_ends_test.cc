@@ -80,6 +80,20 @@ TEST_P(RtrsClientEnds, a_reconnect_that_is_overruled_returns)
     EXPECT_LT(ended - begun, kSecond) << "a lost wake-up";
 }
 
+/** Both are written at the same time: what reconnect returns is true of the path then. */
+TEST_P(RtrsClientEnds, a_reconnect_that_is_overruled_while_its_path_is_up_fails)
+{
+    ready();
+    for (int round = 0; round < 10; round++) {
+        int error = 1;
+        auto reconnect = world.spawn(a, "reconnect", [&] { error = sim::sysfs_write(path() + "reconnect", "1"); });
+        auto disconnect = world.spawn(a, "disconnect", [&] { sim::sysfs_write(path() + "disconnect", "1"); });
+        ASSERT_TRUE(world.run_until([&] { return reconnect->is_done() && disconnect->is_done(); }, 100 * kSecond));
+        EXPECT_EQ(error, get(path() + "state") == "connected\n" ? 0 : -KAPI_ECANCELED);
+        EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+    }
+}
+
 /** A neighbour's address has changed, or a bond's port: the connection manager reports it, and the server lives. */
 TEST_P(RtrsClientEnds, a_request_waits_for_the_servers_end_when_an_address_changes)
 {
