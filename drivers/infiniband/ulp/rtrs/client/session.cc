@@ -55,19 +55,21 @@ Session::Parts::~Parts()
         ios.get()[--count].~Io();
 }
 
-// About what a path takes, with the session: a queue entry has several pieces, a region a list of its pages.
-u64 Session::Parts::bytes_with_queues(const kapi_rdma_attrs& attrs, u32 connections) const
+// The server does not decide how much of this host's memory its clients use. About what a path takes, with the session: a queue
+// entry has several pieces, a region a list of its pages.
+Result<> Session::Parts::check_memory(const kapi_rdma_attrs& attrs, u32 connections) const
 {
-    constexpr u32 bytes_of_entry = 256, bytes_of_region = 512, bytes_of_page = 16;
+    constexpr u32 share = 16, bytes_of_entry = 256, bytes_of_region = 512, bytes_of_page = 16;
     u32 depth = geometry.queue_depth();
     u64 entries = Connection::sends_for(attrs, depth) + Connection::receives_for(attrs, depth);
-    return u64{depth} * (Messages::slot_bytes + bytes_of_region + region_pages * bytes_of_page) +
-           entries * connections * bytes_of_entry;
+    u64 bytes = u64{depth} * (Messages::slot_bytes + bytes_of_region + region_pages * bytes_of_page) +
+                entries * connections * bytes_of_entry;
+    return bytes > kapi_memory_total() / share ? fail(KAPI_ENOMEM) : Result<>();
 }
 
 Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs, u32 connections)
 {
-    constexpr u32 page = 4096, share_of_memory = 64, share_with_queues = 16;
+    constexpr u32 page = 4096, share_of_messages = 64;
     geometry = offer.geometry;
     u32 depth = geometry.queue_depth();
     u32 most_pages = min(attrs.max_mr_pages - 1, offer.max_io_bytes / page + 1); // no product that is too large
@@ -76,11 +78,9 @@ Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& a
     message_bytes = min(offer.max_header_bytes, Messages::slot_bytes);
     if (message_bytes < rtrs::max_request_header)
         return fail(KAPI_EINVAL);
-    // The server does not decide how much of this host's memory its clients use.
-    if (static_cast<u64>(depth) * Messages::slot_bytes > kapi_memory_total() / share_of_memory)
+    if (u64{depth} * Messages::slot_bytes > kapi_memory_total() / share_of_messages)
         return fail(KAPI_ENOMEM);
-    if (bytes_with_queues(attrs, connections) > kapi_memory_total() / share_with_queues)
-        return fail(KAPI_ENOMEM);
+    TRY(check_memory(attrs, connections));
     TRY(permits.make(depth));
     TRY(messages.make(depth));
     ios.reset(static_cast<Io*>(kapi_zalloc(depth * sizeof(Io), KAPI_SLEEP)));
@@ -102,7 +102,7 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
         if (parts_.compare_exchange(none, made.get()))
             static_cast<void>(made.release());
     }
-    return geometry() == offer.geometry ? Result<>() : fail(KAPI_EINVAL);
+    return geometry() == offer.geometry ? parts().check_memory(attrs, connections_) : fail(KAPI_EINVAL);
 }
 
 // ---- requests

@@ -64,7 +64,8 @@ public:
 
     // ---- Its paths'.
 
-    // Sleeps. The geometry of a session is that of the first offer; a later one is the same, or EINVAL. ENOMEM.
+    // Sleeps. The geometry of a session is that of the first offer; a later one is the same, or EINVAL. ENOMEM,
+    // also when a path over a device with attrs would take too much.
     Result<> adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs);
     // Any context. What adopt() has made:
     const rtrs::Geometry& geometry() const { return parts().geometry; }
@@ -108,7 +109,8 @@ private:
     struct Parts : Pinned {
         ~Parts();
         Result<> make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs, u32 connections);
-        u64 bytes_with_queues(const kapi_rdma_attrs& attrs, u32 connections) const;
+        // ENOMEM: a path over this device would take too much of the memory.
+        Result<> check_memory(const kapi_rdma_attrs& attrs, u32 connections) const;
         static void free_ios(Io* ios) { kapi_free(ios); }
         rtrs::Geometry geometry;
         u32 max_io_bytes = 0, message_bytes = 0, region_pages = 0;
