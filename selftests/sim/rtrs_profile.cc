@@ -6,7 +6,7 @@ RtrsProfile::RtrsProfile(sim::Random &random)
     constexpr std::size_t header = 4096; // of a chunk
     always_invalidate = !random.one_in(3);
     waits = random.one_in(3);
-    one_path_lives = !waits && random.one_in(2);
+    one_path_lives = random.one_in(2);
     bool all = !one_path_lives;
     cuts = all && random.one_in(2);
     devices = random.one_in(2);

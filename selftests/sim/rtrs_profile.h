@@ -11,7 +11,7 @@ struct RtrsProfile {
     explicit RtrsProfile(sim::Random &random);
 
     bool always_invalidate;
-    bool waits;                // requests without a path wait for one, so that none may fail
+    bool waits;                // requests that are made while there is no path wait for one
     bool one_path_lives;       // what happens to paths happens to the second one only, so that no request may fail
     bool cuts, devices, disconnects, reloads, server_crashes, client_crashes, pauses; // what happens
     unsigned faults;           // their number
@@ -23,6 +23,6 @@ struct RtrsProfile {
     std::uint64_t bio_ns;      // most that the disk takes for a request
     unsigned slow_one_in;      // requests take much longer; 0: none
 
-    bool may_fail() const { return !waits && !one_path_lives; }
+    bool may_fail() const { return !one_path_lives; }
     std::string describe() const;
 };

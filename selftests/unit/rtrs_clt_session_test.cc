@@ -307,6 +307,20 @@ TEST_P(RtrsClientSession, its_queues_and_regions_are_a_small_part_of_the_memory)
     run(a, [&] { EXPECT_EQ(try_open(), -KAPI_EPROTO) << "its information is of fewer chunks"; });
 }
 
+/** Each path has queues of its own, which a better device allows to be longer. */
+TEST_P(RtrsClientSession, the_queues_of_a_further_path_are_a_small_part_of_the_memory)
+{
+    run(a, [&] { sim::unplug_rdma(*devices[0]); });
+    devices[0] = &sim::plug_rdma(a.initial_net(), "rxe_a0", 2, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; });
+    server.geometry = *rtrs::Geometry::create(64, 8192);
+    ready();
+    a.total_memory = 16 * 480'000; // of which the first path takes some 460000, with 128 entries of each connection's queues
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_ENOMEM) << "it has 352";
+    a.total_memory *= 2;
+    EXPECT_EQ(put(root + "add_path", path_name(1)), 0);
+}
+
 /** A request that will never find room does not wait for it. */
 TEST(RtrsClientShortQueue, a_write_of_more_pieces_than_it_takes)
 {

@@ -156,6 +156,7 @@ TEST_P(RtrsClientSysfs, a_path_is_added_disconnected_reconnected_and_removed)
     EXPECT_EQ(put(path(1) + "remove_path", "1"), 0);
     EXPECT_EQ(write("block", contents(4096, 2)), -KAPI_ECONNABORTED);
     ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>{0}; }, sim::kSecond));
+    world.run_for(sim::kMillisecond); // until that call has returned
     EXPECT_EQ(put(root + "add_path", "ip:10.0.1.2"), 0);
     ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>({0, 1}); }, sim::kSecond));
     EXPECT_EQ(read("block", 4096).size(), 4096u);
@@ -189,6 +190,8 @@ TEST_P(RtrsClientSysfs, requests_wait_for_a_path_if_they_may)
     ready();
     EXPECT_EQ(put(root + "no_path_timeout_ms", "3000"), 0);
     EXPECT_EQ(put(path() + "disconnect", "1"), 0);
+    ASSERT_TRUE(world.run_until([&] { return links == std::vector<int>{0}; }, sim::kSecond));
+    world.run_for(sim::kMillisecond); // until that call has returned
     std::uint64_t begun = world.now_ns();
     EXPECT_EQ(write("block", contents(4096, 1)), -KAPI_ECONNABORTED);
     EXPECT_GE(world.now_ns() - begun, 3 * sim::kSecond);

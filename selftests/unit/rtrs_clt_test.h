@@ -76,7 +76,13 @@ protected:
     {
         return {KAPI_CM_IP, sim::address(nth ? "10.0.1.1" : "10.0.0.1"), sim::address(nth ? "10.0.1.2" : "10.0.0.2")};
     }
-    static void on_link(void *priv, int up) { static_cast<RtrsClientBase *>(priv)->links.push_back(up); }
+    static void on_link(void *priv, int up)
+    {
+        auto &self = *static_cast<RtrsClientBase *>(priv);
+        self.links.push_back(up);
+        if (self.when_told)
+            self.when_told(up);
+    }
 
     /** From a task. */
     int try_open(unsigned paths = 1, const char *name = "session", int max_reconnects = -1)
@@ -187,6 +193,7 @@ protected:
     rtrs_clt_session *session = nullptr;
     bool loaded = false, serving = false;
     std::vector<int> links; // what was reported
+    std::function<void(int up)> when_told{}; // what the user does then
 };
 
 class RtrsClientTest : public RtrsClientBase, public ::testing::WithParamInterface<int> {

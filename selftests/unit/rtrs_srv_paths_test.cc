@@ -156,6 +156,33 @@ TEST_P(SrvPaths, a_client_that_gives_up_reconnecting)
     drop(again);
 }
 
+/** The user has ended what the session had, and the client has not noticed. It has to, before the user begins anew. */
+TEST_P(SrvPaths, a_path_that_belongs_to_what_has_ended_is_refused)
+{
+    for (bool makes_session : {false, true}) {
+        SCOPED_TRACE(makes_session);
+        load(true);
+        establish(first);
+        for (unsigned i = 0; i < 2; i++)
+            ASSERT_TRUE(ask(second, request(i, 2, 2, 100, makes_session)).established);
+        drop(first);
+        ASSERT_TRUE(wait([&] { return user.links.size() == 2; }));
+        ask_info(second);
+        if (makes_session) {
+            EXPECT_TRUE(wait([&] { return !second.info.empty(); }));
+            EXPECT_EQ(user.links.size(), 3u);
+        } else {
+            EXPECT_TRUE(ends(second));
+            EXPECT_TRUE(second.info.empty());
+            EXPECT_EQ(user.links.size(), 2u);
+        }
+        drop(second);
+        unload();
+        user = SrvUser{};
+        user.world = &world;
+    }
+}
+
 TEST_P(SrvPaths, a_client_that_is_silent)
 {
     load(true);

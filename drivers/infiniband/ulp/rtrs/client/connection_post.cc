@@ -133,7 +133,6 @@ Result<> Connection::post_mapped(Io& io)
     io.error = 0;
     io.answered = io.sent = io.invalidating = false;
     io.began_ns.store_relaxed(kapi_now_ns());
-    io.parked_ns = 0;
     io.tried.set(link_.path.index);
     link_.path.began(io);
     io.owner.store_release(serial_);

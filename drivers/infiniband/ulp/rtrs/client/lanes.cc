@@ -116,6 +116,8 @@ Result<> Lanes::send(Io& io, u32 policy)
 {
     Lane& lane = lanes_.get()[io.lane];
     Guard guard(lane.lock);
+    if (io.generation != generation()) // under the lock: no connection of the next one is added meanwhile
+        return fail(KAPI_ECONNABORTED);
     while (Connection* connection = lane.choose(policy)) {
         auto sent = connection->post(io);
         if (sent)

@@ -24,8 +24,13 @@ public:
     // Any context. No request is on its way to it when this returns. It may be in none.
     void remove(u32 number, Connection& connection);
     // Any context. Sends the request over the path that the policy prefers, or if that one cannot, over any. ECONNABORTED: there
-    // is no path; EAGAIN: a path that can has no room; else as Connection::post() of the preferred one.
+    // is no path, or it is of another generation; EAGAIN: a path that can has no room; else as Connection::post() of the
+    // preferred one.
     Result<> send(Io& io, u32 policy);
+    // Any context. With the last path the server's user ends what the session had there, and begins anew with the next one. A
+    // request means something else then: so it is sent in the generation that it was made for, or not at all.
+    u32 generation() const { return generation_.load_acquire(); }
+    void end_generation() { generation_.fetch_add(1); }
 
 private:
     struct Lane : Pinned {
@@ -42,6 +47,7 @@ private:
     static void free_lanes(Lane* lanes) { kapi_free(lanes); }
     Own<Lane, free_lanes> lanes_;
     u32 count_ = 0;
+    Atomic<u32> generation_{0};
 };
 
 } // namespace rtrs_clt

@@ -277,12 +277,17 @@ Io* Link::collect()
     return first;
 }
 
-Io* Link::end(bool peer_answers)
+void Link::close()
 {
     for (u32 i = 0; i < made_; i++) {
         session.lanes().remove(i, connection(i));
         connection(i).close();
     }
+}
+
+Io* Link::end(bool peer_answers)
+{
+    close();
     for (u32 i = 0; i < made_; i++)
         connection(i).disconnect();
     if (peer_answers && path.inflight())

@@ -25,8 +25,9 @@ public:
     // What can be done now. Fails as what it calls does; ETIMEDOUT: nothing happened for too long.
     Result<Step> step();
     u64 deadline_ns() const { return deadline_ns_; } // of what step() waits for
-    // From here to end() it takes requests.
+    // From here to close() it takes requests.
     void open();
+    void close();
     void send_heartbeat() { connections_.get()[0].send_heartbeat(); }
     // Since when the oldest of its requests is under way; now_ns: it has none, or none that began before.
     u64 oldest_ns(u64 now_ns) const;

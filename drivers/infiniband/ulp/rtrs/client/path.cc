@@ -145,8 +145,8 @@ Result<> Path::connect()
     if (has_been_up_.load_relaxed() && reason() == Errno(KAPI_ECONNRESET))
         static_cast<void>(changed_.wait_until(kapi_now_ns() + patience_ns, [&] { return is_done(); }));
     Guard guard(lock_);
-    if (state_.is(PathState::up))
-        return {};
+    if (state_.is(PathState::up)) // unless the worker is about to end it
+        return want_ == Want::up ? Result<>() : fail(KAPI_ECANCELED);
     if (want_ == Want::removed || reason_ == Errno(0))
         return fail(KAPI_ECANCELED);
     return fail(reason_ == Errno(KAPI_ECONNREFUSED) ? Errno(KAPI_ECONNRESET) : reason_); // as the kernel's own

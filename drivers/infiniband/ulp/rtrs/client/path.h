@@ -86,6 +86,8 @@ private:
     bool act_connecting();
     bool act_up();
     u64 time_to_late_request_ns(u64 now) const;
+    void note_server(Errno why, bool was_up, bool silent);
+    u64 time_to_unreached_ns(u64 now) const;
     void begin_link();
     void established();
     void end_link(Errno why, bool silent = false);
@@ -131,6 +133,8 @@ private:
     u64 next_attempt_ns_ = 0;
     u64 earliest_ns_ = 0;  // of an attempt that somebody asks for
     u64 next_heartbeat_ns_ = 0;
+    u64 heard_ns_ = 0;        // when the server was there the last time, with requests of this path that it may have, or 0
+    bool unreached_ = false;  // it has not been there since
 };
 
 } // namespace rtrs_clt

@@ -10,6 +10,21 @@ namespace {
 constexpr u64 ms = 1'000'000;
 constexpr u64 first_delay_ms = 250, pause_ms = 300;
 
+// What attempts end with that do not get to the server: nothing answers, there is no way, or no device or address of this host.
+bool is_unreached(Errno why)
+{
+    switch (why.code()) {
+    case KAPI_ETIMEDOUT:
+    case KAPI_EHOSTUNREACH:
+    case KAPI_ENETUNREACH:
+    case KAPI_ENODEV:
+    case KAPI_EADDRNOTAVAIL:
+        return true;
+    default:
+        return false;
+    }
+}
+
 } // namespace
 
 void Path::work()
@@ -61,6 +76,12 @@ bool Path::act()
 
 bool Path::act_at_rest(PathState state, Want want)
 {
+    u64 now = kapi_now_ns(), left = time_to_unreached_ns(now);
+    if (!left) {
+        heard_ns_ = 0;
+        left = KAPI_FOREVER;
+        session_.path_returns(*this);
+    }
     {
         Guard guard(lock_);
         if (want == Want::removed)
@@ -68,13 +89,14 @@ bool Path::act_at_rest(PathState state, Want want)
         if (want == Want::stopped) {
             if (state == PathState::waiting)
                 advance(PathEvent::stop);
+            if (left != KAPI_FOREVER)
+                after(left);
             return false;
         }
-        u64 now = kapi_now_ns();
         next_attempt_ns_ = min(next_attempt_ns_, now + longest_delay_ns()); // which may be another one by now
         u64 due = restart_ ? earliest_ns_ : next_attempt_ns_;
         if (now < due) {
-            after(due - now);
+            after(min(due - now, left));
             return false;
         }
         if (restart_)
@@ -85,6 +107,27 @@ bool Path::act_at_rest(PathState state, Want want)
     session_.release_expired();
     begin_link();
     return true;
+}
+
+// How a link ends says whether the server was there. An attempt that a command ends says nothing.
+void Path::note_server(Errno why, bool was_up, bool silent)
+{
+    if (!was_up && why == Errno(KAPI_ECANCELED))
+        return;
+    bool answered = link_ && link_->connection(0).is_established();
+    unreached_ = was_up ? silent : !answered && is_unreached(why);
+    if (was_up || (heard_ns_ && !unreached_))
+        heard_ns_ = kapi_now_ns();
+}
+
+// A server that refuses a path may still work on what came over it, for as long as that takes. One that was not reached for some
+// time has noticed the loss. KAPI_FOREVER: it was reached.
+u64 Path::time_to_unreached_ns(u64 now) const
+{
+    if (!heard_ns_ || !unreached_)
+        return KAPI_FOREVER;
+    u64 due = heard_ns_ + Kept::patience_ns;
+    return due > now ? due - now : 0;
 }
 
 void Path::begin_link()
@@ -178,12 +221,16 @@ void Path::end_link(Errno why, bool silent)
     else if (why != Errno(KAPI_ECANCELED))
         kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: a path over %s is lost: error %d", session_.name(), link_->device().attrs.name,
                  why.code());
-    bool peer_answers = was_up && !silent && !silent_.load_acquire();
-    Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
+    silent = silent || silent_.load_acquire();
+    note_server(why, was_up, silent);
+    bool peer_answers = was_up && !silent;
     if (was_up) {
-        earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
-        session_.path_down();
+        link_->close();
+        session_.path_down(); // before it has ended: the next attempt of another path may have to make the session
     }
+    Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
+    if (was_up)
+        earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
     session_.interrupted(*this, interrupted);
     link_.reset();
     decide();

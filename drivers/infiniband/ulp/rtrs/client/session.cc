@@ -55,19 +55,21 @@ Session::Parts::~Parts()
         ios.get()[--count].~Io();
 }
 
-// About what a path takes, with the session: a queue entry has several pieces, a region a list of its pages.
-u64 Session::Parts::bytes_with_queues(const kapi_rdma_attrs& attrs, u32 connections) const
+// The server does not decide how much of this host's memory its clients use. About what a path takes, with the session: a queue
+// entry has several pieces, a region a list of its pages.
+Result<> Session::Parts::check_memory(const kapi_rdma_attrs& attrs, u32 connections) const
 {
-    constexpr u32 bytes_of_entry = 256, bytes_of_region = 512, bytes_of_page = 16;
+    constexpr u32 share = 16, bytes_of_entry = 256, bytes_of_region = 512, bytes_of_page = 16;
     u32 depth = geometry.queue_depth();
     u64 entries = Connection::sends_for(attrs, depth) + Connection::receives_for(attrs, depth);
-    return u64{depth} * (Messages::slot_bytes + bytes_of_region + region_pages * bytes_of_page) +
-           entries * connections * bytes_of_entry;
+    u64 bytes = u64{depth} * (Messages::slot_bytes + bytes_of_region + region_pages * bytes_of_page) +
+                entries * connections * bytes_of_entry;
+    return bytes > kapi_memory_total() / share ? fail(KAPI_ENOMEM) : Result<>();
 }
 
 Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs, u32 connections)
 {
-    constexpr u32 page = 4096, share_of_memory = 64, share_with_queues = 16;
+    constexpr u32 page = 4096, share_of_messages = 64;
     geometry = offer.geometry;
     u32 depth = geometry.queue_depth();
     u32 most_pages = min(attrs.max_mr_pages - 1, offer.max_io_bytes / page + 1); // no product that is too large
@@ -76,11 +78,9 @@ Result<> Session::Parts::make(const rtrs::Offer& offer, const kapi_rdma_attrs& a
     message_bytes = min(offer.max_header_bytes, Messages::slot_bytes);
     if (message_bytes < rtrs::max_request_header)
         return fail(KAPI_EINVAL);
-    // The server does not decide how much of this host's memory its clients use.
-    if (static_cast<u64>(depth) * Messages::slot_bytes > kapi_memory_total() / share_of_memory)
+    if (u64{depth} * Messages::slot_bytes > kapi_memory_total() / share_of_messages)
         return fail(KAPI_ENOMEM);
-    if (bytes_with_queues(attrs, connections) > kapi_memory_total() / share_with_queues)
-        return fail(KAPI_ENOMEM);
+    TRY(check_memory(attrs, connections));
     TRY(permits.make(depth));
     TRY(messages.make(depth));
     ios.reset(static_cast<Io*>(kapi_zalloc(depth * sizeof(Io), KAPI_SLEEP)));
@@ -102,19 +102,21 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
         if (parts_.compare_exchange(none, made.get()))
             static_cast<void>(made.release());
     }
-    return geometry() == offer.geometry ? Result<>() : fail(KAPI_EINVAL);
+    return geometry() == offer.geometry ? parts().check_memory(attrs, connections_) : fail(KAPI_EINVAL);
 }
 
 // ---- requests
 
 Io* Session::take_permit(bool admin, bool wait)
 {
+    u32 generation = known_generation_.load_acquire(); // before it waits: what it asks for may be older than the permit
     u32 cpu = kapi_cpu();
     Permits& permits = parts().permits;
     s32 taken = wait ? static_cast<s32>(permits.wait_and_take(cpu)) : permits.take(cpu);
     if (taken < 0)
         return nullptr;
     Io& permit = io(static_cast<u32>(taken));
+    permit.generation = generation;
     permit.lane = admin ? 0 : 1 + cpu % (connections_ - 1); // of which there are two at least: create()
     return &permit;
 }
@@ -142,7 +144,6 @@ Result<> Session::request(Io& io, const Order& order)
         return fail(KAPI_EBUSY);
     io.order = order;
     io.asked_ns = kapi_now_ns();
-    io.parked_ns = 0;
     io.tried.clear_all();
     io.unnoticed_until_ns.store_relaxed(0);
     auto sent = lanes_.send(io, settings_.policy.load_relaxed());
@@ -217,6 +218,8 @@ void Session::announce()
 {
     if (!opened_ || closing_.load_relaxed())
         return;
+    if (!paths_up_)
+        lanes_.end_generation();
     changes_++;
     static_cast<void>(report_.queue(module_.queue));
 }
@@ -235,12 +238,14 @@ void Session::report()
     for (;;) {
         {
             Guard guard(lock_);
-            if (!changes_)
+            if (!changes_ || closing_.load_relaxed())
                 return;
             changes_--;
         }
         reported_up_ = !reported_up_;
         config_.user.link(config_.user.priv, reported_up_);
+        if (!reported_up_)
+            known_generation_.fetch_add(1);
     }
 }
 

@@ -51,7 +51,8 @@ public:
 
     // ---- Requests. Any context, after the first path was added.
 
-    // Null: none is free, and wait was not allowed, which sleeps.
+    // Null: none is free, and wait was not allowed, which sleeps. What is asked for with it is meant for the session at the
+    // server that the user knows of when this is called.
     Io* take_permit(bool admin, bool wait);
     void give_permit(Io& io);
     // Where the user's message of a request is to be put: most_user_bytes() at most.
@@ -63,7 +64,8 @@ public:
 
     // ---- Its paths'.
 
-    // Sleeps. The geometry of a session is that of the first offer; a later one is the same, or EINVAL. ENOMEM.
+    // Sleeps. The geometry of a session is that of the first offer; a later one is the same, or EINVAL. ENOMEM,
+    // also when a path over a device with attrs would take too much.
     Result<> adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs);
     // Any context. What adopt() has made:
     const rtrs::Geometry& geometry() const { return parts().geometry; }
@@ -77,7 +79,7 @@ public:
     void complete(Io& io, int error);
     // Of a path that has ended: they are sent again over others.
     void interrupted(Path& path, Io* first);
-    // Before requests go over it again: the server has ended what came over it before.
+    // Before requests go over it again: the server has ended what came over it before, or at least noticed its loss long ago.
     void path_returns(const Path& path);
     void path_up();
     void path_down();
@@ -107,7 +109,8 @@ private:
     struct Parts : Pinned {
         ~Parts();
         Result<> make(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs, u32 connections);
-        u64 bytes_with_queues(const kapi_rdma_attrs& attrs, u32 connections) const;
+        // ENOMEM: a path over this device would take too much of the memory.
+        Result<> check_memory(const kapi_rdma_attrs& attrs, u32 connections) const;
         static void free_ios(Io* ios) { kapi_free(ios); }
         rtrs::Geometry geometry;
         u32 max_io_bytes = 0, message_bytes = 0, region_pages = 0;
@@ -171,6 +174,8 @@ private:
     Work<Session, &Session::look_at_kept> look_{*this};
     Work<Session, &Session::report> report_{*this};
     bool reported_up_ = true; // report()'s
+    // That the user knows of: one that has ended, as long as it was not told of the end.
+    Atomic<u32> known_generation_{0};
 };
 
 } // namespace rtrs_clt

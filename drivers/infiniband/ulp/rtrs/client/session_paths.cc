@@ -171,7 +171,6 @@ void Session::close()
         Guard guard(lock_);
         closing_.store_relaxed(true);
     }
-    report_.cancel_sync();
     // Those that others have claimed go by themselves, or come up and are left to us.
     while (!has_no_path()) {
         while (Path* path = claim_any())
@@ -184,6 +183,7 @@ void Session::close()
     look_.cancel_sync(); // retry() queues it
     retry();
     release(kept_.all());
+    report_.cancel_sync(); // its user may have waited for one of these permits
     if (has_parts())
         parts().permits.wait_for_all();
     retry_.cancel_sync(); // of a request that was being made, and has ended
@@ -241,7 +241,7 @@ void Session::notify_paths()
             path->notify();
 }
 
-// A full send queue has room soon. Without a path it depends on how long that may last.
+// A full send queue has room soon. Without a path it depends on how long that may last; what was made before the loss ends.
 void Session::send_again(Io& io)
 {
     u64 kept_until_ns = kapi_now_ns() + Kept::patience_ns;
@@ -258,10 +258,8 @@ void Session::send_again(Io& io)
 
 bool Session::park(Io& io)
 {
-    u64 limit = settings_.no_path_ms.load_relaxed() * ms, now = kapi_now_ns();
-    if (!io.parked_ns)
-        io.parked_ns = now;
-    if (closing_.load_relaxed() || now - io.parked_ns >= limit)
+    u64 limit = settings_.no_path_ms.load_relaxed() * ms;
+    if (closing_.load_relaxed() || io.generation != lanes_.generation() || kapi_now_ns() - io.asked_ns >= limit)
         return false;
     append(io);
     return true;

@@ -41,7 +41,8 @@ struct Settings : Pinned {
     // A peer's device that does not answer requests is noticed by ours after about four seconds, whatever these are.
     Atomic<u32> heartbeat_ms;
     Atomic<u32> heartbeats_missed;
-    Atomic<u32> no_path_ms;                   // how long a request waits for a path; 0: it fails at once, as upstream
+    // How long a request waits that is made while there is no path; 0: it fails at once, as upstream.
+    Atomic<u32> no_path_ms;
     // How long a request may be without an answer on one path: then that path ends, and the request with it. 0: as long as the
     // path lives, since a server with slow disks is not a broken one.
     Atomic<u32> io_ms;

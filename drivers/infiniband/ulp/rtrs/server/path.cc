@@ -25,7 +25,7 @@ kapi_addr without_port(kapi_addr addr)
 Path::Path(Session& session, const Connection& first)
     : session_(Ref<Session>::share(session)), uuid_(first.request().path), client_(without_port(first.info().remote)),
       server_(without_port(first.info().local)), space_(first.space()), dev_(first.info().dev), device_port_(first.info().port),
-      count_(first.request().connections), reconnects_(first.request().reconnects)
+      count_(first.request().connections), reconnects_(first.request().reconnects), may_begin_(first.request().first)
 {
 }
 

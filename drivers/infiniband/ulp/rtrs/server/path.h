@@ -144,6 +144,7 @@ private:
     kapi_sysfs_dir *folder_ = nullptr, *stats_folder_ = nullptr;
     const u32 count_; // of connections
     const u16 reconnects_; // of the client's before
+    const bool may_begin_; // the client knows of no other path: its user's session may begin with this one
     bool has_successor_ = false; // the context's work
     u16 successor_ = 0;          // the reconnects of the one that waits, which is asked for again when any path ends
     const u64 made_ns_ = kapi_now_ns();

@@ -71,7 +71,7 @@ Result<> Path::up()
     info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
     kapi_free(descriptors);
     TRY(session_->show(*this));
-    TRY(session_->path_up());
+    TRY(session_->path_up(may_begin_));
     is_up_ = true;
     {
         Guard guard(lock_);

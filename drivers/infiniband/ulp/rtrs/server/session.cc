@@ -125,14 +125,19 @@ void Session::hide(Path& path)
 
 // ---- the user
 
-// The user does not know a session that it has refused.
-Result<> Session::path_up()
+// The user does not know a session that it has refused. One that it has ended is over for the client only when that has lost all
+// of its paths, too: what it says over this one would mean something else in the next.
+Result<> Session::path_up(bool may_begin)
 {
     Guard guard(serial_);
+    if (was_up_ && !paths_up_.load_relaxed() && !may_begin)
+        return fail(KAPI_ECONNRESET);
     if (paths_up_.fetch_add(1) != 0)
         return {};
     auto known = check(context_.link_event(*this, RTRS_SRV_CORE_CONNECTED));
-    if (!known)
+    if (known)
+        was_up_ = true;
+    else
         paths_up_.fetch_sub(1);
     return known;
 }

@@ -36,8 +36,9 @@ public:
     // Sleeps. The path has a folder below the session's, which is there as long as one of a path is. EEXIST, EINVAL, ENOMEM.
     Result<> show(Path& path);
     void hide(Path& path);
-    // Sleeps. A path is up or down, of which the user is notified if it is the first or was the last.
-    Result<> path_up();
+    // Sleeps. A path is up or down, of which the user is notified if it is the first or was the last. ECONNRESET: the user has
+    // ended the session, and may not begin it again with this path, because the client has not noticed.
+    Result<> path_up(bool may_begin);
     void path_down();
 
     void* priv() const { return priv_.load_acquire(); }
@@ -65,6 +66,7 @@ private:
     kapi_sysfs_dir *folder_ HW_GUARDED_BY(serial_) = nullptr, *paths_folder_ HW_GUARDED_BY(serial_) = nullptr;
     u32 shown_ HW_GUARDED_BY(serial_) = 0; // paths with a folder
     Atomic<u32> paths_up_{0};
+    bool was_up_ HW_GUARDED_BY(serial_) = false;
 };
 
 } // namespace rtrs_srv
