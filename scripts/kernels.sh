@@ -164,7 +164,6 @@ unpack_system() {
 	done
 	private apt-get clean
 	ln -sf mawk "$work/system/usr/bin/awk"
-	touch "$work/system/dev/null"
 }
 
 # Moves the finished folder $work to its place. Another process may be reading the old one, so that is moved

@@ -208,7 +208,7 @@ TEST_P(RtrsClientKept, a_chunk_waits_for_a_server_that_is_reached_again_and_refu
     EXPECT_EQ(free_permits(), depth());
 }
 
-/** All permits are kept when a path is up again, and the user waits for one when it is told, as RNBD does. */
+/** All permits are kept when a path is up again, and the user waits for one in its callback for that, as RNBD does. */
 TEST_P(RtrsClientKept, a_session_ends_although_its_user_waits_for_a_permit_when_told)
 {
     ready(2);

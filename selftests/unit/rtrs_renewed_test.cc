@@ -96,7 +96,7 @@ protected:
         stop = true;
         EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(programs, [](auto &task) { return task->is_done(); }); },
                                     60 * kSecond));
-        EXPECT_EQ(known, numbers.number) << "the user was told of the session that there is";
+        EXPECT_EQ(known, numbers.number) << "the session that there is was reported to the user";
         EXPECT_EQ(numbers.strange, 0u);
     }
 

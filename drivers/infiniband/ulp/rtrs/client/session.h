@@ -174,7 +174,7 @@ private:
     Work<Session, &Session::look_at_kept> look_{*this};
     Work<Session, &Session::report> report_{*this};
     bool reported_up_ = true; // report()'s
-    // That the user knows of: one that has ended, as long as it was not told of the end.
+    // That the user knows of: an older one until its end was reported.
     Atomic<u32> known_generation_{0};
 };
 
