@@ -69,11 +69,27 @@ static int client_with_a_torso(int kcm, int program)
 	return l.far;
 }
 
+/* Has KCM look for those that go. */
+static void attach_another(int kcm, int program, const struct link *l)
+{
+	NEED(kcm_attach(kcm, l->near, program) == 0 && kcm_unattach(kcm, l->near) == 0);
+}
+
+/* Each look sees a few only, and not those that TLS is still reading. Returns how many connections are left. */
+static size_t left_with_others_attached(int kcm, int program, const struct link *l, size_t expected)
+{
+	size_t left = 0;
+
+	WAIT_UNTIL(SOON_MS, (attach_another(kcm, program, l), left = connections(kcm)) == expected);
+	return left;
+}
+
 /* What TCP has of them is never delivered: a part of a record, and what is behind an alert. */
 static void with_something_unread(void)
 {
 	int kcm = kcm_socket(HERE, SOCK_DGRAM), program = parser_framed(), clients[CLIENTS + 1];
-	size_t left = 0;
+	struct link l = tcp_link(HERE, AF_INET);
+	size_t left;
 
 	for (size_t i = 0; i < CLIENTS; i++) {
 		if (i % 2) {
@@ -87,10 +103,11 @@ static void with_something_unread(void)
 	}
 	WAIT_UNTIL(SOON_MS, ended(kcm) == connections(kcm));
 	clients[CLIENTS] = client_of(kcm, program);
-	WAIT_UNTIL(SOON_MS, (left = connections(kcm)) == KEPT + 1);
+	left = left_with_others_attached(kcm, program, &l, KEPT + 1);
 	EXPECT_EQ(left, KEPT + 1, "tls: ended connections go, whatever TCP has that is never delivered");
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
 		close(clients[i]);
+	tcp_link_close(&l);
 	close(kcm);
 }
 
@@ -104,17 +121,11 @@ static void send_and_reset(int client)
 	tcp_reset(client);
 }
 
-/* Has KCM look for those that go. */
-static void attach_another(int kcm, int program, const struct link *l)
-{
-	NEED(kcm_attach(kcm, l->near, program) == 0 && kcm_unattach(kcm, l->near) == 0);
-}
-
 static void with_messages_and_a_reset(void)
 {
 	int kcm = kcm_socket(HERE, SOCK_DGRAM), program = parser_framed(), room = 64 << 20;
 	struct link l = tcp_link(HERE, AF_INET);
-	size_t got = 0, left = 0;
+	size_t got = 0, left;
 
 	NEED(setsockopt(kcm, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) == 0);
 	NEED(kcm_disable(kcm, 1) == 0);
@@ -131,8 +142,7 @@ static void with_messages_and_a_reset(void)
 			break;
 	}
 	EXPECT_EQ(got, RESET_CLIENTS * RECORDS, "tls: all messages before a reset are delivered, however many connections end");
-	attach_another(kcm, program, &l);
-	WAIT_UNTIL(SOON_MS, (left = connections(kcm)) == KEPT);
+	left = left_with_others_attached(kcm, program, &l, KEPT);
 	EXPECT_EQ(left, KEPT, "tls: ... and then these go");
 	tcp_link_close(&l);
 	close(kcm);
