@@ -47,7 +47,12 @@ Ref<Socket> BindTable::next(Cursor& cursor)
 
 Ref<Socket> BindTable::find(const Endpoint& endpoint)
 {
-    return table_.find(hash_of(endpoint), [&](const Socket& s) { return s.bound_key() == endpoint; });
+    return find(endpoint, hash_of(endpoint));
+}
+
+Ref<Socket> BindTable::find(const Endpoint& endpoint, u32 hash)
+{
+    return table_.find(hash, [&](const Socket& s) { return s.bound_key() == endpoint; });
 }
 
 } // namespace rds

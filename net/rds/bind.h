@@ -19,6 +19,9 @@ public:
     Result<Endpoint> add(Socket& socket, Endpoint endpoint);
     void remove(Socket& socket);
     Ref<Socket> find(const Endpoint& endpoint);
+    // hash: that of endpoint, which takes as long to find out as the rest.
+    Ref<Socket> find(const Endpoint& endpoint, u32 hash);
+    u32 hash_of(const Endpoint& e) const { return table_.hash_of(e.words()); }
     // Calls visit(Socket&) for each bound socket, under no lock. Sockets that come or go meanwhile may be missed.
     template <class Visit> void for_each(Visit&& visit) { table_.for_each(visit); }
     // The same one by one.
@@ -27,7 +30,6 @@ public:
     Ref<Socket> next(Cursor& cursor);
 
 private:
-    u32 hash_of(const Endpoint& e) const { return table_.hash_of(e.words()); }
     Sockets table_;
 };
 

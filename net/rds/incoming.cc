@@ -35,14 +35,23 @@ Result<Ref<Incoming>> Incoming::create(const Header& header)
 
 Result<Ref<Incoming>> Incoming::from_message(Ref<Message> message)
 {
-    auto* incoming = make_with_tail<Incoming>(Alloc::atomic_charged, 0);
+    void* room = message->room_for_incoming();
+    auto* incoming = room ? ::new (room) Incoming : make_with_tail<Incoming>(Alloc::atomic_charged, 0);
     if (!incoming)
         return fail(KAPI_ENOMEM);
     incoming->header = message->header();
     incoming->filled_ = message->length();
-    incoming->true_size_ = kapi_alloc_true_size(sizeof(Incoming)) + message->true_size();
+    incoming->true_size_ = (room ? 0 : kapi_alloc_true_size(sizeof(Incoming))) + message->true_size();
     incoming->looped_ = std::move(message);
     return Ref<Incoming>::adopt(incoming);
+}
+
+void Incoming::destroy(Incoming* incoming)
+{
+    if (!incoming->looped_ || !incoming->looped_->room_for_incoming())
+        return dispose(incoming);
+    Ref<Message> memory = std::move(incoming->looped_);
+    incoming->~Incoming();
 }
 
 Incoming::~Incoming()

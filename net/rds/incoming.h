@@ -21,7 +21,7 @@ public:
     static Result<Ref<Incoming>> create(const Header& header);
     // Loopback: the payload stays where the sender put it.
     static Result<Ref<Incoming>> from_message(Ref<Message> message);
-    static void destroy(Incoming* incoming) { dispose(incoming); }
+    static void destroy(Incoming* incoming);
     // Charges its memory to the owner of the socket until it ends, which is before the socket does; unless the limit is reached.
     // False: senders should wait, because little is left below the limit.
     bool charge(kapi_sk* sk);

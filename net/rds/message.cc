@@ -14,13 +14,18 @@ constexpr u32 inline_max = 4096 - 256;
 
 } // namespace
 
-Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode)
+Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode, bool loops)
 {
-    Message* message = make_with_tail<Message>(mode, sizeof(Header) + inline_bytes);
+    usize size = sizeof(Message) + sizeof(Header) + inline_bytes;
+    usize room = loops ? (size + alignof(Incoming) - 1) / alignof(Incoming) * alignof(Incoming) : 0;
+    if (loops)
+        size = room + sizeof(Incoming);
+    Message* message = make_with_tail<Message>(mode, size - sizeof(Message));
     if (!message)
         return fail(KAPI_ENOMEM);
     message->length_ = length;
-    message->true_size_ = kapi_alloc_true_size(sizeof(Message) + sizeof(Header) + inline_bytes);
+    message->room_ = static_cast<u32>(room);
+    message->true_size_ = kapi_alloc_true_size(size);
     message->header().length = length;
     return Ref<Message>::adopt(message);
 }
@@ -86,10 +91,10 @@ void Message::set_operation(Own<RdmaOperation> operation)
     operation_ = std::move(operation);
 }
 
-Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length)
+Result<Ref<Message>> Message::from_user(kapi_msg* msg, u32 length, bool loops)
 {
     bool inlined = length <= inline_max;
-    Ref<Message> message = TRY(create(length, inlined ? length : 0, Alloc::charged));
+    Ref<Message> message = TRY(create(length, inlined ? length : 0, Alloc::charged, loops));
     if (inlined) {
         if (length)
             TRY(check(kapi_msg_copy_in(msg, message->inline_payload(), length)));

@@ -59,8 +59,9 @@ enum Control : u32 { control_probe = 1, control_reply = 2, control_map = 4 };
 
 class Message : public RefCounted<Message>, public ListNode<PathQueue>, public ListNode<OwnerQueue> {
 public:
-    // A message with the user's next length bytes. Sleeps. Fails with ENOMEM, EFAULT.
-    static Result<Ref<Message>> from_user(kapi_msg* msg, u32 length);
+    // A message with the user's next length bytes. Sleeps. Fails with ENOMEM, EFAULT. For a path that loops it has room for what
+    // is received of it (Incoming::from_message()), which saves an allocation.
+    static Result<Ref<Message>> from_user(kapi_msg* msg, u32 length, bool loops = false);
     // As above, but with the user's own pages. ENOMEM also: memlock, or notices that the program does not take.
     static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices);
     // From when it is sent on: the cookie goes to the box when the pages are free again. After a failed call
@@ -98,6 +99,9 @@ public:
     // Its operation was posted to a stream, and is not known to have been executed there: neither is sent over another one.
     bool is_spent() const { return given_up || (operation_ && operation_->has_begun() && !operation_->has_succeeded()); }
 
+    // Null: there is none.
+    void* room_for_incoming() { return room_ ? reinterpret_cast<std::byte*>(this) + room_ : nullptr; }
+
     // A device may use its memory for ever, so that is never freed. What else it holds ends with it as usual. Any context.
     void keep_memory();
 
@@ -123,10 +127,11 @@ private:
     HW_MADE_BY_CREATE;
     Message() = default;
     void note_promise(bool promised);
-    static Result<Ref<Message>> create(u32 length, u32 inline_bytes, Alloc mode);
+    static Result<Ref<Message>> create(u32 length, u32 inline_bytes, Alloc mode, bool loops = false);
     std::byte* inline_payload() { return reinterpret_cast<std::byte*>(this + 1) + sizeof(Header); }
 
     u32 length_ = 0;
+    u32 room_ = 0; // where in its memory room for an Incoming begins, 0: there is none
     usize true_size_ = 0;
     Pages pages_;
     Atomic<Socket*> owner_{nullptr}; // holds a reference

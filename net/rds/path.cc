@@ -47,6 +47,16 @@ void Path::transmit()
         notify(RDS_PATH_SEND);
 }
 
+bool Path::pass(const Ref<Message>& message)
+{
+    if (!connection_.loops() || !owner_.acquire())
+        return false;
+    bool passed = transmitter_.pass(message);
+    if (owner_.release())
+        notify(RDS_PATH_SEND);
+    return passed;
+}
+
 // ---- receiving
 
 void Path::resumed(Socket& socket)

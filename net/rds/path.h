@@ -70,6 +70,8 @@ public:
     void acked(u32 una);
     // Sends what is queued, in the caller's context. Sleeps.
     void transmit();
+    // Over loopback a message needs no queue when nothing is before it. False: it is to be queued. Sleeps.
+    [[nodiscard]] bool pass(const Ref<Message>& message);
 
     // Receiving. Any context; as in PathReceiver.
     void receive(Ref<Incoming> incoming) { receiver_.receive(std::move(incoming)); }

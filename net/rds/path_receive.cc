@@ -218,6 +218,18 @@ void PathReceiver::answer_ping(const Header& header)
     path.notify(RDS_PATH_SEND);
 }
 
+// All that comes is for one address; most of it for the port that the message before was for.
+Ref<Socket> PathReceiver::find_socket(const Endpoint& to)
+{
+    BindTable& binds = path_.connection().net.binds;
+    u64 last = last_hash_.load_relaxed();
+    if (last >> 32 != to.port) {
+        last = static_cast<u64>(to.port) << 32 | binds.hash_of(to);
+        last_hash_.store_relaxed(last);
+    }
+    return binds.find(to, static_cast<u32>(last));
+}
+
 void PathReceiver::deliver(Ref<Incoming> incoming)
 {
     Connection& connection = path_.connection();
@@ -227,7 +239,7 @@ void PathReceiver::deliver(Ref<Incoming> incoming)
     Endpoint to = loops ? connection.remote : connection.local;
     incoming->source = {from.ip, incoming->header.sport, from.scope};
     to.port = incoming->header.dport;
-    Ref<Socket> socket = net.binds.find(to);
+    Ref<Socket> socket = find_socket(to);
     if (!socket) {
         net.count(Stat::recv_drop_no_sock);
         return;

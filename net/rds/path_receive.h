@@ -66,6 +66,7 @@ private:
     bool in_sequence(const Header& header);
     void answer_ping(const Header& header);
     void deliver(Ref<Incoming> incoming);
+    Ref<Socket> find_socket(const Endpoint& to);
 
     Path& path_;
     Spin<PathLock>& lock_;
@@ -76,6 +77,7 @@ private:
     Atomic<u32> stalled_{not_stalled}; // else stalled_on_ is set
     Atomic<u32> memory_lack_{lacks_none};
     Atomic<u32> heard_{0};
+    Atomic<u64> last_hash_{0}; // in the bind table, of the port that the last message was for, which is in the upper half
 };
 
 } // namespace rds

@@ -47,25 +47,18 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
         poor_ = false;
     if (!is_full(limit))
         overdrawn_ = 0;
-    bool short_of_memory = looped_full_ || poor_;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
-    bool much = received_bytes_ > receive_limit() || received_true_ > limit / 2;
-    bool little = received_bytes_ < receive_limit() / 2 && received_true_ < limit / 4;
-    if (!congested_ && (short_of_memory || (counts_payload && much))) {
-        congested_ = true;
-        return CongestionChange::set;
-    }
-    if (congested_ && !short_of_memory && (!counts_payload || little)) {
-        congested_ = false;
-        return CongestionChange::cleared;
-    }
-    return CongestionChange::none;
+    bool much = congested_ ? received_bytes_ >= receive_limit() / 2 || received_true_ >= limit / 4
+                           : received_bytes_ > receive_limit() || received_true_ > limit / 2;
+    bool congested = looped_full_ || poor_ || (counts_payload && much);
+    if (congested == congested_)
+        return CongestionChange::none;
+    congested_ = congested;
+    return congested ? CongestionChange::set : CongestionChange::cleared;
 }
 
-void Socket::report_congestion(CongestionChange change)
+void Socket::write_congestion(CongestionChange change)
 {
-    if (change == CongestionChange::none)
-        return;
     Ref<CongestionMap> fresh, old;
     if (change == CongestionChange::set)
         if (auto map = net.own_maps.get(bound_key(), Alloc::atomic))

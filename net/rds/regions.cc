@@ -50,8 +50,12 @@ Result<> Socket::check_region(const rds_abi_get_mr_args& args)
 Result<Socket::Target> Socket::usual_target()
 {
     rds_send none{};
-    if (auto connected = target(none); connected || connected.error().code() != KAPI_ENOTCONN)
-        return connected;
+    Target to;
+    auto connected = find_target(none, to);
+    if (connected)
+        return to;
+    if (connected.error().code() != KAPI_ENOTCONN)
+        return fail(connected.error());
     Guard guard(lock_);
     if (!connection_)
         return fail(KAPI_ENODEV);
@@ -124,7 +128,8 @@ Result<> Socket::get_mr_for_dest(const kapi_optval* value, int length)
     rds_send named{};
     named.name = wanted.dest_addr;
     named.name_length = sizeof(wanted.dest_addr);
-    Target to = TRY(target(named));
+    Target to;
+    TRY(find_target(named, to));
     TRY(add_region(args, to, true));
     return {};
 }

@@ -35,10 +35,10 @@ Result<> Socket::waited(Result<> result, u64 timeout_ns)
     return result;
 }
 
-Result<Socket::Target> Socket::target(const rds_send& send)
+Result<> Socket::find_target(const rds_send& send, Target& target)
 {
-    Endpoint named;
     bool is_named = send.name_length != 0;
+    Endpoint& remote = target.remote;
     if (is_named) {
         std::span name(static_cast<const std::byte*>(send.name), static_cast<usize>(send.name_length));
         if (name.size() < sizeof(rds_abi_sockaddr_in))
@@ -46,10 +46,11 @@ Result<Socket::Target> Socket::target(const rds_send& send)
         auto parsed = parse_sockaddr(name);
         if (!parsed || !parsed->ip.is_host() || (parsed->ip.is_link_local() && parsed->scope == 0))
             return fail(KAPI_EINVAL);
-        named = *parsed;
+        remote = *parsed;
     }
     Guard guard(lock_);
-    Endpoint remote = is_named ? named : peer_;
+    if (!is_named)
+        remote = peer_;
     if (bound_to_.ip.is_any() || remote.ip.is_any())
         return fail(KAPI_ENOTCONN);
     if (remote.ip.is_v4() != bound_to_.ip.is_v4())
@@ -57,13 +58,15 @@ Result<Socket::Target> Socket::target(const rds_send& send)
     // A socket on one link reaches only that link.
     if (bound_to_.scope && remote.scope && bound_to_.scope != remote.scope)
         return fail(KAPI_EINVAL);
-    Target target{bound_to_, remote, transport_, tos_, {}, nullptr};
+    target.local = bound_to_;
+    target.transport = transport_;
+    target.tos = tos_;
     if (connection_ && connection_->remote.ip == remote.ip && connection_->remote.scope == remote.scope &&
         connection_->tos == tos_) {
         target.connection = connection_;
         target.path = path_;
     }
-    return target;
+    return {};
 }
 
 // What is requested of memory here and at the peer.
@@ -105,7 +108,7 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& con
     if (asked && !cookie)
         return fail(KAPI_EINVAL);
     Ref<Message> message = cookie ? TRY(Message::from_user_pages(send.msg, size, *cookie, TRY(notice_box())))
-                                  : TRY(Message::from_user(send.msg, size));
+                                  : TRY(Message::from_user(send.msg, size, target.connection && target.connection->loops()));
     message->header().sport = target.local.port;
     message->header().dport = target.remote.port;
     message->destination = target.remote;
@@ -320,11 +323,13 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, bool may_wait
     if (message->operation() && !to.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
     Path& path = choose_path(to, may_wait, deadline);
+    u32 size = message->length();
+    if (path.pass(message))
+        return size;
     if (!path.is_up()) [[unlikely]]
         to.connection->note_user(kapi_sk_user(sk));
     message->connection = to.connection;
     TRY(waited(reserve(*message, may_wait, deadline), timeout));
-    u32 size = message->length();
     message->promise_notice();
     if (!path.enqueue(message)) {
         message->withdraw_notice();
@@ -342,8 +347,11 @@ Result<u32> Socket::send(const rds_send& send)
 {
     if (send.flags & ~honoured_flags)
         return fail(KAPI_EOPNOTSUPP);
-    Target to = TRY(target(send));
-    auto controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
+    Target to;
+    TRY(find_target(send, to));
+    HW_UNINITIALIZED SendControls controls; // most messages have none
+    if (send.control_length)
+        controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
     Ref<Message> message = TRY(build(send, controls, to));
     bool may_wait = !(send.flags & RDS_ABI_MSG_DONTWAIT);
     TRY(route(to));

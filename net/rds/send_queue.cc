@@ -291,6 +291,15 @@ Ref<Message> SendQueue::take()
     return message;
 }
 
+bool SendQueue::pass(Message& message)
+{
+    Guard guard(lock_);
+    if (closed_ || !send_.empty())
+        return false;
+    message.header().sequence = next_++;
+    return true;
+}
+
 void SendQueue::give_back(Ref<Message> message)
 {
     Guard guard(lock_);

@@ -47,6 +47,8 @@ public:
     // For a path without streams: the next message, removed from the queue, so that a cancellation leaves it to the caller.
     Ref<Message> take();
     void give_back(Ref<Message> message);
+    // As if message had been queued and taken. False: others are before it, or the connection has ended.
+    bool pass(Message& message);
 
     void stream_began();
     void stream_ended();

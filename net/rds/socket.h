@@ -130,12 +130,12 @@ private:
     // send.cc
     struct Target {
         Endpoint local, remote;
-        const rds_transport* transport;
-        u8 tos;
+        const rds_transport* transport = nullptr;
+        u8 tos = 0;
         Ref<Connection> connection; // null: not looked up yet
-        Path* path;                 // of connection; null: not chosen yet
+        Path* path = nullptr;       // of connection; null: not chosen yet
     };
-    Result<Target> target(const rds_send& send);
+    Result<> find_target(const rds_send& send, Target& target);
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
     Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
@@ -175,7 +175,12 @@ private:
     void account_receive(Incoming& incoming, bool added) HW_REQUIRES(lock_);
     void note_uncharged(Incoming& incoming) HW_REQUIRES(lock_);
     CongestionChange update_congestion(bool looped) HW_REQUIRES(lock_);
-    void report_congestion(CongestionChange change);
+    void report_congestion(CongestionChange change)
+    {
+        if (change != CongestionChange::none) [[unlikely]]
+            write_congestion(change);
+    }
+    void write_congestion(CongestionChange change);
     bool is_closed();
     void room_made();
     void resume_more();

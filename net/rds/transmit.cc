@@ -195,14 +195,32 @@ bool Transmitter::pump_loop()
             path_.retry_later(RDS_PATH_SEND);
             return false;
         }
-        trace_outgoing(KAPI_TRACE_RDS_TRANSMIT, path_, message->header());
-        taken_.store_relaxed(taken_.load_relaxed() + message->wire_length());
-        (*incoming)->trace_ns[0] = (*incoming)->trace_ns[1] = kapi_local_clock_ns();
-        path_.receive(std::move(*incoming));
+        hand_over(std::move(*incoming));
         if (Ref<Socket> owner = message->take_owner())
             owner->send_done(*message);
     }
     return true;
+}
+
+// Its socket counts it as sent already, and it is not on the socket's list.
+bool Transmitter::pass(const Ref<Message>& message)
+{
+    if (!message->room_for_incoming() || path_.stalled() || !queue_.pass(*message))
+        return false;
+    path_.connection().net.count(Stat::send_queued);
+    trace_outgoing(KAPI_TRACE_RDS_SEND, path_, message->header());
+    auto incoming = Incoming::from_message(Ref<Message>::share(*message));
+    if (HW_ASSERT(incoming.has_value()))
+        hand_over(std::move(*incoming));
+    return true;
+}
+
+void Transmitter::hand_over(Ref<Incoming> incoming)
+{
+    trace_outgoing(KAPI_TRACE_RDS_TRANSMIT, path_, incoming->header);
+    taken_.store_relaxed(taken_.load_relaxed() + sizeof(Header) + incoming->length());
+    incoming->trace_ns[0] = incoming->trace_ns[1] = kapi_local_clock_ns();
+    path_.receive(std::move(incoming));
 }
 
 } // namespace rds

@@ -6,6 +6,7 @@
 
 namespace rds {
 
+class Incoming;
 class Path;
 
 class Transmitter : Pinned {
@@ -21,6 +22,7 @@ public:
 
     // The following functions are for the owner (owner.h). Sends the queued messages. True when there is more to send at once.
     bool pump();
+    bool pass(const Ref<Message>& message); // as Path::pass()
     void stream_began()
     {
         blocked_.store_relaxed(0);
@@ -40,6 +42,7 @@ private:
 
     bool pump_stream();
     bool pump_loop();
+    void hand_over(Ref<Incoming> incoming);
     bool may_send_numbered() const;
     void collect(Batch& batch);
     bool collect_control(Batch& batch);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// Cost of a message: the same two loops over RDS and over TCP.
+// Cost of a message: the same two loops over RDS, over TCP, and over sequential packets of AF_UNIX, which has no addresses.
 //
-//   bench server tcp|rds MINE PORT
-//   bench client tcp|rds MINE PORT PEER ROUND SCALE [large]
+//   bench server tcp|rds|unix MINE PORT
+//   bench client tcp|rds|unix MINE PORT PEER ROUND SCALE [large]
 //
 // The client runs all cells and prints a line for each:
 //
@@ -22,11 +22,13 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,7 +61,8 @@ static const struct cell {
 	{ STREAM, LARGEST, 60 },
 };
 
-static bool is_rds;
+static enum { TCP, RDS, UNIX, PROTOCOLS } protocol;
+static const char *const protocol_names[] = { "tcp", "rds", "unix" };
 static int fd = -1;
 static struct sockaddr_in peer;
 static char buffer[LARGEST];
@@ -84,7 +87,7 @@ static void send_message(const void *data, size_t size)
 {
 	const char *at = data;
 
-	if (is_rds) {
+	if (protocol == RDS) {
 		if (sendto(fd, data, size, 0, (struct sockaddr *)&peer, sizeof(peer)) != (ssize_t)size)
 			die("sendto");
 		return;
@@ -103,8 +106,8 @@ static void send_message(const void *data, size_t size)
 static void receive_message(void *data, size_t size)
 {
 	socklen_t length = sizeof(peer);
-	ssize_t got = is_rds ? recvfrom(fd, data, size, 0, (struct sockaddr *)&peer, &length) :
-			       recv(fd, data, size, MSG_WAITALL);
+	ssize_t got = protocol == RDS ? recvfrom(fd, data, size, 0, (struct sockaddr *)&peer, &length) :
+					recv(fd, data, size, MSG_WAITALL);
 
 	if (got != (ssize_t)size)
 		die("receive");
@@ -114,20 +117,34 @@ static void open_socket(struct sockaddr_in mine)
 {
 	int on = 1;
 
-	fd = is_rds ? socket(AF_RDS, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
+	fd = protocol == RDS ? socket(AF_RDS, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
 	if (fd < 0)
 		die("socket");
-	if (!is_rds && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
+	if (protocol == TCP && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
 		die("SO_REUSEADDR");
 	if (bind(fd, (struct sockaddr *)&mine, sizeof(mine)))
 		die("bind");
+}
+
+/* Has fd listen, or connect, under a name of its own in the namespace. */
+static void open_unix_socket(bool server, const char *port)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 +
+			   snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "bench-%s", port);
+
+	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	if (fd < 0)
+		die("socket");
+	if (server ? bind(fd, (struct sockaddr *)&name, length) : connect(fd, (struct sockaddr *)&name, length))
+		die(server ? "bind" : "connect");
 }
 
 static void no_delay(void)
 {
 	int on = 1;
 
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
+	if (protocol == TCP && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
 		die("TCP_NODELAY");
 }
 
@@ -208,13 +225,13 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 {
 	struct order warm = { RR, cell->size, WARM_UP };
 	struct order order = { cell->mode, cell->size, cell->messages * scale };
-	const char *protocol = is_rds ? "rds" : "tcp", *mode = cell->mode == RR ? "rr" : "stream";
+	const char *name = protocol_names[protocol], *mode = cell->mode == RR ? "rr" : "stream";
 	struct packets before, after;
 	uint64_t ns, idle;
 
 	if (cell->size > USUAL)
 		large_buffers();
-	snprintf(now_running, sizeof(now_running), "stuck %s %s %u %s\n", protocol, mode, cell->size, round);
+	snprintf(now_running, sizeof(now_running), "stuck %s %s %u %s\n", name, mode, cell->size, round);
 	alarm(CELL_SECONDS);
 	send_message(&warm, sizeof(warm));
 	round_trips(cell->size, WARM_UP);
@@ -235,7 +252,7 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	idle = idle_ns() - idle;
 	after = packets();
 	alarm(0);
-	printf("cell %s %s %u %s %u %llu %llu %llu %llu\n", protocol, mode, cell->size, round, order.messages,
+	printf("cell %s %s %u %s %u %llu %llu %llu %llu\n", name, mode, cell->size, round, order.messages,
 	       (unsigned long long)ns, (unsigned long long)idle, after.sent - before.sent,
 	       after.received - before.received);
 	fflush(stdout);
@@ -249,7 +266,7 @@ static void run_client(const char *round, uint32_t scale, bool large)
 	for (size_t i = 0; i < ARRAY_SIZE(cells) && (large || cells[i].size <= USUAL); i++)
 		run_cell(&cells[i], round, scale);
 	send_message(&quit, sizeof(quit));
-	if (is_rds)
+	if (protocol == RDS)
 		usleep(100000);	// closing would cancel it
 }
 
@@ -265,31 +282,47 @@ static void accept_one(void)
 	close(listener);
 }
 
+static void run_server(const char *mine, const char *port)
+{
+	if (protocol == UNIX)
+		open_unix_socket(true, port);
+	else
+		open_socket(address_of(mine, port));
+	if (protocol != RDS)
+		accept_one();
+	no_delay();
+	serve();
+}
+
+static void connect_to(const char *mine, const char *port, const char *to)
+{
+	if (protocol == UNIX) {
+		open_unix_socket(false, port);
+		return;
+	}
+	open_socket(address_of(mine, protocol == RDS ? port : "0"));
+	peer = address_of(to, port);
+	if (protocol == TCP && connect(fd, (struct sockaddr *)&peer, sizeof(peer)))
+		die("connect");
+	no_delay();
+}
+
 int main(int argc, char **argv)
 {
 	bool server = argc > 1 && !strcmp(argv[1], "server"), large = argc > 2 && !strcmp(argv[argc - 1], "large");
 
-	if (argc - large != (server ? 5 : 8)) {
-		fprintf(stderr, "usage: bench server tcp|rds MINE PORT\n"
-				"       bench client tcp|rds MINE PORT PEER ROUND SCALE [large]\n");
+	while (argc > 2 && protocol < PROTOCOLS && strcmp(argv[2], protocol_names[protocol]))
+		protocol++;
+	if (argc - large != (server ? 5 : 8) || protocol == PROTOCOLS) {
+		fprintf(stderr, "usage: bench server tcp|rds|unix MINE PORT\n"
+				"       bench client tcp|rds|unix MINE PORT PEER ROUND SCALE [large]\n");
 		return 2;
 	}
-	is_rds = !strcmp(argv[2], "rds");
-	open_socket(address_of(argv[3], server || is_rds ? argv[4] : "0"));
 	if (server) {
-		if (!is_rds) {
-			accept_one();
-			no_delay();
-		}
-		serve();
+		run_server(argv[3], argv[4]);
 		return 0;
 	}
-	peer = address_of(argv[5], argv[4]);
-	if (!is_rds) {
-		if (connect(fd, (struct sockaddr *)&peer, sizeof(peer)))
-			die("connect");
-		no_delay();
-	}
+	connect_to(argv[3], argv[4], argv[5]);
 	run_client(argv[6], atoi(argv[7]), large);
 	return 0;
 }

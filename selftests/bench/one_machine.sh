@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 cpus=1 clock=counted time=600
-# files: build/selftests/bench/bench selftests/bench/quiet.sh
+# files: build/selftests/bench/bench selftests/bench/quiet.sh selftests/bench/rounds.sh
 #
 # Two namespaces of one machine with one processor, joined by a virtual link: one clock covers both ends.
 # Run by scripts/bench, which makes that clock count instructions.
@@ -17,22 +17,5 @@ ip -n left link set west up
 ip -n right link set east up
 load_rds
 . quiet.sh
-
-for round in 1 2 3; do
-	for protocol in tcp rds; do
-		port=$((5000 + round))
-		ip netns exec right bench server "$protocol" 10.66.0.2 $port &
-		server=$!
-		sleep 1
-		status=0
-		ip netns exec left bench client "$protocol" 10.66.0.1 $port 10.66.0.2 "$round" 1 >>/tmp/results ||
-			status=$?
-		# 3: a cell was stuck, which is a result; the server still waits.
-		case $status in
-		0) wait $server ;;
-		3) kill $server ;;
-		*) exit $status ;;
-		esac
-	done
-done
-put /tmp/results results
+. rounds.sh
+rounds 'ip netns exec left' 'ip netns exec right' tcp rds
