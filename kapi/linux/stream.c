@@ -166,7 +166,7 @@ static void on_state_change(struct sock *sk)
 		stream->established = true;
 		stream->ops->event(stream->context, KAPI_STREAM_ESTABLISHED, 0);
 	} else if (unlikely(kapi_stream_is_replaced(stream))) {
-		stream->broken = ECONNRESET;
+		WRITE_ONCE(stream->broken, ECONNRESET);
 	}
 	if (unlikely(stream->tls))
 		offer_later(stream); /* what came before the end */
