@@ -38,6 +38,7 @@ struct kapi_stream {
 	bool tls;           /* ... with TLS on it, through which bytes go; constant once it is taken over */
 	u8 task_frag : 1;   /* adopted: what the socket had as sk_use_task_frag */
 	u16 broken;         /* the error that ends reading: of TLS, unreadable bytes, replaced; health() looks at it, too */
+	int posted;         /* the error that core has posted last, without the lock */
 	int disconnects;    /* adopted: the socket's, when it was taken over; constant */
 	bool eof, closed;   /* events reported; health() looks at them without the lock */
 	bool unoffered;     /* TLS: rx() may be yet to be offered something; health() the same */
