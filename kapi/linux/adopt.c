@@ -358,7 +358,8 @@ EXPORT_SYMBOL_GPL(kapi_stream_reset);
 
 void kapi_stream_post_error(struct kapi_stream *stream, int error)
 {
-	WRITE_ONCE(stream->sk->sk_err, error);
+	WRITE_ONCE(stream->posted, error);
+	smp_store_release(&stream->sk->sk_err, error); /* who finds it sees who has set it */
 	stream->error_report(stream->sk); /* past our own */
 }
 EXPORT_SYMBOL_GPL(kapi_stream_post_error);

@@ -66,18 +66,18 @@ void kapi_stream_retry_later(struct kapi_stream *stream)
 
 /*
  * TLS reports by this alone that a header is none of a record. It says by two more errors what is wrong with it, but forged it
- * is; nothing else sets these, for core's do not come here. It is called without the socket's lock, too, as for a time stamp:
- * then only RCU keeps the stream.
+ * is. Nothing else sets these but core, whose error may still be there when another is reported. This is called without the
+ * socket's lock, too, as for a time stamp: then only RCU keeps the stream.
  */
 static void on_error_report(struct sock *sk)
 {
 	struct kapi_stream *stream;
-	int error = READ_ONCE(sk->sk_err);
+	int error = smp_load_acquire(&sk->sk_err); /* before posted */
 
 	rcu_read_lock();
 	stream = stream_of(sk);
 	if (stream) {
-		if (error == EINVAL || error == EMSGSIZE)
+		if ((error == EINVAL || error == EMSGSIZE) && error != READ_ONCE(stream->posted))
 			cmpxchg(&sk->sk_err, error, EBADMSG);
 		stream->error_report(sk);
 		kapi_stream_do_later(stream, 0);
@@ -166,7 +166,7 @@ static void on_state_change(struct sock *sk)
 		stream->established = true;
 		stream->ops->event(stream->context, KAPI_STREAM_ESTABLISHED, 0);
 	} else if (unlikely(kapi_stream_is_replaced(stream))) {
-		stream->broken = ECONNRESET;
+		WRITE_ONCE(stream->broken, ECONNRESET);
 	}
 	if (unlikely(stream->tls))
 		offer_later(stream); /* what came before the end */

@@ -37,7 +37,8 @@ struct kapi_stream {
 	u8 unreadable : 1;  /* TLS: what follows is no record that can be read; not tried again, for TLS reports it each time */
 	bool tls;           /* ... with TLS on it, through which bytes go; constant once it is taken over */
 	u8 task_frag : 1;   /* adopted: what the socket had as sk_use_task_frag */
-	u16 broken;         /* the error that keeps it from being read on: of TLS, bytes that cannot be read, replaced */
+	u16 broken;         /* the error that ends reading: of TLS, unreadable bytes, replaced; health() looks at it, too */
+	int posted;         /* the error that core has posted last, without the lock */
 	int disconnects;    /* adopted: the socket's, when it was taken over; constant */
 	bool eof, closed;   /* events reported; health() looks at them without the lock */
 	bool unoffered;     /* TLS: rx() may be yet to be offered something; health() the same */

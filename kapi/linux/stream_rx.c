@@ -39,7 +39,7 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 		return 0;
 	/* It is in a device's memory, for a program that reads it there. */
 	if (unlikely(!is_readable(skb))) {
-		stream->broken = EFAULT;
+		WRITE_ONCE(stream->broken, EFAULT);
 		reader->count = 0;
 		return 0;
 	}
@@ -85,7 +85,7 @@ static void offer_records(struct kapi_stream *stream)
 		kapi_stream_do_later(stream, KAPI_RETRY_DELAY);
 	} else if (result < 0 && result != -EAGAIN) {
 		stream->unreadable = true;
-		stream->broken = stream->broken ?: -result;
+		WRITE_ONCE(stream->broken, stream->broken ?: -result);
 	}
 }
 
@@ -110,11 +110,11 @@ void kapi_stream_offer(struct kapi_stream *stream)
 	if (unlikely(stream->broken))
 		return;
 	if (unlikely(kapi_stream_is_replaced(stream)))
-		stream->broken = ECONNRESET;
+		WRITE_ONCE(stream->broken, ECONNRESET);
 	else
 		tcp_read_sock(stream->sk, &reader, offer_buffer);
 	if (unlikely(is_at_urgent_byte(stream->sk)) && !stream->broken)
-		stream->broken = EPROTO;
+		WRITE_ONCE(stream->broken, EPROTO);
 	if (unlikely(stream->broken))
 		kapi_stream_tell_end(stream);
 }

@@ -95,8 +95,14 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
 	health->next = READ_ONCE(tp->snd_nxt);
 	health->write_seq = READ_ONCE(tp->write_seq);
 	health->unread = max(data_race(tcp_inq(sk)), 0);
-	/* TLS is read in work: what TCP has at the end may be still to come, or never. */
-	health->to_offer = stream->tls ? READ_ONCE(stream->unoffered) : health->unread && !health->closed;
+	/*
+	 * TLS is read in work: what TCP has at the end may be still to come, or never. Of another stream that never comes which
+	 * follows what has broken it; one that was reset may be about to be read.
+	 */
+	if (stream->tls)
+		health->to_offer = READ_ONCE(stream->unoffered);
+	else
+		health->to_offer = health->unread && !READ_ONCE(stream->broken);
 	health->silent_ns = silent_ns(sk);
 	health->rtt_us = READ_ONCE(tp->srtt_us) >> 3;
 	health->unanswered = READ_ONCE(icsk->icsk_retransmits) || READ_ONCE(icsk->icsk_probes_out);

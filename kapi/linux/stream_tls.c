@@ -63,6 +63,17 @@ static bool is_forged(struct tls_sw_context_rx *rx, int result)
 	return result == -EBADMSG || (rx->strp.stopped && skb_queue_empty(&rx->rx_list));
 }
 
+/*
+ * The socket's error that TLS has taken, to give it to the reader, although there was none when the read began: core posts its
+ * own without the lock. 0: none. What TLS itself finds wrong is still in the socket, or is one of three errors.
+ */
+static int taken_error(const struct sock *sk, int result)
+{
+	bool of_tls = result == -EAGAIN || result == -EINVAL || result == -EBADMSG;
+
+	return result >= 0 || of_tls || READ_ONCE(sk->sk_err) ? 0 : -result;
+}
+
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor)
 {
 	struct sock *sk = stream->sk;
@@ -74,8 +85,9 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 		return -EBUSY;
 	result = stream->sock->ops->read_sock(sk, reader, actor);
 	/* TLS gives the socket's error to the reader, but the program must find it. */
-	if (error && !READ_ONCE(sk->sk_err))
-		WRITE_ONCE(sk->sk_err, error);
+	error = error ?: taken_error(sk, result);
+	if (error)
+		cmpxchg(&sk->sk_err, 0, error);
 	if (result > 0)
 		return result;
 	if (is_forged(rx, result))

@@ -396,7 +396,7 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
     health->unanswered = tcb.retries || tcb.probes;
     health->eof = tcb.fin_received;
     health->closed = tcb.state == TcpState::closed || tcb.state == TcpState::time_wait;
-    health->to_offer = health->unread && !health->closed;
+    health->to_offer = health->unread != 0;
 }
 
 void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) noexcept

@@ -79,9 +79,9 @@ void Outgoing::append(Ref<Outgoing> part)
 {
     length_ += part->length_;
     overhead_ = overhead() + part->overhead();
-    Outgoing* added = part.get();
+    Outgoing* end = part->last_; // of one call that is large, there are several
     last_->next_ = std::move(part);
-    last_ = added;
+    last_ = end;
 }
 
 void Outgoing::advance(u32 bytes)

@@ -257,4 +257,67 @@ TEST_P(KcmForgotten, forgotten_connection__delivers_after_the_last_socket)
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmForgotten, ::testing::Range(100, 200));
 
+// TCP has several buffers of one that was reset. There is room again, the first ones are read, and meanwhile others end.
+class KcmReadOn : public KcmEnded {};
+
+TEST_P(KcmReadOn, reset_connection__is_read_to_its_end_while_others_end)
+{
+    unsigned slow = 0, runs = 0; // so many of the filter's runs are slow
+    int filter = -1;
+    run(a, [&] {
+        filter = sim::program_filter([&](const unsigned char *, std::size_t size) -> kapi_s32 {
+            for (unsigned i = 0; runs < slow && i < 20'000; i++)
+                world.point("program");
+            runs++;
+            return size ? 1 : 0;
+        });
+    });
+    KcmSocket &socket = new_socket();
+    run(a, [&] { socket.open(), socket.sk().rcvbuf = 2000; });
+    Ends full = connect(), paused = connect();
+    attach(socket, full);
+    run(a, [&] { ASSERT_EQ(socket.attach(paused.here, filter), 0); });
+    std::vector<Ends> others = attach_some(socket, kKept + 16);
+    std::vector<std::uint64_t> ids;
+    std::uint64_t id = 0;
+    run(a, [&] {
+        id = static_cast<std::uint64_t>(socket.id_of(paused.here));
+        for (const Ends &ends : others) {
+            ids.push_back(static_cast<std::uint64_t>(socket.id_of(ends.here)));
+            sim::program_shutdown_write(ends.here);
+        }
+    });
+    const std::string filler = framed(text(3000)), sent = "abcdefgh";
+    peer_writes(full, filler);
+    settle();
+    for (char byte : sent)
+        peer_writes(paused, std::string(1, byte));
+    EXPECT_EQ(send(socket, "x", 0, id), 1); // which the peer does not read, so it resets the connection
+    settle();
+    run(a, [&] { close(paused.here); });
+    run(b, [&] { close(paused.there); });
+    settle();
+    runs = 0;
+    slow = 2;
+    auto end = world.spawn(a, "end", [&] {
+        while (!runs)
+            world.point("not yet");
+        for (std::uint64_t other : ids)
+            for (unsigned i = 0; i < 2; i++) // the first one may return the error of the one before
+                socket.send("x", 1, KCM_ABI_MSG_DONTWAIT, other);
+    });
+    EXPECT_EQ(receive(socket), filler);
+    EXPECT_TRUE(world.run_until([&] { return end->is_done(); }, sim::kSecond));
+    std::string received;
+    for (unsigned i = 0; i < 2 * sent.size(); i++) {
+        settle();
+        std::string one = receive(socket); // or the last error
+        received += one.size() == 1 ? one : "";
+    }
+    EXPECT_EQ(received, sent);
+    run(a, [&] { sim::program_close(filter); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmReadOn, ::testing::Range(1, 11));
+
 } // namespace

@@ -71,4 +71,29 @@ TEST_F(KcmParts, one_call__has_any_number_of_parts)
     EXPECT_EQ(peer_reads(ends, 5), "after");
 }
 
+// One call's part may consist of several itself.
+class KcmLargeParts : public KcmParts, public testing::WithParamInterface<int> {};
+
+TEST_P(KcmLargeParts, large_call__is_anywhere_among_the_calls_of_a_message)
+{
+    const bool by_more = GetParam() == KCM_ABI_SOCK_DGRAM;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, GetParam());
+    constexpr std::size_t kPart = 1 << 20;
+    for (std::size_t n : {kPart - 1, kPart, kPart + 1, 3 * kPart})
+        for (const std::vector<std::size_t> &sizes : {std::vector<std::size_t>{10, n, 10}, {n, 10, n}, {n, n, n}}) {
+            std::string message;
+            for (std::size_t i = 0; i < sizes.size(); i++) {
+                bool ends_it = i + 1 == sizes.size();
+                std::string part = text(sizes[i], static_cast<unsigned>(i));
+                unsigned flags = by_more ? (ends_it ? 0 : kMore) : (ends_it ? KCM_ABI_MSG_EOR : 0);
+                ASSERT_EQ(send(socket, part, flags), static_cast<long>(part.size()));
+                message += part;
+            }
+            ASSERT_TRUE(peer_reads(ends, message.size()) == message) << sizes[0] << ", " << sizes[1] << ", " << sizes[2];
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, KcmLargeParts, testing::Values(KCM_ABI_SOCK_DGRAM, KCM_ABI_SOCK_SEQPACKET));
+
 } // namespace

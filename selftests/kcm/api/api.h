@@ -69,6 +69,7 @@ void api_proc(void);
 void api_namespaces(void);
 void api_tls(void);
 void api_tls_ended(void);
+void api_tls_error(void);
 void api_new(void);
 /* Only for a machine whose clock counts instructions. */
 void api_clock(void);

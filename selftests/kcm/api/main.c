@@ -45,6 +45,7 @@ int main(int argc, char **argv)
 	api_namespaces();
 	api_tls();
 	api_tls_ended();
+	api_tls_error();
 	api_new();
 	return ktap_finish();
 }
