@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "send_queue.h"
 
+#include "connection.h"
 #include "socket.h"
 
 namespace rds {
@@ -132,8 +133,12 @@ u32 SendQueue::complete(Queue& done, bool stream_goes_on)
                 return count;
             stream_goes_on ? keep_for_stream(*message) : has_left(*message);
         }
-        if (Ref<Socket> owner = message->take_owner())
-            owner->send_done(*message);
+        Ref<Socket> owner = message->take_owner();
+        if (!owner)
+            continue;
+        owner->send_done(*message);
+        if (stream_goes_on && !message->connection->transport.post) // as Socket::cancel_sends()
+            message->connection = nullptr;
     }
 }
 
