@@ -154,12 +154,17 @@ bool SendQueue::reap(Queue& from, Queue& done)
 {
     for (unsigned i = 0; i < at_once; i++) {
         Message* m = from.front();
-        if (!una_known_ || !m || !m->position_known || static_cast<s32>(una_ - m->ack_position) < 0)
+        if (!m || !is_acked(*m))
             return false;
         has_left(*m);
         done.push_back(from.pop_front());
     }
     return true;
+}
+
+bool SendQueue::is_acked(const Message& message)
+{
+    return una_known_ && message.position_known && static_cast<s32>(una_ - message.ack_position) >= 0;
 }
 
 void SendQueue::reap_rest()
