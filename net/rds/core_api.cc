@@ -170,17 +170,21 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
     }
     if (!conn_of(conn).path(path).may_read(*kind))
         return -KAPI_EAGAIN;
+    bool overdraws = false;
     if (*kind == MessageKind::data) {
-        if (auto found = conn_of(conn).path(path).find_place(checked); !found) {
+        auto found = conn_of(conn).path(path).find_place(checked);
+        if (!found) {
             conn_of(conn).path(path).partial().proceeds(conn_of(conn).net.peers_memory); // it waits for something else
             return found.error().to_c();
         }
+        overdraws = *found;
     }
     auto made = Incoming::create(checked);
     if (!made)
         return made.error().to_c();
     (*made)->connection = &conn_of(conn);
     (*made)->path = path;
+    (*made)->overdraws = overdraws;
     if (auto expected = (*made)->expect(behind); !expected)
         return expected.error().to_c();
     (*made)->trace_ns[0] = (*made)->trace_ns[1] = kapi_local_clock_ns();

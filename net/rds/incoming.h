@@ -34,6 +34,7 @@ public:
     u64 received_real_ns = 0; // for SO_TIMESTAMP, 0: not requested
     u64 trace_ns[4] = {};     // header seen, header complete, delivered, handed to the user
     u64 place = 0;            // in the order of all that came for its socket
+    bool overdraws = false;   // it was let in only because it would hold up a ring (PathReceiver::find_place())
 
     bool looped() const { return static_cast<bool>(looped_); }
     u32 length() const { return header.length; }

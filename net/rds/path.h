@@ -77,7 +77,7 @@ public:
     void receive(Ref<Incoming> incoming) { receiver_.receive(std::move(incoming)); }
     bool stalled() const { return receiver_.stalled(); }
     bool may_read(MessageKind kind) { return receiver_.may_read(kind); }
-    Result<> find_place(const Header& header) { return receiver_.find_place(header); }
+    Result<bool> find_place(const Header& header) { return receiver_.find_place(header); }
     void resumed(Socket& socket);
     Partial& partial() { return partial_; }
 

@@ -150,29 +150,29 @@ bool PathReceiver::may_read(MessageKind kind)
 // paths. So while a path waits for a full socket, or there is such memory, what comes next for the same sockets stays with the
 // transport; and for others of a user who has as much as may be. A lost stream that is overdrawn does not wait for full sockets,
 // but a peer can have any number of those, too.
-Result<> PathReceiver::find_place(const Header& header)
+Result<bool> PathReceiver::find_place(const Header& header)
 {
     if (is_answer(header))
-        return {}; // it is dropped when there is no place
+        return false; // it is dropped when there is no place
     Connection& connection = path_.connection();
     Net& net = connection.net;
     bool uncharged = net.module.peers_share.has_uncharged();
     if (!uncharged && !net.stalled_paths.load_relaxed()) [[likely]]
-        return {};
+        return false;
     Endpoint to = connection.local;
     to.port = header.dport;
     Ref<Socket> socket = net.binds.find(to);
     if (!socket)
-        return {};
+        return false;
     if (stalled_.load_acquire() != overdrawn && stall_on(*socket, 0))
         return fail(KAPI_EAGAIN);
     if (!uncharged || socket->has_memory_for(sizeof(Header) + header.length)) {
         if (lacks_memory())
             memory_lack_.store_relaxed(lacks_none);
-        return {};
+        return false;
     }
     if (memory_lack_.load_relaxed() == does_not_matter && socket->may_overdraw_memory())
-        return {};
+        return true;
     memory_lack_.store_relaxed(lacks);
     path_.partial().wait_for_turn(net.peers_memory);
     return fail(KAPI_ENOMEM);

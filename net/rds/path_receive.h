@@ -37,8 +37,9 @@ public:
     // is still full. Any context.
     bool may_read(MessageKind kind);
     // The header of a message for a socket came, which must wait if nobody can be charged for it and there are such messages. Any
-    // context. EAGAIN: until resumed(); ENOMEM: for the time that the partial message's take_retry_delay() returns.
-    Result<> find_place(const Header& header);
+    // context. EAGAIN: until resumed(); ENOMEM: for the time that the partial message's take_retry_delay() returns. True: it does
+    // not wait, though there is no memory, because it is in a ring.
+    Result<bool> find_place(const Header& header);
     // A message waits as find_place() said; after overdraw_memory() none of this stream does, up to a limit.
     bool lacks_memory() const { return memory_lack_.load_relaxed() == lacks; }
     void overdraw_memory() { memory_lack_.store_relaxed(does_not_matter); }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-// Memory that peers make a namespace use and that is charged to no program: connections that no program made, the streams that
-// are opened for them, streams that peers opened, messages of which only a part has arrived, and answers that a peer does not
+// Memory that peers make a namespace use and that is charged to no program: connections that no program made, with the streams of
+// their paths, further streams that peers opened, messages of which only a part has arrived, and answers that a peer does not
 // read. Each path has a limit, but a peer can have any number of addresses, so there is another one for all paths together
 // (peers_share.h).
 #pragma once
 
 #include "peers_share.h"
+#include "wire.h"
 
 #include <hawser/hash_table.h>
 #include <hawser/work.h>
@@ -21,10 +22,11 @@ class PeersMemory : Pinned {
 public:
     explicit PeersMemory(Net& net);
 
-    // A connection that is made outside of a program's call. Any context. False: there are too many.
+    // A connection that is made outside of a program's call. It has the streams that its paths may have, whether they do or not:
+    // a path without one gets one at any time. Any context. False: there are too many.
     [[nodiscard]] bool take_connection() { return connections_.take(connection_bytes); }
     void give_connection() { connections_.give(connection_bytes); }
-    // A stream that a peer's host opened or caused, as rds_conn_stream_room() and the rest say.
+    // Another stream that a peer's host opened, as rds_conn_stream_room() and the rest say.
     int stream_room() const { return connections_.share(stream_bytes); }
     void stream_added() { connections_.add(stream_bytes); }
     void stream_gone() { connections_.give(stream_bytes); }
@@ -60,8 +62,9 @@ public:
     void stop() { work_.cancel_sync(); }
 
 private:
-    static constexpr u32 connection_bytes = 16 << 10; // with eight paths and two maps, in both modules
     static constexpr u32 stream_bytes = 4 << 10; // a TCP socket, without what it received
+    // With eight paths and two maps, in both modules.
+    static constexpr u32 connection_bytes = (16 << 10) + max_paths * stream_bytes;
     static constexpr u32 answer_bytes = 256;
 
     void look();

@@ -9,8 +9,9 @@ struct Part {
     u64 divisor; // of the machine's memory
     u64 least;   // bytes: a small machine, too, needs room for some large messages
 };
-// Of each pool one user has at most a half. A partial message counts with its payload, and may take four times that.
-constexpr Part parts[PeersShare::kinds] = {{16, 0}, {256, 16 << 20}, {512, 1 << 20}, {128, 32 << 20}};
+// Of each pool one user has at most a half. A partial message counts with its payload, and may take four times that. What is
+// overdrawn may be as much for one user as all receive rings have together (rdma/ring_shares.cc).
+constexpr Part parts[PeersShare::kinds] = {{16, 0}, {256, 16 << 20}, {512, 1 << 20}, {128, 32 << 20}, {16, 256 << 20}};
 
 } // namespace
 

@@ -52,20 +52,17 @@ public:
         u64 held = held_.load_relaxed(), used = pool_->used.load_relaxed(), others = used - min(used, held);
         return (pool_->limit - min(others, pool_->limit)) / 2;
     }
-    // It has its share of twice the limit.
-    bool has_all() const { return has_share_of(2); }
-    // It has its share of eight times the limit. Alone it can hold what all receive rings together may (rdma/ring_shares.cc).
-    bool has_all_rings() const { return has_share_of(8); }
+    // It has something, and its share of twice the limit. Others alone, whatever they have, do not make it so.
+    bool has_all() const
+    {
+        u64 held = held_.load_relaxed(), all = 2 * pool_->limit, used = pool_->used.load_relaxed();
+        return held && kapi_share(0, held, all - min(used, all), 1) < 0;
+    }
     void note_waiting(u64 before, u64 now) { pool_->waiting.fetch_add(now - before); }
     u64 waiting() const { return pool_->waiting.load_relaxed(); }
 
 private:
     friend class PeersShare;
-    bool has_share_of(u64 times) const
-    {
-        u64 all = times * pool_->limit, used = pool_->used.load_relaxed();
-        return kapi_share(0, held_.load_relaxed(), all - min(used, all), 1) < 0;
-    }
     int share_of(u64 held, u64 used, u64 bytes) const
     {
         return kapi_share(0, held, pool_->limit - min(used, pool_->limit), bytes);
@@ -82,11 +79,12 @@ public:
         partials,    // messages of which only a part has arrived
         answers,     // to pings and handshakes
         uncharged,   // messages for sockets whose users have their share: of_socket()
+        overdrawn,   // such messages beyond that, for which all programs that use a ring would wait: of_socket()
         kinds
     };
     PeersShare();
     // By the user of the socket, whatever its namespace.
-    PeersAccount& of_socket(kapi_sk* sk) { return of_user_[uncharged][kapi_sk_user(sk) % users]; }
+    PeersAccount& of_socket(kapi_sk* sk, Kind kind = uncharged) { return of_user_[kind][kapi_sk_user(sk) % users]; }
     // Does any socket have memory that nobody is charged for?
     bool has_uncharged() const { return pools_[1][uncharged].used.load_relaxed() != 0; }
     PeersAccount& account(Kind kind, bool initial, u32 owner)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "send_queue.h"
 
+#include "connection.h"
 #include "socket.h"
 
 namespace rds {
@@ -132,8 +133,12 @@ u32 SendQueue::complete(Queue& done, bool stream_goes_on)
                 return count;
             stream_goes_on ? keep_for_stream(*message) : has_left(*message);
         }
-        if (Ref<Socket> owner = message->take_owner())
-            owner->send_done(*message);
+        Ref<Socket> owner = message->take_owner();
+        if (!owner)
+            continue;
+        owner->send_done(*message);
+        if (stream_goes_on && !message->connection->transport.post) // as Socket::cancel_sends()
+            message->connection = nullptr;
     }
 }
 
@@ -149,12 +154,17 @@ bool SendQueue::reap(Queue& from, Queue& done)
 {
     for (unsigned i = 0; i < at_once; i++) {
         Message* m = from.front();
-        if (!una_known_ || !m || !m->position_known || static_cast<s32>(una_ - m->ack_position) < 0)
+        if (!m || !is_acked(*m))
             return false;
         has_left(*m);
         done.push_back(from.pop_front());
     }
     return true;
+}
+
+bool SendQueue::is_acked(const Message& message)
+{
+    return una_known_ && message.position_known && static_cast<s32>(una_ - message.ack_position) >= 0;
 }
 
 void SendQueue::reap_rest()

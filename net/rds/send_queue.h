@@ -131,6 +131,7 @@ private:
     void reap_rest();
     static constexpr unsigned at_once = 64; // messages that end under one lock
     bool stream_has(const Message& message) HW_REQUIRES(lock_);
+    bool is_acked(const Message& message) HW_REQUIRES(lock_);
     RefList<Message, OwnerQueue>& given_up_with(Message& message) HW_REQUIRES(lock_);
     void end_given_up();
     void take_resent(Queue& taken) HW_REQUIRES(lock_);

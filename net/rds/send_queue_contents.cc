@@ -25,7 +25,7 @@ bool SendQueue::has_sent_before()
 bool SendQueue::is_empty()
 {
     Guard guard(lock_);
-    return send_.empty() && again_.empty() && retransmit_.empty();
+    return send_.empty() && again_.empty() && retransmit_.empty() && end_with_stream_.empty();
 }
 
 bool SendQueue::has_only_answers()

@@ -103,10 +103,12 @@ u32 SendQueue::give_up_sent(bool with_present)
     return complete(done, true);
 }
 
-// A message that is given up, and that the stream has with memory of the program, which so is not free before.
+// A message that is given up, and that the stream has with memory of the program, which so is not free before. Since it was
+// taken off its queue the stream may have ended, or sent it.
 void SendQueue::keep_for_stream(Message& message)
 {
-    if (!message.zerocopy() || (message.on != Message::On::leaving && !stream_has(message)))
+    bool was_given = message.on == Message::On::leaving || message.on == Message::On::retransmit;
+    if (!message.zerocopy() || closed_ || !was_given || message.stream != stream_ || is_acked(message))
         return has_left(message);
     has_left(message);
     message.on = Message::On::leaving;

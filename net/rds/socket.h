@@ -70,10 +70,10 @@ public:
     bool takes_overdraft(usize bytes, usize beyond, bool posted);
     bool stalls(Path& p);
     // Any context. Can a message of so many bytes be queued? False: what cannot be charged is as much as the user may have, and
-    // it cannot be either, or there is twice as much.
+    // it cannot be either, or the user has twice as much.
     bool has_memory_for(usize bytes);
-    // Any context. The same for what waits in a ring, where it holds up all programs. False: there is more than all rings hold.
-    bool may_overdraw_memory() const { return !uncharged().has_all_rings(); }
+    // Any context. The same beyond that, for what waits in a ring, where it holds up all programs.
+    bool may_overdraw_memory() const { return net.module.peers_share.of_socket(sk, PeersShare::overdrawn).share(1) >= 0; }
     // Any context. Can an answer to a ping be queued? There may be any number of them.
     bool has_room_for_answer(usize bytes);
     // Any context. A message that was not charged is ending.
@@ -185,6 +185,7 @@ private:
     void room_made();
     void resume_more();
     PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
+    PeersAccount& account_of(const Incoming& incoming) const;
     u32 receive_limit() const { return kapi_sk_rcvbuf(sk) / 2; }
     usize hard_limit() const;
     bool is_full(usize hard_limit) HW_REQUIRES(lock_) { return received_true_ >= hard_limit || uncharged_; }

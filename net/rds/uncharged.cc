@@ -5,13 +5,19 @@
 
 namespace rds {
 
+// What a ring brought beyond the limit does not count against it: others, and other messages, would wait for that.
+PeersAccount& Socket::account_of(const Incoming& incoming) const
+{
+    return net.module.peers_share.of_socket(sk, incoming.overdraws ? PeersShare::overdrawn : PeersShare::uncharged);
+}
+
 // What came over loopback is charged to its sender.
 void Socket::note_uncharged(Incoming& incoming)
 {
     incoming.counts_for(*this);
     uncharged_ += incoming.true_size();
     if (!incoming.looped())
-        uncharged().add(incoming.true_size());
+        account_of(incoming).add(incoming.true_size());
 }
 
 // Only now is there room: a program has any number of threads, and each may take as long as it likes to copy a message.
@@ -24,13 +30,13 @@ void Socket::uncharged_ended(const Incoming& incoming)
         change = update_congestion(false);
     }
     if (!incoming.looped())
-        uncharged().give(incoming.true_size());
+        account_of(incoming).give(incoming.true_size());
     report_congestion(change);
     room_made();
 }
 
 // What can be charged now may not be when the message has arrived: it takes more memory than its bytes, and others come before.
-// So for what a user gets in this way there is a limit, too.
+// So for what a user gets in this way there is a limit, too; a user without any such memory waits for no other.
 bool Socket::has_memory_for(usize bytes)
 {
     if (uncharged().share(bytes) >= 0)

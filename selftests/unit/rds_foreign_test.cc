@@ -148,6 +148,40 @@ TEST_F(Foreign, restart__memory_of_programs_is_free_when_the_stream_has_done)
     run(a, [&] { next.close(true); });
 }
 
+// The connection is of no use any more when the program is gone, and a deaf peer could keep it for ever.
+TEST_F(Foreign, restart__memory_that_a_deaf_peer_has_not_read_goes_with_the_program)
+{
+    static const std::string text(1 << 20, 'x');
+    open_socket(port_of_path(0));
+    socket.sk().zerocopy = true;
+    socket.sk().sndbuf = 4 << 20;
+    WireStream stream(a), next(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        foreign_handshake(stream, false, 1, kGeneration);
+        world.sleep(10 * sim::kMillisecond);
+    });
+    world.network().cut(a, b);
+    run(b, [&] {
+        EXPECT_EQ(socket.send_pinned(text.data(), text.size(), sim::address("10.0.0.1", kPeersPort), 77), long{1 << 20});
+    });
+    world.network().reset(a, b, sim::Sees::both);
+    world.network().cut(a, b, false);
+    run(a, [&] {
+        ASSERT_TRUE(connect(next, 0));
+        next.deaf = true;
+        world.sleep(20 * sim::kMillisecond);
+        foreign_handshake(next, false, 1, kNextGeneration);
+    });
+    EXPECT_TRUE(world.run_until([&] { return counted(rds::Stat::peer_restarted) == 1; }, sim::kSecond));
+    run(b, [&] { socket.close(); });
+    EXPECT_NE(b.live_pages, 0u) << "the stream has a part";
+    world.run_for(3 * 3600 * sim::kSecond);
+    EXPECT_EQ(b.live_pages, 0u);
+    run(b, [&] { EXPECT_EQ(reinterpret_cast<rds::Net *>(host.net().rds)->connections.size(), 0u); });
+    run(a, [&] { next.close(true); });
+}
+
 // Linux logs a line for each unknown extension header.
 TEST_F(Foreign, answer_to_another_says_only_what_it_knows)
 {

@@ -372,7 +372,7 @@ protected:
     }
 };
 
-TEST_F(PeersStreams, of_one_address__are_counted)
+TEST_F(PeersStreams, of_one_address__are_counted_while_they_wait)
 {
     open_socket(kPort);
     open_many(1);
@@ -382,7 +382,7 @@ TEST_F(PeersStreams, of_one_address__are_counted)
     close_all();
     EXPECT_EQ(b.live_streams, 0u);
     unsigned all = take_while(0);
-    EXPECT_EQ(all, left + live) << "all were given back";
+    EXPECT_EQ(all, left + live - 1) << "all were given back; the first is the connection's";
     give(all);
 }
 
@@ -461,11 +461,66 @@ TEST_F(PeersStreams, that_wait__end_with_their_host)
     world.run_for(45 * sim::kSecond);
     unsigned all = take_while(0), asking = static_cast<unsigned>(b.live_streams);
     EXPECT_LE(asking, 1u); // for others
-    EXPECT_EQ(all, left + 8 - asking);
+    EXPECT_EQ(all, left + 7);
     give(all);
     world.network().cut(a, b, false);
     close_all();
 }
+
+/** A small machine: its peers may use 256 KiB for connections and streams. */
+class PeersFew : public PeersStreams, public ::testing::WithParamInterface<bool> {
+protected:
+    static constexpr unsigned kMost = 30;
+
+    PeersFew()
+    {
+        run(b, [&] { EXPECT_TRUE(host.unload_soon()); });
+        b.total_memory = 8 << 20;
+        run(b, [&] { ASSERT_EQ(host.load(), 0); });
+    }
+    WireStream &peer(unsigned number, unsigned path)
+    {
+        kapi_addr from = sim::address(("9.0.0." + std::to_string(number + 1)).c_str(), static_cast<kapi_u16>(30000 + path));
+        a.initial_net().add(from);
+        WireStream &stream = *streams_.emplace_back(std::make_unique<WireStream>(a));
+        EXPECT_TRUE(stream.connect(from, sim::address("10.0.0.2", 16385)));
+        return stream;
+    }
+};
+
+// Each begins with one stream. Without an answer on that the others wait.
+TEST_P(PeersFew, connections__have_room_for_all_their_streams)
+{
+    const bool answers = GetParam();
+    run(a, [&] {
+        for (unsigned i = 0; i < kMost; i++) {
+            WireStream &stream = peer(i, 0);
+            for (bool answer : {false, true})
+                if ((!answer || answers) && stream.is_usable()) {
+                    stream.handshake(answer, kGeneration, 0, kMemory);
+                    world.sleep(10 * sim::kMillisecond);
+                }
+        }
+    });
+    const unsigned made = connections();
+    EXPECT_GE(made, 4u);
+    EXPECT_LT(made, kMost);
+    run(a, [&] {
+        for (unsigned i = 0; i < made; i++)
+            for (unsigned path = 1; path < rds::max_paths; path++)
+                peer(i, path);
+        world.sleep(100 * sim::kMillisecond);
+    });
+    EXPECT_EQ(connections(), made);
+    EXPECT_EQ(b.live_streams, 8 * made);
+    run(b, [&] {
+        auto &account = rds::Module::get().peers_share.account(rds::PeersShare::connections, true, 0);
+        EXPECT_GE(account.share(0), 0) << "they have more than their half";
+    });
+    close_all();
+}
+
+INSTANTIATE_TEST_SUITE_P(Answers, PeersFew, ::testing::Bool());
 
 // More large messages than there is room for, over a slow link: some wait, and all arrive.
 class SlowLink : public RdsTest {};

@@ -15,8 +15,8 @@
 namespace {
 
 constexpr unsigned kUser = 1000, kOther = 2000;
-// For each of the two pools of connections 256 of 16 KiB, of which one user may have a half; above a third they are many.
-constexpr std::size_t kMemory = 64 << 20;
+// For each of the two pools of connections 256 of 48 KiB, of which one user may have a half; above a third they are many.
+constexpr std::size_t kMemory = 192 << 20;
 constexpr unsigned kMost = 128, kMany = 86;
 
 class PeersShare : public SimTest {

@@ -128,6 +128,25 @@ TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_aft
     close(pb);
 }
 
+// Each attempt comes late: the machine has much to do.
+TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_though_attempts_are_late)
+{
+    sim::make_bounce(*dev_a, 128 * (4 * 4096 + 48) + 513 * 48 + 65536);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open_all({&pa});
+    open(pb);
+    say_hello(pa, pb);
+    run(a, [&] { pa.send(contents(1 << 20, 1)); });
+    for (unsigned i = 0; i < 10 && !counted(host_a, rds::Stat::conn_reset); i++) {
+        a.pause(1200 * sim::kMillisecond, false);
+        world.run_for(1250 * sim::kMillisecond);
+    }
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 1u);
+    close(pa);
+    close(pb);
+}
+
 // Only the memory that the device may use for ever is lost.
 TEST_P(RdsRdmaFailures, a_device_that_is_stuck__is_removed)
 {

@@ -47,6 +47,19 @@ protected:
         });
         ASSERT_TRUE(wait({sends, reads}, 20 * sim::kSecond));
     }
+    /** What other users may have that nobody is charged for. */
+    kapi_u64 left_to_others(Program &program)
+    {
+        kapi_u64 left = 0;
+        run(program.host.node(), [&] {
+            auto &share = rds::Module::get().peers_share;
+            rds::PeersAccount *of_other = nullptr;
+            for (unsigned user = 0; !of_other || of_other == &share.of_socket(&program.socket.sk()); user++)
+                of_other = &share.account(rds::PeersShare::uncharged, false, user);
+            left = of_other->most();
+        });
+        return left;
+    }
     std::vector<sim::TaskRef> spawned;
     static constexpr kapi_u64 kMuch = 1 << 20;
 };
@@ -94,8 +107,10 @@ TEST_P(RdsRdmaFull, one_without_memory__holds_up_no_other_that_sends)
         while (account().take(1 << 20))
             taken += 1 << 20;
     });
+    const kapi_u64 before = left_to_others(poor);
     fill(senders);
     pass_a_few(other, reader);
+    EXPECT_EQ(left_to_others(poor), before) << "other users do not have less for this";
     drain(poor);
     run(b, [&] { account().give(taken); });
     for (auto &sender : senders)

@@ -204,6 +204,38 @@ TEST_P(UnchargedLate, messages_that_seem_to_find_memory__have_a_limit_too)
 
 INSTANTIATE_TEST_SUITE_P(Users, UnchargedLate, ::testing::Values(1u, 20u));
 
+class UnchargedOfOthers : public Uncharged, public ::testing::WithParamInterface<bool> {};
+
+// Other users have more than all may: not a reason for a message to wait that can be charged.
+TEST_P(UnchargedOfOthers, messages_that_can_be_charged__arrive)
+{
+    const bool is_lost = GetParam();
+    constexpr unsigned kSize = 100;
+    socket.sk().charge_limit = kMiB;
+    socket.sk().rcvtimeo_ns = sim::kSecond;
+    rds::PeersAccount *others = nullptr;
+    kapi_u64 held = 0;
+    run(b, [&] {
+        auto &share = rds::Module::get().peers_share;
+        for (unsigned user = 0; !others || others == &share.of_socket(&socket.sk()); user++)
+            others = &share.account(rds::PeersShare::uncharged, false, user);
+        held = 2 * others->most() * (is_lost ? 4 : 2);
+        others->add(held);
+    });
+    WireStream *stream = nullptr;
+    run(a, [&] {
+        stream = &peer();
+        send_to(*stream, kPort, kSize);
+        flush_for(10 * sim::kMillisecond);
+        if (is_lost)
+            stream->close(false);
+    });
+    EXPECT_EQ(victim_receives().size(), kSize);
+    run(b, [&] { others->give(held); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Lost, UnchargedOfOthers, ::testing::Bool());
+
 // The socket that their paths wait for takes more of them, because it is full of what is charged. Behind that comes what is not.
 TEST_F(Uncharged, messages_of_lost_streams__have_a_limit)
 {

@@ -66,7 +66,7 @@ TEST_P(WaitingStreams, are_found_while_another_path_looks_at_them)
         for (kapi_u16 port : {kapi_u16{1}, kapi_u16{3}}) {
             kapi_stream *stream = nullptr;
             ASSERT_EQ(kapi_accept(listener, &stream), 0);
-            EXPECT_EQ(waiting.put(stream, port, rds_tcp::Waiting::max), nullptr);
+            EXPECT_EQ(waiting.put(stream, port, rds_tcp::Waiting::max, true), nullptr);
         }
     });
     run(a, [&] { // only now, so that the workers look

@@ -6,7 +6,7 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u64 longest_unmapped_ns = 5'000'000'000, retried_within_ns = 1'000'000'000;
+constexpr u64 longest_unmapped_ns = 5'000'000'000, retried_within_ns = 3'000'000'000; // an attempt may come a second late
 
 } // namespace
 

@@ -77,22 +77,19 @@ kapi_stream* TcpConnection::take_unplaced(unsigned index)
 
 void TcpConnection::close_accepted(kapi_stream* stream)
 {
-    if (!stream)
-        return;
-    rds_conn_stream_gone(conn);
-    net.refuse(stream);
+    if (stream)
+        net.refuse(stream);
 }
 
 bool TcpConnection::keep(Waiting& waiting, kapi_stream* stream, u16 peer_port, bool is_first)
 {
     int room = rds_conn_stream_room(conn);
     bool kept = room >= 0 || is_first || waiting.has();
-    rds_conn_stream_added(conn);
     kapi_stream* unwanted = stream;
     if (kept) {
         kapi_stream_options options = net.stream_options();
         kapi_stream_keep_alive(stream, &options);
-        unwanted = waiting.put(stream, peer_port, room == 0 ? Waiting::max : 1);
+        unwanted = waiting.put(stream, peer_port, room == 0 ? Waiting::max : 1, is_first);
     }
     close_accepted(unwanted);
     return kept;

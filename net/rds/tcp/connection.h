@@ -33,7 +33,7 @@ public:
     bool may_be_for(u16 peer_port, unsigned index) const;
     // Takes over stream in waiting, if it or another one there may have the place. is_first: its path has none.
     bool keep(Waiting& waiting, kapi_stream* stream, u16 peer_port, bool is_first);
-    // Resets one that was kept, or did without; null: does nothing.
+    // Resets it; null: does nothing.
     void close_accepted(kapi_stream* stream);
     // A waiting stream whose path is not known, or is index.
     kapi_stream* take_unplaced(unsigned index);

@@ -3,8 +3,6 @@
 
 #include "connection.h"
 
-#include <kapi/share.h>
-
 namespace rds_tcp {
 
 namespace {
@@ -77,19 +75,12 @@ int TcpPath::open(Ports ports, bool shared)
     remote.port = ports.remote;
     kapi_stream_options options = connection_.net.stream_options();
     options.shares_port = shared;
-    int err = kapi_stream_connect(connection_.net.host, &local, &remote, &options, &stream_ops, this, &stream_);
-    // For a program that made the connection, the program's share of connections is the limit.
-    counted_ = err == 0 && rds_conn_payer(connection_.conn) == KAPI_USERS;
-    if (counted_)
-        rds_conn_stream_added(connection_.conn);
-    return err;
+    return kapi_stream_connect(connection_.net.host, &local, &remote, &options, &stream_ops, this, &stream_);
 }
 
 void TcpPath::close_stream(bool abort)
 {
     kapi_stream_close(std::exchange(stream_, nullptr), abort);
-    if (std::exchange(counted_, false))
-        rds_conn_stream_gone(connection_.conn);
 }
 
 int TcpPath::connect()
@@ -142,7 +133,7 @@ int TcpPath::adopt()
     if (!stream_)
         return 0;
     up_ = true;
-    accepted_ = counted_ = true; // since it waited
+    accepted_ = true;
     lost_ = {}; // the peer has left that one for this one
     set_row(true);
     kapi_stream_options options = connection_.net.stream_options();

@@ -58,7 +58,6 @@ private:
     kapi_stream* stream_ = nullptr;
     bool up_ = false;
     bool accepted_ = false;
-    bool counted_ = false; // the stream, as memory of peers
     u64 closing_since_ns_ = 0;
     u64 unanswered_since_ns_ = 0;
     Ports lost_{}; // of the last stream, if the peer may not know that it is gone

@@ -68,7 +68,7 @@ void Waiting::look()
     }
 }
 
-kapi_stream* Waiting::put(kapi_stream* stream, u16 peer_port, unsigned limit)
+kapi_stream* Waiting::put(kapi_stream* stream, u16 peer_port, unsigned limit, bool is_first)
 {
     Entry entry{stream, peer_port, silent, false, false};
     look_at(entry);
@@ -79,7 +79,10 @@ kapi_stream* Waiting::put(kapi_stream* stream, u16 peer_port, unsigned limit)
         unsigned position = least(entry.rank);
         if (position == count_)
             return stream;
-        replaced = remove(position);
+        replaced = remove(position); // what it counted as, the new one does
+    } else if (!is_first || count_) {
+        counted_++;
+        rds_conn_stream_added(conn_);
     }
     entry_[count_++] = entry;
     return replaced;
@@ -109,12 +112,23 @@ kapi_stream* Waiting::remove(unsigned position)
     return stream;
 }
 
+// It ends, or is adopted, and counts as that of its path from now on: then those that are left are further ones.
+kapi_stream* Waiting::take_out(unsigned position)
+{
+    kapi_stream* stream = remove(position);
+    if (counted_ > count_) {
+        counted_--;
+        rds_conn_stream_gone(conn_);
+    }
+    return stream;
+}
+
 kapi_stream* Waiting::take_abandoned()
 {
     Guard guard(lock_);
     for (unsigned i = 0; i < count_; i++)
         if (!entry_[i].looking && is_abandoned(entry_[i].stream))
-            return remove(i);
+            return take_out(i);
     return nullptr;
 }
 

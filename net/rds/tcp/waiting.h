@@ -25,7 +25,8 @@ public:
     explicit Waiting(rds_conn* conn) : conn_(conn) {}
 
     // Keeps stream, and limit of them at most. Returns one that has no place, maybe this one; null: all have.
-    kapi_stream* put(kapi_stream* stream, u16 peer_port, unsigned limit);
+    // is_first: it counts as that of its path (rds_conn_stream_room()), which has none.
+    kapi_stream* put(kapi_stream* stream, u16 peer_port, unsigned limit, bool is_first);
     // The best one whose port fits(); null: none does.
     template <class Fits> kapi_stream* take(Fits&& fits)
     {
@@ -80,7 +81,7 @@ private:
         if (looking && (best == count_ || entry_[best].rank != peers))
             return false;
         if (best != count_)
-            taken = remove(best);
+            taken = take_out(best);
         return true;
     }
     void look();
@@ -88,12 +89,14 @@ private:
     kapi_stream* begin_look() HW_REQUIRES(lock_);
     unsigned least(Rank newcomer) HW_REQUIRES(lock_);
     kapi_stream* remove(unsigned position) HW_REQUIRES(lock_);
+    kapi_stream* take_out(unsigned position) HW_REQUIRES(lock_);
 
     rds_conn* const conn_;
     WaitQueue looked_; // a thread has looked at one
     Spin<StreamsLock> lock_;
     Entry entry_[max] HW_GUARDED_BY(lock_); // oldest first
     unsigned count_ HW_GUARDED_BY(lock_) = 0;
+    unsigned counted_ HW_GUARDED_BY(lock_) = 0; // of them, as memory of peers: all, or all but the first of a path
 };
 
 } // namespace rds_tcp
