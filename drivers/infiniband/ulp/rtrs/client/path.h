@@ -90,6 +90,7 @@ private:
     u64 time_to_unreached_ns(u64 now) const;
     void begin_link();
     void established();
+    void try_again(Errno why);
     void end_link(Errno why, bool silent = false);
     void decide();
     bool gives_up();

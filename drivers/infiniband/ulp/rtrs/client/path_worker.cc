@@ -134,8 +134,7 @@ void Path::begin_link()
 {
     lost_.store_relaxed(0);
     silent_.store_relaxed(false);
-    // Only the first path may make a session at the server; the others belong to the one that is there.
-    auto begun = Link::begin(*this, ++links_, !session_.has_path_up());
+    auto begun = Link::begin(*this, ++links_);
     if (begun)
         link_ = std::move(*begun);
     else
@@ -156,6 +155,9 @@ bool Path::act_connecting()
 
 void Path::established()
 {
+    auto counted = session_.count_up(link_->makes_session());
+    if (!counted)
+        return try_again(counted.error());
     Place place{};
     kapi_cm_describe(link_->connection(0).cm(), &place.info);
     kapi_copy(place.device, link_->device().attrs.name, sizeof(place.device));
@@ -167,10 +169,21 @@ void Path::established()
     stats_.connects.fetch_add(1);
     session_.path_returns(*this);
     link_->open();
-    session_.path_up();
+    session_.path_up(*counted);
     Guard guard(lock_);
     place_ = place;
     advance(PathEvent::established);
+}
+
+// As if somebody had asked for it: the server has taken the path, so this counts for no limit of attempts.
+void Path::try_again(Errno why)
+{
+    {
+        Guard guard(lock_);
+        restart_ = want_ == Want::up;
+    }
+    earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
+    end_link(why);
 }
 
 bool Path::act_up()
