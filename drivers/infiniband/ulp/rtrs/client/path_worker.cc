@@ -88,7 +88,7 @@ bool Path::act_at_rest(PathState state, Want want)
             return advance(PathEvent::remove), false;
         if (want == Want::stopped) {
             if (state == PathState::waiting)
-                advance(PathEvent::stop);
+                return stop(), true;
             if (left != KAPI_FOREVER)
                 after(left);
             return false;
@@ -121,7 +121,7 @@ void Path::note_server(Errno why, bool was_up, bool silent)
 }
 
 // A server that refuses a path may still work on what came over it, for as long as that takes. One that was not reached for some
-// time has noticed the loss. KAPI_FOREVER: it was reached.
+// time has noticed the loss. KAPI_FOREVER: it was reached, and is asked again.
 u64 Path::time_to_unreached_ns(u64 now) const
 {
     if (!heard_ns_ || !unreached_)
@@ -258,9 +258,18 @@ void Path::decide()
     if (want_ == Want::removed)
         return advance(PathEvent::remove);
     if (want_ == Want::stopped)
-        return advance(PathEvent::stop);
+        return stop();
     next_attempt_ns_ = kapi_now_ns() + retry_delay_ns();
     advance(PathEvent::retry);
+}
+
+// Nobody asks the server any more whether it is there, so from now on it counts as one that is not reached.
+void Path::stop()
+{
+    advance(PathEvent::stop);
+    if (!unreached_ && heard_ns_)
+        heard_ns_ = kapi_now_ns();
+    unreached_ = true;
 }
 
 // A path that has never been up is the business of the one who asked for it.

@@ -183,8 +183,8 @@ void Session::path_returns(const Path& path)
     forget_path(path, 0);
 }
 
-// Another path may have come up since this one has asked the server for a session, and the server may have lost it since, which is
-// not noticed here: its user's session would begin anew, and the user here would not be told.
+// Another path may have come up since this one has asked the server for a session, and the server may have lost it since, which
+// is not noticed here: its user's session would begin anew, and the user here would not be told.
 Result<bool> Session::count_up(bool makes_session)
 {
     Guard guard(lock_);
