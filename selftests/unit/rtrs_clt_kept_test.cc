@@ -186,6 +186,54 @@ TEST_P(RtrsClientKept, a_chunk_comes_back_when_the_server_is_not_reached)
     }
 }
 
+/** InfiniBand has many errors of a route that is not found, such as that of a port that is down. */
+TEST_P(RtrsClientKept, a_server_that_no_route_leads_to_is_not_reached)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    for (int error : {KAPI_EINVAL, KAPI_EAGAIN}) {
+        SCOPED_TRACE(error);
+        swallow("late");
+        Ended ended;
+        begin_one(ended, "late");
+        world.run_for(sim::kMillisecond);
+        cut(true);
+        for (auto *device : devices)
+            sim::fail_routes(*device, error);
+        ASSERT_TRUE(until(ended, 3 * kSecond));
+        give_all();
+        world.run_for(30 * kSecond);
+        EXPECT_EQ(free_permits(), depth() - 1);
+        world.run_for(25 * kSecond);
+        EXPECT_EQ(free_permits(), depth());
+        cut(false);
+        for (auto *device : devices)
+            sim::fail_routes(*device, 0);
+        for (unsigned nth : {0u, 1u})
+            EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
+    }
+}
+
+/** Whatever it rejects a path with. */
+TEST_P(RtrsClientKept, a_server_that_rejects_is_reached)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
+    unsigned bad = path_of(swallowed[0]);
+    server.reject = KAPI_ENODEV;
+    ASSERT_TRUE(until(ended, 2 * kSecond));
+    give_all();
+    world.run_for(60 * kSecond);
+    EXPECT_EQ(free_permits(), depth() - 1);
+    server.reject = 0;
+    EXPECT_EQ(put(path(bad) + "reconnect", "1"), 0);
+    EXPECT_EQ(free_permits(), depth());
+}
+
 /** So it is not known whether the server is there. */
 TEST_P(RtrsClientKept, a_chunk_comes_back_when_its_path_was_stopped)
 {

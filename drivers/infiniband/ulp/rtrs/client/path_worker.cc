@@ -10,21 +10,6 @@ namespace {
 constexpr u64 ms = 1'000'000;
 constexpr u64 first_delay_ms = 250, pause_ms = 300;
 
-// What attempts end with that do not get to the server: nothing answers, there is no way, or no device or address of this host.
-bool is_unreached(Errno why)
-{
-    switch (why.code()) {
-    case KAPI_ETIMEDOUT:
-    case KAPI_EHOSTUNREACH:
-    case KAPI_ENETUNREACH:
-    case KAPI_ENODEV:
-    case KAPI_EADDRNOTAVAIL:
-        return true;
-    default:
-        return false;
-    }
-}
-
 } // namespace
 
 void Path::work()
@@ -109,13 +94,14 @@ bool Path::act_at_rest(PathState state, Want want)
     return true;
 }
 
-// How a link ends says whether the server was there. An attempt that a command ends says nothing.
+// How a link ends shows whether the server was there: it has taken the service connection, or turned it down. The error does not
+// show that, since a server may reject with any. An attempt that a command ends shows nothing.
 void Path::note_server(Errno why, bool was_up, bool silent)
 {
     if (!was_up && why == Errno(KAPI_ECANCELED))
         return;
-    bool answered = link_ && link_->connection(0).is_established();
-    unreached_ = was_up ? silent : !answered && is_unreached(why);
+    bool answered = link_ && (link_->connection(0).is_established() || link_->connection(0).is_over());
+    unreached_ = was_up ? silent : !answered;
     if (was_up || (heard_ns_ && !unreached_))
         heard_ns_ = kapi_now_ns();
 }
