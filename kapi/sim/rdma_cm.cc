@@ -60,6 +60,8 @@ void resolve(kapi_cm &cm, std::uint64_t timeout_ns)
         kapi_cm *again = fabric().cm(id);
         if (!again || again->state != CmState::resolving || again->is_over())
             return;
+        if (int error = again->dev->route_error)
+            return cm_end(*again, KAPI_CM_UNRESOLVED, -error);
         if (!reachable)
             return cm_end(*again, KAPI_CM_UNRESOLVED, -KAPI_ETIMEDOUT);
         again->state = CmState::resolved;

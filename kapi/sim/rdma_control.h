@@ -41,6 +41,8 @@ void make_stuck(kapi_rdma_dev &dev);
 void repeat_keys(kapi_rdma_dev &dev);
 /** The device refuses one request to send, the one after so many others. */
 void refuse_send(kapi_rdma_dev &dev, unsigned after);
+/** Routes from the device are not found, for this errno; 0: they are. */
+void fail_routes(kapi_rdma_dev &dev, int error);
 /** How many receives were posted to queue pairs that had failed. */
 unsigned posted_late(const kapi_rdma_dev &dev);
 /** The queue sleeps until a solicited message arrives, as that of the kernel's own RDS does. */

@@ -246,6 +246,11 @@ void refuse_send(kapi_rdma_dev &dev, unsigned after)
     dev.refused = after + 1;
 }
 
+void fail_routes(kapi_rdma_dev &dev, int error)
+{
+    dev.route_error = error;
+}
+
 unsigned posted_late(const kapi_rdma_dev &dev)
 {
     return dev.posted_late;

@@ -165,7 +165,7 @@ TEST_P(RtrsClientKept, a_chunk_comes_back_when_the_server_is_not_reached)
 {
     ready(2);
     EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    for (const char *attempts : {"-1", "2"}) { // then it is not tried any more
+    for (const char *attempts : {"-1", "2", "0"}) { // then it is not tried any more
         SCOPED_TRACE(attempts);
         EXPECT_EQ(put(root + "max_reconnect_attempts", attempts), 0);
         swallow("late");
@@ -181,6 +181,87 @@ TEST_P(RtrsClientKept, a_chunk_comes_back_when_the_server_is_not_reached)
         world.run_for(25 * kSecond);
         EXPECT_EQ(free_permits(), depth());
         cut(false);
+        for (unsigned nth : {0u, 1u})
+            EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
+    }
+}
+
+/** InfiniBand has many errors of a route that is not found, such as that of a port that is down. */
+TEST_P(RtrsClientKept, a_server_that_no_route_leads_to_is_not_reached)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    for (int error : {KAPI_EINVAL, KAPI_EAGAIN}) {
+        SCOPED_TRACE(error);
+        swallow("late");
+        Ended ended;
+        begin_one(ended, "late");
+        world.run_for(sim::kMillisecond);
+        cut(true);
+        for (auto *device : devices)
+            sim::fail_routes(*device, error);
+        ASSERT_TRUE(until(ended, 3 * kSecond));
+        give_all();
+        world.run_for(30 * kSecond);
+        EXPECT_EQ(free_permits(), depth() - 1);
+        world.run_for(25 * kSecond);
+        EXPECT_EQ(free_permits(), depth());
+        cut(false);
+        for (auto *device : devices)
+            sim::fail_routes(*device, 0);
+        for (unsigned nth : {0u, 1u})
+            EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
+    }
+}
+
+/** Whatever it rejects a path with. */
+TEST_P(RtrsClientKept, a_server_that_rejects_is_reached)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
+    unsigned bad = path_of(swallowed[0]);
+    server.reject = KAPI_ENODEV;
+    ASSERT_TRUE(until(ended, 2 * kSecond));
+    give_all();
+    world.run_for(60 * kSecond);
+    EXPECT_EQ(free_permits(), depth() - 1);
+    server.reject = 0;
+    EXPECT_EQ(put(path(bad) + "reconnect", "1"), 0);
+    EXPECT_EQ(free_permits(), depth());
+}
+
+/** So it is not known whether the server is there. */
+TEST_P(RtrsClientKept, a_chunk_comes_back_when_its_path_was_stopped)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    for (bool refuses : {false, true}) {
+        SCOPED_TRACE(refuses);
+        EXPECT_EQ(put(root + "max_reconnect_attempts", refuses ? "3" : "-1"), 0);
+        swallowed.clear();
+        swallow("late");
+        Ended ended;
+        begin_one(ended, "late");
+        ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
+        unsigned bad = path_of(swallowed[0]);
+        server.reject = refuses ? KAPI_EBUSY : 0;
+        cut(!refuses);
+        ASSERT_TRUE(until(ended, 3 * kSecond));
+        give_all();
+        if (!refuses) {
+            EXPECT_EQ(put(path(bad) + "disconnect", "1"), 0);
+        }
+        ASSERT_TRUE(world.run_until([&] { return get(path(bad) + "state_detail") == "stopped\n"; }, 15 * kSecond));
+        world.run_for(39 * kSecond);
+        EXPECT_EQ(free_permits(), depth() - 1);
+        world.run_for(4 * kSecond);
+        EXPECT_EQ(free_permits(), depth());
+        cut(false);
+        server.reject = 0;
         for (unsigned nth : {0u, 1u})
             EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
     }

@@ -46,7 +46,7 @@ class RtrsRenewed : public RtrsPairTest {
 protected:
     ~RtrsRenewed() override { end(); }
     /** Programs make requests for the session that they know of. */
-    void start(unsigned paths)
+    void start(unsigned paths, unsigned count = 6)
     {
         load();
         start_server({65536, 16, true}, Numbering::ops, &numbers);
@@ -59,7 +59,7 @@ protected:
         run(a, [&] { ask(); });
         EXPECT_NE(known, 0u);
         EXPECT_EQ(put(root + "no_path_timeout_ms", "5000"), 0);
-        for (unsigned n = 0; n < 6; n++)
+        for (unsigned n = 0; n < count; n++)
             programs.push_back(world.spawn(a, "program", [this] {
                 while (!stop)
                     make_request();
@@ -129,6 +129,33 @@ TEST_P(RtrsRenewed, nor_of_two_which_are_lost_one_after_the_other)
         world.run_for(world.random().below(kSecond));
     }
     EXPECT_GT(numbers.number, 5u);
+    finish();
+}
+
+/** The other path has asked for a session before this one came up, and comes up when the server alone has lost this one. */
+TEST_P(RtrsRenewed, nor_when_the_other_path_asked_for_a_session_before)
+{
+    start(2, 0);
+    EXPECT_EQ(put(root + "heartbeat_interval_ms", "5000"), 0);
+    for (unsigned nth : {0u, 1u})
+        EXPECT_EQ(put(path(nth) + "disconnect", "1"), 0);
+    world.network().link(a, b).delay_ns = 4 * kSecond;
+    auto late = world.spawn(a, "reconnect", [this] { sim::sysfs_write(path(1) + "reconnect", "1"); });
+    world.run_for(800 * sim::kMillisecond); // it has asked
+    world.network().link(a, b).delay_ns = 50 * sim::kMicrosecond;
+    auto begun = world.now_ns();
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    ASSERT_LT(world.now_ns() - begun, 3 * kSecond);
+    world.run_for(100 * sim::kMillisecond);
+    ASSERT_EQ(links, (std::vector<int>{0, 1}));
+    unsigned number = numbers.number;
+    EXPECT_EQ(known, number);
+    cut(true);
+    run(b, [&] { sim::sysfs_write("/sys/class/rtrs-server/session/paths/" + path_name(0) + "/disconnect", "1"); });
+    ASSERT_TRUE(world.run_until([&] { return numbers.number == number + 1; }, 100 * sim::kMillisecond));
+    cut(false);
+    EXPECT_TRUE(world.run_until([&] { return numbers.number > number + 1; }, 5 * kSecond)) << "a new one";
+    EXPECT_TRUE(world.run_until([&] { return late->is_done(); }, 30 * kSecond));
     finish();
 }
 

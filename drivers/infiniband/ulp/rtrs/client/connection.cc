@@ -50,12 +50,13 @@ void Connection::on_established(void* context, const void* data, kapi_size size)
 void Connection::on_ended(void* context, const kapi_cm_end* end)
 {
     Connection& self = *static_cast<Connection*>(context);
+    bool by_server = end->why == KAPI_CM_DISCONNECTED || end->why == KAPI_CM_REJECTED; // else it has not been asked
+    if (by_server)
+        self.heard(over); // before the link is lost: its end looks at this
     self.link_.path.lost(end->data ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size})
                                    : Errno::from_c(end->error));
-    if (end->why != KAPI_CM_DISCONNECTED && end->why != KAPI_CM_REJECTED)
-        return; // the server has not been asked
-    self.heard(over);
-    self.link_.connection_over();
+    if (by_server)
+        self.link_.connection_over();
 }
 
 // ---- beginning

@@ -3,7 +3,7 @@
 // memory, because it has not noticed the end of the path, or because the request takes long. A new request in this chunk over
 // another path would change data that the old one still writes to a disk. So the permit does not come back before each path that
 // the request was sent over has come up again since, which a server refuses as long as it works on what came over that path
-// before.
+// before; or is not tried for some time, or has not reached the server for that time.
 #pragma once
 
 #include "io.h"

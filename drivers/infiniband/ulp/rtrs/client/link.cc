@@ -11,14 +11,14 @@ constexpr u64 patience_ns = 5'000'000'000; // for the next thing to happen while
 
 } // namespace
 
-Link::Link(Path& of, u16 reconnects, bool first)
-    : path(of), session(of.session()), reconnects_(reconnects), first_(first), serials_(of.session().take_serials())
+Link::Link(Path& of, u16 reconnects)
+    : path(of), session(of.session()), reconnects_(reconnects), serials_(of.session().take_serials())
 {
 }
 
-Result<Own<Link>> Link::begin(Path& path, u16 reconnects, bool first)
+Result<Own<Link>> Link::begin(Path& path, u16 reconnects)
 {
-    Own<Link> link(make<Link>(Alloc::sleep, path, reconnects, first));
+    Own<Link> link(make<Link>(Alloc::sleep, path, reconnects));
     if (!link)
         return fail(KAPI_ENOMEM);
     Result<> begun = link->make_connections();
@@ -56,7 +56,7 @@ rtrs::wire::ConnectRequest Link::connect_request(u32 number) const
     request.reconnects = reconnects_;
     request.path = path.uuid();
     request.session = session.uuid();
-    request.first = first_;
+    request.first = makes_session_;
     return rtrs::write_connect_request(request);
 }
 
@@ -110,6 +110,8 @@ Result<> Link::step_service()
     Connection& service = connection(0);
     if (service.is_resolved() && !service.is_asked()) {
         TRY(enter_device(service.dev()));
+        // Only the first path may make a session at the server; the others belong to the one that is there.
+        makes_session_ = !session.has_path_up();
         TRY(service.ask(*device_, pd_.get()));
         progress();
     }

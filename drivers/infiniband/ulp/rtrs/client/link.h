@@ -14,9 +14,8 @@ class Session;
 
 class Link : Pinned {
 public:
-    // Sleeps. Begins with the service connection. reconnects: how many links the path has had, modulo 2^16; first: the server may
-    // make the session.
-    static Result<Own<Link>> begin(Path& path, u16 reconnects, bool first);
+    // Sleeps. Begins with the service connection. reconnects: how many links the path has had, modulo 2^16.
+    static Result<Own<Link>> begin(Path& path, u16 reconnects);
     // end() was called.
     ~Link();
 
@@ -25,6 +24,7 @@ public:
     // What can be done now. Fails as what it calls does; ETIMEDOUT: nothing happened for too long.
     Result<Step> step();
     u64 deadline_ns() const { return deadline_ns_; } // of what step() waits for
+    bool makes_session() const { return makes_session_; } // the server, if it has none
     // From here to close() it takes requests.
     void open();
     void close();
@@ -58,7 +58,7 @@ public:
 private:
     HW_MADE_BY_CREATE;
     enum class Phase { service, others, information, up };
-    Link(Path& of, u16 reconnects, bool first);
+    Link(Path& of, u16 reconnects);
 
     Result<> make_connections();
     Result<> step_service();
@@ -77,7 +77,7 @@ private:
     static void free_connections(Connection* connections) { kapi_free(connections); }
 
     const u16 reconnects_;
-    const bool first_;
+    bool makes_session_ = false; // from the request for the service connection on
     const u64 serials_; // of its connections, in a row
     Phase phase_ = Phase::service;
     u64 deadline_ns_ = 0;

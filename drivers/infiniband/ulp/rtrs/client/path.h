@@ -90,8 +90,10 @@ private:
     u64 time_to_unreached_ns(u64 now) const;
     void begin_link();
     void established();
+    void try_again(Errno why);
     void end_link(Errno why, bool silent = false);
     void decide();
+    void stop() HW_REQUIRES(lock_);
     bool gives_up();
     u64 retry_delay_ns();
     u64 longest_delay_ns();
@@ -134,7 +136,7 @@ private:
     u64 earliest_ns_ = 0;  // of an attempt that somebody asks for
     u64 next_heartbeat_ns_ = 0;
     u64 heard_ns_ = 0;        // when the server was there the last time, with requests of this path that it may have, or 0
-    bool unreached_ = false;  // it has not been there since
+    bool unreached_ = false;  // it has not been there since, or was not asked
 };
 
 } // namespace rtrs_clt

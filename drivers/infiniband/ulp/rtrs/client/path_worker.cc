@@ -10,21 +10,6 @@ namespace {
 constexpr u64 ms = 1'000'000;
 constexpr u64 first_delay_ms = 250, pause_ms = 300;
 
-// What attempts end with that do not get to the server: nothing answers, there is no way, or no device or address of this host.
-bool is_unreached(Errno why)
-{
-    switch (why.code()) {
-    case KAPI_ETIMEDOUT:
-    case KAPI_EHOSTUNREACH:
-    case KAPI_ENETUNREACH:
-    case KAPI_ENODEV:
-    case KAPI_EADDRNOTAVAIL:
-        return true;
-    default:
-        return false;
-    }
-}
-
 } // namespace
 
 void Path::work()
@@ -88,7 +73,7 @@ bool Path::act_at_rest(PathState state, Want want)
             return advance(PathEvent::remove), false;
         if (want == Want::stopped) {
             if (state == PathState::waiting)
-                advance(PathEvent::stop);
+                return stop(), true;
             if (left != KAPI_FOREVER)
                 after(left);
             return false;
@@ -109,19 +94,20 @@ bool Path::act_at_rest(PathState state, Want want)
     return true;
 }
 
-// How a link ends says whether the server was there. An attempt that a command ends says nothing.
+// How a link ends shows whether the server was there: it has taken the service connection, or turned it down. The error does not
+// show that, since a server may reject with any. An attempt that a command ends shows nothing.
 void Path::note_server(Errno why, bool was_up, bool silent)
 {
     if (!was_up && why == Errno(KAPI_ECANCELED))
         return;
-    bool answered = link_ && link_->connection(0).is_established();
-    unreached_ = was_up ? silent : !answered && is_unreached(why);
+    bool answered = link_ && (link_->connection(0).is_established() || link_->connection(0).is_over());
+    unreached_ = was_up ? silent : !answered;
     if (was_up || (heard_ns_ && !unreached_))
         heard_ns_ = kapi_now_ns();
 }
 
 // A server that refuses a path may still work on what came over it, for as long as that takes. One that was not reached for some
-// time has noticed the loss. KAPI_FOREVER: it was reached.
+// time has noticed the loss. KAPI_FOREVER: it was reached, and is asked again.
 u64 Path::time_to_unreached_ns(u64 now) const
 {
     if (!heard_ns_ || !unreached_)
@@ -134,8 +120,7 @@ void Path::begin_link()
 {
     lost_.store_relaxed(0);
     silent_.store_relaxed(false);
-    // Only the first path may make a session at the server; the others belong to the one that is there.
-    auto begun = Link::begin(*this, ++links_, !session_.has_path_up());
+    auto begun = Link::begin(*this, ++links_);
     if (begun)
         link_ = std::move(*begun);
     else
@@ -156,6 +141,9 @@ bool Path::act_connecting()
 
 void Path::established()
 {
+    auto counted = session_.count_up(link_->makes_session());
+    if (!counted)
+        return try_again(counted.error());
     Place place{};
     kapi_cm_describe(link_->connection(0).cm(), &place.info);
     kapi_copy(place.device, link_->device().attrs.name, sizeof(place.device));
@@ -167,10 +155,21 @@ void Path::established()
     stats_.connects.fetch_add(1);
     session_.path_returns(*this);
     link_->open();
-    session_.path_up();
+    session_.path_up(*counted);
     Guard guard(lock_);
     place_ = place;
     advance(PathEvent::established);
+}
+
+// As if somebody had asked for it: the server has taken the path, so this counts for no limit of attempts.
+void Path::try_again(Errno why)
+{
+    {
+        Guard guard(lock_);
+        restart_ = want_ == Want::up;
+    }
+    earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
+    end_link(why);
 }
 
 bool Path::act_up()
@@ -245,9 +244,18 @@ void Path::decide()
     if (want_ == Want::removed)
         return advance(PathEvent::remove);
     if (want_ == Want::stopped)
-        return advance(PathEvent::stop);
+        return stop();
     next_attempt_ns_ = kapi_now_ns() + retry_delay_ns();
     advance(PathEvent::retry);
+}
+
+// Nobody asks the server any more whether it is there, so from now on it counts as one that is not reached.
+void Path::stop()
+{
+    advance(PathEvent::stop);
+    if (!unreached_ && heard_ns_)
+        heard_ns_ = kapi_now_ns();
+    unreached_ = true;
 }
 
 // A path that has never been up is the business of the one who asked for it.

@@ -183,13 +183,22 @@ void Session::path_returns(const Path& path)
     forget_path(path, 0);
 }
 
-void Session::path_up()
+// Another path may have come up since this one has asked the server for a session, and the server may have lost it since, which
+// is not noticed here: its user's session would begin anew, and the user here would not be told.
+Result<bool> Session::count_up(bool makes_session)
+{
+    Guard guard(lock_);
+    if (makes_session && paths_up_)
+        return fail(KAPI_ECONNRESET);
+    return ++paths_up_ == 1 && opened_;
+}
+
+void Session::path_up(bool reports)
 {
     release_expired();
-    {
+    if (reports) {
         Guard guard(lock_);
-        if (++paths_up_ == 1)
-            announce();
+        announce();
     }
     static_cast<void>(retry_.mod(module_.queue, 0));
 }
