@@ -224,6 +224,43 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
     EXPECT_TRUE(closer->is_done());
 }
 
+TEST_F(KcmNet, totals__count_connections_that_came_and_went)
+{
+    KcmSocket &socket = new_socket();
+    auto totals = [&] {
+        kcm_totals sum{};
+        run(a, [&] { kcm_net_totals(host.net(a.initial_net()), &sum); });
+        return sum;
+    };
+    Ends idle = connect(), busy = connect_narrow();
+    attach(socket, idle);
+    peer_writes(idle, framed("in"));
+    EXPECT_EQ(send(socket, "out"), 3);
+    settle();
+    run(a, [&] { EXPECT_EQ(socket.unattach(idle.here), 0); });
+    kcm_totals sum = totals();
+    EXPECT_EQ(sum.attach, 1u);
+    EXPECT_EQ(sum.unattach, 1u);
+    EXPECT_EQ(sum.unattach_reserved, 0u);
+    EXPECT_EQ(sum.connections.rx_bytes, 6u);
+    EXPECT_EQ(sum.connections.tx_bytes, 3u);
+    // One that sends when it is to be unattached, and at first goes on to.
+    attach(socket, busy);
+    EXPECT_EQ(send(socket, text(30'000)), 30'000);
+    run(a, [&] { EXPECT_EQ(socket.unattach(busy.here, true), -KAPI_EAGAIN); });
+    EXPECT_EQ(totals().unattach, 1u);
+    EXPECT_EQ(totals().unattach_reserved, 0u);
+    auto task = world.spawn(a, "unattach", [&] { EXPECT_EQ(socket.unattach(busy.here), 0); });
+    EXPECT_EQ(peer_reads(busy, 30'000), text(30'000));
+    settle();
+    EXPECT_TRUE(task->is_done());
+    sum = totals();
+    EXPECT_EQ(sum.attach, 2u);
+    EXPECT_EQ(sum.unattach, 2u);
+    EXPECT_EQ(sum.unattach_reserved, 1u);
+    EXPECT_EQ(sum.connections.tx_bytes, 30'003u);
+}
+
 // A queue that waits gets a connection as soon as that is attached.
 TEST_F(KcmNet, connection__has_its_own_index_from_the_first_message_on)
 {
