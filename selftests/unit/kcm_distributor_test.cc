@@ -40,6 +40,19 @@ TEST_F(KcmDistributor, least_loaded__goes_to_who_has_fewest_bytes)
     EXPECT_EQ(counts, (std::vector<std::size_t>{1, 1, 6}));
 }
 
+TEST_F(KcmDistributor, least_loaded__takes_turns_among_those_that_have_read_all)
+{
+    Ends ends = open(3);
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_STEERING, KCM_ABI_STEER_LEAST_LOADED), 0); });
+    std::vector<unsigned> got(sockets.size());
+    for (unsigned i = 0; i < 9; i++) {
+        write_one_by_one(ends, i, i + 1);
+        for (std::size_t s = 0; s < sockets.size(); s++)
+            got[s] += static_cast<unsigned>(drain(*sockets[s]).size());
+    }
+    EXPECT_EQ(got, (std::vector<unsigned>{3, 3, 3}));
+}
+
 TEST_F(KcmDistributor, cpu__goes_to_who_receives_there)
 {
     Ends ends = open(3);
@@ -291,6 +304,32 @@ TEST_P(KcmMoving, new_messages__do_not_overtake_those_that_move)
             EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
     });
     EXPECT_TRUE(world.run_until([&] { return reader->is_done() && leaver->is_done(); }, sim::kSecond));
+}
+
+// A message that comes while others are held stops its connection, which nobody's reading resumes: there is room.
+TEST_P(KcmMoving, connection__that_stops_while_messages_move_goes_on)
+{
+    constexpr unsigned kMoving = 100, kNew = 30;
+    Ends ends = open_with_messages(2, kMoving);
+    auto writer = world.spawn(b, "writer", [&] {
+        for (unsigned i = kMoving; i < kMoving + kNew; i++) {
+            std::string message = number(i);
+            sim::program_write(ends.there, message.data(), message.size());
+            world.sleep(1000);
+        }
+    });
+    auto leaver = world.spawn(a, "leaver", [&] {
+        while (sockets[0]->connections().at(0).rx_msgs < kMoving + 3)
+            world.sleep(1000);
+        if (GetParam() % 2)
+            sockets[0]->close();
+        else
+            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+    });
+    EXPECT_TRUE(world.run_until([&] { return writer->is_done() && leaver->is_done(); }, sim::kSecond));
+    settle();
+    run(a, [&] { EXPECT_EQ(sockets[1]->connections().at(0).rx_msgs, kMoving + kNew); });
+    EXPECT_EQ(drain(*sockets[1]).size(), kMoving + kNew);
 }
 
 TEST_P(KcmMoving, socket__that_is_enabled_again_at_once_reads_in_order)

@@ -261,6 +261,33 @@ TEST_F(KcmNet, totals__count_connections_that_came_and_went)
     EXPECT_EQ(sum.connections.tx_bytes, 30'003u);
 }
 
+// Each is a bundle of its own: they are more than move at a time.
+TEST_F(KcmNet, messages_that_move__are_all_at_the_other_socket_at_once)
+{
+    constexpr unsigned kMessages = 150;
+    open_multiplexor(2);
+    Ends ends = connect();
+    attach(*sockets[0], ends);
+    auto disable = [&](unsigned socket, int disabled) {
+        run(a, [&] { EXPECT_EQ(sockets[socket]->set_option(KCM_ABI_RECV_DISABLE, disabled), 0); });
+    };
+    disable(1, 1);
+    for (unsigned i = 0; i < kMessages; i++) {
+        peer_writes(ends, framed("x"));
+        world.run_for(200 * sim::kMicrosecond);
+    }
+    settle();
+    EXPECT_EQ(show().sockets.at(0).recv_q, kMessages);
+    disable(1, 0);
+    EXPECT_EQ(show().sockets.at(1).recv_q, 0u);
+    disable(0, 1);
+    Shown shown = show();
+    EXPECT_EQ(shown.sockets.at(0).recv_q, 0u);
+    EXPECT_EQ(shown.sockets.at(0).rmem, 0u);
+    EXPECT_EQ(shown.sockets.at(1).recv_q, kMessages);
+    EXPECT_GT(shown.sockets.at(1).rmem, kMessages);
+}
+
 // A queue that waits gets a connection as soon as that is attached.
 TEST_F(KcmNet, connection__has_its_own_index_from_the_first_message_on)
 {
