@@ -77,6 +77,28 @@ TEST_F(KcmCharge, beginnings_of_messages__are_in_the_share)
     EXPECT_GE(a.kept, 4096u);
 }
 
+// Its length is found when some bytes of it are kept already. It takes memory in several steps, each of which may fail.
+TEST_F(KcmCharge, beginning_of_a_large_message__is_in_the_share_whatever_fails)
+{
+    const std::string message = framed(text(20'000));
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    std::size_t before = held();
+    for (unsigned call = 1; call <= 12; call++) {
+        peer_writes(ends, message.substr(0, 3));
+        settle();
+        a.faults().fail_at = a.faults().count + call;
+        peer_writes(ends, message.substr(3));
+        for (unsigned i = 0; i < 100; i++) {
+            world.run_for(100 * sim::kMicrosecond);
+            ASSERT_GE(a.kept, held() - before) << call;
+        }
+        settle();
+        EXPECT_EQ(receive(socket), message);
+    }
+    EXPECT_GT(a.faults().failed, 5u);
+}
+
 // The program may want to see 4096 bytes of a message to find its length; then it is known.
 TEST_F(KcmCharge, beginnings_of_messages__are_not_paid_for_any_more_when_the_length_is_known)
 {

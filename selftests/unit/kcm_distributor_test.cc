@@ -2,65 +2,9 @@
 // Which socket gets a message, what happens when none has room, and what a socket leaves to the others.
 #include <kapi/sim/lock.h>
 
-#include "kcm_test.h"
+#include "kcm_distributor_test.h"
 
 namespace {
-
-class KcmDistributor : public KcmTest {
-protected:
-    explicit KcmDistributor(std::uint64_t seed = 1) : KcmTest(seed) {}
-    /** Sockets of one multiplexor with one connection. */
-    Ends open(std::size_t count, kapi_u32 rcvbuf = 212'992)
-    {
-        for (std::size_t i = 0; i < count; i++)
-            sockets.push_back(&new_socket());
-        Ends ends = open_with_one(*sockets[0]);
-        run(a, [&] {
-            for (std::size_t i = 1; i < count; i++)
-                EXPECT_EQ(sockets[i]->open_as_clone(*sockets[0]), 0);
-            for (KcmSocket *socket : sockets)
-                socket->sk().rcvbuf = rcvbuf;
-        });
-        return ends;
-    }
-    static std::string number(unsigned i) { return framed("message " + std::to_string(i)); }
-    /** Writes these messages, each alone. */
-    void write_one_by_one(const Ends &ends, unsigned from, unsigned to)
-    {
-        for (unsigned i = from; i < to; i++) {
-            peer_writes(ends, number(i));
-            world.run_for(5 * sim::kMillisecond);
-        }
-    }
-    /** The first socket has these messages, and the others nothing. */
-    Ends open_with_messages(std::size_t count, unsigned messages)
-    {
-        Ends ends = open(count);
-        auto disable_others = [&](int disabled) {
-            run(a, [&] {
-                for (std::size_t i = 1; i < count; i++)
-                    EXPECT_EQ(sockets[i]->set_option(KCM_ABI_RECV_DISABLE, disabled), 0);
-            });
-        };
-        disable_others(1);
-        for (unsigned i = 0; i < messages; i++) {
-            peer_writes(ends, number(i));
-            world.run_for(200'000); // alone in a bundle
-        }
-        settle();
-        disable_others(0);
-        return ends;
-    }
-    std::vector<std::string> drain(KcmSocket &socket)
-    {
-        std::vector<std::string> all;
-        for (std::string got; (got = receive(socket)) != kNothing;)
-            all.push_back(got);
-        return all;
-    }
-
-    std::vector<KcmSocket *> sockets;
-};
 
 TEST_F(KcmDistributor, round_robin__goes_to_each_in_turn)
 {
@@ -94,6 +38,19 @@ TEST_F(KcmDistributor, least_loaded__goes_to_who_has_fewest_bytes)
         counts.push_back(drain(*socket).size());
     std::sort(counts.begin(), counts.end());
     EXPECT_EQ(counts, (std::vector<std::size_t>{1, 1, 6}));
+}
+
+TEST_F(KcmDistributor, least_loaded__takes_turns_among_those_that_have_read_all)
+{
+    Ends ends = open(3);
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_STEERING, KCM_ABI_STEER_LEAST_LOADED), 0); });
+    std::vector<unsigned> got(sockets.size());
+    for (unsigned i = 0; i < 9; i++) {
+        write_one_by_one(ends, i, i + 1);
+        for (std::size_t s = 0; s < sockets.size(); s++)
+            got[s] += static_cast<unsigned>(drain(*sockets[s]).size());
+    }
+    EXPECT_EQ(got, (std::vector<unsigned>{3, 3, 3}));
 }
 
 TEST_F(KcmDistributor, cpu__goes_to_who_receives_there)
@@ -347,6 +304,32 @@ TEST_P(KcmMoving, new_messages__do_not_overtake_those_that_move)
             EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
     });
     EXPECT_TRUE(world.run_until([&] { return reader->is_done() && leaver->is_done(); }, sim::kSecond));
+}
+
+// A message that comes while others are held stops its connection, which nobody's reading resumes: there is room.
+TEST_P(KcmMoving, connection__that_stops_while_messages_move_goes_on)
+{
+    constexpr unsigned kMoving = 100, kNew = 30;
+    Ends ends = open_with_messages(2, kMoving);
+    auto writer = world.spawn(b, "writer", [&] {
+        for (unsigned i = kMoving; i < kMoving + kNew; i++) {
+            std::string message = number(i);
+            sim::program_write(ends.there, message.data(), message.size());
+            world.sleep(1000);
+        }
+    });
+    auto leaver = world.spawn(a, "leaver", [&] {
+        while (sockets[0]->connections().at(0).rx_msgs < kMoving + 3)
+            world.sleep(1000);
+        if (GetParam() % 2)
+            sockets[0]->close();
+        else
+            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+    });
+    EXPECT_TRUE(world.run_until([&] { return writer->is_done() && leaver->is_done(); }, sim::kSecond));
+    settle();
+    run(a, [&] { EXPECT_EQ(sockets[1]->connections().at(0).rx_msgs, kMoving + kNew); });
+    EXPECT_EQ(drain(*sockets[1]).size(), kMoving + kNew);
 }
 
 TEST_P(KcmMoving, socket__that_is_enabled_again_at_once_reads_in_order)

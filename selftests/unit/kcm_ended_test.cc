@@ -2,6 +2,8 @@
 // Connections that have ended, and that no program can unattach: it has closed their TCP sockets.
 #include "kcm_test.h"
 
+#include "kapi/sim/stream.h"
+
 namespace {
 
 constexpr unsigned kKept = 64; // as in net/kcm/mux.h
@@ -102,6 +104,27 @@ TEST_P(KcmEnded, connections__closed_afterwards_go_when_another_is_attached)
     end_by_peer(all);
     close_here(all);
     EXPECT_EQ(connections(socket), 3 * kKept);
+    attach_some(socket, 1);
+    settle();
+    EXPECT_EQ(connections(socket), kKept + 1);
+}
+
+// The end comes while they are being attached, and the report of it may be faster.
+TEST_P(KcmEnded, connections__that_end_while_they_are_attached_do_not_stay)
+{
+    KcmSocket &socket = new_socket();
+    run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    for (unsigned i = 0; i < 2 * kKept; i++) {
+        Ends ends = connect();
+        sim::TcbRef tcb;
+        run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+        auto attacher = world.spawn(a, "attacher", [&] { EXPECT_EQ(socket.attach(ends.here, by_length), 0); });
+        ASSERT_TRUE(world.run_until([&] { return tcb->attached; }, sim::kSecond));
+        tcb->post({sim::Tcb::Input::lost, nullptr, -KAPI_ECONNRESET});
+        ASSERT_TRUE(world.run_until([&] { return attacher->is_done(); }, sim::kSecond));
+        run(a, [&] { close(ends.here); });
+        settle();
+    }
     attach_some(socket, 1);
     settle();
     EXPECT_EQ(connections(socket), kKept + 1);

@@ -82,6 +82,19 @@ TEST_F(KcmErrors, end_of_the_last_connection__is_reported_to_all_at_a_few_steps_
     EXPECT_EQ(take_errors(), 0u);
 }
 
+TEST_F(KcmErrors, end_of_the_last_connection__is_reported_when_others_were_unattached)
+{
+    open(3, 4);
+    run(a, [&] { EXPECT_EQ(sockets[0]->unattach(ends[0].here), 0); });
+    end(1);
+    EXPECT_EQ(take_errors(), 0u);
+    run(a, [&] { EXPECT_EQ(sockets[0]->unattach(ends[1].here), 0); }); // which has ended
+    run(a, [&] { EXPECT_EQ(sockets[0]->unattach(ends[2].here), 0); });
+    EXPECT_EQ(take_errors(), 0u);
+    end(3);
+    EXPECT_EQ(take_errors(), 3u);
+}
+
 TEST_F(KcmErrors, end_of_the_last_connection__is_reported_behind_the_messages_that_wait)
 {
     open(1, 1);

@@ -224,6 +224,70 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
     EXPECT_TRUE(closer->is_done());
 }
 
+TEST_F(KcmNet, totals__count_connections_that_came_and_went)
+{
+    KcmSocket &socket = new_socket();
+    auto totals = [&] {
+        kcm_totals sum{};
+        run(a, [&] { kcm_net_totals(host.net(a.initial_net()), &sum); });
+        return sum;
+    };
+    Ends idle = connect(), busy = connect_narrow();
+    attach(socket, idle);
+    peer_writes(idle, framed("in"));
+    EXPECT_EQ(send(socket, "out"), 3);
+    settle();
+    run(a, [&] { EXPECT_EQ(socket.unattach(idle.here), 0); });
+    kcm_totals sum = totals();
+    EXPECT_EQ(sum.attach, 1u);
+    EXPECT_EQ(sum.unattach, 1u);
+    EXPECT_EQ(sum.unattach_reserved, 0u);
+    EXPECT_EQ(sum.connections.rx_bytes, 6u);
+    EXPECT_EQ(sum.connections.tx_bytes, 3u);
+    // One that sends when it is to be unattached, and at first goes on to.
+    attach(socket, busy);
+    EXPECT_EQ(send(socket, text(30'000)), 30'000);
+    run(a, [&] { EXPECT_EQ(socket.unattach(busy.here, true), -KAPI_EAGAIN); });
+    EXPECT_EQ(totals().unattach, 1u);
+    EXPECT_EQ(totals().unattach_reserved, 0u);
+    auto task = world.spawn(a, "unattach", [&] { EXPECT_EQ(socket.unattach(busy.here), 0); });
+    EXPECT_EQ(peer_reads(busy, 30'000), text(30'000));
+    settle();
+    EXPECT_TRUE(task->is_done());
+    sum = totals();
+    EXPECT_EQ(sum.attach, 2u);
+    EXPECT_EQ(sum.unattach, 2u);
+    EXPECT_EQ(sum.unattach_reserved, 1u);
+    EXPECT_EQ(sum.connections.tx_bytes, 30'003u);
+}
+
+// Each is a bundle of its own: they are more than move at a time.
+TEST_F(KcmNet, messages_that_move__are_all_at_the_other_socket_at_once)
+{
+    constexpr unsigned kMessages = 150;
+    open_multiplexor(2);
+    Ends ends = connect();
+    attach(*sockets[0], ends);
+    auto disable = [&](unsigned socket, int disabled) {
+        run(a, [&] { EXPECT_EQ(sockets[socket]->set_option(KCM_ABI_RECV_DISABLE, disabled), 0); });
+    };
+    disable(1, 1);
+    for (unsigned i = 0; i < kMessages; i++) {
+        peer_writes(ends, framed("x"));
+        world.run_for(200 * sim::kMicrosecond);
+    }
+    settle();
+    EXPECT_EQ(show().sockets.at(0).recv_q, kMessages);
+    disable(1, 0);
+    EXPECT_EQ(show().sockets.at(1).recv_q, 0u);
+    disable(0, 1);
+    Shown shown = show();
+    EXPECT_EQ(shown.sockets.at(0).recv_q, 0u);
+    EXPECT_EQ(shown.sockets.at(0).rmem, 0u);
+    EXPECT_EQ(shown.sockets.at(1).recv_q, kMessages);
+    EXPECT_GT(shown.sockets.at(1).rmem, kMessages);
+}
+
 // A queue that waits gets a connection as soon as that is attached.
 TEST_F(KcmNet, connection__has_its_own_index_from_the_first_message_on)
 {

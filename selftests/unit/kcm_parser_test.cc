@@ -150,6 +150,22 @@ TEST_F(KcmParser, filter__may_not_take_back_bytes_it_has_seen)
     });
 }
 
+TEST_F(KcmParser, filter__may_take_just_the_bytes_it_has_seen)
+{
+    int filter = -1;
+    run(a, [&] { filter = sim::program_filter([](const unsigned char *, std::size_t size) { return size > 4 ? 4 : 0; }); });
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, filter);
+    for (const char *bytes : {"0123", "45", "678"}) {
+        peer_writes(ends, bytes);
+        settle();
+    }
+    EXPECT_EQ(receive(socket), "0123");
+    EXPECT_EQ(receive(socket), "4567");
+    EXPECT_EQ(receive(socket), kNothing);
+    run(a, [&] { sim::program_close(filter); });
+}
+
 TEST_F(KcmParser, filter__that_needs_more_than_a_first_look_gets_it)
 {
     // The length follows 1000 bytes.

@@ -149,6 +149,27 @@ TEST_F(KcmReceive, message__is_signalled)
     EXPECT_EQ(socket.sk().signals_out, 0u);
 }
 
+// They are several bundles, which TCP offers in one call.
+TEST_F(KcmReceive, messages_that_come_at_once__are_signalled_once)
+{
+    constexpr unsigned kMessages = 200;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    std::string all;
+    for (unsigned i = 0; i < kMessages; i++)
+        all += framed("x");
+    peer_writes(ends, all);
+    settle();
+    EXPECT_EQ(socket.sk().signals_in, 0u);
+    run(a, [&] { ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    settle();
+    EXPECT_EQ(socket.sk().signals_in, 1u);
+    for (unsigned i = 0; i < kMessages; i++)
+        ASSERT_EQ(receive(socket), framed("x"));
+    EXPECT_EQ(receive(socket), kNothing);
+}
+
 TEST_F(KcmReceive, poll__tells_what_can_be_done)
 {
     KcmSocket &socket = new_socket();

@@ -55,6 +55,24 @@ TEST_F(KcmRests, parts__are_few_however_often_copies_fail)
     EXPECT_EQ(got, message);
 }
 
+TEST_F(KcmRests, part__goes_with_the_socket_that_has_read_the_beginning)
+{
+    KcmSocket &socket = new_socket(), &clone = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    run(a, [&] { ASSERT_EQ(clone.open_as_clone(socket), 0); });
+    for (KcmSocket *each : {&socket, &clone}) {
+        peer_writes(ends, framed(text(30'000)));
+        settle();
+        EXPECT_EQ(receive(*each, 10).size(), 10u);
+        EXPECT_GT(a.kept, 30'000u);
+        run(a, [&] { each->close(); });
+        EXPECT_EQ(a.kept, 0u);
+        if (clone.is_open()) {
+            EXPECT_EQ(receive(clone), kNothing);
+        }
+    }
+}
+
 // What comes back beside another part needs no memory of its own.
 TEST_F(KcmRests, part__that_adjoins_another_one_is_kept_without_memory)
 {

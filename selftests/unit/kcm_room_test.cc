@@ -112,6 +112,26 @@ TEST_F(KcmRoom, next_connection__has_its_turn_when_the_first_one_had_nothing_who
     EXPECT_EQ(receive(socket), framed("whole"));
 }
 
+TEST_F(KcmRoom, socket__that_was_full_receives_again_when_half_of_its_buffer_is_free)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { socket.sk().rcvbuf = 200'000; });
+    for (unsigned i = 0; i < 30; i++) {
+        peer_writes(ends, framed(text(9996, i))); // each a bundle
+        settle();
+    }
+    std::uint64_t full = delivered(socket).at(0);
+    EXPECT_GE(full, 10u);
+    EXPECT_LT(full, 20u);
+    for (unsigned i = 0; i <= full / 2; i++) {
+        EXPECT_EQ(delivered(socket).at(0), full) << i;
+        EXPECT_EQ(receive(socket), framed(text(9996, i)));
+        settle();
+    }
+    EXPECT_GT(delivered(socket).at(0), full);
+}
+
 TEST_F(KcmRoom, message__whose_end_comes_when_nobody_has_room_waits)
 {
     KcmSocket &socket = new_socket();

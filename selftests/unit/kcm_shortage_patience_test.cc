@@ -26,6 +26,31 @@ TEST_F(KcmShortagePatience, parts_of_messages__have_a_second_each_time_one_has_e
     settle();
 }
 
+// What was received and read before they began to wait says nothing of whether reading helps.
+TEST_F(KcmShortagePatience, parts_of_messages__do_not_wait_for_what_was_read_before)
+{
+    const std::string message = framed(text(60'000));
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all{attach_large(socket), attach_large(socket)};
+    for (const Ends &ends : all)
+        for (unsigned i = 0; i < 3; i++) {
+            peer_writes(ends, message);
+            settle();
+            EXPECT_TRUE(receive(socket) == message);
+        }
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(0, 40'000));
+    settle();
+    a.kept_limit = a.kept;
+    for (const Ends &ends : all)
+        start_to_write(ends, message.substr(40'000));
+    world.run_for(1500 * sim::kMillisecond);
+    EXPECT_EQ(failed(all, 12), 1u);
+    a.kept_limit = ~std::size_t{0};
+    settle();
+    EXPECT_TRUE(receive(socket) == message);
+}
+
 // The one that looks has waited for a second, and the larger one only just begun to.
 TEST_F(KcmShortagePatience, part_of_a_message__that_waits_for_a_short_time_does_not_end_for_others)
 {

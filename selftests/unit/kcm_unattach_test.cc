@@ -2,6 +2,10 @@
 // Unattaching while others send, close or read.
 #include "kcm_test.h"
 
+#include "kapi/sim/stream.h"
+
+#include <algorithm>
+
 namespace {
 
 constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
@@ -63,6 +67,66 @@ TEST_P(KcmUnattach, end_of_another_connection__meanwhile_is_not_the_end_of_the_l
         EXPECT_EQ(socket.connections().size(), 1u);
         EXPECT_EQ(socket.unattach(ends.here), -KAPI_ENOENT);
     });
+}
+
+// It is kept for the next message when it is to be unattached, by a thread that is still in TCP, and no message follows.
+TEST_P(KcmUnattach, message_under_way__is_the_last_that_is_waited_for)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, "kept"), 4);
+    EXPECT_EQ(peer_reads(ends, 4), "kept");
+    settle();
+    sim::TcbRef tcb;
+    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+    auto holder = world.spawn(a, "holder", [&] {
+        sim::Locked locked(*tcb);
+        world.sleep(300 * sim::kMillisecond);
+    });
+    world.run_for(sim::kMillisecond);
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send("last", 4), 4); });
+    world.run_for(sim::kMillisecond);
+    int result = 77;
+    auto task = start_to_unattach(socket, ends, result);
+    EXPECT_FALSE(sender->is_done());
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 220 * sim::kMillisecond));
+    EXPECT_EQ(result, 0);
+    EXPECT_EQ(peer_reads(ends, 4), "last");
+    EXPECT_TRUE(holder->is_done() && sender->is_done());
+}
+
+TEST_P(KcmUnattach, signal__ends_the_wait_and_changes_nothing)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    std::string message = framed(text(30'000));
+    EXPECT_EQ(send(socket, message), 30'004);
+    int result = 77;
+    auto task = start_to_unattach(socket, ends, result);
+    world.signal(*task);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 10 * sim::kMillisecond));
+    EXPECT_EQ(result, -KAPI_EINTR);
+    EXPECT_EQ(peer_reads(ends, message.size()), message);
+    EXPECT_EQ(send(socket, "goes on"), 7);
+    EXPECT_EQ(peer_reads(ends, 7), "goes on");
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+}
+
+TEST_P(KcmUnattach, unattach__by_two_at_once_succeeds_once)
+{
+    KcmSocket &socket = new_socket();
+    for (unsigned round = 0; round < 20; round++) {
+        Ends ends = connect();
+        attach(socket, ends);
+        int results[2] = {77, 77};
+        std::vector<sim::TaskRef> tasks;
+        for (int &result : results)
+            tasks.push_back(world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); }));
+        settle();
+        std::sort(std::begin(results), std::end(results));
+        EXPECT_TRUE(results[0] == -KAPI_ENOENT || results[0] == -KAPI_EALREADY) << results[0];
+        EXPECT_EQ(results[1], 0);
+    }
 }
 
 TEST_P(KcmUnattach, connection_that_has_room_next__leaves_its_turn_to_another)

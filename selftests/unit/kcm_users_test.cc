@@ -1,65 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Works of different users: those of a user wait for no other user. The queues for them, whose number is limited.
-#include "kcm_test.h"
-
-#include "kapi/sim/stream.h"
+#include "kcm_users_test.h"
 
 namespace {
 
-class KcmUsers : public KcmTest, public testing::WithParamInterface<int> {
-protected:
-    KcmUsers() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
-
-    /** A program of this user opens a socket. */
-    void open_as(unsigned user, KcmSocket &socket)
-    {
-        run(a, [&] {
-            sim::World::current_task()->user = user;
-            ASSERT_EQ(socket.open(), 0);
-        });
-    }
-    /** A program keeps the lock of a TCP socket, as one does that sends from memory which is not there. */
-    sim::TaskRef start_to_hold(const Ends &ends, std::uint64_t duration_ns)
-    {
-        sim::TcbRef tcb = socket_behind(ends);
-        return world.spawn(a, "holder", [this, tcb, duration_ns] {
-            sim::Locked locked(*tcb);
-            world.sleep(duration_ns);
-        });
-    }
-    sim::TcbRef socket_behind(const Ends &ends)
-    {
-        sim::TcbRef tcb;
-        run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
-        return tcb;
-    }
-    std::size_t works_that_run() const { return a.running_works.size(); }
-    /** All works that this user may have at once wait for programs. */
-    std::vector<sim::TaskRef> stop_works_of(unsigned user)
-    {
-        constexpr unsigned kMany = 40; // more than the works of one user that run at once
-        std::vector<Ends> held;
-        for (unsigned i = 0; i < kMany; i++) {
-            KcmSocket &socket = new_socket();
-            open_as(user, socket);
-            held.push_back(open_narrow(socket));
-            EXPECT_EQ(send(socket, framed(text(30'000))), 30'004);
-            run(a, [&] { socket.close(); }); // in a minute it gives up what is not sent, and resets the connection
-        }
-        std::vector<sim::TaskRef> holders;
-        for (const Ends &ends : held)
-            holders.push_back(start_to_hold(ends, 90 * sim::kSecond));
-        world.run_for(70 * sim::kSecond);
-        EXPECT_GE(works_that_run(), 4u);
-        EXPECT_LE(works_that_run(), 32u);
-        return holders;
-    }
-    void wait_for(const std::vector<sim::TaskRef> &holders)
-    {
-        for (const sim::TaskRef &holder : holders)
-            EXPECT_TRUE(world.run_until([&] { return holder->is_done(); }, 300 * sim::kSecond));
-    }
-};
 using KcmUsersOnce = KcmTest;
 
 TEST_P(KcmUsers, works__wait_for_no_program_of_another_user)
@@ -277,101 +221,6 @@ TEST_F(KcmUsersOnce, queues__are_few_for_ten_thousand_users)
         }
     });
     EXPECT_EQ(a.live_queues, before + 64);
-}
-
-// While SIOCKCMUNATTACH waits, the connection begins no new message. Here it was granted to a queue before, which has not begun:
-// the works are late.
-TEST_P(KcmUsers, unattach__lets_no_message_begin_of_a_queue_that_was_granted_the_connection)
-{
-    std::vector<sim::TaskRef> tasks = stop_works_of(1);
-    KcmSocket &socket = new_socket(), &other = new_socket();
-    open_as(1, socket);
-    Ends ends = open_narrow(socket);
-    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
-    tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
-    world.run_for(sim::kMillisecond);
-    tasks.push_back(world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send("x", 1), 1); }));
-    world.run_for(sim::kMillisecond);
-    EXPECT_EQ(send(other, framed(text(30'000))), 30'004); // waits for the connection
-    world.run_for(200 * sim::kMillisecond);
-    auto bytes = [&] {
-        std::uint64_t n = 0;
-        run(a, [&] { n = socket.connections().at(0).tx_bytes; });
-        return n;
-    };
-    EXPECT_EQ(bytes(), 1u);
-    int result = 77;
-    auto task = world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); });
-    world.run_for(100 * sim::kMillisecond);
-    EXPECT_FALSE(task->is_done());
-    EXPECT_EQ(send(other, "later"), 5); // transmits what is queued
-    settle();
-    if (!task->is_done()) {
-        EXPECT_EQ(bytes(), 1u) << "a message has begun, and the peer does not read: unattaching waits for it";
-        world.run_for(sim::kSecond);
-    }
-    EXPECT_EQ(result, 0);
-    EXPECT_EQ(peer_reads(ends, 1), "x");
-    EXPECT_FALSE(peer_has_unread(ends));
-    wait_for(tasks);
-    settle();
-    EXPECT_TRUE(task->is_done());
-}
-
-// The same, of the connection that a socket has parked. Sending is what gives it back.
-TEST_P(KcmUsers, unattach__lets_no_message_begin_on_a_parked_connection)
-{
-    std::vector<sim::TaskRef> tasks = stop_works_of(1);
-    KcmSocket &socket = new_socket();
-    open_as(1, socket);
-    Ends ends = connect();
-    attach(socket, ends);
-    EXPECT_EQ(send(socket, "."), 1);
-    tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
-    world.run_for(sim::kMillisecond);
-    bool stop = false;
-    auto sender = world.spawn(a, "sender", [&] {
-        while (!stop) {
-            socket.send("x", 1, KCM_ABI_MSG_DONTWAIT);
-            world.sleep(10 * sim::kMillisecond);
-        }
-    });
-    world.run_for(10 * sim::kMillisecond);
-    int result = 77;
-    auto task = world.spawn(a, "unattach", [&] { result = socket.unattach(ends.here); });
-    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, sim::kSecond));
-    EXPECT_EQ(result, 0);
-    EXPECT_EQ(peer_reads(ends, 2), ".x");
-    EXPECT_FALSE(peer_has_unread(ends)) << "the one whose call was under way";
-    stop = true;
-    wait_for(tasks);
-    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
-}
-
-// Nothing of it has been offered yet when it ends, and the program has closed it.
-TEST_P(KcmUsers, works__that_are_late_lose_no_message_of_a_connection_that_was_reset)
-{
-    constexpr unsigned kMany = 84; // more than the ended ones that stay
-    auto holders = stop_works_of(1);
-    KcmSocket &socket = new_socket();
-    open_as(1, socket);
-    for (unsigned i = 0; i < kMany; i++) {
-        Ends ends = connect();
-        run(a, [&] { EXPECT_EQ(sim::program_write(ends.here, "x", 1), 1); });
-        peer_writes(ends, framed("log"));
-        run(b, [&] { sim::program_shutdown_write(ends.there); });
-        settle();
-        attach(socket, ends);
-        run(a, [&] { close(ends.here); });
-        run(b, [&] { close(ends.there); }); // with something unread: a reset
-        settle();
-    }
-    wait_for(holders);
-    settle();
-    unsigned got = 0;
-    for (unsigned i = 0; i < 2 * kMany; i++)
-        got += receive(socket) == framed("log");
-    EXPECT_EQ(got, kMany);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmUsers, ::testing::Range(1, 5));
