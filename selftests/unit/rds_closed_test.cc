@@ -4,7 +4,7 @@
 
 #include <kapi/errno.h>
 
-#include "net/rds/net.h"
+#include "net/rds/connection.h"
 #include "net/rds/tcp/net.h"
 
 namespace {
@@ -102,6 +102,20 @@ TEST_F(Closed, calls_that_come_later)
         release();
         EXPECT_EQ(receive(socket), "error " + std::to_string(-KAPI_ENOTCONN));
         EXPECT_EQ(send(socket, "x", "10.0.0.1", 5), -KAPI_ENOTCONN);
+    });
+}
+
+// Its memory takes long to be read; then there is nobody for whom to make a connection.
+TEST_F(Closed, who_has_yet_to_find_a_connection)
+{
+    socket.trouble = {.stall_at = 0, .stall_ns = sim::kSecond};
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(socket, "x", "10.0.0.77", 9), -KAPI_ENOTCONN); });
+    world.run_for(sim::kMillisecond);
+    run(a, [&] { release(); });
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond + kMoment));
+    sim::NodeScope scope(a);
+    reinterpret_cast<rds::Net *>(host_a.net().rds)->connections.for_each([&](rds::Connection &connection) {
+        EXPECT_FALSE(connection.has_users());
     });
 }
 

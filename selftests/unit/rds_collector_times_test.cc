@@ -2,6 +2,8 @@
 // How long an unused connection is kept, which Documentation/architecture.md promises.
 #include "rds_collector_test.h"
 
+#include <kapi/errno.h>
+
 namespace {
 
 class CollectorTimes : public Collector {
@@ -95,20 +97,31 @@ TEST_F(CollectorTimes, setting_that_changes__takes_effect_within_a_minute)
     EXPECT_EQ(up(), 0u);
 }
 
-TEST_F(CollectorTimes, looks__come_once_a_minute_however_long_the_idle_time_and_end_with_the_last_connection)
+TEST_F(CollectorTimes, looks__come_four_times_in_the_idle_time_and_once_a_minute_at_least)
 {
-    set_idle(500'000);
-    meet();
+    RdsSocket at_a(host_a), at_b(host_b);
+    run(a, [&] { open(at_a, "10.0.0.1"); });
+    run(b, [&] { open(at_b, "10.0.0.2"); });
+    talk(at_a, at_b, "hello");
+    auto looks_in = [&](std::uint64_t time_ns) {
+        std::uint64_t before = a.works_run; // of a connection that is not used there are no others
+        world.run_for(time_ns);
+        return a.works_run - before;
+    };
+    world.run_for(10 * kMinute);
+    EXPECT_EQ(looks_in(20 * kMinute), 20u);
+    set_idle(200'000);
     world.run_for(2 * kMinute);
-    std::uint64_t before = a.works_run;
-    world.run_for(5 * kMinute);
-    EXPECT_EQ(up(), 16u);
-    EXPECT_LE(a.works_run - before, 5u);
-    world.run_for(53 * kMinute);
-    EXPECT_EQ(connections(host_a), 0u);
-    before = a.works_run;
+    EXPECT_EQ(looks_in(1000 * sim::kSecond), 20u);
+    set_idle(4);
+    world.run_for(2 * kMinute);
+    std::uint64_t looks = looks_in(sim::kSecond);
+    EXPECT_TRUE(looks > 80 && looks <= 100) << looks << ", and not each 10 ms";
+    run(a, [&] { at_a.close(); });
+    run(b, [&] { at_b.close(); });
     world.run_for(20 * kMinute);
-    EXPECT_EQ(a.works_run, before);
+    EXPECT_EQ(connections(host_a), 0u);
+    EXPECT_EQ(looks_in(20 * kMinute), 0u);
 }
 
 // No socket refers to the connection of who only receives.
@@ -139,6 +152,26 @@ TEST_F(CollectorTimes, socket_whose_last_message_went_over_it__is_use)
     EXPECT_EQ(drops(host_a) + drops(host_b), 0u);
     run(a, [&] { at_a.close(); });
     run(b, [&] { at_b.close(); });
+}
+
+// What comes behind a look has the next one made sooner, once again.
+TEST_F(CollectorTimes, full_table__is_looked_at_soon_after_any_look)
+{
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        net_of(host_a).connections.limit = 40;
+        open(socket, "10.0.0.1");
+        EXPECT_EQ(post_to_nobody(socket, 0), 1);
+        world.sleep(70 * sim::kSecond);
+        for (int i = 1; i < 20; i++)
+            EXPECT_EQ(post_to_nobody(socket, i), 1);
+        EXPECT_EQ(post_to_nobody(socket, 20), -KAPI_ENOBUFS);
+        socket.close();
+        open(socket, "10.0.0.1");
+        world.sleep(20 * sim::kSecond);
+        EXPECT_EQ(post_to_nobody(socket, 20), 1);
+        socket.close();
+    }, 100 * sim::kSecond);
 }
 
 } // namespace
