@@ -382,4 +382,25 @@ TEST_F(Congestion, maps__go_with_the_last_who_needs_them)
     });
 }
 
+// Whom they were to be sent to is gone.
+TEST_F(Congestion, own_maps__that_changed_last_go_with_the_namespace)
+{
+    run(a, [&] {
+        RdsSocket first(host_a), second(host_a);
+        auto fill_own = [&](RdsSocket &socket, const char *own) {
+            while (send(socket, std::string(kSize, 'x'), own, kPort, RDS_ABI_MSG_DONTWAIT) > 0)
+                ;
+        };
+        client(first, "10.0.0.1"), client(second, "2001:db8::1");
+        EXPECT_EQ(post(first, 1), 1);
+        EXPECT_EQ(send(second, "x", "2001:db8::2", kPort, RDS_ABI_MSG_DONTWAIT), 1);
+        first.sk().rcvbuf = second.sk().rcvbuf = 4096;
+        fill_own(first, "10.0.0.1");
+        world.sleep(sim::kMillisecond); // it is sent, and the next ones have to wait for some
+        fill_own(second, "2001:db8::1");
+        first.close(), second.close();
+        EXPECT_TRUE(host_a.unload_soon());
+    });
+}
+
 } // namespace

@@ -277,7 +277,7 @@ TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
     run(a, [&] {
         ASSERT_TRUE(connect(third, 3)); // the victim has no peer yet, and assigns it to its first path
         third.handshake(false, kGeneration, 3, kMemory);
-        EXPECT_TRUE(third.wait([&] { return third.is_gone(); }));
+        EXPECT_TRUE(third.wait([&] { return third.is_gone(); }, 50 * sim::kMillisecond));
         for (const auto &arrived : third.received())
             EXPECT_FALSE(is_reply(arrived));
         shake_hands(first, 0);

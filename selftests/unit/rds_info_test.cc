@@ -56,9 +56,10 @@ protected:
         });
         return got;
     }
-    kapi_u64 counter(const char *wanted)
+    kapi_u64 counter(const char *wanted) { return counter(wanted, a, from); }
+    kapi_u64 counter(const char *wanted, sim::Node &node, RdsSocket &socket)
     {
-        for (const auto &row : rows<rds_abi_info_counter>(a, from, RDS_ABI_INFO_COUNTERS))
+        for (const auto &row : rows<rds_abi_info_counter>(node, socket, RDS_ABI_INFO_COUNTERS))
             if (name(row.name) == wanted)
                 return row.value;
         return ~kapi_u64{0};
@@ -90,6 +91,9 @@ TEST_F(Info, counters)
     EXPECT_NE(counter("tcp_data_ready_calls"), 0u);
     EXPECT_NE(counter("tcp_data_ready_calls"), ~kapi_u64{0});
     EXPECT_EQ(counter("tcp_write_space_calls"), 0u);
+    run(b, [&] { EXPECT_EQ(receive(to), "one"); });
+    EXPECT_EQ(counter("copy_to_user", b, to), 3u);
+    EXPECT_EQ(counter("recv_delivered", b, to), 1u);
     // More than the stream takes at once: it has room again some times.
     from.sk().sndbuf = to.sk().rcvbuf = 16 << 20;
     run(a, [&] {

@@ -195,6 +195,30 @@ TEST_F(Loop, tcp_is_there_once)
     });
 }
 
+// The addresses of a host talk to each other, and each has a map of its own.
+TEST_F(Loop, full_port_of_one_address__leaves_that_of_another_free)
+{
+    run(a, [&] {
+        a.initial_net().add(sim::address("10.0.0.3"));
+        RdsSocket full(host_a);
+        ASSERT_EQ(full.open(), 0);
+        ASSERT_EQ(full.bind(sim::address("10.0.0.1", 70)), 0);
+        ASSERT_EQ(from.bind(sim::address("10.0.0.1", 5)), 0);
+        ASSERT_EQ(to.bind(sim::address("10.0.0.3", 70)), 0);
+        EXPECT_EQ(send(from, "x", "10.0.0.3", 70), 1);
+        full.sk().rcvbuf = 4096;
+        std::string text(4000, 'x');
+        for (int i = 0; i < 100 && send(from, text, "10.0.0.1", 70, RDS_ABI_MSG_DONTWAIT) > 0; i++)
+            world.sleep(20 * sim::kMillisecond);
+        EXPECT_EQ(send(from, text, "10.0.0.1", 70, RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+        world.sleep(sim::kSecond);
+        EXPECT_EQ(send(from, "y", "10.0.0.3", 70, RDS_ABI_MSG_DONTWAIT), 1);
+        EXPECT_EQ(receive(to), "x");
+        EXPECT_EQ(receive(to), "y");
+        full.close();
+    });
+}
+
 // The kernel's own takes such messages and drops them, with a connection for each address.
 TEST_F(Loop, loopback_address__reaches_this_host_only)
 {

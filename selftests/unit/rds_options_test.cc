@@ -121,6 +121,31 @@ TEST_F(Options, rdma__answers_as_on_a_host_without)
     }
 }
 
+// What is wrong with an operation is reported before that there is no RDMA at all.
+TEST_F(Options, rdma__operation_is_checked_as_on_a_host_with)
+{
+    with_socket([](RdsSocket &socket) {
+        auto send_with = [&](const rds_abi_rdma_args &args) {
+            struct {
+                rds_abi_cmsghdr head;
+                rds_abi_rdma_args args;
+            } control{{sizeof(control), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RDMA_ARGS}, args};
+            char byte = 'x';
+            kapi_msg msg{};
+            msg.memory = reinterpret_cast<unsigned char *>(&byte);
+            msg.size = 1;
+            SocketName name(sim::address("127.0.0.1", 5));
+            rds_send call{&msg, 1, name.bytes, name.size, &control, sizeof(control), 0};
+            return rds_socket_sendmsg(socket.core(), &call);
+        };
+        rds_abi_iovec local{4096, 8};
+        rds_abi_rdma_args args{0, {0, 8}, reinterpret_cast<std::uintptr_t>(&local), 1, 0, 0};
+        EXPECT_EQ(send_with(args), -KAPI_EOPNOTSUPP);
+        local.bytes = 0;
+        EXPECT_EQ(send_with(args), -KAPI_EINVAL);
+    });
+}
+
 TEST_F(Options, transport__must_exist_and_suit_the_address)
 {
     with_socket(

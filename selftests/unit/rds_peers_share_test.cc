@@ -73,6 +73,21 @@ TEST_F(PeersShare, connections__of_a_users_namespaces_have_one_bound)
     });
 }
 
+TEST_F(PeersShare, connections__for_which_there_is_no_memory_use_nothing_up)
+{
+    run(a, [&] {
+        rds::Endpoint local{rds::Ip::from(sim::address("127.0.0.1").ip), 0, 0};
+        rds::Net &net = core(a.initial_net());
+        a.faults().one_in = 1;
+        for (unsigned i = 0; i < kMost; i++) {
+            auto got = net.connections.get(net, rds::loop_transport, local, local, 0, 0, hw::Alloc::sleep);
+            EXPECT_EQ(got ? 0 : got.error().to_c(), -KAPI_ENOMEM);
+        }
+        a.faults().one_in = 0;
+        EXPECT_EQ(fill(a.initial_net(), 300), kMost);
+    });
+}
+
 // Its administrator may keep unused connections without limit, but not at the cost of others.
 TEST_F(PeersShare, connections__that_nobody_uses_go_where_there_are_many)
 {

@@ -286,36 +286,77 @@ TEST(SendQueue, a_message_that_was_cancelled_meanwhile__does_not_come_back)
     });
 }
 
-// It failed before it was posted, and who cancels its message at that moment has not come to the queue yet.
-TEST(SendQueue, an_operation_that_has_ended__is_not_posted_again)
-{
-    in_world(1, [](sim::World &, sim::Node &) {
-        rds_transport pins{};
-        pins.pin = [](kapi_u64, kapi_size, int, kapi_pin **) { return 0; };
-        pins.unpin = [](kapi_pin *, int) {};
-        pins.pin_pages = [](const kapi_pin *) { return 1u; };
+class Operations : public ::testing::Test {
+protected:
+    Operations()
+    {
+        transport_.pin = [](kapi_u64, kapi_size, int, kapi_pin **) { return 0; };
+        transport_.unpin = [](kapi_pin *, int) {};
+        transport_.pin_pages = [](const kapi_pin *) { return 1u; };
+    }
+    hw::Ref<rds::Message> message_with_operation()
+    {
         rds_abi_iovec local{4096, 8};
         rds_abi_rdma_args args{0, {0, 8}, reinterpret_cast<std::uintptr_t>(&local), 1, 0, 0};
-        auto operation = rds::RdmaOperation::create(pins, args, true);
-        ASSERT_TRUE(operation);
-        auto sent = message();
-        sent->set_operation(std::move(*operation));
-        auto *out = reinterpret_cast<rds_out *>(sent.get());
-        rds::Spin<rds::PathLock> lock;
-        rds::SendQueue queue(lock);
-        ASSERT_TRUE(queue.enqueue(sent));
+        auto operation = rds::RdmaOperation::create(transport_, args, true);
+        EXPECT_TRUE(operation);
+        auto made = message();
+        made->set_operation(std::move(*operation));
+        return made;
+    }
+    /** They fail before they are posted, and the stream ends. */
+    static void fail_all(rds::SendQueue &queue)
+    {
         queue.stream_began();
-        rds::Batch batch(true);
-        queue.fill(batch);
-        ASSERT_NE(rds_out_rdma(out), nullptr);
-        rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR);
-        queue.account(batch, batch.bytes, 0);
+        while (queue.has_unsent()) {
+            rds::Batch batch(true);
+            queue.fill(batch);
+            for (unsigned i = 0; i < batch.count; i++) {
+                auto *out = reinterpret_cast<rds_out *>(batch.item(i).message.get());
+                ASSERT_NE(rds_out_rdma(out), nullptr);
+                rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR);
+                EXPECT_EQ(rds_out_rdma(out), nullptr);
+            }
+            queue.account(batch, batch.bytes, 0);
+        }
         queue.stream_ended();
         queue.stream_began();
-        EXPECT_EQ(rds_out_rdma(out), nullptr);
+    }
+
+private:
+    rds_transport transport_{};
+};
+
+// Who cancels its message at that moment has not come to the queue yet.
+TEST_F(Operations, that_have_ended__are_not_posted_again)
+{
+    in_world(1, [&](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        ASSERT_TRUE(queue.enqueue(message_with_operation()));
+        fail_all(queue);
         rds::Batch next(true);
         queue.fill(next);
         EXPECT_EQ(next.count, 0u);
+        queue.close();
+    });
+}
+
+TEST_F(Operations, that_have_ended__of_any_number_are_passed_in_short_steps)
+{
+    constexpr unsigned kMany = 1000, kSome = 200; // steps: 64 messages at once, some lists
+    in_world(1, [&](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        for (unsigned i = 0; i < kMany; i++)
+            ASSERT_TRUE(queue.enqueue(message_with_operation()));
+        fail_all(queue);
+        sim::forget_steps();
+        rds::Batch next(true);
+        queue.fill(next);
+        EXPECT_EQ(next.count, 0u);
+        EXPECT_FALSE(queue.has_unsent());
+        EXPECT_LE(sim::most_steps_under("rds path"), kSome);
         queue.close();
     });
 }
