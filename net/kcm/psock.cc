@@ -215,7 +215,8 @@ void Psock::give_way()
     resume_later();
 }
 
-// What is forgotten cannot be given back, so the connection is reset in the end.
+// What is forgotten cannot be given back, so the connection is reset in the end. It may have very many pieces, but this is no
+// softirq: who waits for memory is paused, and reads on in resume() only.
 void Psock::end_for_others()
 {
     parser_.drop();

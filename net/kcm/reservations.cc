@@ -113,16 +113,24 @@ Ref<Psock> Reservations::reclaim(Psock& psock, Reclaimed& from)
     return parked_.remove(psock);
 }
 
-// As reclaim(), of wanted, or of whom it can be when that is null.
-Ref<Psock> Reservations::reclaim_any(Psock* wanted, Reclaimed& from)
+// Is something parked that nobody has asked for since the ticket was given? Who was asked and sent at that time has yet to look
+// whether somebody waits.
+bool Reservations::has_unasked(u64 ticket)
 {
-    if (wanted)
-        return wanted->lane.up ? reclaim(*wanted, from) : nullptr;
-    for (Psock* p = parked_.front(); p; p = parked_.next(*p)) {
-        if (!p->lane.up)
-            continue;
-        if (Ref<Psock> reclaimed = reclaim(*p, from))
+    Psock* first = parked_.front();
+    return first && first->lane.asked < ticket;
+}
+
+// As reclaim(), of whom it can be. There may be very many, so it asks some of those for which has_unasked() is true.
+Ref<Psock> Reservations::reclaim_any(u64 ticket, Reclaimed& from)
+{
+    for (unsigned i = 0; i < asked_at_a_time && has_unasked(ticket); i++) {
+        Psock& psock = *parked_.front();
+        Ref<Psock> reclaimed = psock.lane.up ? reclaim(psock, from) : nullptr;
+        if (reclaimed)
             return reclaimed;
+        psock.lane.asked = tickets_;
+        parked_.push_back(parked_.remove(psock));
     }
     return nullptr;
 }
@@ -216,10 +224,16 @@ Result<Ref<Psock>> Reservations::take(SendQueue& queue)
     }
     wait_in_line(queue);
     // Only now: who sends on what is parked sees afterwards that somebody waits, or has been seen to have ended.
-    Ref<Psock> reclaimed = reclaim_any(wanted, from);
+    Ref<Psock> reclaimed;
+    if (!wanted)
+        reclaimed = reclaim_any(queue.turn.ticket, from);
+    else if (wanted->lane.up)
+        reclaimed = reclaim(*wanted, from);
     if (reclaimed) {
         waited = stop_waiting(queue);
         own(queue, *reclaimed);
+    } else if (!wanted && has_unasked(queue.turn.ticket)) {
+        return fail(KAPI_EAGAIN);
     }
     return reclaimed;
 }
@@ -231,7 +245,7 @@ Ref<Psock> Reservations::take_if_free(SendQueue& queue)
     if (queue.turn.waiting || queue.turn.granted)
         return nullptr;
     Psock* free = available_.front();
-    Ref<Psock> taken = free ? take_available(*free) : reclaim_any(nullptr, from);
+    Ref<Psock> taken = free ? take_available(*free) : reclaim_any(++tickets_, from);
     if (taken)
         own(queue, *taken);
     return taken;
@@ -248,6 +262,7 @@ bool Reservations::park(Psock& psock)
     if (!psock.lane.up || first_in_line(psock) || !available_.empty())
         return false;
     psock.lane.parked = true;
+    psock.lane.asked = tickets_;
     disown(*psock.lane.owner, psock);
     parked_.push_back(Ref<Psock>::share(psock));
     return true;

@@ -22,6 +22,7 @@ struct Lane {
     bool up = false;        // may be given to a queue
     bool held_back = false; // not now, but maybe again
     bool parked = false;    // the owner may send on it at once, and others may take it
+    u64 asked = 0;          // the last ticket when it was parked, or when its owner was last asked for it
     RefList<SendQueue, WantsToSend> line; // queues that can use only this one
     Atomic<u32> in_line{0};
     WaitQueue given_back;
@@ -41,10 +42,10 @@ public:
     void hold_back(Psock& psock);
     // psock is given to no queue any more; those that can use only this one are woken and refused. Its owner is woken, too.
     void remove(Psock& psock);
-    // A connection for queue: the one that its messages are for, or any. Null: it waits, and is woken. ENOTCONN: that one
-    // cannot be sent on any more.
+    // A connection for queue: the one that its messages are for, or any. Null: it waits, and is woken. EAGAIN: it waits, but
+    // not all were looked at that it could get at once; call again soon. ENOTCONN: that one cannot be sent on any more.
     Result<Ref<Psock>> take(SendQueue& queue);
-    // As take() for a queue without address, but it does not wait: null also when it is waiting already.
+    // As take() for a queue without address, but it does not wait: null also when it is waiting already, or would be EAGAIN.
     Ref<Psock> take_if_free(SendQueue& queue);
     // The queue no longer needs psock, between two messages.
     void give_back(Psock& psock);
@@ -80,13 +81,16 @@ private:
     Ref<SendQueue> stop_waiting(SendQueue& queue) HW_REQUIRES(lock_);
     struct Reclaimed;
     Ref<Psock> reclaim(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
-    Ref<Psock> reclaim_any(Psock* wanted, Reclaimed& from) HW_REQUIRES(lock_);
+    bool has_unasked(u64 ticket) HW_REQUIRES(lock_);
+    Ref<Psock> reclaim_any(u64 ticket, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Psock> take_available(Psock& psock) HW_REQUIRES(lock_);
     Ref<Psock> withdraw(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
 
+    static constexpr unsigned asked_at_a_time = 64;
+
     Spin<ReservationsLock> lock_;
     RefList<Psock, Available> available_ HW_GUARDED_BY(lock_);
-    RefList<Psock, Available> parked_ HW_GUARDED_BY(lock_);
+    RefList<Psock, Available> parked_ HW_GUARDED_BY(lock_); // by lane.asked
     RefList<SendQueue, WantsToSend> line_ HW_GUARDED_BY(lock_); // for any connection
     u64 tickets_ HW_GUARDED_BY(lock_) = 0;
     Atomic<u32> in_line_{0};       // of line_

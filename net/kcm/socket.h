@@ -126,7 +126,7 @@ private:
     void put_first(Ref<Outgoing> message);
     // transmit_batch.cc: one call to TCP
     struct Batch;
-    enum class Step { nothing, wait, drop, refuse, release, send };
+    enum class Step { nothing, wait, again, drop, refuse, release, send };
     Step prepare(SendQueue& queue, Batch& batch);
     void collect(SendQueue& queue, Batch& batch) HW_REQUIRES(send_lock_);
     bool may_go(const Outgoing& message) HW_REQUIRES(send_lock_) { return message.number < may_go_below_; }

@@ -70,12 +70,14 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
         return Step::drop;
     if (!queue.psock) {
         auto taken = mux->reservations.take(queue);
-        if (!taken)
+        bool again = !taken && taken.error().code() == KAPI_EAGAIN;
+        if (!taken && !again)
             return Step::refuse;
-        queue.psock = std::move(*taken);
+        if (taken)
+            queue.psock = std::move(*taken);
         queue.waits = !queue.psock;
         if (queue.waits)
-            return Step::wait;
+            return again ? Step::again : Step::wait;
     }
     bool begins = first.sent() == 0 && !queue.psock->failed();
     if (begins && mux->reservations.holds_back() && !mux->reservations.usable(*queue.psock))
@@ -98,6 +100,8 @@ bool Socket::send_next(SendQueue& queue)
         return true;
     case Step::wait:
         return false;
+    case Step::again:
+        return true;
     case Step::drop:
         release_psock(queue);
         drop_unsent(queue);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Who gets a connection when queues give up waiting, or when it is taken away: calls of Reservations itself, at moments at
 // which a socket makes them only now and then.
+#include <kapi/sim/lock.h>
+
 #include "kcm_test.h"
 
 #include "net/kcm/socket.h"
@@ -164,5 +166,79 @@ TEST_P(KcmReservations, connection__that_ends_while_it_is_waited_for)
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, KcmReservations, testing::Range<std::uint64_t>(1, 21));
+
+// Each has a connection parked and sends on it, and their program holds the locks of these TCP sockets.
+class KcmManyParked : public KcmTest {
+protected:
+    static constexpr unsigned kMany = 1000;
+
+    KcmManyParked()
+    {
+        for (unsigned i = 0; i < kMany; i++) {
+            KcmSocket &socket = *sockets.emplace_back(&new_socket());
+            if (i)
+                run(a, [&] { ASSERT_EQ(socket.open_as_clone(*sockets[0]), 0); });
+            attach(*sockets[0], all.emplace_back(connect()));
+            EXPECT_EQ(send(socket, "x"), 1); // no other connection is free
+        }
+        run(a, [&] { EXPECT_EQ(other.open_as_clone(*sockets[0]), 0); });
+    }
+    void hold_and_send(unsigned i)
+    {
+        tasks.push_back(world.spawn(a, "holder", [this, i] {
+            sim::TcbRef tcb = sim::program_socket_of(all[i].here).tcb;
+            tcb->lock.lock("a program");
+            while (held && i != released)
+                world.sleep(sim::kMillisecond);
+            tcb->lock.unlock();
+        }));
+        tasks.push_back(world.spawn(a, "sender", [this, i] {
+            world.sleep(sim::kMillisecond);
+            EXPECT_EQ(sockets[i]->send("y", 1), 1);
+        }));
+    }
+    void release_all()
+    {
+        held = false;
+        settle();
+        for (const sim::TaskRef &task : tasks)
+            EXPECT_TRUE(task->is_done());
+    }
+
+    std::vector<KcmSocket *> sockets;
+    std::vector<Ends> all;
+    KcmSocket &other = new_socket();
+    std::vector<sim::TaskRef> tasks;
+    unsigned released = kMany;
+    bool held = true;
+};
+
+TEST_F(KcmManyParked, connection__of_one_that_does_not_send_is_found_in_few_steps_at_a_time)
+{
+    for (unsigned i = 0; i < kMany - 1; i++)
+        hold_and_send(i);
+    settle();
+    sim::forget_steps();
+    EXPECT_EQ(send(other, "z"), 1);
+    settle();
+    EXPECT_LE(sim::most_steps_under("kcm transmit"), 64u * 3);
+    EXPECT_LE(sim::most_steps_under("kcm send"), 64u * 3);
+    EXPECT_EQ(peer_reads(all.back(), 2), "xz");
+    release_all();
+}
+
+TEST_F(KcmManyParked, connection__of_the_first_that_has_sent_goes_to_who_waits)
+{
+    for (unsigned i = 0; i < kMany; i++)
+        hold_and_send(i);
+    settle();
+    sim::forget_steps();
+    EXPECT_EQ(send(other, "z"), 1);
+    settle();
+    EXPECT_LE(sim::most_steps_under("kcm transmit"), 64u * 3);
+    released = 500;
+    EXPECT_EQ(peer_reads(all[500], 3), "xyz");
+    release_all();
+}
 
 } // namespace
