@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "node.h"
+#include "threads.h"
 
 struct kapi_workqueue {
     std::string name;
@@ -108,6 +109,12 @@ bool unqueue(Node &node, kapi_work *work)
 }
 
 } // namespace
+
+void leave_one_thread(kapi_workqueue &queue)
+{
+    queue.bound = 1;
+}
+
 } // namespace sim
 
 using namespace sim;

@@ -2,6 +2,10 @@
 // When the chunk of a request that was not answered is used again.
 #include "rtrs_clt_unanswered_test.h"
 
+#include "drivers/infiniband/ulp/rtrs/client/module.h"
+
+#include <kapi/sim/threads.h>
+
 namespace {
 
 class RtrsClientKept : public RtrsClientUnanswered {};
@@ -320,6 +324,36 @@ TEST_P(RtrsClientKept, a_session_ends_although_its_user_waits_for_a_permit_when_
     EXPECT_LT(world.now_ns() - begun, 2 * kSecond);
     EXPECT_FALSE(waits);
     EXPECT_EQ(links, (std::vector<int>{0, 1}));
+}
+
+/** The host has no memory for more threads than one for each queue. What frees the permit does not wait for that callback. */
+TEST_P(RtrsClientKept, permits_come_back_although_the_user_waits_for_one_when_told)
+{
+    ready(2);
+    run(a, [] {
+        sim::leave_one_thread(*rtrs_clt::Module::get().queue);
+        sim::leave_one_thread(*rtrs_clt::Module::get().reports);
+    });
+    unsigned got = 0;
+    when_told = [&](int up) {
+        if (!up)
+            return;
+        rtrs_clt_core_put_permit(session, rtrs_clt_core_get_permit(session, 1, 1));
+        got++;
+    };
+    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+    swallow("lost");
+    std::vector<Ended> ended(depth());
+    for (auto &one : ended)
+        begin_one(one, "lost");
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    for (auto &one : ended)
+        ASSERT_TRUE(until(one, kSecond));
+    give_all();
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    world.run_for(45 * kSecond);
+    EXPECT_EQ(got, 1u);
+    EXPECT_EQ(free_permits(), depth());
 }
 
 TEST_P(RtrsClientKept, a_session_ends_with_chunks_that_are_kept)

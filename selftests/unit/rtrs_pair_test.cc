@@ -48,6 +48,33 @@ protected:
             [&] { return std::all_of(programs.begin(), programs.end(), [](auto &task) { return task->is_done(); }); }, limit_ns);
     }
 
+    /** A write ends without an answer; the server's user still has its data, as its first call. */
+    void begin_late()
+    {
+        EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+        user.keeps = true;
+        Ended late;
+        late.data = contents(61440, 1);
+        rtrs_clt_chunk *permit = nullptr;
+        run(a, [&] {
+            permit = rtrs_clt_core_get_permit(session, 0, 1);
+            EXPECT_EQ(begin(permit, late, false, "wlate"), 0);
+        });
+        ASSERT_TRUE(world.run_until([&] { return user.calls.size() == 1; }, kSecond));
+        user.keeps = false;
+        ASSERT_TRUE(world.run_until([&] { return late.done; }, 2 * kSecond));
+        EXPECT_EQ(late.error, -KAPI_ETIMEDOUT);
+        run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+    }
+    /** Requests in all chunks that there are. */
+    void overwrite_all()
+    {
+        for (unsigned i = 0; i < 40; i++)
+            EXPECT_EQ(write("wother", contents(61440, 2 + i)), 0);
+        const SrvUser::Call &late = user.calls[0];
+        EXPECT_EQ(std::memcmp(late.data, late.bytes.data(), late.size), 0) << "it would be written to a disk";
+    }
+
     SrvUser user;
     std::vector<sim::TaskRef> programs;
     std::vector<int> errors;
@@ -128,31 +155,29 @@ TEST_P(RtrsPair, a_device_is_lost_under_requests)
 TEST_P(RtrsPair, what_the_server_still_works_on_is_not_overwritten)
 {
     both(2);
-    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    user.keeps = true;
-    Ended late;
-    late.data = contents(61440, 1);
-    rtrs_clt_chunk *permit = nullptr;
-    run(a, [&] {
-        permit = rtrs_clt_core_get_permit(session, 0, 1);
-        EXPECT_EQ(begin(permit, late, false, "wlate"), 0);
-    });
-    ASSERT_TRUE(world.run_until([&] { return user.calls.size() == 1; }, kSecond));
-    user.keeps = false;
-    SrvUser::Call call = user.calls[0];
-    ASSERT_TRUE(world.run_until([&] { return late.done; }, 2 * kSecond));
-    EXPECT_EQ(late.error, -KAPI_ETIMEDOUT);
-    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
-    for (unsigned i = 0; i < 40; i++)
-        EXPECT_EQ(write("wother", contents(61440, 2 + i)), 0);
-    EXPECT_EQ(std::memcmp(call.data, call.bytes.data(), call.size), 0) << "it would be written to a disk";
-    run(b, [&] { user.answer(call); });
+    begin_late();
+    overwrite_all();
+    run(b, [&] { user.answer(user.calls[0]); });
     EXPECT_TRUE(world.run_until([&] { return user.links.size() == 1; }, kSecond)) << "the session was there all the time";
     world.run_for(10 * kSecond);
     EXPECT_EQ(get(path(0) + "state"), "connected\n");
     EXPECT_EQ(get(path(1) + "state"), "connected\n");
     EXPECT_TRUE(links.empty());
     EXPECT_TRUE(read("rlate", 61440) == contents(61440, 1));
+}
+
+/** The only attempt to reconnect waits at the server for the end of the request, as long as the server lets it. */
+TEST_P(RtrsPair, nor_soon_after_its_path_was_stopped)
+{
+    both(2);
+    EXPECT_EQ(put(root + "max_reconnect_attempts", "1"), 0);
+    begin_late();
+    world.run_for(42 * kSecond);
+    overwrite_all();
+    run(b, [&] { user.answer(user.calls[0]); });
+    world.run_for(5 * kSecond);
+    for (unsigned nth : {0u, 1u})
+        EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
 }
 
 TEST_P(RtrsPair, the_server_begins_anew)

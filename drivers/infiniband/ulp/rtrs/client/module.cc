@@ -7,7 +7,8 @@ Result<> Module::start(kapi_module* self, const Presets& with)
 {
     presets = with;
     queue = kapi_workqueue_create("rtrs_client", 0);
-    int err = queue ? kapi_sysfs_class_create(self, "rtrs-client", &sysfs) : -KAPI_ENOMEM;
+    reports = kapi_workqueue_create("rtrs_reports", 512); // the most that the kernel has: each call may last
+    int err = queue && reports ? kapi_sysfs_class_create(self, "rtrs-client", &sysfs) : -KAPI_ENOMEM;
     Result<> started = check(err);
     if (started)
         started = devices.watch();
@@ -25,8 +26,9 @@ void Module::stop()
 void Module::end()
 {
     kapi_sysfs_class_destroy(sysfs);
-    if (queue)
-        kapi_workqueue_destroy(queue);
+    for (kapi_workqueue* made : {queue, reports})
+        if (made)
+            kapi_workqueue_destroy(made);
 }
 
 } // namespace rtrs_clt

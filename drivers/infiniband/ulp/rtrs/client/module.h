@@ -20,6 +20,7 @@ public:
     void stop();
 
     kapi_workqueue* queue = nullptr;
+    kapi_workqueue* reports = nullptr; // calls of users, which may wait for what works of the other queue do
     Devices devices;
     Presets presets;
     kapi_sysfs_class* sysfs = nullptr;

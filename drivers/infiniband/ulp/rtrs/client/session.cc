@@ -230,7 +230,7 @@ void Session::announce()
     if (!paths_up_)
         lanes_.end_generation();
     changes_++;
-    static_cast<void>(report_.queue(module_.queue));
+    static_cast<void>(report_.queue(module_.reports));
 }
 
 void Session::opened()

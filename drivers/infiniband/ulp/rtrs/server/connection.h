@@ -9,6 +9,7 @@
 #include "../common/immediate.h"
 
 #include <hawser/work.h>
+#include <kapi/wait.h>
 
 namespace rtrs_srv {
 
@@ -61,6 +62,7 @@ public:
 
     Connection* next = nullptr; // in a list of those that are asked for
     bool refused = false;       // its path ended before it was opened
+    u64 rejected_ns = KAPI_FOREVER; // when it is, if it waits for the end of a path until then
 
 private:
     HW_MADE_BY_CREATE;

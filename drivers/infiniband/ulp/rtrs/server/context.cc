@@ -9,6 +9,9 @@ constexpr unsigned listen_backlog = 128;
 constexpr u32 max_asked = 256;     // connections that wait for the work
 constexpr u32 max_parked = 256;    // connections that wait for the end of a path
 constexpr u32 max_sessions = 4096; // of an opened server
+// A client that reconnects waits for the end of its old path so long, and is rejected then. hawser's takes a server that has not
+// answered within five seconds for one that is not reached.
+constexpr u64 most_parked_ns = 3'000'000'000, look_ns = 500'000'000;
 
 } // namespace
 
@@ -63,6 +66,7 @@ void Context::close(Context* context)
     }
     context->work_.queue(Module::get().workqueue);
     context->emptied_.wait_for([&] { return context->is_empty(); });
+    context->look_.cancel_sync();
     context->work_.cancel_sync();
     dispose(context);
 }
@@ -147,7 +151,7 @@ Result<> Context::place(Own<Connection>& connection)
     // A client that has removed a path may add it again before this host is done with the old one.
     bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
     if (waits)
-        return park(connection);
+        return park(connection, path ? most_parked_ns : KAPI_FOREVER);
     if (!path) {
         auto made = make_path(*session, *connection);
         remove_if_empty(*session);
@@ -169,11 +173,15 @@ Result<Ref<Path>> Context::make_path(Session& session, const Connection& first)
     return path;
 }
 
-Result<> Context::park(Own<Connection>& connection)
+// Also once more, when a path has ended that was another one.
+Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
 {
     Guard guard(lock_);
     if (parked_count_ >= max_parked)
         return fail(KAPI_ENOMEM);
+    if (limit_ns != KAPI_FOREVER)
+        connection->rejected_ns = min(connection->rejected_ns, kapi_now_ns() + limit_ns);
+    look_.queue(Module::get().workqueue, look_ns);
     parked_count_++;
     connection->next = std::exchange(parked_, connection.get());
     static_cast<void>(connection.release());
@@ -218,21 +226,24 @@ void Context::notify()
     work_.queue(Module::get().workqueue);
 }
 
-// Those whose client has given up are ended, because their device may wait for that. retry: the others are asked for again.
+// Those whose client has given up are ended, because their device may wait for that, and those whose time is over. retry: the
+// others are asked for again.
 void Context::look_at_parked(bool retry)
 {
     Connection* ended = nullptr;
+    u64 now = kapi_now_ns();
     {
         Guard guard(lock_);
         for (Connection** at = &parked_; *at;) {
             Connection* connection = *at;
-            if (!retry && !closing_ && !connection->has_ended()) {
+            bool ends = connection->has_ended() || (!retry && now >= connection->rejected_ns);
+            if (!retry && !closing_ && !ends) {
                 at = &connection->next;
                 continue;
             }
             *at = connection->next;
             parked_count_--;
-            if (connection->has_ended()) {
+            if (ends) {
                 connection->next = std::exchange(ended, connection);
                 continue;
             }
@@ -241,12 +252,24 @@ void Context::look_at_parked(bool retry)
             asked_end_ = &connection->next;
             asked_count_++;
         }
+        if (parked_)
+            look_.queue(Module::get().workqueue, look_ns);
     }
     while (ended) {
-        Connection* next = ended->next;
-        dispose(ended);
-        ended = next;
+        Own<Connection> one(ended);
+        ended = ended->next;
+        give_up(std::move(one));
     }
+}
+
+// The client may try again, and waits once more then.
+void Context::give_up(Own<Connection> parked)
+{
+    if (Ref<Session> session = find(parked->request().session))
+        if (Ref<Path> path = session->find(parked->request().path))
+            path->forget_successor(parked->request());
+    if (!parked->has_ended())
+        parked->reject(Errno(KAPI_ECONNRESET));
 }
 
 // True: there were some.

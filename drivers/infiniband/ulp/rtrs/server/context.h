@@ -53,9 +53,10 @@ private:
     void work();
     bool remove_buried();
     void look_at_parked(bool retry);
+    void give_up(Own<Connection> parked);
     Result<> place(Own<Connection>& connection);
     Result<Ref<Path>> make_path(Session& session, const Connection& first);
-    Result<> park(Own<Connection>& connection);
+    Result<> park(Own<Connection>& connection, u64 limit_ns);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);
     Ref<Session> find(const Uuid& uuid);
     void remove_if_empty(Session& session);
@@ -79,6 +80,7 @@ private:
     bool closing_ HW_GUARDED_BY(lock_) = false;
     WaitQueue emptied_;
     Work<Context, &Context::work> work_{*this};
+    Work<Context, &Context::notify> look_{*this}; // at the time of those that are parked
 };
 
 class Module : Pinned {

@@ -140,6 +140,12 @@ bool Path::make_way(const ConnectRequest& request)
     return true;
 }
 
+void Path::forget_successor(const ConnectRequest& request)
+{
+    if (has_successor_ && request.reconnects == successor_)
+        has_successor_ = false;
+}
+
 // Between the same addresses, over the same device.
 bool Path::is_of(const kapi_cm_info& info) const
 {

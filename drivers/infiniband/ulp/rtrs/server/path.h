@@ -73,6 +73,8 @@ public:
     // Any context, the context's work. The client has reconnected, and waits: the path ends. False: it has not, or another
     // connection waits already.
     bool make_way(const ConnectRequest& request);
+    // The context's work. The connection that make_way() was called for waits no more.
+    void forget_successor(const ConnectRequest& request);
     // Sleeps, the context's work. Takes the connection, or says why not (ECONNRESET).
     Result<> offer(Own<Connection>& connection);
     // Sleeps, the context's work: nothing of it runs any more.
