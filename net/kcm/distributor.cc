@@ -234,7 +234,6 @@ bool Distributor::may_deliver(Psock& psock)
     if (open_.load_acquire()) [[likely]]
         return true;
     Guard guard(lock_);
-    update_open();
     if (open_.load_relaxed())
         return true;
     if (!static_cast<ListNode<Blocked>&>(psock).linked())
@@ -296,7 +295,6 @@ void Distributor::clear()
     {
         Guard guard(lock_);
         lost.take_all(held_);
-        update_open();
     }
     lost.clear();
 }

@@ -239,7 +239,6 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
     Removed removed;
     if (idle) {
         Guard guard(lock_);
-        psock->leaving = false;
         removed = remove(*psock);
         past_.unattach++;
         past_.unattach_reserved += was_reserved;

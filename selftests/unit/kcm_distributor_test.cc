@@ -53,6 +53,23 @@ TEST_F(KcmDistributor, least_loaded__takes_turns_among_those_that_have_read_all)
     EXPECT_EQ(got, (std::vector<unsigned>{3, 3, 3}));
 }
 
+TEST_F(KcmDistributor, least_loaded__is_chosen_of_so_many_that_are_compared)
+{
+    constexpr unsigned kCompared = 64;
+    Ends ends = open(kCompared + 2);
+    for (unsigned i = 0; i < sockets.size(); i++) { // one for each
+        peer_writes(ends, framed(text(i < kCompared - 1 ? 3000 : i == kCompared - 1 ? 1000 : 100)));
+        settle();
+    }
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_STEERING, KCM_ABI_STEER_LEAST_LOADED), 0); });
+    peer_writes(ends, framed("next"));
+    settle();
+    for (KcmSocket *socket : sockets) {
+        std::vector<std::string> got = drain(*socket);
+        EXPECT_EQ(got.size(), got[0].size() == 1004 ? 2u : 1u);
+    }
+}
+
 TEST_F(KcmDistributor, cpu__goes_to_who_receives_there)
 {
     Ends ends = open(3);

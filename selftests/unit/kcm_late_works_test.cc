@@ -103,6 +103,26 @@ TEST_P(KcmLateWorks, works__that_are_late_lose_no_message_of_a_connection_that_w
     EXPECT_EQ(got, kMany);
 }
 
+// The socket has sent nothing on it before, and would keep the connection for its next message.
+TEST_P(KcmLateWorks, unattach__waits_for_the_message_under_way_only)
+{
+    std::vector<sim::TaskRef> tasks = stop_works_of(1);
+    KcmSocket &socket = new_socket();
+    open_as(1, socket);
+    Ends ends = connect();
+    attach(socket, ends);
+    tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
+    world.run_for(sim::kMillisecond);
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send("x", 1), 1); });
+    world.run_for(sim::kMillisecond);
+    auto task = world.spawn(a, "unattach", [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    world.run_for(50 * sim::kMillisecond);
+    EXPECT_FALSE(sender->is_done() || task->is_done());
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done() && task->is_done(); }, 100 * sim::kMillisecond));
+    EXPECT_EQ(peer_reads(ends, 1), "x");
+    wait_for(tasks);
+}
+
 // The connection has ended before its owner, whose work is late, gives it back: who waits for that has not to wait any more.
 TEST_P(KcmLateWorks, connection__that_is_waited_for_is_idle_when_it_is_taken_from_where_it_is_parked)
 {

@@ -55,6 +55,29 @@ TEST_F(KcmParts, many_calls__are_sent_in_few_steps_at_a_time)
     EXPECT_LE(sim::most_steps_under("kcm send"), 3u * 32); // of a call to TCP: found, taken, and those of the queue
 }
 
+// They go to TCP in several calls, which takes all, while another queue waits for the connection.
+TEST_F(KcmParts, many_calls__are_not_interrupted_by_who_waits)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    const std::string first = framed(text(20'000)), second = framed(text(20'000, 5)), others = framed(text(17'000, 9));
+    EXPECT_EQ(send(socket, first), 20'004); // keeps the connection busy
+    for (std::size_t at = 0; at < second.size(); at += 100)
+        send(socket, second.substr(at, 100), at + 100 < second.size() ? kMore : 0);
+    for (unsigned i = 0; i < 3; i++) // some of them wait during the second
+        EXPECT_EQ(send(other, others), 17'004);
+    run(a, [&] { sim::program_set_buffers(ends.here, 1 << 20, 0); });
+    run(b, [&] { sim::program_set_buffers(ends.there, 0, 1 << 20); });
+    std::string got = peer_reads(ends, first.size() + second.size() + 3 * others.size());
+    for (const std::string &message : {first, second}) {
+        std::size_t at = got.find(message);
+        ASSERT_NE(at, std::string::npos);
+        got.erase(at, message.size());
+    }
+    EXPECT_TRUE(got == others + others + others);
+}
+
 TEST_F(KcmParts, one_call__has_any_number_of_parts)
 {
     // Each as large as a part can be, one byte less and one more, and ten times as large.

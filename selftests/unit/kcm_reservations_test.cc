@@ -51,6 +51,58 @@ TEST_P(KcmReservations, queue__that_gives_up_leaves_what_it_was_granted_to_the_n
     EXPECT_EQ(send(socket, "x"), 1);
 }
 
+TEST_P(KcmReservations, queues__get_a_connection_in_the_order_in_which_they_began_to_wait)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    run(a, [&] {
+        Objects all = objects_of(socket);
+        auto owner = new_queue(all), only = new_queue(all);
+        auto any = std::move(*kcm::SendQueue::create(all.socket, nullptr));
+        for (bool any_first : {true, false}) {
+            kcm::SendQueue &first = any_first ? *any : *only, &second = any_first ? *only : *any;
+            EXPECT_TRUE(*all.reservations.take(*owner));
+            for (kcm::SendQueue *queue : {&first, &second, &first})
+                EXPECT_FALSE(*all.reservations.take(*queue));
+            EXPECT_EQ(all.reservations.look(all.socket).waiting, 2u);
+            for (kcm::SendQueue *queue : {&first, &second}) {
+                EXPECT_TRUE(all.reservations.contended(*all.psock));
+                EXPECT_FALSE(all.reservations.park(*all.psock));
+                all.reservations.give_back(*all.psock);
+                EXPECT_EQ(all.reservations.owner(*all.psock).get(), queue);
+                EXPECT_TRUE(*all.reservations.take(*queue));
+            }
+            EXPECT_FALSE(all.reservations.contended(*all.psock));
+            EXPECT_EQ(all.reservations.look(all.socket).waiting, 0u);
+            EXPECT_EQ(all.reservations.look(all.socket).sends_on, 0);
+            EXPECT_FALSE(all.reservations.wants_back());
+            all.reservations.give_back(*all.psock);
+            EXPECT_EQ(all.reservations.look(all.socket).sends_on, -1);
+            EXPECT_TRUE(all.reservations.wants_back());
+        }
+    });
+}
+
+TEST_P(KcmReservations, connection__is_kept_by_who_sent_on_it_while_no_other_is_free)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    EXPECT_EQ(send(socket, "x"), 1);
+    run(a, [&] {
+        Objects all = objects_of(socket);
+        EXPECT_TRUE(all.reservations.is_owned(*all.psock));
+        EXPECT_FALSE(all.reservations.owner(*all.psock));
+    });
+    attach(socket, connect());
+    for (unsigned i = 0; i < 3; i++)
+        EXPECT_EQ(send(socket, "x"), 1);
+    settle();
+    run(a, [&] {
+        Objects all = objects_of(socket);
+        EXPECT_FALSE(all.reservations.is_owned(*all.psock));
+    });
+}
+
 TEST_P(KcmReservations, connection__that_is_held_back_is_given_to_nobody)
 {
     // It is parked at a socket that is just sending on it, so it cannot be reclaimed at the moment.
