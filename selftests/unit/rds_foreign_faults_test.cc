@@ -16,7 +16,7 @@ TEST_F(ForeignFaults, who_asks_is_answered_soon_whatever_fails_once)
         EXPECT_TRUE(stream.wait([&] { return !stream.received().empty() && is_reply(stream.received().back()); }));
         unsigned failed = 0;
         for (kapi_u64 call = 1; call < 10; call++) {
-            world.sleep(3 * sim::kSecond);
+            world.sleep(3500 * sim::kMillisecond); // between two seconds, at which it is asked anyway
             stream.take();
             kapi_u64 before = b.faults().failed;
             b.faults().fail_at = b.faults().count + call;

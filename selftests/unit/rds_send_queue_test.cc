@@ -216,6 +216,27 @@ TEST(SendQueue, what_the_stream_did_not_take__promises_more)
     });
 }
 
+// The answer may be faster than who sent it.
+TEST(SendQueue, what_is_acknowledged_before_it_is_accounted__is_done)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        for (int i = 0; i < 2; i++)
+            EXPECT_TRUE(queue.enqueue(message()));
+        queue.stream_began();
+        rds::Batch batch;
+        queue.fill(batch);
+        queue.acked(batch.bytes / 2);
+        EXPECT_EQ(queue.length(), 2u);
+        queue.account(batch, batch.bytes, batch.bytes);
+        EXPECT_EQ(queue.length(), 1u);
+        queue.acked(batch.bytes);
+        EXPECT_TRUE(queue.is_empty());
+        queue.close();
+    });
+}
+
 // By which it is known whether the peer had the time to answer.
 TEST(SendQueue, probe__is_sent_when_the_stream_has_all_of_it)
 {

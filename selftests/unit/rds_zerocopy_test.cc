@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "net/rds/net.h"
+
 namespace {
 
 constexpr int kTimestampOld = 29;
@@ -77,6 +79,35 @@ TEST_F(Zerocopy, notice__needs_no_more_room_than_it_has_bytes)
         constexpr std::size_t bytes = sizeof(rds_abi_cmsghdr) + sizeof(rds_abi_zcopy_cookies);
         EXPECT_EQ(receive_control(here, bytes - 1).result, -KAPI_EAGAIN);
         EXPECT_EQ(notices(receive_control(here, bytes)), 1u);
+    });
+}
+
+TEST_F(Zerocopy, flag_and_cookie__come_together)
+{
+    struct {
+        rds_abi_cmsghdr head;
+        kapi_u32 cookie;
+    } control{{sizeof(rds_abi_cmsghdr) + sizeof(kapi_u32), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_ZCOPY_COOKIE}, 77};
+    unsigned char text[] = "hello";
+    SocketName name(sim::address("10.0.0.2", 70));
+    auto post = [&](bool with_cookie, unsigned flags) {
+        kapi_msg msg{};
+        msg.memory = text;
+        msg.size = 5;
+        rds_send call{&msg, 5, name.bytes, name.size, &control, with_cookie ? control.head.cmsg_len : 0,
+                      flags | RDS_ABI_MSG_DONTWAIT};
+        return rds_socket_sendmsg(here.core(), &call);
+    };
+    run(a, [&] {
+        EXPECT_EQ(post(false, RDS_ABI_MSG_ZEROCOPY), -KAPI_EINVAL);
+        EXPECT_EQ(post(true, 0), -KAPI_EINVAL);
+        EXPECT_EQ(post(true, RDS_ABI_MSG_ZEROCOPY), 5);
+        EXPECT_EQ(post(false, 0), 5);
+        here.sk().zerocopy = false;
+        EXPECT_EQ(post(true, RDS_ABI_MSG_ZEROCOPY), -KAPI_EINVAL);
+        // What is not copied is not counted.
+        EXPECT_EQ(reinterpret_cast<rds::Net *>(host_a.net().rds)->counted(rds::Stat::copy_from_user), 5u);
+        world.sleep(sim::kSecond);
     });
 }
 
