@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "net/rds/connection.h"
 #include "net/rds/socket.h"
 
 namespace {
@@ -81,6 +82,26 @@ TEST_F(Charge, what_is_sent_and_not_taken)
         world.network().cut(a, b, false);
         world.run_for(5 * kSecond);
     }
+}
+
+// Eight times as much memory as payload, and one message beyond.
+TEST_F(Charge, tiny_messages_that_are_not_taken)
+{
+    world.network().cut(a, b);
+    run(a, [&] {
+        RdsSocket &socket = *a_sockets.front();
+        socket.sk().sndbuf = 100'000;
+        while (send(socket, "x", "10.0.0.2", 100, RDS_ABI_MSG_DONTWAIT) == 1)
+            ;
+        std::size_t all = 0, last = 0;
+        reinterpret_cast<rds::Net *>(host_a.net().rds)->connections.for_each([&](rds::Connection &connection) {
+            for (unsigned i = 0; i < connection.path_count(); i++)
+                connection.path(i).for_each_message(false, [&](rds::Message &message) { all += last = message.true_size(); });
+        });
+        EXPECT_GE(all, 50'000u * 8);
+        EXPECT_LT(all - last, 50'000u * 8);
+    });
+    world.network().cut(a, b, false);
 }
 
 TEST_F(Charge, what_waits_in_sockets)

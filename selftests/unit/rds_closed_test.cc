@@ -35,7 +35,7 @@ protected:
     {
         long result = 0;
         auto caller = world.spawn(a, "caller", [&] { result = call(); });
-        world.run_for(sim::kSecond);
+        world.run_for(10 * kMoment);
         EXPECT_FALSE(caller->is_done());
         run(a, [&] { release(); });
         EXPECT_TRUE(world.run_until([&] { return caller->is_done(); }, within_ns));
@@ -83,15 +83,17 @@ TEST_F(Closed, who_waits_for_a_full_port)
         ASSERT_EQ(full.bind(sim::address("10.0.0.2", 70)), 0);
         full.sk().rcvbuf = 4096;
     });
-    waits_until_closed([&] {
+    run(a, [&] {
         long result = 1;
         for (int i = 0; i < 100 && result > 0; i++) {
             result = send(socket, std::string(4000, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
             world.sleep(kMoment);
         }
         EXPECT_EQ(result, -KAPI_ENOBUFS);
-        return send(socket, "x", "10.0.0.2", 70);
-    }, sim::kSecond + kMoment);
+    });
+    world.network().cut(a, b); // no map comes that has it look
+    waits_until_closed([&] { return send(socket, "x", "10.0.0.2", 70); }, sim::kSecond);
+    world.network().cut(a, b, false);
     run(b, [&] { full.close(); });
 }
 

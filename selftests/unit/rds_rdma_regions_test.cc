@@ -195,6 +195,23 @@ TEST_P(RdsRdmaRegions, are_limited__of_a_socket_and_of_a_user)
     close_both();
 }
 
+TEST_P(RdsRdmaRegions, have_as_many_pages_as_the_device_takes)
+{
+    constexpr std::size_t kPage = 4096;
+    unplug(dev_b);
+    dev_b = &sim::plug_rdma(b.initial_net(), "few", 2, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 4; });
+    world.run_for(sim::kMillisecond);
+    open_both();
+    Bytes memory(6 * kPage);
+    run(b, [&] {
+        auto *page = reinterpret_cast<unsigned char *>((place_of(memory.data()) + kPage - 1) & ~kapi_u64{kPage - 1});
+        kapi_u64 cookie = 0;
+        EXPECT_EQ(get_mr(pb, page, 4 * kPage + 1, cookie), -KAPI_EMSGSIZE);
+        EXPECT_EQ(get_mr(pb, page, 4 * kPage, cookie), 0);
+    });
+    close_both();
+}
+
 // A device that comes again may begin with the same keys, and the program has not freed the region that ended with the first.
 TEST_P(RdsRdmaRegions, the_newest_is_freed__of_two_with_the_same_key)
 {

@@ -268,6 +268,75 @@ TEST(SendQueue, a_control_message_that_had_no_room__comes_in_the_next_batch)
     });
 }
 
+TEST(SendQueue, what_the_stream_did_not_take__promises_more)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        auto offer = [&](bool takes) {
+            rds::Batch batch;
+            queue.fill(batch);
+            queue.account(batch, takes ? batch.bytes : 0, takes ? batch.bytes : 0);
+            return batch.more;
+        };
+        EXPECT_TRUE(queue.enqueue(message()));
+        queue.stream_began();
+        EXPECT_TRUE(offer(false));
+        EXPECT_FALSE(offer(true));
+        queue.stream_ended();
+        queue.stream_began();
+        EXPECT_TRUE(offer(false)) << "also if it is sent again";
+        EXPECT_FALSE(offer(true));
+        queue.close();
+    });
+}
+
+// The answer may be faster than who sent it.
+TEST(SendQueue, what_is_acknowledged_before_it_is_accounted__is_done)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        for (int i = 0; i < 2; i++)
+            EXPECT_TRUE(queue.enqueue(message()));
+        queue.stream_began();
+        rds::Batch batch;
+        queue.fill(batch);
+        queue.acked(batch.bytes / 2);
+        EXPECT_EQ(queue.length(), 2u);
+        queue.account(batch, batch.bytes, batch.bytes);
+        EXPECT_EQ(queue.length(), 1u);
+        queue.acked(batch.bytes);
+        EXPECT_TRUE(queue.is_empty());
+        queue.close();
+    });
+}
+
+// By which it is known whether the peer had the time to answer.
+TEST(SendQueue, probe__is_sent_when_the_stream_has_all_of_it)
+{
+    in_world(1, [](sim::World &, sim::Node &) {
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue queue(lock);
+        auto offer = [&](rds::Control control, kapi_u32 taken) {
+            auto offered = message();
+            offered->control = control;
+            rds::Batch batch;
+            batch.add(offered, 0);
+            batch.add(message(), 0);
+            queue.account(batch, taken, 1000 + taken);
+            EXPECT_TRUE(!batch.probe_sent || batch.probe_end == 1000 + offered->wire_length());
+            return batch.probe_sent;
+        };
+        kapi_u32 length = message()->wire_length();
+        EXPECT_FALSE(offer(rds::control_map, length));
+        EXPECT_FALSE(offer(rds::control_probe, length - 1));
+        EXPECT_TRUE(offer(rds::control_probe, length));
+        EXPECT_TRUE(offer(rds::control_probe, 2 * length));
+        queue.close();
+    });
+}
+
 // On loopback: there was no memory to deliver it, and its sender cancelled it before it was given back.
 TEST(SendQueue, a_message_that_was_cancelled_meanwhile__does_not_come_back)
 {

@@ -5,6 +5,7 @@
 #include <kapi/errno.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -113,6 +114,42 @@ TEST_F(Rds, send__errors)
         EXPECT_EQ(send(socket, "x", "2001:db8::2", 9), -KAPI_EOPNOTSUPP);
         EXPECT_EQ(send(socket, std::string(socket.sk().sndbuf, 'x'), "10.0.0.2", 9), -KAPI_EMSGSIZE);
         EXPECT_EQ(send(socket, "x", "255.255.255.255", 9), -KAPI_EINVAL);
+    });
+}
+
+TEST_F(Rds, send__half_of_the_buffer_is_the_largest_message_up_to_a_MiB)
+{
+    run(a, [&] {
+        RdsSocket socket(host_a);
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+        for (auto [sndbuf, most] : {std::pair{8000, 4000l}, {64 << 20, 1l << 20}}) {
+            socket.sk().sndbuf = sndbuf;
+            std::string text(static_cast<std::size_t>(most) + 1, 'x');
+            EXPECT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), -KAPI_EMSGSIZE);
+            text.pop_back();
+            EXPECT_EQ(send(socket, text, "10.0.0.77", 9, RDS_ABI_MSG_DONTWAIT), most);
+        }
+    });
+}
+
+// Who may wait gives a peer so long to say how many paths it has, but not longer than the program allows.
+TEST_F(Rds, send__to_a_silent_host_takes_five_seconds_at_most_once)
+{
+    run(a, [&] {
+        for (auto [timeout_ns, most_ns] : {std::pair{KAPI_FOREVER, 5 * sim::kSecond}, {2 * sim::kSecond, 2 * sim::kSecond}}) {
+            RdsSocket socket(host_a);
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", 5)), 0);
+            socket.sk().sndtimeo_ns = timeout_ns;
+            std::uint64_t before = world.now_ns();
+            EXPECT_EQ(send(socket, "x", "10.0.0.77", 9), 1);
+            std::uint64_t took_ns = world.now_ns() - before;
+            EXPECT_TRUE(took_ns >= most_ns && took_ns < most_ns + 10 * sim::kMillisecond) << took_ns;
+            before = world.now_ns();
+            EXPECT_EQ(send(socket, "x", "10.0.0.77", 9), 1);
+            EXPECT_LT(world.now_ns() - before, 10 * sim::kMillisecond);
+        }
     });
 }
 

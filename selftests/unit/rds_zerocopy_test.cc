@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
+
+#include "net/rds/net.h"
 
 namespace {
 
@@ -77,6 +80,73 @@ TEST_F(Zerocopy, notice__needs_no_more_room_than_it_has_bytes)
         EXPECT_EQ(receive_control(here, bytes - 1).result, -KAPI_EAGAIN);
         EXPECT_EQ(notices(receive_control(here, bytes)), 1u);
     });
+}
+
+TEST_F(Zerocopy, flag_and_cookie__come_together)
+{
+    struct {
+        rds_abi_cmsghdr head;
+        kapi_u32 cookie;
+    } control{{sizeof(rds_abi_cmsghdr) + sizeof(kapi_u32), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_ZCOPY_COOKIE}, 77};
+    unsigned char text[] = "hello";
+    SocketName name(sim::address("10.0.0.2", 70));
+    auto post = [&](bool with_cookie, unsigned flags) {
+        kapi_msg msg{};
+        msg.memory = text;
+        msg.size = 5;
+        rds_send call{&msg, 5, name.bytes, name.size, &control, with_cookie ? control.head.cmsg_len : 0,
+                      flags | RDS_ABI_MSG_DONTWAIT};
+        return rds_socket_sendmsg(here.core(), &call);
+    };
+    run(a, [&] {
+        EXPECT_EQ(post(false, RDS_ABI_MSG_ZEROCOPY), -KAPI_EINVAL);
+        EXPECT_EQ(post(true, 0), -KAPI_EINVAL);
+        EXPECT_EQ(post(true, RDS_ABI_MSG_ZEROCOPY), 5);
+        EXPECT_EQ(post(false, 0), 5);
+        here.sk().zerocopy = false;
+        EXPECT_EQ(post(true, RDS_ABI_MSG_ZEROCOPY), -KAPI_EINVAL);
+        // What is not copied is not counted.
+        EXPECT_EQ(reinterpret_cast<rds::Net *>(host_a.net().rds)->counted(rds::Stat::copy_from_user), 5u);
+        world.sleep(sim::kSecond);
+    });
+}
+
+// Eight cookies are one notice.
+TEST_F(Zerocopy, notice__that_could_not_be_copied_stays_and_the_last_one_gets_what_follows)
+{
+    std::vector<std::uint32_t> sent, got;
+    auto post = [&](std::uint32_t count) {
+        run(a, [&] {
+            for (std::uint32_t i = 0; i < count; i++) {
+                sent.push_back(static_cast<std::uint32_t>(sent.size()));
+                EXPECT_EQ(send_pinned(sent.back()), 5);
+            }
+            world.sleep(sim::kSecond);
+        });
+    };
+    auto take = [&](std::vector<std::uint32_t> &cookies) {
+        char text[8];
+        unsigned flags = 0;
+        return here.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT, &flags, &cookies);
+    };
+    for (std::uint32_t count : {1u, 9u}) {
+        post(count);
+        run(a, [&] {
+            here.trouble.control_faults = true;
+            EXPECT_EQ(take(got), -KAPI_EAGAIN);
+            here.trouble.control_faults = false;
+        });
+        post(1);
+        run(a, [&] {
+            for (unsigned notices = 0; notices < count / 8 + 1; notices++) {
+                std::vector<std::uint32_t> cookies;
+                EXPECT_EQ(take(cookies), 0);
+                got.insert(got.end(), cookies.begin(), cookies.end());
+            }
+            EXPECT_EQ(take(got), -KAPI_EAGAIN);
+        });
+    }
+    EXPECT_EQ(got, sent);
 }
 
 // A program that takes no notices comes to an end; those that are taken make room for as many.
