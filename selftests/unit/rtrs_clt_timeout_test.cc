@@ -51,7 +51,11 @@ TEST_P(RtrsClientTimeout, a_limit_that_is_set_meanwhile_holds_at_once)
     world.run_for(5 * kSecond);
     EXPECT_EQ(put(root + "io_timeout_ms", "6000"), 0);
     EXPECT_FALSE(ended.done);
+<<<<<<< HEAD
     EXPECT_TRUE(until(ended, 1700 * sim::kMillisecond)); // the server is given half a second to end its side
+=======
+    EXPECT_TRUE(until(ended, 1700 * sim::kMillisecond));
+>>>>>>> 00950f361ee715e40654a9f7a432dab8fcdd9328
     EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
     give_all();
 }
@@ -76,7 +80,7 @@ TEST_P(RtrsClientTimeout, younger_ones_go_to_the_other_path_which_stays)
     world.run_for(kSecond);
     for (auto &one : young)
         begin_one(one, "young");
-    EXPECT_TRUE(until(late, 1200 * sim::kMillisecond));
+    EXPECT_TRUE(until(late, 1700 * sim::kMillisecond));
     EXPECT_EQ(late.error, -KAPI_ETIMEDOUT);
     for (auto &one : young) {
         EXPECT_TRUE(until(one, kSecond));
