@@ -155,6 +155,37 @@ TEST_P(RdsRdmaFull, one_without_memory__holds_up_no_other_that_sends)
         close(*program);
 }
 
+// There was no memory for one of its messages a while ago.
+TEST_P(RdsRdmaFull, one_that_has_memory_again__holds_up_others_no_longer_than_any_full_one)
+{
+    load();
+    Program reader = on_a(), full = on_b(), other = on_b();
+    std::vector<std::unique_ptr<Program>> senders;
+    open(reader);
+    open(full);
+    open(other, 7000);
+    full.socket.sk().charge_limit = 0;
+    kapi_u64 taken = 0;
+    auto account = [&]() -> rds::PeersAccount & { return rds::Module::get().peers_share.of_socket(&full.socket.sk()); };
+    run(b, [&] {
+        while (account().take(1 << 20))
+            taken += 1 << 20;
+    });
+    fill(senders, 1);
+    run(b, [&] { account().give(taken); });
+    drain(full, 1);
+    full.socket.sk().charge_limit = 64 << 20;
+    fill(senders);
+    auto began = world.now_ns();
+    pass_a_few(other, reader);
+    EXPECT_LT(world.now_ns() - began, 2500 * sim::kMillisecond) << "one to two seconds, and the messages";
+    drain(full);
+    for (auto &sender : senders)
+        close(*sender);
+    for (Program *program : {&reader, &full, &other})
+        close(*program);
+}
+
 // Who made the connection pays for its ring, but is not the only one who wants it.
 TEST_P(RdsRdmaFull, user_without_a_share_of_the_rings__keeps_the_peer_from_no_other)
 {
