@@ -29,6 +29,8 @@ void MapRefresh::met(u16 port)
     connection_.ref(); // the work's
     if (!work_.queue(net.module.workqueue, net.sysctl.congestion_refresh_ms * ms))
         connection_.unref();
+    if (connection_.transport.post)
+        connection_.path(0).notify(RDS_PATH_SEND); // from now on it looks whether the map waits in its ring
 }
 
 void MapRefresh::stop()

@@ -20,6 +20,8 @@ public:
     explicit MapRefresh(Connection& connection) : connection_(connection) {}
     // Any context. A sender met the set bit of a port of the peer.
     void met(u16 port);
+    // A port that senders met may still be full.
+    bool is_running() const { return running_.load_relaxed() != 0; }
     // Sleeps. No request follows. The connection is dying.
     void stop();
 

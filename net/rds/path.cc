@@ -100,13 +100,15 @@ void Path::note_silence()
         connection_.first_path_is_silent();
 }
 
-// Where the peer's RDS acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers.
-// So programs here that send wait for the one that does not read, which may wait for them itself, or may wait to send. What was
-// received goes to the full socket all the same then, within its limit for that, and to one whose user has no memory.
+// Where the peer's RDS acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers, as
+// does its map. So programs here that send, or that wait for a port of the peer, wait for the one that does not read, which may
+// wait for them itself, or may wait to send. What was received goes to the full socket all the same then, within its limit for
+// that, and to one whose user has no memory.
 void Path::let_acknowledgements_pass()
 {
     bool lacks_memory = receiver_.lacks_memory();
-    bool stalls = connection_.transport.post && (lacks_memory || receiver_.stalled()) && !drained();
+    bool waits = !drained() || connection_.waits_for_map();
+    bool stalls = connection_.transport.post && (lacks_memory || receiver_.stalled()) && waits;
     if (!std::exchange(stalls_long_, stalls) || !stalls)
         return;
     if (lacks_memory)

@@ -146,6 +146,13 @@ bool PathReceiver::may_read(MessageKind kind)
     return false;
 }
 
+// Something else may hold up the path later, and is looked for then (Path::let_acknowledgements_pass()).
+void PathReceiver::end_lack()
+{
+    if (lacks_memory())
+        memory_lack_.store_relaxed(lacks_none);
+}
+
 // Each path may bring a message more than a socket's limit, or one that nobody is charged for, and a peer can have any number of
 // paths. So while a path waits for a full socket, or there is such memory, what comes next for the same sockets stays with the
 // transport; and for others of a user who has as much as may be. A lost stream that is overdrawn does not wait for full sockets,
@@ -157,6 +164,8 @@ Result<bool> PathReceiver::find_place(const Header& header)
     Connection& connection = path_.connection();
     Net& net = connection.net;
     bool uncharged = net.module.peers_share.has_uncharged();
+    if (!uncharged)
+        end_lack();
     if (!uncharged && !net.stalled_paths.load_relaxed()) [[likely]]
         return false;
     Endpoint to = connection.local;
@@ -164,12 +173,10 @@ Result<bool> PathReceiver::find_place(const Header& header)
     Ref<Socket> socket = net.binds.find(to);
     if (!socket)
         return false;
-    if (stalled_.load_acquire() != overdrawn && stall_on(*socket, 0))
-        return fail(KAPI_EAGAIN);
-    if (!uncharged || socket->has_memory_for(sizeof(Header) + header.length)) {
-        if (lacks_memory())
-            memory_lack_.store_relaxed(lacks_none);
-        return false;
+    bool waits = stalled_.load_acquire() != overdrawn && stall_on(*socket, 0);
+    if (waits || !uncharged || socket->has_memory_for(sizeof(Header) + header.length)) {
+        end_lack();
+        return waits ? Result<bool>(fail(KAPI_EAGAIN)) : false;
     }
     if (memory_lack_.load_relaxed() == does_not_matter && socket->may_overdraw_memory())
         return true;

@@ -63,6 +63,7 @@ private:
     enum : u32 { not_stalled, stalled_now, stalled_before, overdrawn };
     enum : u32 { lacks_none, lacks, does_not_matter };
 
+    void end_lack();
     bool is_posted() const; // by the transport to a ring, for which all messages of the path wait
     bool in_sequence(const Header& header);
     void answer_ping(const Header& header);

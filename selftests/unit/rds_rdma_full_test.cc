@@ -90,6 +90,42 @@ TEST_P(RdsRdmaFull, one_holds_up_no_other_that_sends)
     }
 }
 
+// The peer's map is behind them, too.
+TEST_P(RdsRdmaFull, one_holds_up_no_other_that_waits_for_a_port)
+{
+    load();
+    Program reader = on_a(), full = on_b(), other = on_b();
+    std::vector<std::unique_ptr<Program>> senders;
+    open(reader);
+    open(full);
+    open(other, 7000);
+    other.socket.sk().sndbuf = 16 << 20;
+    const std::string bytes = contents(10'000, 1);
+    unsigned sent = 0;
+    run(b, [&] {
+        const kapi_addr to = sim::address(other.to, kPort);
+        while (sent < 1000 && other.socket.send(bytes.data(), bytes.size(), to, RDS_ABI_MSG_DONTWAIT) > 0)
+            sent++, world.sleep(sim::kMillisecond);
+    });
+    EXPECT_LT(sent, 1000u) << "the port is full";
+    world.run_for(3 * sim::kSecond); // all is acknowledged
+    fill(senders);
+    auto waits = spawn(other, [&] { other.send("goes"); });
+    world.run_for(10 * sim::kMillisecond);
+    EXPECT_FALSE(waits->is_done());
+    run(a, [&] {
+        for (unsigned i = 0; i < sent; i++)
+            EXPECT_TRUE(reader.receive() == bytes) << i;
+    });
+    EXPECT_TRUE(wait({waits}, 5 * sim::kSecond));
+    drain(full);
+    run(a, [&] { EXPECT_EQ(reader.receive(), "goes"); });
+    for (auto &sender : senders)
+        close(*sender);
+    for (Program *program : {&reader, &full, &other})
+        close(*program);
+}
+
 // All programs share the connection.
 TEST_P(RdsRdmaFull, one_without_memory__holds_up_no_other_that_sends)
 {
@@ -116,6 +152,37 @@ TEST_P(RdsRdmaFull, one_without_memory__holds_up_no_other_that_sends)
     for (auto &sender : senders)
         close(*sender);
     for (Program *program : {&reader, &poor, &other})
+        close(*program);
+}
+
+// There was no memory for one of its messages a while ago.
+TEST_P(RdsRdmaFull, one_that_has_memory_again__holds_up_others_no_longer_than_any_full_one)
+{
+    load();
+    Program reader = on_a(), full = on_b(), other = on_b();
+    std::vector<std::unique_ptr<Program>> senders;
+    open(reader);
+    open(full);
+    open(other, 7000);
+    full.socket.sk().charge_limit = 0;
+    kapi_u64 taken = 0;
+    auto account = [&]() -> rds::PeersAccount & { return rds::Module::get().peers_share.of_socket(&full.socket.sk()); };
+    run(b, [&] {
+        while (account().take(1 << 20))
+            taken += 1 << 20;
+    });
+    fill(senders, 1);
+    run(b, [&] { account().give(taken); });
+    drain(full, 1);
+    full.socket.sk().charge_limit = 64 << 20;
+    fill(senders);
+    auto began = world.now_ns();
+    pass_a_few(other, reader);
+    EXPECT_LT(world.now_ns() - began, 2500 * sim::kMillisecond) << "one to two seconds, and the messages";
+    drain(full);
+    for (auto &sender : senders)
+        close(*sender);
+    for (Program *program : {&reader, &full, &other})
         close(*program);
 }
 
