@@ -42,6 +42,10 @@ TEST_P(KcmLateWorks, unattach__lets_no_message_begin_of_a_queue_that_was_granted
     EXPECT_EQ(result, 0);
     EXPECT_EQ(peer_reads(ends, 1), "x");
     EXPECT_FALSE(peer_has_unread(ends));
+    // It waits for the next one.
+    Ends next = connect();
+    attach(socket, next);
+    EXPECT_EQ(peer_reads(next, 30'009), framed(text(30'000)) + "later");
     wait_for(tasks);
     settle();
     EXPECT_TRUE(task->is_done());

@@ -142,6 +142,7 @@ TEST_P(KcmReservations, connection__that_is_held_back_is_given_to_nobody)
         if (HasFailure())
             break;
     }
+    run(a, [&] { EXPECT_FALSE(objects_of(socket).reservations.holds_back()); });
     EXPECT_EQ(peer_reads(ends, 21), std::string(21, '.'));
 }
 

@@ -129,6 +129,21 @@ TEST_P(KcmUnattach, unattach__by_two_at_once_succeeds_once)
     }
 }
 
+TEST_P(KcmUnattach, messages__that_nobody_has_room_for_stay)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    peer_writes(ends, framed("one") + framed("two"));
+    settle();
+    run(a, [&] {
+        EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+        EXPECT_EQ(socket.unattach(ends.here), 0);
+        EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0);
+    });
+    EXPECT_EQ(receive(socket), framed("one"));
+    EXPECT_EQ(receive(socket), framed("two"));
+}
+
 TEST_P(KcmUnattach, connection_that_has_room_next__leaves_its_turn_to_another)
 {
     // Room was made, and a connection that had its turn goes, while the reader that made the room still waits for its memory.
