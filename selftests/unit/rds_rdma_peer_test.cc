@@ -28,6 +28,28 @@ TEST_P(RdsRdmaPeer, gets_a_map_and_messages_and_no_handshake__if_foreign)
     EXPECT_EQ(+again.checksum, +header.checksum);
 }
 
+// What it is was said when the connection was made.
+TEST_P(RdsRdmaPeer, gets_no_handshake__whatever_it_sends_if_foreign)
+{
+    connect();
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 2; }));
+    Header hawsers{}, others{};
+    hawsers.sport = others.sport = rds::probe_port;
+    rds::write_handshake(hawsers, 0x1001, 0, 0x2001);
+    others.sequence = 1;
+    for (const Header &header : {hawsers, others, hawsers})
+        post(sealed(header));
+    run(a, [&] { program.send("hello"); });
+    world.run_for(3 * sim::kSecond);
+    bool greeted = false;
+    for (const auto &bytes : peer.messages) {
+        auto kind = rds::classify(header_of(bytes));
+        EXPECT_TRUE(kind && *kind != rds::MessageKind::probe && *kind != rds::MessageKind::probe_reply);
+        greeted |= bytes.substr(sizeof(Header)) == "hello";
+    }
+    EXPECT_TRUE(greeted);
+}
+
 // A message that the kernel's own refuses for its checksum is lost: it acknowledges the next one. The sum of this header carries
 // in each step of adding it up.
 TEST_P(RdsRdmaPeer, gets_a_right_checksum__when_the_sum_carries_in_each_step)
