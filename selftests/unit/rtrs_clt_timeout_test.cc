@@ -51,11 +51,7 @@ TEST_P(RtrsClientTimeout, a_limit_that_is_set_meanwhile_holds_at_once)
     world.run_for(5 * kSecond);
     EXPECT_EQ(put(root + "io_timeout_ms", "6000"), 0);
     EXPECT_FALSE(ended.done);
-<<<<<<< HEAD
-    EXPECT_TRUE(until(ended, 1700 * sim::kMillisecond)); // the server is given half a second to end its side
-=======
     EXPECT_TRUE(until(ended, 1700 * sim::kMillisecond));
->>>>>>> 00950f361ee715e40654a9f7a432dab8fcdd9328
     EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
     give_all();
 }
