@@ -115,4 +115,26 @@ TEST_P(SrvCalls, a_path_lives_and_dies_while_calls_last)
     EXPECT_TRUE(wait([&] { return first.links[0]->end.has_value(); }));
 }
 
+/** Else the client would take the server for one that is not reached. */
+TEST_P(SrvCalls, a_client_that_reconnects_is_rejected_if_the_old_path_takes_long)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    auto &link = begin(again, request(0, 1, 1, 100, true, 1));
+    EXPECT_TRUE(ends(first));
+    EXPECT_TRUE(wait([&] { return link.end.has_value(); }, 4500 * sim::kMillisecond)) << "hawser's client waits for 5 s";
+    EXPECT_EQ(rejected(link), KAPI_ECONNRESET);
+    drop(again);
+    auto &next = begin(again, request(0, 1, 1, 100, true, 2));
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(next.established || next.end) << "it waits as well";
+    run(b, [&] { user.answer(user.calls[0]); });
+    EXPECT_TRUE(wait([&] { return next.established; }));
+    drop(again);
+}
+
 } // namespace

@@ -121,28 +121,6 @@ TEST_P(SrvPaths, a_client_that_reconnects_before_the_loss_is_noticed)
     drop(again);
 }
 
-/** Else the client would take the server for one that is not reached. */
-TEST_P(SrvPaths, a_client_that_reconnects_is_rejected_if_the_old_path_takes_long)
-{
-    load(true);
-    establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
-    SrvPath again(a, "10.0.0.1", "10.0.0.2");
-    auto &link = begin(again, request(0, 1, 1, 100, true, 1));
-    EXPECT_TRUE(ends(first));
-    EXPECT_TRUE(wait([&] { return link.end.has_value(); }, 4500 * sim::kMillisecond)) << "hawser's client waits for 5 s";
-    EXPECT_EQ(rejected(link), KAPI_ECONNRESET);
-    drop(again);
-    auto &next = begin(again, request(0, 1, 1, 100, true, 2));
-    world.run_for(2 * sim::kSecond);
-    EXPECT_FALSE(next.established || next.end) << "it waits as well";
-    answer_call(0);
-    EXPECT_TRUE(wait([&] { return next.established; }));
-    drop(again);
-}
-
 TEST_P(SrvPaths, a_client_that_waits_while_the_path_of_another_one_ends)
 {
     load(true);
