@@ -16,6 +16,9 @@ protected:
         b.initial_net().add(sim::address("10.0.0.2"));
     }
 
+    /** An interrupt that has just begun ends before the world does. */
+    ~SimTest() override { world.run_for(sim::kMillisecond); }
+
     /** Runs body as a program on node and waits for its end. */
     void run(sim::Node &node, std::function<void()> body, std::uint64_t limit_ns = 60 * sim::kSecond)
     {
