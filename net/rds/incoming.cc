@@ -50,7 +50,7 @@ void Incoming::destroy(Incoming* incoming)
 {
     if (!incoming->looped_ || !incoming->looped_->room_for_incoming())
         return dispose(incoming);
-    Ref<Message> memory = std::move(incoming->looped_);
+    Ref<Message> memory = incoming->looped_; // in which it is, until it has ended
     incoming->~Incoming();
 }
 

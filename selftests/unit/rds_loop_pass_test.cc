@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "net/rds/net.h"
+
 namespace {
 
 class LoopPass : public RdsTest, public testing::WithParamInterface<int> {
@@ -37,6 +39,18 @@ TEST_P(LoopPass, message__is_one_allocation)
         EXPECT_EQ(send(from, "x", "10.0.0.1", 6), 1);
         EXPECT_EQ(a.faults().count - before, 2u); // and its charge to the receiver
         EXPECT_EQ(receive(to), "x");
+    });
+}
+
+// What could not be charged counts for nobody, for it is charged to the sender.
+TEST_P(LoopPass, message__without_memory_is_forgotten)
+{
+    run(a, [&] {
+        a.faults().fail_at = a.faults().count + 2; // its charge
+        EXPECT_EQ(send(from, "x", "10.0.0.1", 6), 1);
+        EXPECT_EQ(a.faults().failed, 1u);
+        EXPECT_EQ(receive(to), "x");
+        EXPECT_FALSE(rds::Module::get().peers_share.has_uncharged());
     });
 }
 
