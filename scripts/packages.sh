@@ -169,13 +169,13 @@ refuses_stock() {
 }
 
 compile_examples() {
-	local source
+	local source options
 
 	pkg-config --modversion hawser | grep -Fx "$version" || return
-	# shellcheck disable=SC2046 # options
-	echo '#include <hawser_kcm.h>' | gcc -Wall -Werror $(pkg-config --cflags hawser) -x c -fsyntax-only - || return
+	read -ra options < <(pkg-config --cflags hawser)
+	echo '#include <hawser_kcm.h>' | gcc -Wall -Werror "${options[@]}" -x c -fsyntax-only - || return
 	for source in /usr/share/doc/hawser-dev/examples/*.c; do
-		gcc -Wall -Werror -D_GNU_SOURCE -o /tmp/example "$source" || return
+		gcc -Wall -Werror -D_GNU_SOURCE "${options[@]}" -o /tmp/example "$source" || return
 	done
 }
 
