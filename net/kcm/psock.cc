@@ -216,7 +216,7 @@ void Psock::give_way()
 }
 
 // What is forgotten cannot be given back, so the connection is reset in the end. It may have very many pieces, but this is no
-// softirq: who waits for memory is paused, and reads on in resume() only.
+// softirq: a connection that waits for memory is paused, and reads on in resume() only.
 void Psock::end_for_others()
 {
     parser_.drop();

@@ -113,15 +113,15 @@ Ref<Psock> Reservations::reclaim(Psock& psock, Reclaimed& from)
     return parked_.remove(psock);
 }
 
-// Is something parked that nobody has asked for since the ticket was given? Who was asked and sent at that time has yet to look
-// whether somebody waits.
+// Is a connection parked that was not asked for since the ticket was given? An owner that was asked, and was sending, looks for
+// waiting queues when it has sent.
 bool Reservations::has_unasked(u64 ticket)
 {
     Psock* first = parked_.front();
     return first && first->lane.asked < ticket;
 }
 
-// As reclaim(), of whom it can be. There may be very many, so it asks some of those for which has_unasked() is true.
+// As reclaim(), for any parked connection. There may be very many, so it asks for some of those that has_unasked() is about.
 Ref<Psock> Reservations::reclaim_any(u64 ticket, Reclaimed& from)
 {
     for (unsigned i = 0; i < asked_at_a_time && has_unasked(ticket); i++) {

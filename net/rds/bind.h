@@ -19,7 +19,7 @@ public:
     Result<Endpoint> add(Socket& socket, Endpoint endpoint);
     void remove(Socket& socket);
     Ref<Socket> find(const Endpoint& endpoint);
-    // hash: that of endpoint, which takes as long to find out as the rest.
+    // hash: that of endpoint, if the caller has it: to compute it costs as much as the rest.
     Ref<Socket> find(const Endpoint& endpoint, u32 hash);
     u32 hash_of(const Endpoint& e) const { return table_.hash_of(e.words()); }
     // Calls visit(Socket&) for each bound socket, under no lock. Sockets that come or go meanwhile may be missed.

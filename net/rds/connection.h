@@ -107,7 +107,7 @@ public:
     void map_received(const Incoming& incoming);
     // A sender met a set bit: if the peer stays silent, its map is requested again. Any context.
     void met_congestion(u16 port) { map_refresh_.met(port); }
-    // Senders do, and it may be in a ring, behind messages that are not read.
+    // Senders wait for the peer's congestion map, which may be in a ring, behind messages that are not read.
     bool waits_for_map() const { return transport.post && map_refresh_.is_running(); }
 
     // A line in the log of the host, rate-limited: what happened to the peer. Any context.

@@ -24,7 +24,7 @@ protected:
     {
         run(a, [&] { forget(); });
     }
-    /** As close(), but whoever is in a call still has the socket. */
+    /** As close(), while another call still holds a reference to the socket. */
     void release()
     {
         rds_socket_release(socket.core());
