@@ -71,7 +71,8 @@ static void close_session(struct session *session, bool polite)
 
 static void open_session(struct session *session)
 {
-	NEED(ask_all(session) && ask_information(session, "hostile"));
+	NEED(ask_all(session));
+	NEED(ask_information(session, "hostile"));
 }
 
 /* Writes bytes to a place in a chunk, and says that a header is there. */

@@ -173,7 +173,7 @@ enum state link_ask(struct link *link, uint16_t port, const void *data, size_t l
 	NEED(becomes(link, is_asked, SOON_MS) && link->state == ASKED);
 	NEED(make_queues(link));
 	NEED(!rdma_connect(link->id, &options));
-	becomes(link, is_decided, 2000);
+	becomes(link, is_decided, SOON_MS);
 	return link->state;
 }
 

@@ -301,6 +301,9 @@ void Context::remove_if_empty(Session& session)
         return;
     removed = sessions_.remove(session);
     count_--;
+    for (Session* other = session.name_wanted ? sessions_.front() : nullptr; other; other = sessions_.next(*other))
+        if (!other->name.text[0])
+            other->notify_all(Path::others_ended);
 }
 
 // ---- the user
@@ -318,16 +321,24 @@ int Context::link_event(Session& session, rtrs_srv_core_event event)
     return ops_.link_ev(user_, reinterpret_cast<rtrs_srv_sess*>(&session), event, session.priv());
 }
 
-Result<> Context::claim_name(Session& session, const SessionName& name)
+Result<bool> Context::claim_name(Session& session, const SessionName& name)
 {
     Guard guard(lock_);
-    if (session.name.text[0])
-        return session.name == name ? Result<>() : fail(KAPI_EINVAL);
-    for (Session* other = sessions_.front(); other; other = sessions_.next(*other))
-        if (other->name == name)
+    if (session.name.text[0]) {
+        if (session.name == name)
+            return true;
+        return fail(KAPI_EINVAL);
+    }
+    for (Session* other = sessions_.front(); other; other = sessions_.next(*other)) {
+        if (other->name != name)
+            continue;
+        if (!other->is_over())
             return fail(KAPI_EEXIST);
+        other->name_wanted = true;
+        return false;
+    }
     session.name = name;
-    return {};
+    return true;
 }
 
 Result<SessionName> Context::name_of(const Session& session)

@@ -26,8 +26,9 @@ public:
     int call(const Session& session, Operation& op, u8* memory, const Request& request);
     // Sleeps.
     int link_event(Session& session, rtrs_srv_core_event event);
-    // Any context. EEXIST: another session has the name; EINVAL: the session has another one.
-    Result<> claim_name(Session& session, const SessionName& name);
+    // Any context. False: another session has the name until it has ended, which its paths are about to; then all paths of
+    // sessions without a name are notified. EEXIST: another session has the name; EINVAL: the session has another one.
+    Result<bool> claim_name(Session& session, const SessionName& name);
     Result<SessionName> claimed_name(const Session& session);
     // Any context. ENOTCONN.
     Result<SessionName> name_of(const Session& session);

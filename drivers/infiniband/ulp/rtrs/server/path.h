@@ -58,7 +58,7 @@ public:
         deferred = 64,   // operations are to begin
         idle = 128,      // no operation is left
         ticked = 256,
-        others_ended = 512, // another path of the session
+        others_ended = 512, // another path of the session, or the session that has its name
         changed = 1024,     // the interval of heartbeats
     };
 
@@ -127,7 +127,8 @@ private:
     Result<> open_one(Connection& connection);
     Result<> prepare();
     Result<> give_info(u32 events);
-    Result<> take_name();
+    Result<> take_request();
+    Result<bool> may_register();
     Result<> register_more();
     Result<> up();
     Result<> tick();

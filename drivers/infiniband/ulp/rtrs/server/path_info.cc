@@ -25,10 +25,8 @@ Result<> Path::give_info(u32 events)
     if (events & info_sent)
         info_response_ = Buffer();
     if (events & info_asked)
-        TRY(take_name());
-    // The client may have reconnected sooner than the user has ended what came over its old paths, and would write into chunks
-    // that the user still reads or fills.
-    if (info_ == Info::waits && !session_->has_closing_path()) {
+        TRY(take_request());
+    if (info_ == Info::waits && TRY(may_register())) {
         info_ = Info::registers;
         TRY(register_more());
     } else if (info_ == Info::registers && (events & registered)) {
@@ -40,14 +38,21 @@ Result<> Path::give_info(u32 events)
     return {};
 }
 
-Result<> Path::take_name()
+Result<> Path::take_request()
 {
     if (info_ != Info::none || opened_ != count_)
         return fail(KAPI_EPROTO);
-    SessionName name = TRY(parse_info_request(service().info_request()));
-    TRY(session_->context().claim_name(*session_, name));
     info_ = Info::waits;
     return {};
+}
+
+// Both waits end with others_ended, or when the path has been half open for too long. A session whose paths are all over still
+// has its name and its folder, and a client that was started again asks for that name. And a client may have reconnected sooner
+// than the user has ended what came over its old paths, and would write into chunks that the user still reads or fills.
+Result<bool> Path::may_register()
+{
+    SessionName name = TRY(parse_info_request(service().info_request()));
+    return TRY(session_->context().claim_name(*session_, name)) && !session_->has_closing_path();
 }
 
 Result<> Path::register_more()

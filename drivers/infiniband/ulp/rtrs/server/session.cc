@@ -73,6 +73,15 @@ bool Session::has_closing_path()
     return false;
 }
 
+bool Session::is_over()
+{
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (!path->is_over())
+            return false;
+    return true;
+}
+
 void Session::notify_all(u32 events)
 {
     Guard guard(lock_);

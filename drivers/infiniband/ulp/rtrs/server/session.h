@@ -27,6 +27,8 @@ public:
     void remove(Path& path);
     bool is_empty();
     bool has_closing_path();
+    // All of its paths are over, or it has none.
+    bool is_over();
     // A path between these addresses is over, but not gone.
     bool has_path_over(const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);
@@ -47,6 +49,7 @@ public:
 
     Chunks chunks;
     SessionName name{}; // under the context's lock; empty before the first information request
+    bool name_wanted = false; // the same; another session waits for it
     Atomic<u32> heartbeat_interval_ms{default_heartbeat_ms}, heartbeat_missed{default_heartbeats_missed};
 
 private:
