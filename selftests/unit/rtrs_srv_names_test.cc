@@ -7,20 +7,51 @@ namespace {
 class SrvNames : public SrvTest {
 protected:
     /** The first session loses its path while the user still has a request of it. */
-    void end_slowly()
+    void end_slowly(bool has_another_path = false)
     {
         load(true);
         establish(first);
+        if (has_another_path)
+            establish(second, 2, 2);
         user.keeps = true;
         write(first, 1, 0, "data", "wx");
         ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
         drop(first);
         world.run_for(sim::kSecond);
     }
-    void answer_call()
+    void answer_call(std::size_t nth = 0)
     {
-        run(b, [&] { user.answer(user.calls[0], 0); });
+        run(b, [&] { user.answer(user.calls[nth], 0); });
     }
+    /** The client of the first session reconnects, and waits for the end of its path. */
+    SrvPath::Link &come_back()
+    {
+        auto &link = begin(again, request(0, 1, 1, 100, true, 1));
+        world.run_for(sim::kSecond / 10);
+        return link;
+    }
+    /** It is connected when that has ended. */
+    void resume(SrvPath::Link &link)
+    {
+        EXPECT_FALSE(link.established || link.end);
+        answer_call();
+        ASSERT_TRUE(wait([&] { return link.established; }));
+        accepted(again, link);
+        exchange(again);
+    }
+    /** Another client has the name as soon as no request is left. */
+    void takes_over(std::size_t last_call)
+    {
+        SrvPath third(a, "10.0.1.1", "10.0.1.2");
+        connect(third, 2, 3, 102);
+        ask_info(third);
+        world.run_for(2 * sim::kSecond);
+        EXPECT_TRUE(third.info.empty() && !third.links[0]->end) << "it waits";
+        answer_call(last_call);
+        EXPECT_TRUE(wait([&] { return !third.info.empty(); }, sim::kSecond / 10));
+        drop(third);
+    }
+    SrvPath again{a, "10.0.0.1", "10.0.0.2"};
 };
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvNames, ::testing::Range(1, 6));
 
@@ -44,6 +75,66 @@ TEST_P(SrvNames, a_new_session_waits_for_the_name_of_one_that_ends)
     EXPECT_TRUE(wait(decided, sim::kSecond / 10)) << "at once, not with the next look at paths that are half open";
     EXPECT_TRUE(wait([&] { return user.links.size() == 3; })) << "the old one begins and ends, the new one begins";
     drop(third);
+}
+
+/** As after a link was lost. */
+TEST_P(SrvNames, a_session_whose_client_comes_back_keeps_its_name)
+{
+    end_slowly();
+    auto &link = come_back();
+    connect(second, 2, 2, 101);
+    ask_info(second);
+    EXPECT_TRUE(wait([&] { return second.links[0]->end.has_value(); }, sim::kSecond)) << "it is refused";
+    resume(link);
+    drop(again);
+}
+
+TEST_P(SrvNames, a_session_that_waits_for_a_name_is_refused_when_its_client_comes_back)
+{
+    end_slowly();
+    connect(second, 2, 2, 101);
+    ask_info(second);
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(second.links[0]->end);
+    auto &link = come_back();
+    EXPECT_TRUE(second.links[0]->end) << "at once";
+    resume(link);
+    drop(again);
+}
+
+/** It is rejected after three seconds, and is to try again. */
+TEST_P(SrvNames, a_session_keeps_its_name_between_two_attempts_of_its_client)
+{
+    end_slowly();
+    auto &first_attempt = come_back();
+    EXPECT_TRUE(wait([&] { return first_attempt.end.has_value(); }, 5 * sim::kSecond));
+    drop(again);
+    connect(second, 2, 2, 101);
+    ask_info(second);
+    EXPECT_TRUE(wait([&] { return second.links[0]->end.has_value(); }, sim::kSecond));
+    resume(come_back());
+    drop(again);
+}
+
+TEST_P(SrvNames, a_client_that_gives_up_coming_back_leaves_its_name)
+{
+    end_slowly();
+    come_back();
+    drop(again);
+    world.run_for(sim::kSecond);
+    takes_over(0);
+}
+
+TEST_P(SrvNames, a_client_that_came_back_and_ends_leaves_its_name)
+{
+    end_slowly(true); // the other one keeps the session
+    resume(come_back());
+    write(again, 0, 1, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
+    drop(again);
+    drop(second);
+    world.run_for(sim::kSecond);
+    takes_over(1);
 }
 
 TEST_P(SrvNames, a_name_that_does_not_become_free_is_not_waited_for_without_end)

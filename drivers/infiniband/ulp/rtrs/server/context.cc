@@ -151,13 +151,16 @@ Result<> Context::place(Own<Connection>& connection)
     // A client that has removed a path may add it again before this host is done with the old one.
     bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
     if (waits)
-        return park(connection, path ? most_parked_ns : KAPI_FOREVER);
+        return park(*session, connection, path ? most_parked_ns : KAPI_FOREVER);
     if (!path) {
         auto made = make_path(*session, *connection);
         remove_if_empty(*session);
         path = TRY(made);
     }
-    return path->offer(connection);
+    TRY(path->offer(connection));
+    Guard guard(lock_);
+    session->awaited = false;
+    return {};
 }
 
 // It is in its session before anything can end it, which removes it from there.
@@ -173,8 +176,8 @@ Result<Ref<Path>> Context::make_path(Session& session, const Connection& first)
     return path;
 }
 
-// Also once more, when a path has ended that was another one.
-Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
+// Also once more, when a path has ended that was another one. Those who wait for the session's name need not: it stays in use.
+Result<> Context::park(Session& session, Own<Connection>& connection, u64 limit_ns)
 {
     Guard guard(lock_);
     if (parked_count_ >= max_parked)
@@ -185,6 +188,8 @@ Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
     parked_count_++;
     connection->next = std::exchange(parked_, connection.get());
     static_cast<void>(connection.release());
+    session.awaited = true;
+    claim_again(session);
     return {};
 }
 
@@ -262,13 +267,17 @@ void Context::look_at_parked(bool retry)
     }
 }
 
-// The client may try again, and waits once more then.
+// A client that is rejected may try again, and waits once more then: so it keeps its name meanwhile.
 void Context::give_up(Own<Connection> parked)
 {
-    if (Ref<Session> session = find(parked->request().session))
+    bool ended = parked->has_ended();
+    if (Ref<Session> session = find(parked->request().session)) {
         if (Ref<Path> path = session->find(parked->request().path))
             path->forget_successor(parked->request());
-    if (!parked->has_ended())
+        Guard guard(lock_);
+        session->awaited = session->awaited && !ended;
+    }
+    if (!ended)
         parked->reject(Errno(KAPI_ECONNRESET));
 }
 
@@ -301,6 +310,11 @@ void Context::remove_if_empty(Session& session)
         return;
     removed = sessions_.remove(session);
     count_--;
+    claim_again(session);
+}
+
+void Context::claim_again(const Session& session)
+{
     for (Session* other = session.name_wanted ? sessions_.front() : nullptr; other; other = sessions_.next(*other))
         if (!other->name.text[0])
             other->notify_all(Path::others_ended);
@@ -332,7 +346,7 @@ Result<bool> Context::claim_name(Session& session, const SessionName& name)
     for (Session* other = sessions_.front(); other; other = sessions_.next(*other)) {
         if (other->name != name)
             continue;
-        if (!other->is_over())
+        if (!other->is_over() || other->awaited)
             return fail(KAPI_EEXIST);
         other->name_wanted = true;
         return false;

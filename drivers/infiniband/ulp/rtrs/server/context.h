@@ -26,8 +26,9 @@ public:
     int call(const Session& session, Operation& op, u8* memory, const Request& request);
     // Sleeps.
     int link_event(Session& session, rtrs_srv_core_event event);
-    // Any context. False: another session has the name until it has ended, which its paths are about to; then all paths of
-    // sessions without a name are notified. EEXIST: another session has the name; EINVAL: the session has another one.
+    // Any context. False: another session has the name until it has ended, which its paths are about to; then, or when its client
+    // comes back, all paths of sessions without a name are notified. EEXIST: another session has the name, and its client may
+    // use it; EINVAL: the session has another one.
     Result<bool> claim_name(Session& session, const SessionName& name);
     Result<SessionName> claimed_name(const Session& session);
     // Any context. ENOTCONN.
@@ -57,7 +58,8 @@ private:
     void give_up(Own<Connection> parked);
     Result<> place(Own<Connection>& connection);
     Result<Ref<Path>> make_path(Session& session, const Connection& first);
-    Result<> park(Own<Connection>& connection, u64 limit_ns);
+    Result<> park(Session& session, Own<Connection>& connection, u64 limit_ns);
+    void claim_again(const Session& session) HW_REQUIRES(lock_);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);
     Ref<Session> find(const Uuid& uuid);
     void remove_if_empty(Session& session);

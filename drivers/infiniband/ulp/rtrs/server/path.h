@@ -58,7 +58,7 @@ public:
         deferred = 64,   // operations are to begin
         idle = 128,      // no operation is left
         ticked = 256,
-        others_ended = 512, // another path of the session, or the session that has its name
+        others_ended = 512, // another path of the session; or its name is free, or will not be soon
         changed = 1024,     // the interval of heartbeats
     };
 

@@ -50,6 +50,7 @@ public:
     Chunks chunks;
     SessionName name{}; // under the context's lock; empty before the first information request
     bool name_wanted = false; // the same; another session waits for it
+    bool awaited = false;     // the same; its client is back, and waits for the end of a path
     Atomic<u32> heartbeat_interval_ms{default_heartbeat_ms}, heartbeat_missed{default_heartbeats_missed};
 
 private:
