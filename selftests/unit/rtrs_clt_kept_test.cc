@@ -238,6 +238,32 @@ TEST_P(RtrsClientKept, a_server_that_rejects_is_reached)
     EXPECT_EQ(free_permits(), depth());
 }
 
+/** Its host says so, but that is not the server. */
+TEST_P(RtrsClientKept, a_server_that_does_not_run_is_not_reached)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
+    server.reject = KAPI_EBUSY;
+    ASSERT_TRUE(until(ended, 2 * kSecond));
+    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+    give_all();
+    world.run_for(kSecond);
+    server.stop();
+    serving = false;
+    world.run_for(30 * kSecond);
+    EXPECT_EQ(free_permits(), depth() - 1);
+    world.run_for(15 * kSecond);
+    EXPECT_EQ(free_permits(), depth());
+    server.reject = 0;
+    serve();
+    for (unsigned nth : {0u, 1u})
+        EXPECT_EQ(put(path(nth) + "reconnect", "1"), 0);
+}
+
 /** So it is not known whether the server is there. */
 TEST_P(RtrsClientKept, a_chunk_comes_back_when_its_path_was_stopped)
 {

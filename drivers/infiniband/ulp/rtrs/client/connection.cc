@@ -21,6 +21,15 @@ constexpr u32 requests_of_io = 3;
 // Beside requests: heartbeats and their answers.
 constexpr u32 others = 16;
 
+// Of a rejection by the one who listens, "consumer reject" (InfiniBand Architecture Specification, volume 1, chapter 12). Other
+// reasons are those of a host on which nobody does (8), or whose connection manager refuses.
+constexpr u32 by_listener = 28;
+
+bool is_by_server(const kapi_cm_end& end)
+{
+    return end.why == KAPI_CM_DISCONNECTED || (end.why == KAPI_CM_REJECTED && end.reason == by_listener);
+}
+
 } // namespace
 
 constinit const kapi_cm_ops Connection::cm_ops = {.resolved = on_resolved, .established = on_established, .ended = on_ended};
@@ -50,7 +59,7 @@ void Connection::on_established(void* context, const void* data, kapi_size size)
 void Connection::on_ended(void* context, const kapi_cm_end* end)
 {
     Connection& self = *static_cast<Connection*>(context);
-    bool by_server = end->why == KAPI_CM_DISCONNECTED || end->why == KAPI_CM_REJECTED; // else it has not been asked
+    bool by_server = is_by_server(*end); // else it has not been asked
     if (by_server)
         self.heard(over); // before the link is lost: its end looks at this
     self.link_.path.lost(end->data ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size})
