@@ -170,6 +170,7 @@ Result<Ref<Path>> Context::make_path(Session& session, const Connection& first)
     TRY(session.add(path));
     if (auto begun = path->begin(); !begun) {
         session.remove(*path);
+        path->abandon();
         path->stop();
         return fail(begun.error());
     }

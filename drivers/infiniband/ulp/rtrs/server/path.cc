@@ -377,9 +377,17 @@ void Path::end()
     session_->context().bury(*this);
 }
 
+// No device, connection or folder has it, so none of its events can be one that ends it.
+void Path::abandon()
+{
+    Guard guard(lock_);
+    change(PathEvent::close);
+    change(PathEvent::end);
+}
+
 void Path::stop()
 {
-    work_.cancel_sync(); // it arms the timer
+    work_.cancel_sync(); // it may have armed the timer before the path ended
     timer_.cancel_sync();
     work_.cancel_sync(); // which queues it
 }

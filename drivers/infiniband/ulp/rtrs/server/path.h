@@ -77,7 +77,9 @@ public:
     void forget_successor(const ConnectRequest& request);
     // Sleeps, the context's work. Takes the connection, or says why not (ECONNRESET).
     Result<> offer(Own<Connection>& connection);
-    // Sleeps, the context's work: nothing of it runs any more.
+    // The context's work. begin() has failed: it ends without more ado, and its work does nothing any more.
+    void abandon();
+    // Sleeps, the context's work. It has ended: nothing of it runs any more.
     void stop();
 
     Session& session() const { return *session_; }
