@@ -34,7 +34,8 @@ enum rtrs_clt_link_ev {
 
 struct rtrs_clt_ops {
 	void *priv;
-	void (*link_ev)(void *priv, enum rtrs_clt_link_ev ev); /* [sleep] */
+	/* [sleep] From the first rtrs_clt_query() on, or from five seconds after rtrs_clt_open(). */
+	void (*link_ev)(void *priv, enum rtrs_clt_link_ev ev);
 };
 
 /*

@@ -59,6 +59,8 @@ void RtrsClientSide::open()
         course_.world.note("no session", static_cast<std::uint64_t>(-err));
         course_.world.sleep(10 * kPauseNs);
     }
+    rtrs_clt_limits limits;
+    rtrs_clt_core_query(session_, &limits); // as RNBD does
 }
 
 void RtrsClientSide::boot()

@@ -97,6 +97,32 @@ TEST_P(RtrsClientEnds, a_reconnect_that_is_overruled_while_its_path_is_up_fails)
     }
 }
 
+/** It stores the session when it was opened, which may be late on a busy host, and needs it when a path is up again. */
+TEST_P(RtrsClientEnds, a_user_is_called_when_it_has_its_session)
+{
+    load();
+    serve();
+    rtrs_clt_route one = route(0);
+    rtrs_clt_open_args args{&a.initial_net(), "session", this, on_link, &one, 1, WireServer::kPort, 2000, -1};
+    for (bool queries : {true, false}) {
+        run(a, [&] { ASSERT_EQ(rtrs_clt_core_open(&args, &session), 0); });
+        std::uint64_t opened_ns = world.now_ns();
+        run(b, [&] { server.disconnect_all(); });
+        world.run_for(3 * kSecond);
+        EXPECT_EQ(get(path() + "state"), "connected\n");
+        EXPECT_NE(get(path() + "stats/reconnects"), "1 0\n") << "it was lost, and came back";
+        EXPECT_TRUE(links.empty());
+        if (queries)
+            run(a, [&] { query(); });
+        EXPECT_TRUE(world.run_until([&] { return links == std::vector<int>({0, 1}); }, 3 * kSecond)) << "nothing is left out";
+        EXPECT_EQ(world.now_ns() - opened_ns < 4 * kSecond, queries) << "who asks for no limits is called a little later";
+        run(b, [&] { server.disconnect_all(); });
+        EXPECT_TRUE(world.run_until([&] { return links.size() == 3; }, kSecond)) << "at once";
+        close();
+        links.clear();
+    }
+}
+
 /** A neighbour's address has changed, or a bond's port: the connection manager reports it, and the server lives. */
 TEST_P(RtrsClientEnds, a_request_waits_for_the_servers_end_when_an_address_changes)
 {

@@ -292,6 +292,7 @@ TEST_P(RtrsClientSysfs, a_time_that_is_set_while_a_path_comes_up_holds_at_once)
     rtrs_clt_route one = route(0);
     rtrs_clt_open_args args{&a.initial_net(), "session", this, on_link, &one, 1, WireServer::kPort, 2000, -1};
     run(a, [&] { ASSERT_EQ(rtrs_clt_core_open(&args, &session), 0); });
+    run(a, [&] { query(); });
     for (int i = 0; i < 10; i++) {
         EXPECT_EQ(put(root + "heartbeat_interval_ms", "60000"), 0);
         EXPECT_EQ(put(path() + "remove_path", "1"), 0);

@@ -94,7 +94,16 @@ protected:
                  int max_reconnects = -1)
     {
         rtrs_clt_open_args args{net, name, this, on_link, routes, paths, WireServer::kPort, 2000, max_reconnects};
-        return rtrs_clt_core_open(&args, &session);
+        int err = rtrs_clt_core_open(&args, &session);
+        if (!err)
+            query();
+        return err;
+    }
+    /** As RNBD does when it has the session: from then on it is called. From a task. */
+    void query()
+    {
+        rtrs_clt_limits limits;
+        rtrs_clt_core_query(session, &limits);
     }
     void open(unsigned paths = 1, int max_reconnects = -1)
     {

@@ -130,6 +130,7 @@ kapi_net* rtrs_clt_core_net(const rtrs_clt_session* session)
 int rtrs_clt_core_query(rtrs_clt_session* session, rtrs_clt_limits* limits)
 {
     Session& of = session_of(session);
+    of.user_has_it();
     if (!of.has_path_up())
         return 0;
     *limits = {of.geometry().queue_depth(), of.max_io_bytes(), of.max_pieces()};

@@ -230,15 +230,26 @@ void Session::announce()
     if (!paths_up_)
         lanes_.end_generation();
     changes_++;
-    static_cast<void>(report_.queue(module_.reports));
+    u64 now = kapi_now_ns();
+    static_cast<void>(report_.queue(module_.reports, held_until_ns_ > now ? held_until_ns_ - now : 0));
 }
 
+// RNBD makes requests when a path is up again, with the session that it stores when the call that opens it has returned.
 void Session::opened()
 {
+    constexpr u64 hold_ns = 5'000'000'000; // of users that do not ask for their limits
     Guard guard(lock_);
     opened_ = true;
+    held_until_ns_ = kapi_now_ns() + hold_ns;
     if (!paths_up_)
         announce();
+}
+
+void Session::user_has_it()
+{
+    Guard guard(lock_);
+    if (std::exchange(held_until_ns_, 0) && changes_)
+        static_cast<void>(report_.mod(module_.reports, 0));
 }
 
 // In turn up and down, none left out: a path that was down for a moment may have reached another server afterwards.

@@ -44,8 +44,11 @@ public:
     Result<> add_path(const PathAddress& address);
     // From the store of that file of the path: removes it. EBUSY: somebody else does, or it is being added.
     Result<> remove_path_of(const char* file, Path& path);
-    // From here on the user is called when the first path comes up or the last one goes.
+    // From here on the user is called when the first path comes up or the last one goes; for some seconds only if it has the
+    // session, as a call that it makes with it shows.
     void opened();
+    // Any context. It does.
+    void user_has_it();
     // No path is left, all requests have ended, and all permits have come back when this returns.
     void close();
 
@@ -163,6 +166,7 @@ private:
     u32 paths_up_ HW_GUARDED_BY(lock_) = 0;
     bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
     u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet
+    u64 held_until_ns_ HW_GUARDED_BY(lock_) = 0; // reports, unless the user has the session
     Atomic<bool> closing_{false};
     Atomic<u64> removed_ns_{0}; // when the last path was removed, or 0
     WaitQueue gone_;

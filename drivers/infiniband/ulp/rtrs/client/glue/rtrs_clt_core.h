@@ -32,7 +32,10 @@ struct rtrs_clt_open_args {
 	struct kapi_net *net;    /* stays until rtrs_clt_core_close() */
 	const char *name;        /* 1 to 254 bytes without '/' and '.', unique; copied */
 	void *priv;
-	/* In a process context, one call at a time: the first path is up again (1), the last one is down (0). */
+	/*
+	 * In a process context, one call at a time: the first path is up again (1), the last one is down (0). Not before
+	 * rtrs_clt_core_query() was called or five seconds have passed since the session was opened.
+	 */
 	void (*link)(void *priv, int up);
 	const struct rtrs_clt_route *routes;
 	unsigned int count;      /* at least 1 */
