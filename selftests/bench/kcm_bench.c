@@ -10,9 +10,10 @@
 //
 // DIRECTION rx: a child process fills a TCP connection with large writes and WHO takes messages out of it; tx: WHO puts
 // messages in and the child reads the stream; tx-nodelay: with TCP_NODELAY, so that TCP makes a packet of each call.
-// WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16), kcm-many (64 KiB in a call, by KCM_LENGTHS, which the
-// kernel's own has not), tcp (one recv() or write() a message) or tcp-large (64 KiB reads, split by the program). All messages of a cell are of one size and the parser program is
-// constant, because others fail with the kernel's own KCM. The clock and idle times are those of bench.c.
+// WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16), kcm-many (64 KiB in a call, by KCM_LENGTHS, which
+// the kernel's own has not), tcp (one recv() or write() a message) or tcp-large (64 KiB reads, split by the program). All
+// messages of a cell are of one size and the parser program is constant, because others fail with the kernel's own KCM.
+// The clock and idle times are those of bench.c.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

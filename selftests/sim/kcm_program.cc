@@ -85,7 +85,7 @@ std::optional<std::size_t> KcmProgram::send_call(const unsigned char *bytes, std
 
 bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted)
 {
-    return send_call(bytes, size, {}, flags, ends, wanted).has_value();
+    return send_call(bytes, size, {}, ends, flags, wanted).has_value();
 }
 
 void KcmProgram::count_sent(std::uint32_t sender)
