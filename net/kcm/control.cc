@@ -57,6 +57,21 @@ u32 Socket::Control::length(u32 i) const
     return length;
 }
 
+u32 Socket::Control::read(u32 next, u32* some, u32& size) const
+{
+    u32 n = 0;
+    for (size = 0; n < most && next + n < count; n++) {
+        u32 one = length(next + n);
+        if (n && one > most_bytes - size)
+            break;
+        some[n] = one;
+        size += one;
+        if (size >= most_bytes)
+            return n + 1;
+    }
+    return n;
+}
+
 Result<> Socket::Control::check_lengths(usize size) const
 {
     u64 sum = 0;

@@ -116,9 +116,9 @@ void Socket::complete()
 {
     SendQueue& queue = *building_for_;
     building_->number = next_number_++;
+    queued_ += building_->count();
     queue.messages.push_back(std::move(building_));
     queue.building = false;
-    queued_++;
     if (!static_cast<ListNode<Sending>&>(queue).linked())
         batched_.push_back(std::move(building_for_));
     else
@@ -242,23 +242,36 @@ Result<Ref<Outgoing>> Socket::copy(const kcm_send& send, u32 size, const Psock* 
     return bytes;
 }
 
-// Each message of several, which wait for the last one. An error behind the first is left to the next call.
+// Several messages of these lengths, as one object.
+Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted)
+{
+    if (lengths.size() == 1)
+        return copy(send, size, wanted, true);
+    Ref<Outgoing> bytes = TRY(Outgoing::create(nullptr, send.msg, size));
+    TRY(bytes->divide(lengths));
+    if (kapi_traces(KAPI_TRACE_KCM_SEND))
+        for (u32 length : lengths)
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, 1, length);
+    return bytes;
+}
+
+// Each message of several. What was copied together is queued together, and waits for the last one. An error behind the first
+// is left to the next call.
 Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psock* wanted)
 {
+    HW_UNINITIALIZED u32 lengths[Control::most];
     u32 sent = 0;
-    for (u32 i = 0; i < control.count; i++) {
-        u32 size = control.length(i);
-        auto bytes = copy(send, size, wanted, true);
-        if (!bytes && !sent)
-            return fail(bytes.error());
-        if (!bytes)
-            break;
-        auto added = add_when_room({.bytes = std::move(*bytes), .to = wanted, .ends = true, .goes = false, .alone = true,
-                                    .leaves_errors = sent != 0}, send);
+    for (u32 next = 0; next < control.count;) {
+        u32 size = 0, count = control.read(next, lengths, size);
+        auto bytes = copy_several(send, {lengths, count}, size, wanted);
+        Result<> added = bytes ? add_when_room({.bytes = std::move(*bytes), .to = wanted, .ends = true, .goes = false,
+                                                .alone = true, .leaves_errors = sent != 0}, send)
+                               : fail(bytes.error());
         if (!added && !sent)
             return fail(added.error());
         if (!added)
             break;
+        next += count;
         sent += size;
     }
     if (sent < send.size || !(send.flags & KCM_ABI_MSG_BATCH))

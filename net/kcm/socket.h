@@ -9,6 +9,8 @@
 
 #include <hawser/wait.h>
 
+#include <span>
+
 namespace kcm {
 
 class Socket : Pinned, public ListNode<Members>, public ListNode<Receiver> {
@@ -76,7 +78,10 @@ private:
         u64 id = 0;
         u32 count = 0; // of lengths; 0: one message, or a part of one
         const u8* lengths = nullptr;
+        static constexpr u32 most = 64, most_bytes = 32 * 1024; // of small messages that are copied together
         u32 length(u32 i) const;
+        // Those from next on that are copied together, one at least: their number, and size.
+        u32 read(u32 next, u32* some, u32& size) const;
         Result<> add(int type, const u8* data, usize size);
         Result<> check_lengths(usize size) const;
     };
@@ -137,6 +142,7 @@ private:
     void finish_if_done();
     void release_psock(SendQueue& queue);
     Result<Ref<Outgoing>> copy(const kcm_send& send, u32 size, const Psock* wanted, bool ends);
+    Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted);
     Result<u32> send_each(const kcm_send& send, const Control& control, Psock* wanted);
     Result<u32> send_one(const kcm_send& send);
     bool send_at_once(Ref<Outgoing>& message);
@@ -156,7 +162,7 @@ private:
     bool drop_unsent(SendQueue& queue);
     void connection_lost(SendQueue& queue);
     void count_bytes(Psock& psock, u32 bytes);
-    void count_message(Psock& psock, u32 length);
+    void count_messages(Psock& psock, const Outgoing& message, u32 before);
     void finish();
     void give_up();
     void end_waiting();

@@ -375,13 +375,43 @@ TEST_F(KcmLengths, fault__leaves_the_messages_before)
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
     auto messages = some(4);
-    socket.trouble = {.fault_at = 5};
-    EXPECT_EQ(send_each(socket, messages), -KAPI_EFAULT);
     socket.trouble = {.fault_at = 30};
-    EXPECT_EQ(send_each(socket, messages, KCM_ABI_MSG_BATCH), 29) << "two; no other call of the batch comes";
-    EXPECT_EQ(peer_reads(ends, 29), messages[0] + messages[1]);
+    EXPECT_EQ(send_each(socket, messages), -KAPI_EFAULT);
+    messages = std::vector<std::string>(64 + 3, framed("small"));
+    socket.trouble = {.fault_at = 65 * messages[0].size()};
+    EXPECT_EQ(send_each(socket, messages, KCM_ABI_MSG_BATCH), 64 * 9) << "those that were copied together; the batch ends";
+    messages.resize(64);
+    EXPECT_EQ(peer_reads(ends, 64 * 9), joined(messages));
     settle();
     EXPECT_FALSE(peer_has_unread(ends));
+}
+
+// Of messages that were copied together, those that TCP has whole do not go again when their connection ends.
+TEST_F(KcmLengths, connection_that_ends_between_them__gets_no_message_twice)
+{
+    for (std::size_t size : {1000, 999, 700, 64}) {
+        KcmSocket &socket = new_socket();
+        Ends narrow = open_narrow(socket), wide = connect();
+        std::vector<std::string> messages;
+        for (unsigned i = 0; i < 32'000 / size; i++)
+            messages.push_back(framed(text(size - 4, i)));
+        kapi_u64 before = totals().mux.tx_msgs;
+        EXPECT_EQ(send_each(socket, messages), static_cast<long>(messages.size() * size));
+        settle();
+        kcm_abi_connection_stats row{};
+        run(a, [&] { row = socket.connections().at(0); });
+        std::size_t whole = row.tx_bytes / size;
+        EXPECT_GT(whole, 0u);
+        EXPECT_EQ(row.tx_msgs, whole);
+        EXPECT_LT(whole, messages.size());
+        attach(socket, wide);
+        run(b, [&] { close(narrow.there); }); // a reset, as it has not read everything
+        std::string rest = joined({messages.begin() + static_cast<std::ptrdiff_t>(whole), messages.end()});
+        EXPECT_EQ(peer_reads(wide, rest.size()), rest);
+        settle();
+        EXPECT_FALSE(peer_has_unread(wide));
+        EXPECT_EQ(totals().mux.tx_msgs - before, messages.size());
+    }
 }
 
 // What a call that has sent something would report is left to the next one.
