@@ -233,22 +233,12 @@ Result<u32> Socket::send(const kcm_send& send)
     return sent;
 }
 
-// The copy comes first: it may fault, or take for ever, and then nothing has begun.
-Result<Ref<Outgoing>> Socket::copy(const kcm_send& send, u32 size, const Psock* wanted, bool ends)
-{
-    Ref<Outgoing> bytes = TRY(Outgoing::create(used_.take(), send.msg, size));
-    if (kapi_traces(KAPI_TRACE_KCM_SEND))
-        kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, ends, size);
-    return bytes;
-}
-
 // Several messages of these lengths, as one object.
 Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted)
 {
-    if (lengths.size() == 1)
-        return copy(send, size, wanted, true);
     Ref<Outgoing> bytes = TRY(Outgoing::create(nullptr, send.msg, size));
-    TRY(bytes->divide(lengths));
+    if (lengths.size() > 1)
+        TRY(bytes->divide(lengths));
     if (kapi_traces(KAPI_TRACE_KCM_SEND))
         for (u32 length : lengths)
             kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, 1, length);
@@ -300,8 +290,11 @@ Result<u32> Socket::send_one(const kcm_send& send)
     if (control.count)
         return send_each(send, control, wanted.get());
     if (send.size) {
+        // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
-        Ref<Outgoing> bytes = TRY(copy(send, size, wanted.get(), ends));
+        Ref<Outgoing> bytes = TRY(Outgoing::create(used_.take(), send.msg, size));
+        if (kapi_traces(KAPI_TRACE_KCM_SEND))
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, ends, size);
         if (ends && goes && !wanted && send_at_once(bytes)) {
             if (bytes)
                 used_.recycle(std::move(bytes));
