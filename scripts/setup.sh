@@ -21,7 +21,7 @@ packages_of() {
 	host) echo g++ make clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 libgtest-dev \
 		libgmock-dev libbenchmark-dev python3 ;;
 	lab) echo qemu-system-x86 seabios busybox-static dash iproute2 ethtool kmod python3 gcc libc6-dev make \
-		apt xz-utils zstd util-linux binutils jq cpio e2fsprogs trace-cmd python3-yaml ;;
+		apt xz-utils zstd util-linux binutils jq cpio e2fsprogs trace-cmd python3-yaml liburing-dev ;;
 	rdma) echo libibverbs-dev librdmacm-dev fio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
 	deb) echo build-essential debhelper dpkg-dev dh-dkms dkms lintian pkg-config git openssl kmod patch xz-utils ;;

@@ -134,27 +134,95 @@ int kcm_take_error(int kcm)
 	return getsockopt(kcm, SOL_SOCKET, SO_ERROR, &error, &size) ? errno : error;
 }
 
-bool kcm_names(const struct msghdr *message, uint64_t *connection)
+static void read_control(const struct cmsghdr *c, struct kcm_runs *runs, uint64_t *connection)
 {
-	const struct cmsghdr *c = CMSG_FIRSTHDR(message);
 	struct kcm_connection name;
 
-	if (!c || c->cmsg_level != SOL_KCM || c->cmsg_type != KCM_CONNECTION || c->cmsg_len != CMSG_LEN(sizeof(name)))
-		return false;
-	memcpy(&name, CMSG_DATA(c), sizeof(name));
-	*connection = name.id;
-	return true;
+	if (c->cmsg_level != SOL_KCM)
+		return;
+	if (c->cmsg_type == KCM_CONNECTION) {
+		memcpy(&name, CMSG_DATA(c), sizeof(name));
+		*connection = name.id;
+	} else if (c->cmsg_type == KCM_LENGTHS && runs->count < KCM_MOST_RUNS) {
+		runs->run[runs->count++] = (struct kcm_run){
+			.connection = *connection,
+			.lengths = (const uint32_t *)CMSG_DATA(c),
+			.count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(uint32_t)),
+		};
+	}
 }
 
-void kcm_send_to(struct msghdr *message, union kcm_control *control, uint64_t connection)
+int kcm_receive(int kcm, void *bytes, size_t room, struct kcm_runs *runs)
 {
-	const struct kcm_connection to = { .id = connection };
+	struct iovec piece = { bytes, room };
+	struct msghdr message = {
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &runs->control,
+		.msg_controllen = sizeof(runs->control),
+	};
+	ssize_t got = recvmsg(kcm, &message, MSG_DONTWAIT);
+	uint64_t connection = 0;
+	char *at = bytes;
+	int count = 0;
 
-	memset(control, 0, sizeof(*control));
-	control->header.cmsg_level = SOL_KCM;
-	control->header.cmsg_type = KCM_CONNECTION;
-	control->header.cmsg_len = CMSG_LEN(sizeof(to));
-	memcpy(CMSG_DATA(&control->header), &to, sizeof(to));
-	message->msg_control = control;
-	message->msg_controllen = sizeof(*control);
+	if (got < 0)
+		return -errno;
+	runs->count = 0;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+		read_control(c, runs, &connection);
+	for (uint32_t i = 0; i < runs->count; i++) {
+		struct kcm_run *run = &runs->run[i];
+
+		run->bytes = at;
+		count += (int)run->count;
+		for (uint32_t k = 0; k < run->count; k++)
+			at += run->lengths[k];
+	}
+	if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || at != (char *)bytes + got || !connection)
+		die("KCM delivered %zd bytes, flags %#x, that are no messages", got, message.msg_flags);
+	return count;
+}
+
+ssize_t kcm_send(int kcm, const struct kcm_run *run)
+{
+	const struct kcm_connection to = { .id = run->connection };
+	uint32_t count = run->count < KCM_MOST_IN_RUN ? run->count : KCM_MOST_IN_RUN;
+	struct iovec piece = { .iov_base = run->bytes };
+	union {
+		struct cmsghdr align;
+		char bytes[KCM_RUN_CONTROL];
+	} control;
+	struct msghdr message = {
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(sizeof(to)) + CMSG_SPACE(count * sizeof(uint32_t)),
+	};
+	struct cmsghdr *c;
+
+	memset(&control, 0, message.msg_controllen);
+	for (uint32_t i = 0; i < count; i++)
+		piece.iov_len += run->lengths[i];
+	c = CMSG_FIRSTHDR(&message);
+	*c = (struct cmsghdr){ .cmsg_level = SOL_KCM, .cmsg_type = KCM_CONNECTION, .cmsg_len = CMSG_LEN(sizeof(to)) };
+	memcpy(CMSG_DATA(c), &to, sizeof(to));
+	c = CMSG_NXTHDR(&message, c);
+	*c = (struct cmsghdr){ .cmsg_level = SOL_KCM, .cmsg_type = KCM_LENGTHS, .cmsg_len = CMSG_LEN(count * sizeof(uint32_t)) };
+	memcpy(CMSG_DATA(c), run->lengths, count * sizeof(uint32_t));
+	return sendmsg(kcm, &message, MSG_DONTWAIT);
+}
+
+uint32_t kcm_run_advance(struct kcm_run *run, size_t bytes)
+{
+	uint32_t done = 0;
+
+	while (run->count && run->lengths[0] <= bytes) {
+		bytes -= run->lengths[0];
+		run->bytes += run->lengths[0];
+		run->lengths++;
+		run->count--;
+		done++;
+	}
+	return done;
 }

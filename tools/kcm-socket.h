@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 /* A limit of these programs; a multiplexor has none. */
 #define KCM_MOST_CONNECTIONS 512
@@ -48,16 +49,39 @@ bool kcm_is_up(int kcm, uint64_t connection);
 /* The socket's pending error, 0 for none; reading clears it. */
 int kcm_take_error(int kcm);
 
-/* Room for the control message that names a connection. */
-union kcm_control {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(sizeof(struct kcm_connection))];
+/* Messages of one connection that lie one behind the other. */
+struct kcm_run {
+	uint64_t connection;
+	char *bytes;
+	const uint32_t *lengths;
+	uint32_t count;
 };
 
-/* True if the message names a connection. With KCM_RECV_CONNECTION received messages name their origin. */
-bool kcm_names(const struct msghdr *message, uint64_t *connection);
+#define KCM_MOST_RUNS 32   /* that kcm_receive() returns */
+#define KCM_MOST_IN_RUN 64 /* that KCM returns; and that kcm_send() sends in one call */
+#define KCM_RUN_CONTROL (CMSG_SPACE(sizeof(struct kcm_connection)) + CMSG_SPACE(KCM_MOST_IN_RUN * sizeof(uint32_t)))
 
-/* Addresses @message to @connection; @control must live as long as it. */
-void kcm_send_to(struct msghdr *message, union kcm_control *control, uint64_t connection);
+struct kcm_runs {
+	struct kcm_run run[KCM_MOST_RUNS];
+	uint32_t count;
+	/* Where the lengths are. */
+	union {
+		struct cmsghdr align;
+		char bytes[KCM_MOST_RUNS * (CMSG_SPACE(sizeof(struct kcm_connection)) + CMSG_SPACE(sizeof(uint32_t)))];
+	} control;
+};
+
+/*
+ * Receives, without waiting, as many messages as have come and have room: the socket has KCM_RECV_CONNECTION and
+ * KCM_RECV_LENGTHS. Returns their number, or a negative errno. Dies when KCM returns a message that does not fit, or does
+ * not name a connection.
+ */
+int kcm_receive(int kcm, void *bytes, size_t room, struct kcm_runs *runs);
+
+/* Sends messages to their connection, without waiting, whole ones as far as there is room. Returns bytes, or -1 with errno. */
+ssize_t kcm_send(int kcm, const struct kcm_run *run);
+
+/* The first messages of a run, so many bytes, are done. Returns their number. */
+uint32_t kcm_run_advance(struct kcm_run *run, size_t bytes);
 
 #endif

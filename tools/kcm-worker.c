@@ -12,85 +12,60 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BATCH 16 /* messages for a system call */
+#define BATCH 16 /* messages of the largest size for which a call has room */
 
 struct worker {
 	pthread_t thread;
 	uint32_t index;
 	int kcm, epoll, cut_fd;
-	size_t max_message;
-	char *buffers;
-	struct mmsghdr messages[BATCH];
-	struct iovec pieces[BATCH];
-	union kcm_control controls[BATCH];
+	size_t room; /* of bytes */
+	char *bytes;
+	struct kcm_runs runs; /* requests that were received together */
 	struct backlog backlog;
 	bool short_of_memory; /* the backlog is to be tried again without an event: KCM promises none */
 	struct worker_counts counts;
 };
 
-/* Receives messages into the buffers; returns their number, or a negative errno. */
+/* Receives as many requests as have come, or have room; returns their number, or a negative errno. */
 static int receive(struct worker *worker)
 {
-	int count;
-
-	for (int i = 0; i < BATCH; i++) {
-		worker->pieces[i] = (struct iovec){ worker->buffers + i * worker->max_message, worker->max_message };
-		worker->messages[i].msg_hdr = (struct msghdr){
-			.msg_iov = &worker->pieces[i],
-			.msg_iovlen = 1,
-			.msg_control = &worker->controls[i],
-			.msg_controllen = sizeof(worker->controls[i]),
-		};
-	}
-	count = recvmmsg(worker->kcm, worker->messages, BATCH, MSG_DONTWAIT, NULL);
-	return count < 0 ? -errno : count;
-}
-
-/* Turns each received request into its answer, addressed to the request's connection. */
-static void serve(struct worker *worker, int count)
-{
 	struct worker_counts *counts = &worker->counts;
+	int count = kcm_receive(worker->kcm, worker->bytes, worker->room, &worker->runs);
 
+	if (count <= 0)
+		return count;
 	counts->receives++;
 	if ((uint64_t)count > counts->most)
 		counts->most = (uint64_t)count;
-	for (int i = 0; i < count; i++) {
-		struct msghdr *message = &worker->messages[i].msg_hdr;
-		size_t size = worker->messages[i].msg_len;
-		uint64_t connection;
+	return count;
+}
 
+/* Turns each request into its answer, which has the same length. */
+static void serve(struct worker *worker, struct kcm_run *run)
+{
+	char *at = run->bytes;
+
+	for (uint32_t i = 0; i < run->count; at += run->lengths[i++]) {
 		/* The parser rejects everything else. */
-		if (size < FRAME_MIN || message->msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-		    !kcm_names(message, &connection))
-			die("worker %u: KCM delivered %zu bytes, flags %#x, that are no request", worker->index, size,
-			    message->msg_flags);
-		counts->requests++;
-		counts->request_bytes += size;
-		frame_answer(worker->pieces[i].iov_base, size, worker->index);
-		worker->pieces[i].iov_len = size;
-		kcm_send_to(message, &worker->controls[i], connection);
+		if (run->lengths[i] < FRAME_MIN)
+			die("worker %u: KCM delivered %u bytes, which are no request", worker->index, run->lengths[i]);
+		worker->counts.requests++;
+		worker->counts.request_bytes += run->lengths[i];
+		frame_answer(at, run->lengths[i], worker->index);
 	}
 }
 
-static uint64_t connection_of(const struct msghdr *message)
+/* Queues the first answer of a run for later. A client whose queue is full is cut off. */
+static void keep(struct worker *worker, struct kcm_run *run)
 {
-	uint64_t connection = 0;
+	bool kept = backlog_keep(&worker->backlog, run->connection, run->bytes, run->lengths[0]);
 
-	if (!kcm_names(message, &connection))
-		die("an answer names no connection");
-	return connection;
-}
-
-/* Queues an answer for later. A client whose queue is full is cut off. */
-static void keep(struct worker *worker, const struct msghdr *message)
-{
-	uint64_t connection = connection_of(message);
-
-	if (backlog_keep(&worker->backlog, connection, message->msg_iov->iov_base, message->msg_iov->iov_len))
+	kcm_run_advance(run, run->lengths[0]);
+	if (kept)
 		return;
 	worker->counts.undeliverable++;
 	/* When the pipe is full the next answer tries again. The server may have stopped reading it, to wait for this worker. */
-	if (write(worker->cut_fd, &connection, sizeof(connection)) != sizeof(connection) && errno != EAGAIN)
+	if (write(worker->cut_fd, &run->connection, sizeof(run->connection)) != sizeof(run->connection) && errno != EAGAIN)
 		die("cannot cut off a client: %s", strerror(errno));
 }
 
@@ -102,45 +77,31 @@ static bool no_room(struct worker *worker)
 	return errno == EAGAIN || errno == ENOMEM;
 }
 
-/* The number of messages from this one on for clients without a backlog. */
-static int count_direct(const struct worker *worker, int from, int count)
-{
-	int to = from;
-
-	while (to < count && !backlog_has(&worker->backlog, connection_of(&worker->messages[to].msg_hdr)))
-		to++;
-	return to - from;
-}
-
 /*
- * Sends the answers, without waiting: a client that does not read delays no other. A call can fail for its own
- * message, whose client is gone, or report an earlier one, which TCP took and then could not deliver; the state
+ * Sends the answers of a run, without waiting: a client that does not read delays no other. A call can fail for its
+ * first message, whose client is gone, or report an earlier one, which TCP took and then could not deliver; the state
  * of the connection shows which.
  */
-static void answer(struct worker *worker, int count)
+static void answer(struct worker *worker, struct kcm_run *run)
 {
 	struct worker_counts *counts = &worker->counts;
-	int done = 0;
 
-	while (done < count) {
-		struct mmsghdr *first = &worker->messages[done];
-		int direct = count_direct(worker, done, count), sent;
+	while (run->count) {
+		ssize_t sent;
 
-		if (!direct) {
-			keep(worker, &worker->messages[done++].msg_hdr);
+		if (backlog_has(&worker->backlog, run->connection)) {
+			keep(worker, run);
 			continue;
 		}
-		sent = sendmmsg(worker->kcm, first, (unsigned int)direct, MSG_DONTWAIT);
+		sent = kcm_send(worker->kcm, run);
 		if (sent >= 0) {
-			for (int i = 0; i < sent; i++)
-				counts->answer_bytes += first[i].msg_len;
-			counts->answers += (uint64_t)sent;
-			done += sent;
+			counts->answers += kcm_run_advance(run, (size_t)sent);
+			counts->answer_bytes += (size_t)sent;
 		} else if (no_room(worker)) {
-			keep(worker, &worker->messages[done++].msg_hdr);
-		} else if (errno != EINTR && !kcm_is_up(worker->kcm, connection_of(&first->msg_hdr))) {
+			keep(worker, run);
+		} else if (errno != EINTR && !kcm_is_up(worker->kcm, run->connection)) {
 			counts->undeliverable++;
-			done++;
+			kcm_run_advance(run, run->lengths[0]);
 		}
 	}
 }
@@ -148,12 +109,10 @@ static void answer(struct worker *worker, int count)
 static enum backlog_sent send_kept(void *context, uint64_t connection, const void *bytes, size_t size)
 {
 	struct worker *worker = context;
-	union kcm_control control;
-	struct iovec piece = { (void *)bytes, size };
-	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
+	uint32_t length = (uint32_t)size;
+	const struct kcm_run run = { connection, (char *)bytes, &length, 1 };
 
-	kcm_send_to(&message, &control, connection);
-	while (sendmsg(worker->kcm, &message, MSG_DONTWAIT) < 0) {
+	while (kcm_send(worker->kcm, &run) < 0) {
 		if (no_room(worker))
 			return BACKLOG_NO_ROOM;
 		if (errno != EINTR && !kcm_is_up(worker->kcm, connection))
@@ -175,7 +134,7 @@ static void watch(struct worker *worker, int fd, uint32_t events)
 
 /*
  * How long to wait for the next event, in milliseconds. Edge-triggered: without a limit only after a receive that found
- * nothing. recvmmsg() reports an error before the messages that wait, and no event may come for those: KCM gives a full
+ * nothing. A call reports an error before the messages that wait, and no event may come for those: KCM gives a full
  * socket no further message.
  */
 static int time_to_wait(const struct worker *worker, int received)
@@ -206,9 +165,9 @@ static void *work(void *context)
 		}
 		/* An error is about a connection, which the server handles; this socket continues. */
 		count = receive(worker);
-		if (count > 0) {
-			serve(worker, count);
-			answer(worker, count);
+		for (uint32_t i = 0; count > 0 && i < worker->runs.count; i++) {
+			serve(worker, &worker->runs.run[i]);
+			answer(worker, &worker->runs.run[i]);
 		}
 	}
 }
@@ -218,8 +177,9 @@ struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, si
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int error;
 
-	if (!worker || !(worker->buffers = malloc(BATCH * max_message)))
+	if (!worker || !(worker->bytes = malloc(BATCH * max_message)))
 		die("no memory for worker %u", index);
+	worker->room = BATCH * max_message;
 	worker->index = index;
 	worker->kcm = kcm;
 	worker->cut_fd = cut_fd;
@@ -228,10 +188,11 @@ struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, si
 		die("epoll: %s", strerror(errno));
 	watch(worker, kcm, EPOLLIN | EPOLLOUT | EPOLLET);
 	watch(worker, stop_fd, EPOLLIN);
-	worker->max_message = max_message;
 	error = kcm_set(kcm, KCM_RECV_CONNECTION, 1);
+	if (!error)
+		error = kcm_set(kcm, KCM_RECV_LENGTHS, 1);
 	if (error)
-		die("cannot enable KCM_RECV_CONNECTION: %s", strerror(-error));
+		die("KCM does not report the connections and lengths of messages: %s", strerror(-error));
 	error = pthread_create(&worker->thread, NULL, work, worker);
 	if (error)
 		die("cannot start worker %u: %s", index, strerror(error));
@@ -247,7 +208,7 @@ struct worker_counts worker_join(struct worker *worker)
 	counts = worker->counts;
 	close(worker->epoll);
 	close(worker->kcm);
-	free(worker->buffers);
+	free(worker->bytes);
 	free(worker);
 	return counts;
 }

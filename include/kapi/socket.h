@@ -52,8 +52,8 @@ void kapi_msg_save(const struct kapi_msg *msg, struct kapi_msg_mark *mark) KAPI_
 void kapi_msg_restore(struct kapi_msg *msg, const struct kapi_msg_mark *mark) KAPI_NOEXCEPT;
 /* [task] Appends a control message for the receiver; sets MSG_CTRUNC when there is no room. -EFAULT. */
 int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *data, kapi_size size) KAPI_NOEXCEPT;
-/* [task] Is there room left for a control message with size bytes of data, all of them? */
-int kapi_msg_cmsg_fits(const struct kapi_msg *msg, kapi_size size) KAPI_NOEXCEPT;
+/* [task] The most bytes of data that the next control message can have. Negative: there is no room for one. */
+kapi_s64 kapi_msg_cmsg_room(const struct kapi_msg *msg) KAPI_NOEXCEPT;
 /* [task] The timestamp control message in the form that sk's owner selected. */
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns) KAPI_NOEXCEPT;
 

@@ -15,6 +15,7 @@
 #define KCM_STEERING 19        /* of the multiplexor: which of its sockets receives, enum kcm_steering */
 #define KCM_STATS 20           /* getsockopt: an array of struct kcm_connection_stats */
 #define KCM_ATTACHED 21        /* getsockopt: struct kcm_attached */
+#define KCM_RECV_LENGTHS 22    /* 1: recvmsg() returns as many whole messages as it has room for, with KCM_LENGTHS */
 
 enum kcm_steering {
 	KCM_STEER_ROUND_ROBIN = 0, /* a socket that has nothing to read, in turn */
@@ -30,6 +31,17 @@ enum kcm_steering {
 struct kcm_connection {
 	__u64 id; /* never used twice by a multiplexor */
 };
+
+/*
+ * Control message, an array of __u32: the lengths of messages that lie one behind the other in the buffer.
+ * Received, when KCM_RECV_LENGTHS is 1: there is one for each run of messages of one connection that were received together,
+ * behind its KCM_CONNECTION if KCM_RECV_CONNECTION is 1. The sum of all lengths is what recvmsg() returned. How many messages
+ * are returned is limited by the room for lengths, too; a run has at most 64. A message that is longer than the buffer is
+ * returned alone, as without the option: without MSG_EOR its rest follows, and the length is that of the part.
+ * Given to sendmsg(): each is a message of its own, and whole. Their sum has to be the number of bytes (EINVAL), and no message
+ * may have been begun before (EINVAL). sendmsg() returns the bytes of those that were taken, at least one or an error.
+ */
+#define KCM_LENGTHS 2
 
 /* Given to getsockopt() with the descriptor of an attached TCP socket, comes back with the id of its connection. */
 struct kcm_attached {

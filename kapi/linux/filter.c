@@ -95,9 +95,19 @@ static s32 run_on(const struct kapi_filter *filter, struct sk_buff *packet)
 	return bpf_prog_run(prog, packet);
 }
 
+/* The program is to see these bytes of the packet's memory. */
+static void show(struct sk_buff *packet, size_t at, size_t size)
+{
+	packet->data = packet->head + at;
+	packet->len = size;
+	skb_set_tail_pointer(packet, size);
+	skb_reset_mac_header(packet);
+	skb_reset_network_header(packet);
+}
+
 static void end_packet(struct sk_buff *packet)
 {
-	__skb_trim(packet, 0);
+	show(packet, 0, 0);
 	rcu_read_unlock();
 	local_bh_enable();
 }
@@ -117,17 +127,31 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
 }
 EXPORT_SYMBOL_GPL(kapi_filter_run);
 
-kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size size)
+void kapi_filter_begin(struct kapi_filter_view *view, struct kapi_rx *rx, kapi_size offset, kapi_size size)
 {
-	struct sk_buff *packet;
-	s32 result;
+	struct sk_buff *packet = begin_packet();
 
 	if (WARN_ON_ONCE(size > KAPI_FILTER_VIEW))
-		return -EINVAL;
-	packet = begin_packet();
-	kapi_rx_copy(rx, offset, skb_put(packet, size), size);
-	result = run_on(filter, packet);
-	end_packet(packet);
-	return result;
+		size = KAPI_FILTER_VIEW;
+	kapi_rx_copy(rx, offset, packet->head, size);
+	*view = (struct kapi_filter_view){ packet, offset, size };
 }
-EXPORT_SYMBOL_GPL(kapi_filter_run_rx);
+EXPORT_SYMBOL_GPL(kapi_filter_begin);
+
+kapi_s32 kapi_filter_run_view(const struct kapi_filter *filter, const struct kapi_filter_view *view, kapi_size offset,
+			      kapi_size size)
+{
+	size_t at = offset - view->offset;
+
+	if (WARN_ON_ONCE(at > view->size || size > view->size - at))
+		return -EINVAL;
+	show(view->packet, at, size);
+	return run_on(filter, view->packet);
+}
+EXPORT_SYMBOL_GPL(kapi_filter_run_view);
+
+void kapi_filter_end(struct kapi_filter_view *view)
+{
+	end_packet(view->packet);
+}
+EXPORT_SYMBOL_GPL(kapi_filter_end);

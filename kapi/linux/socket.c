@@ -207,15 +207,15 @@ int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *dat
 }
 EXPORT_SYMBOL_GPL(kapi_msg_put_cmsg);
 
-int kapi_msg_cmsg_fits(const struct kapi_msg *kapi_msg, kapi_size size)
+s64 kapi_msg_cmsg_room(const struct kapi_msg *kapi_msg)
 {
 	const struct msghdr *msg = kapi_msg_to_msghdr(kapi_msg);
 	/* A 32-bit program's header has a length of 32 bits. */
 	size_t header = msg->msg_flags & MSG_CMSG_COMPAT ? 3 * sizeof(u32) : CMSG_LEN(0);
 
-	return msg->msg_control && msg->msg_controllen >= header + size;
+	return msg->msg_control ? (s64)msg->msg_controllen - (s64)header : -1;
 }
-EXPORT_SYMBOL_GPL(kapi_msg_cmsg_fits);
+EXPORT_SYMBOL_GPL(kapi_msg_cmsg_room);
 
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns)
 {

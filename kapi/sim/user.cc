@@ -267,10 +267,10 @@ int kapi_msg_put_cmsg(struct kapi_msg *msg, int level, int type, const void *dat
     return 0;
 }
 
-int kapi_msg_cmsg_fits(const struct kapi_msg *msg, kapi_size size) noexcept
+kapi_s64 kapi_msg_cmsg_room(const struct kapi_msg *msg) noexcept
 {
-    enter_task("kapi_msg_cmsg_fits");
-    return msg->control_room >= kControlHeader + size;
+    enter_task("kapi_msg_cmsg_room");
+    return static_cast<kapi_s64>(msg->control_room) - static_cast<kapi_s64>(kControlHeader);
 }
 
 int kapi_msg_put_timestamp(struct kapi_msg *msg, struct kapi_sk *sk, kapi_u64 real_ns) noexcept

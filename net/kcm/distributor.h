@@ -54,6 +54,14 @@ private:
     unsigned count_ = 0;
 };
 
+// What a reader can take.
+struct ReadRoom {
+    u32 bytes;
+    unsigned messages = 1; // at most; if they are several, all that are not the first have to fit
+    bool splits = true;    // of a first message that does not fit the rest stays; else that is taken, too
+    bool whole = false;    // a first message that does not fit stays
+};
+
 class Distributor : Pinned {
 public:
     Distributor() = default;
@@ -79,10 +87,10 @@ public:
     void resume_next();
     unsigned receivers() const { return receivers_.load_relaxed(); }
 
-    // The first unread message, or its first bytes, as many as there is room for: the rest is what socket reads next. Or more,
-    // and the rest comes back by put_back(): see Rests. False: there is none, but there may be a connection to resume. With peek
-    // all of it stays unread. Sleeps.
-    bool take(Socket& socket, bool peek, u32 room, Taken& taken);
+    // The first unread messages of one bundle, or the first bytes of one, as many as there is room for: the rest is what socket
+    // reads next. Or more, and the rest comes back by put_back(): see Rests. False: there is none, but there may be a connection
+    // to resume. With peek, for one message, all of it stays unread. Sleeps.
+    bool take(Socket& socket, bool peek, const ReadRoom& room, Taken& taken);
     // What was taken is unread again, in its place. Sleeps.
     void put_back(Socket& socket, Taken& taken, Wakes& wakes);
     // Without the lock, so that a message may come or go meanwhile.
@@ -103,7 +111,7 @@ private:
     void give_all_held(); // sleeps
     void hold_all(Socket& socket) HW_REQUIRES(lock_);
     void give_older(Socket& socket) HW_REQUIRES(lock_);
-    void take_next(Socket& socket, bool peek, u32 room, Taken& taken) HW_REQUIRES(lock_);
+    void take_next(Socket& socket, bool peek, const ReadRoom& room, Taken& taken) HW_REQUIRES(lock_);
     Taken take_rest(Socket& socket);
     Ref<Psock> next_blocked() HW_REQUIRES(lock_);
     void update_open() HW_REQUIRES(lock_);

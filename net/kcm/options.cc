@@ -35,6 +35,9 @@ Result<> Socket::set_option(int option, const kapi_optval* value, int length)
     case KCM_ABI_RECV_CONNECTION:
         tell_connection_.store_relaxed(given != 0);
         return {};
+    case KCM_ABI_RECV_LENGTHS:
+        tell_lengths_.store_relaxed(given != 0);
+        return {};
     case KCM_ABI_MAX_MESSAGE:
         if (static_cast<u32>(given) > largest_message)
             return fail(KAPI_EINVAL);
@@ -64,6 +67,9 @@ Result<> Socket::get_option(int option, const kapi_optval* value, int& length)
         break;
     case KCM_ABI_RECV_CONNECTION:
         is = static_cast<s32>(tell_connection_.load_relaxed());
+        break;
+    case KCM_ABI_RECV_LENGTHS:
+        is = static_cast<s32>(tell_lengths_.load_relaxed());
         break;
     case KCM_ABI_MAX_MESSAGE:
         is = static_cast<s32>(max_message_.load_relaxed());

@@ -42,7 +42,19 @@ void Outgoing::begin_again(u32 size)
 {
     own_length_ = length_ = size;
     overhead_ = 0;
-    rewind();
+    sent_ = sent_before_ = done_ = done_bytes_ = 0;
+    at_ = this;
+}
+
+Result<> Outgoing::divide(std::span<const u32> lengths)
+{
+    lengths_.reset(static_cast<u32*>(kapi_alloc(lengths.size_bytes(), KAPI_SLEEP_CHARGED)));
+    if (!lengths_)
+        return fail(KAPI_ENOMEM);
+    kapi_copy(lengths_.get(), lengths.data(), lengths.size_bytes());
+    count_ = static_cast<u32>(lengths.size());
+    overhead_ = overhead() + static_cast<u32>(kapi_alloc_true_size(lengths.size_bytes()));
+    return {};
 }
 
 u32 Outgoing::overhead()
@@ -58,7 +70,7 @@ u32 Outgoing::overhead()
 // Gives back what it has. False: it is not to be used again.
 bool Outgoing::retire()
 {
-    if (next_ || kapi_pages_capacity(pages_.get()) > kept_max)
+    if (next_ || lengths_ || kapi_pages_capacity(pages_.get()) > kept_max)
         return false;
     kapi_pages_clear(pages_.get());
     return true;
@@ -87,6 +99,15 @@ void Outgoing::append(Ref<Outgoing> part)
 void Outgoing::advance(u32 bytes)
 {
     sent_ += bytes;
+    skip_parts();
+    while (done_ < count_ && sent_ - done_bytes_ >= length_of(done_)) {
+        HW_STEP();
+        done_bytes_ += length_of(done_++);
+    }
+}
+
+void Outgoing::skip_parts()
+{
     while (at_->next_ && sent_ - sent_before_ >= at_->own_length_) {
         HW_STEP();
         sent_before_ += at_->own_length_;
@@ -94,10 +115,14 @@ void Outgoing::advance(u32 bytes)
     }
 }
 
-void Outgoing::rewind()
+u32 Outgoing::rewind()
 {
-    sent_ = sent_before_ = 0;
+    u32 back = sent_ - done_bytes_;
+    sent_ = done_bytes_;
+    sent_before_ = 0;
     at_ = this;
+    skip_parts();
+    return back;
 }
 
 Outgoing::Filled Outgoing::fill(kapi_segment* segments, unsigned count) const

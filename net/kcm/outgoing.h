@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// A message being sent, or built from several calls. Its bytes were copied from the user once, into pages that TCP gets
-// by reference. It consists of parts: at least one for each call, and none larger than part_max, so that what is to be
-// sent next is found in few steps however long the message is.
+// A message being sent, or built from several calls; or several small ones of one call. Its bytes were copied from the user
+// once, into pages that TCP gets by reference. It consists of parts: at least one for each call, and none larger than
+// part_max, so that what is to be sent next is found in few steps however long the message is.
 #pragma once
 
 #include <hawser/atomic.h>
 #include <hawser/list.h>
 #include <hawser/user.h>
+
+#include <span>
 
 namespace kcm {
 
@@ -22,16 +24,23 @@ public:
 
     // Appends the contents of part.
     void append(Ref<Outgoing> part);
+    // It has messages of these lengths, of which the sum is its own. Sleeps. ENOMEM.
+    Result<> divide(std::span<const u32> lengths);
     u32 length() const { return length_; }
+    u32 count() const { return count_; } // of messages
+    u32 length_of(u32 i) const { return lengths_ ? lengths_.get()[i] : length_; }
     // What it takes of the send buffer beside its bytes: a program may send one at a time, and each may hold a page.
     u32 overhead();
     u64 number = 0; // among the whole messages of its socket
 
-    // Of the transmitter: bytes that TCP has, from the beginning on.
+    // Of the transmitter: bytes and whole messages that TCP has, from the beginning on.
     u32 sent() const { return sent_; }
     u32 left() const { return length_ - sent_; }
+    u32 done() const { return done_; }
+    // TCP has a part of a message.
+    bool is_cut() const { return sent_ != done_bytes_; }
     void advance(u32 bytes); // TCP took so many more, at most left()
-    void rewind();           // TCP has nothing of it
+    u32 rewind();            // TCP has nothing of the one that is cut; the bytes that it had of it
     // Fills at most count segments with what is to be sent next, and returns their number and the number of bytes.
     struct Filled { unsigned segments; u32 bytes; };
     Filled fill(kapi_segment* segments, unsigned count) const;
@@ -48,12 +57,16 @@ private:
     ~Outgoing() = default;
     void begin_again(u32 size);
     bool retire();
+    void skip_parts();
+    static void free_lengths(u32* lengths) { kapi_free(lengths); }
 
     Pages pages_;
     u32 own_length_; // of this part
     u32 length_;     // with all parts
     u32 overhead_ = 0; // 0: not counted yet; a message that never waits is not
     u32 sent_ = 0, sent_before_ = 0; // of all parts; of those before at_, which are sent
+    u32 count_ = 1, done_ = 0, done_bytes_ = 0;
+    Own<u32, free_lengths> lengths_; // null: one message
     const Outgoing* at_ = this;      // the part to continue with
     unsigned behind_ = 0; // among used messages: how many follow
     Ref<Outgoing> next_;   // part, or used message

@@ -11,7 +11,41 @@ namespace {
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
 
+// Behind a message of at most small bytes there are probably others, and the program is shown one after the other out of one copy.
+constexpr usize small = 256, ahead = 1024;
+constexpr unsigned runs_in_view = 16; // bottom halves are off
+
 } // namespace
+
+// What the program is shown. Copied, as one view for several messages if they are small.
+class Parser::View : Pinned {
+public:
+    View(kapi_rx* rx, usize length) : rx_(rx), length_(length) {}
+    ~View() { close(); }
+
+    s32 run(const kapi_filter* filter, usize at, usize size)
+    {
+        if (!runs_ || at + size > view_.offset + view_.size || runs_ >= runs_in_view) {
+            close();
+            kapi_filter_begin(&view_, rx_, at, max(size, min(wanted_, length_ - at)));
+        }
+        runs_++;
+        return kapi_filter_run_view(filter, &view_, at, size);
+    }
+    void found(u32 message) { wanted_ = message && message <= small ? ahead : 0; }
+
+private:
+    void close()
+    {
+        if (std::exchange(runs_, 0))
+            kapi_filter_end(&view_);
+    }
+    kapi_rx* const rx_;
+    const usize length_; // that is offered
+    usize wanted_ = 0;
+    unsigned runs_ = 0;  // 0: not open
+    kapi_filter_view view_{};
+};
 
 Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 {
@@ -62,13 +96,13 @@ void Parser::drop_view()
 }
 
 // An error counts only when the program was shown all that is available: before, it may have loaded bytes beyond.
-Result<u32> Parser::measure(kapi_rx* rx, usize at, usize available, u32 limit)
+Result<u32> Parser::measure(View& view, usize at, usize available, u32 limit)
 {
     usize shown = min(available, static_cast<usize>(KAPI_FILTER_FIRST_VIEW));
-    s32 said = count_run(kapi_filter_run_rx(filter_.get(), rx, at, shown));
+    s32 said = count_run(view.run(filter_.get(), at, shown));
     if (said <= 0 && available > shown) {
         shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
-        said = count_run(kapi_filter_run_rx(filter_.get(), rx, at, shown));
+        said = count_run(view.run(filter_.get(), at, shown));
     }
     return check_result(said, shown, limit);
 }
@@ -78,9 +112,10 @@ void Parser::find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& ru
 {
     u32 limit = owner.message_limit();
     unsigned max = owner.run_limit();
+    View view(rx, length);
     run.end = at;
     while (run.count < max && run.end < length) {
-        auto measured = measure(rx, run.end, length - run.end, limit);
+        auto measured = measure(view, run.end, length - run.end, limit);
         if (!measured) {
             run.error = measured.error().code();
             return;
@@ -89,6 +124,7 @@ void Parser::find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& ru
             run.next = *measured;
             return;
         }
+        view.found(*measured);
         run.lengths[run.count++] = *measured;
         run.end += *measured;
     }

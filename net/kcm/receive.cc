@@ -25,14 +25,6 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
     return fail(error == KAPI_EINTR && deadline_ns == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
 }
 
-Result<> Socket::put_connection(const Bundle& bundle, kcm_receive& receive)
-{
-    if (!tell_connection_.load_relaxed())
-        return {};
-    kcm_abi_connection connection{bundle.connection};
-    return check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, &connection, sizeof(connection)));
-}
-
 // What is not read of a message stays, unless it is a datagram's rest.
 bool Socket::keeps_rest(const kcm_receive& receive) const
 {
@@ -53,14 +45,22 @@ void Socket::put_back(Taken& taken, u32 read)
     mux->distributor.put_back(*this, taken, wakes);
 }
 
-// Copies what was taken of a message.
+void Socket::trace_delivery(const Taken& taken, u32 size)
+{
+    const Bundle& bundle = *taken.bundle;
+    for (unsigned i = 0; i < taken.count; i++)
+        kapi_trace_kcm_message(KAPI_TRACE_KCM_DELIVER, bundle.connection, 1,
+                               taken.count == 1 ? size : bundle.entry(taken.index + i).length);
+}
+
+// Copies what was taken of a message, or the messages.
 Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
 {
     u32 size = static_cast<u32>(min(receive.size, usize{taken.entry.length}));
     bool peek = peeks(receive), keeps = keeps_rest(receive), rest = !taken.has_the_end() || size < taken.entry.length;
     Result<> copied = taken.bundle->copy_to_user(receive.msg, taken.entry.start, size);
     if (copied)
-        copied = put_connection(*taken.bundle, receive);
+        copied = put_control(taken, size, receive);
     if (!copied && !peek)
         put_back(taken, 0);
     TRY(std::move(copied));
@@ -70,10 +70,10 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
         receive.out_flags |= KCM_ABI_MSG_TRUNC;
     if (!peek) {
         if (kapi_traces(KAPI_TRACE_KCM_DELIVER))
-            kapi_trace_kcm_message(KAPI_TRACE_KCM_DELIVER, taken.bundle->connection, 1, size);
+            trace_delivery(taken, size);
         rx_bytes.add(size);
         if (!rest || !keeps)
-            rx_msgs.add(1);
+            rx_msgs.add(taken.count);
         else if (size < taken.entry.length)
             put_back(taken, size);
         else
@@ -82,20 +82,49 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
     return size;
 }
 
+bool Socket::take(const kcm_receive& receive, const ReadRoom& room, Taken& taken)
+{
+    bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peeks(receive), room, taken);
+    // Before the copy, which takes as long as the program's memory likes: nobody else resumes this connection.
+    if (Ref<Psock> resume = std::move(taken.resume))
+        resume->resume_later();
+    return is_there;
+}
+
+// Behind the first messages others that are there and for which there is room. An error is left to the next call.
+u32 Socket::receive_more(kcm_receive& receive)
+{
+    u32 got = 0;
+    for (unsigned run = 1; run < max_runs; run++) {
+        ReadRoom room = room_of(receive);
+        room.whole = true;
+        Taken taken;
+        if (!room.messages || !take(receive, room, taken))
+            break;
+        auto more = hand_over(taken, receive);
+        if (!more)
+            break;
+        receive.size -= *more;
+        got += *more;
+    }
+    return got;
+}
+
 Result<u32> Socket::receive(kcm_receive& receive)
 {
-    bool peek = peeks(receive);
-    u32 room = keeps_rest(receive) ? static_cast<u32>(min(receive.size, usize{~u32{0}})) : ~u32{0};
+    ReadRoom room = room_of(receive);
+    bool many = room.messages > 1;
+    room.messages = max(room.messages, 1u);
     u64 deadline_ns = 0;
     for (;;) {
         receiving.cpu.store_relaxed(kapi_cpu());
         Taken taken;
-        bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peek, room, taken);
-        // Before the copy, which takes as long as the program's memory likes: nobody else resumes this connection.
-        if (Ref<Psock> resume = std::move(taken.resume))
-            resume->resume_later();
-        if (is_there)
-            return hand_over(taken, receive);
+        if (take(receive, room, taken)) {
+            u32 got = TRY(hand_over(taken, receive));
+            receive.size -= got;
+            bool whole = (receive.out_flags & (KCM_ABI_MSG_EOR | KCM_ABI_MSG_TRUNC)) == KCM_ABI_MSG_EOR;
+            return many && whole ? got + receive_more(receive) : got;
+        }
         TRY(wait_for_message(!(receive.flags & KCM_ABI_MSG_DONTWAIT), deadline_ns));
     }
 }

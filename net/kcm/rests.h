@@ -16,16 +16,17 @@ using namespace hw;
 
 class Psock;
 
-// A message that a reader has taken, or a part of it.
+// A message that a reader has taken, or a part of it, or several whole ones of a bundle.
 struct Taken {
     Ref<Bundle> bundle;
-    unsigned index = 0;
+    unsigned index = 0, count = 1; // of messages
     Bundle::Entry entry{};
     Ref<Psock> resume; // may continue to read: there is room
 
-    const Bundle::Entry& message() const { return bundle->entry(index); }
-    bool is_whole() const { return entry.length == message().length; }
-    bool has_the_end() const { return entry.end() == message().end(); }
+    u32 end() const { return bundle->entry(index + count - 1).end(); }
+    bool is_whole() const { return entry.length == end() - bundle->entry(index).start; }
+    bool has_the_end() const { return entry.end() == end(); }
+    u64 marks() const { return (count == 64 ? ~0ull : (1ull << count) - 1) << index; } // in Bundle::unread
 };
 
 // Under the distributor's lock.

@@ -17,31 +17,6 @@ u64 deadline_after(u64 timeout_ns)
 
 } // namespace
 
-// Only our own control message means something; others are for other protocols.
-Result<Socket::Addressed> Socket::parse_control(const kcm_send& send)
-{
-    Addressed addressed;
-    const u8* at = static_cast<const u8*>(send.control);
-    usize left = send.control_length;
-    while (left >= sizeof(kcm_abi_cmsghdr)) {
-        kcm_abi_cmsghdr head;
-        kapi_copy(&head, at, sizeof(head));
-        if (head.length < sizeof(head) || head.length > left)
-            return fail(KAPI_EINVAL);
-        if (head.level == KCM_ABI_SOL_KCM) {
-            kcm_abi_connection connection;
-            if (head.type != KCM_ABI_CONNECTION || head.length != sizeof(head) + sizeof(connection))
-                return fail(KAPI_EINVAL);
-            kapi_copy(&connection, at + sizeof(head), sizeof(connection));
-            addressed = {true, connection.id};
-        }
-        usize step = min((static_cast<usize>(head.length) + 7) & ~usize{7}, left);
-        at += step;
-        left -= step;
-    }
-    return addressed;
-}
-
 // ---- the queues
 
 // Null: nothing waits for that connection.
@@ -121,15 +96,17 @@ void Socket::notify_room(Room room)
         kapi_sk_signal(sk, KAPI_OUT);
 }
 
-Result<> Socket::wait_for_room(Psock* to, bool may_wait, u64 deadline_ns)
+Result<> Socket::wait_for_room(const Part& part, bool may_wait, u64 deadline_ns)
 {
     // What is held for the rest of a batch would fill the buffer for ever.
     release_batch();
-    if (may_add(to))
+    if (may_add(part.to))
         return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    TRY(waiters.wait_until(deadline_ns, [&] { return may_add(to) || kapi_sk_has_error(sk); }));
+    TRY(waiters.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }));
+    if (part.leaves_errors)
+        return kapi_sk_has_error(sk) ? fail(KAPI_EAGAIN) : Result<>();
     return check(kapi_sk_take_error(sk));
 }
 
@@ -139,9 +116,9 @@ void Socket::complete()
 {
     SendQueue& queue = *building_for_;
     building_->number = next_number_++;
+    queued_ += building_->count();
     queue.messages.push_back(std::move(building_));
     queue.building = false;
-    queued_++;
     if (!static_cast<ListNode<Sending>&>(queue).linked())
         batched_.push_back(std::move(building_for_));
     else
@@ -162,7 +139,7 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
     u64 size = u64{part.bytes->length()} + part.bytes->overhead();
     Guard guard(send_lock_);
     if (building_) {
-        if (part.to && building_for_->to.get() != part.to)
+        if (part.alone || (part.to && building_for_->to.get() != part.to))
             return fail(KAPI_EINVAL); // another message is being built, whose receiver must not get this
         if (u64{building_->length()} + building_->overhead() + part.bytes->length() > max_outgoing)
             return fail(KAPI_EMSGSIZE);
@@ -211,7 +188,7 @@ Result<> Socket::wait_and_add(Part& part, Added added, bool may_wait, u64 deadli
     Spare spare;
     while (added != Added::yes) {
         if (added == Added::no_room)
-            TRY(wait_for_room(part.to, may_wait, deadline_ns));
+            TRY(wait_for_room(part, may_wait, deadline_ns));
         else
             TRY(make_spare(*part.to, spare));
         added = TRY(add(part, spare));
@@ -256,17 +233,53 @@ Result<u32> Socket::send(const kcm_send& send)
     return sent;
 }
 
+// Several messages of these lengths, as one object.
+Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted)
+{
+    Ref<Outgoing> bytes = TRY(Outgoing::create(nullptr, send.msg, size));
+    if (lengths.size() > 1)
+        TRY(bytes->divide(lengths));
+    if (kapi_traces(KAPI_TRACE_KCM_SEND))
+        for (u32 length : lengths)
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, 1, length);
+    return bytes;
+}
+
+// Each message of several. What was copied together is queued together, and waits for the last one. An error behind the first
+// is left to the next call.
+Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psock* wanted)
+{
+    HW_UNINITIALIZED u32 lengths[Control::most];
+    u32 sent = 0;
+    for (u32 next = 0; next < control.count;) {
+        u32 size = 0, count = control.read(next, lengths, size);
+        auto bytes = copy_several(send, {lengths, count}, size, wanted);
+        Result<> added = bytes ? add_when_room({.bytes = std::move(*bytes), .to = wanted, .ends = true, .goes = false,
+                                                .alone = true, .leaves_errors = sent != 0}, send)
+                               : fail(bytes.error());
+        if (!added && !sent)
+            return fail(added.error());
+        if (!added)
+            break;
+        next += count;
+        sent += size;
+    }
+    if (sent < send.size || !(send.flags & KCM_ABI_MSG_BATCH))
+        release_batch();
+    return sent;
+}
+
 Result<u32> Socket::send_one(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
     bool ends = by_more ? !(send.flags & KCM_ABI_MSG_MORE) : (send.flags & KCM_ABI_MSG_EOR) != 0;
     bool goes = !(send.flags & KCM_ABI_MSG_BATCH);
-    Addressed addressed;
+    Control control;
     if (send.control_length)
-        addressed = TRY(parse_control(send));
+        control = TRY(parse_control(send));
     Ref<Psock> wanted;
-    if (addressed.given) {
-        wanted = mux->find(addressed.id);
+    if (control.addressed) {
+        wanted = mux->find(control.id);
         if (!wanted || wanted->failed())
             return fail(KAPI_ENOTCONN);
     }
@@ -274,6 +287,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
         TRY(check(kapi_sk_take_error(sk)));
     if (send.size > max_outgoing)
         return fail(KAPI_EMSGSIZE);
+    if (control.count)
+        return send_each(send, control, wanted.get());
     if (send.size) {
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
@@ -285,7 +300,7 @@ Result<u32> Socket::send_one(const kcm_send& send)
                 used_.recycle(std::move(bytes));
             return size;
         }
-        TRY(add_when_room({std::move(bytes), wanted.get(), ends, goes}, send));
+        TRY(add_when_room({.bytes = std::move(bytes), .to = wanted.get(), .ends = ends, .goes = goes}, send));
         if (goes)
             transmit();
         return size;

@@ -98,10 +98,10 @@ void Socket::drop_cut(SendQueue& queue, bool may_wait)
     Room room;
     {
         Guard guard(send_lock_);
-        if (queue.messages.empty() || !queue.messages.front()->sent())
+        if (queue.messages.empty() || !queue.messages.front()->is_cut())
             return;
         cut = queue.messages.pop_front();
-        queued_--;
+        queued_ -= cut->count();
         uncharge(queue, u64{cut->left()} + cut->overhead());
         room = look_for_room(queue);
     }

@@ -9,6 +9,8 @@
 
 #include <hawser/wait.h>
 
+#include <span>
+
 namespace kcm {
 
 class Socket : Pinned, public ListNode<Members>, public ListNode<Receiver> {
@@ -70,10 +72,23 @@ private:
     ~Socket();
 
     static constexpr u64 drain_overhead = 4096; // of a closed socket, beside what it has to send
+    // control.cc
+    struct Control {
+        bool addressed = false;
+        u64 id = 0;
+        u32 count = 0; // of lengths; 0: one message, or a part of one
+        const u8* lengths = nullptr;
+        static constexpr u32 most = 64, most_bytes = 32 * 1024; // of small messages that are copied together
+        u32 length(u32 i) const;
+        // Those from next on that are copied together, one at least: their number, and size.
+        u32 read(u32 next, u32* some, u32& size) const;
+        Result<> add(int type, const u8* data, usize size);
+        Result<> check_lengths(usize size) const;
+    };
+    static Result<Control> parse_control(const kcm_send& send);
+    ReadRoom room_of(const kcm_receive& receive) const;
+    Result<> put_control(const Taken& taken, u32 size, kcm_receive& receive);
     // send.cc
-    struct Addressed { bool given = false; u64 id = 0; };
-    static Result<Addressed> parse_control(const kcm_send& send);
-    Result<> wait_for_room(Psock* to, bool may_wait, u64 deadline_ns);
     // queue null: one that is to be made.
     bool has_room(const SendQueue* queue) HW_REQUIRES(send_lock_)
     {
@@ -93,7 +108,14 @@ private:
     using AddressTable = IdTable<SendQueue, ByAddress>;
     struct Spare { Own<AddressTable> table; Ref<SendQueue> queue; }; // what add() may lack
     enum class Added { yes, no_room, no_queue };
-    struct Part { Ref<Outgoing> bytes; Psock* to; bool ends, goes; };
+    struct Part {
+        Ref<Outgoing> bytes;
+        Psock* to;
+        bool ends, goes;
+        bool alone = false;         // does not go on with what was begun
+        bool leaves_errors = false; // to the next call
+    };
+    Result<> wait_for_room(const Part& part, bool may_wait, u64 deadline_ns);
     Result<Added> add(Part& part, Spare& spare);
     Result<> add_when_room(Part part, const kcm_send& send);
     Result<> wait_and_add(Part& part, Added added, bool may_wait, u64 deadline_ns);
@@ -119,6 +141,8 @@ private:
     void release_parked();
     void finish_if_done();
     void release_psock(SendQueue& queue);
+    Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted);
+    Result<u32> send_each(const kcm_send& send, const Control& control, Psock* wanted);
     Result<u32> send_one(const kcm_send& send);
     bool send_at_once(Ref<Outgoing>& message);
     void done_at_once();
@@ -137,7 +161,7 @@ private:
     bool drop_unsent(SendQueue& queue);
     void connection_lost(SendQueue& queue);
     void count_bytes(Psock& psock, u32 bytes);
-    void count_message(Psock& psock, u32 length);
+    void count_messages(Psock& psock, const Outgoing& message, u32 before);
     void finish();
     void give_up();
     void end_waiting();
@@ -150,7 +174,10 @@ private:
     void put_back(Taken& taken, u32 read);
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
-    Result<> put_connection(const Bundle& bundle, kcm_receive& receive);
+    void trace_delivery(const Taken& taken, u32 size);
+    bool take(const kcm_receive& receive, const ReadRoom& room, Taken& taken);
+    static constexpr unsigned max_runs = 64; // of messages that a call returns
+    u32 receive_more(kcm_receive& receive);
     // options.cc
     Result<> get_stats(const kapi_optval* value, int& length);
     Result<> get_attached(const kapi_optval* value, int& length);
@@ -176,7 +203,7 @@ private:
     Atomic<u32> transmitters_{0}; // requests for transmission since it began; not 0: a thread transmits
     Atomic<u32> given_up_{0};     // closed, and sending takes too long: the rest is discarded
     Atomic<u32> finished_{0};
-    Atomic<u32> errors_{0}, tell_connection_{0}, max_message_{0};
+    Atomic<u32> errors_{0}, tell_connection_{0}, tell_lengths_{0}, max_message_{0};
     Work<Socket, &Socket::transmit_in_work> transmit_work_;
     Work<Socket, &Socket::give_up> give_up_work_;
 };

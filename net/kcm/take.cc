@@ -5,6 +5,8 @@
 #include "psock.h"
 #include "socket.h"
 
+#include <hawser/steps.h>
+
 namespace kcm {
 
 // What is held and arrived before what the socket has is its reader's next, whether the socket has room or not: it came from
@@ -19,15 +21,31 @@ void Distributor::give_older(Socket& socket)
     update_open();
 }
 
-void Distributor::take_next(Socket& socket, bool peek, u32 room, Taken& taken)
+// Beside the first message those behind it: they lie one behind the other.
+static void take_more(const Bundle& bundle, const ReadRoom& room, Taken& taken)
+{
+    for (unsigned i = taken.index + 1; taken.count < room.messages && i < bundle.count(); i++) {
+        HW_STEP();
+        u32 length = bundle.entry(i).end() - taken.entry.start;
+        if (!(bundle.unread >> i & 1) || length > room.bytes)
+            return;
+        taken.entry.length = length;
+        taken.count++;
+    }
+}
+
+void Distributor::take_next(Socket& socket, bool peek, const ReadRoom& room, Taken& taken)
 {
     ReceiveQueue& q = socket.receiving;
+    u32 part = room.splits ? room.bytes : ~u32{0};
     if (const Taken* rest = q.rests.front()) [[unlikely]] {
+        if (room.whole)
+            return;
         if (peek) {
             taken = *rest;
             return;
         }
-        taken = q.rests.take(room);
+        taken = q.rests.take(part);
         place(socket);
         taken.resume = next_blocked();
         return;
@@ -38,30 +56,32 @@ void Distributor::take_next(Socket& socket, bool peek, u32 room, Taken& taken)
         return;
     taken.index = static_cast<unsigned>(__builtin_ctzll(first->unread));
     taken.entry = first->entry(taken.index);
+    if (room.whole && taken.entry.length > room.bytes)
+        return;
     if (peek) {
         taken.bundle = Ref<Bundle>::share(*first);
         return;
     }
-    first->unread &= first->unread - 1;
-    if (first->uncounted)
-        first->uncounted--;
-    else
-        q.messages--;
+    take_more(*first, room, taken);
+    first->unread &= ~taken.marks();
+    u32 uncounted = min(first->uncounted, taken.count);
+    first->uncounted -= uncounted;
+    q.messages -= taken.count - uncounted;
     if (first->unread) {
         taken.bundle = Ref<Bundle>::share(*first);
-        q.rests.split(taken, room);
+        q.rests.split(taken, part);
         return;
     }
     q.charged -= first->true_size();
     taken.bundle = q.bundles.pop_front();
-    q.rests.split(taken, room);
+    q.rests.split(taken, part);
     place(socket);
     taken.resume = next_blocked();
 }
 
 // While messages are held, connections wait, even when a reader has made room. So a reader that made room gives the held ones
 // out; a connection goes on when none are left.
-bool Distributor::take(Socket& socket, bool peek, u32 room, Taken& taken)
+bool Distributor::take(Socket& socket, bool peek, const ReadRoom& room, Taken& taken)
 {
     {
         Guard guard(lock_);
@@ -76,20 +96,20 @@ bool Distributor::take(Socket& socket, bool peek, u32 room, Taken& taken)
     return static_cast<bool>(taken.bundle);
 }
 
-// Makes a whole message unread in its bundle, which may still be queued for its other messages, maybe elsewhere by now. True: it
+// Makes whole messages unread in their bundle, which may still be queued for its other messages, maybe elsewhere by now. True: it
 // is held, to be given to somebody else.
 bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
 {
     Bundle& bundle = *taken.bundle;
     bool queued = bundle.unread != 0;
-    bundle.unread |= 1ull << taken.index;
+    bundle.unread |= taken.marks();
     if (queued) {
         // Its socket's readers know of the bundle: they were woken when it came, and it was never empty since. Which
         // socket that is by now is known only if it is this one.
         if (socket.receiving.bundles.front() == &bundle)
-            socket.receiving.messages++;
+            socket.receiving.messages += taken.count;
         else
-            bundle.uncounted++;
+            bundle.uncounted += taken.count;
         return false;
     }
     ReceiveQueue& q = socket.receiving;

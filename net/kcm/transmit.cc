@@ -218,7 +218,7 @@ void Socket::put_first(Ref<Outgoing> message)
     charge(any_, u64{message->left()} + message->overhead());
     message->number = 0; // before all others, and may go
     any_.messages.push_front(std::move(message));
-    queued_++;
+    queued_ += any_.messages.front()->count();
     // Messages that were added meanwhile for a batch have put it on the list that waits for the batch's end.
     bool listed = static_cast<ListNode<Sending>&>(any_).linked();
     runnable_.push_front(listed ? runnable_.remove(any_) : Ref<SendQueue>::share(any_));
@@ -238,10 +238,8 @@ bool Socket::send_whole(Outgoing& message)
     }
     message.advance(static_cast<u32>(taken));
     count_bytes(psock, message.sent());
-    if (message.left())
-        return false;
-    count_message(psock, message.length());
-    return true;
+    count_messages(psock, message, 0);
+    return !message.left();
 }
 
 } // namespace kcm

@@ -46,7 +46,7 @@ struct Socket::Batch {
 void Socket::collect(SendQueue& queue, Batch& batch)
 {
     bool contended = mux->reservations.contended(*queue.psock) || !mux->reservations.usable(*queue.psock);
-    unsigned seen = 0, most = contended && queue.messages.front()->sent() ? 1 : ~0u;
+    unsigned seen = 0, most = contended && queue.messages.front()->is_cut() ? 1 : ~0u;
     u32 most_bytes = contended ? batch_contended : ~u32{0};
     for (Outgoing* m = queue.messages.front(); m && may_go(*m) && seen < most && batch.bytes < most_bytes;
          m = queue.messages.next(*m), seen++) {
@@ -66,7 +66,7 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
     Outgoing& first = *queue.messages.front();
     if (!may_go(first))
         return Step::nothing;
-    if (given_up_.load_acquire() && first.sent() == 0)
+    if (given_up_.load_acquire() && !first.is_cut())
         return Step::drop;
     if (!queue.psock) {
         auto taken = mux->reservations.take(queue);
@@ -79,7 +79,7 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
         if (queue.waits)
             return again ? Step::again : Step::wait;
     }
-    bool begins = first.sent() == 0 && !queue.psock->failed();
+    bool begins = !first.is_cut() && !queue.psock->failed();
     if (begins && mux->reservations.holds_back() && !mux->reservations.usable(*queue.psock))
         return Step::release; // it is to be unattached
     if (std::exchange(queue.parked, false))
@@ -125,12 +125,17 @@ void Socket::count_bytes(Psock& psock, u32 bytes)
     psock.tx_bytes.add(bytes);
 }
 
-void Socket::count_message(Psock& psock, u32 length)
+// before: done() of them.
+void Socket::count_messages(Psock& psock, const Outgoing& message, u32 before)
 {
+    u32 count = message.done() - before;
+    if (!count)
+        return;
     if (kapi_traces(KAPI_TRACE_KCM_TRANSMIT))
-        kapi_trace_kcm_message(KAPI_TRACE_KCM_TRANSMIT, psock.id, 1, length);
-    tx_msgs.add(1);
-    psock.tx_msgs.add(1);
+        for (u32 i = before; i < message.done(); i++)
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_TRANSMIT, psock.id, 1, message.length_of(i));
+    tx_msgs.add(count);
+    psock.tx_msgs.add(count);
 }
 
 // TCP took so many more bytes.
@@ -145,20 +150,20 @@ Socket::Left Socket::account(SendQueue& queue, u32 bytes)
         count_bytes(*queue.psock, bytes);
         while (bytes) {
             Outgoing* m = queue.messages.front();
-            u32 part = min(bytes, m->left());
+            u32 part = min(bytes, m->left()), before = m->done();
             m->advance(part);
+            count_messages(*queue.psock, *m, before);
             bytes -= part;
             if (m->left())
                 break;
             uncharge(queue, m->overhead());
-            count_message(*queue.psock, m->length());
+            queued_ -= m->count();
             done.push_back(queue.messages.pop_front());
-            queued_--;
         }
         room = look_for_room(queue);
         Outgoing* next = queue.messages.front();
         left.any = next && may_go(*next);
-        left.cut = left.any && next->sent() != 0;
+        left.cut = left.any && next->is_cut();
     }
     while (Ref<Outgoing> message = done.pop_front())
         used_.recycle(std::move(message));
@@ -174,11 +179,9 @@ void Socket::connection_lost(SendQueue& queue)
     {
         Guard guard(send_lock_);
         Outgoing* m = queue.messages.front();
-        if (m && m->sent()) {
-            charge(queue, m->sent());
-            m->rewind();
-            cut = true;
-        }
+        cut = m && m->is_cut();
+        if (cut)
+            charge(queue, m->rewind());
     }
     Psock& psock = *queue.psock;
     psock.tx_aborts.add(1);
@@ -198,13 +201,13 @@ bool Socket::drop_unsent(SendQueue& queue)
     {
         Guard guard(send_lock_);
         Outgoing* unsent = queue.messages.front();
-        if (unsent && unsent->sent())
+        if (unsent && unsent->is_cut())
             unsent = queue.messages.next(*unsent);
         if (!unsent)
             return false;
         dropped = queue.messages.remove(*unsent);
-        queued_--;
-        uncharge(queue, u64{dropped->length()} + dropped->overhead());
+        queued_ -= dropped->count();
+        uncharge(queue, u64{dropped->left()} + dropped->overhead());
         room = look_for_room(queue);
     }
     notify_room(room);

@@ -41,16 +41,18 @@ struct kcm_abi_clone {
 #define KCM_ABI_STEERING 19
 #define KCM_ABI_STATS 20
 #define KCM_ABI_ATTACHED 21
+#define KCM_ABI_RECV_LENGTHS 22
 
 #define KCM_ABI_STEER_ROUND_ROBIN 0
 #define KCM_ABI_STEER_LEAST_LOADED 1
 #define KCM_ABI_STEER_CPU 2
 
-/* The control message. */
+/* The control messages; that of lengths is an array of kapi_u32. */
 #define KCM_ABI_CONNECTION 1
 struct kcm_abi_connection {
 	kapi_u64 id;
 };
+#define KCM_ABI_LENGTHS 2
 /* The head of a control message, as 64-bit programs lay it out; a 32-bit one's is translated before. */
 struct kcm_abi_cmsghdr {
 	kapi_u64 length; /* with this head */

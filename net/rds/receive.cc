@@ -140,7 +140,7 @@ bool Socket::is_closed()
 bool Socket::put_zerocopy(rds_receive& receive)
 {
     // Other control messages may have used the room already.
-    if (!kapi_sk_zerocopy(sk) || !kapi_msg_cmsg_fits(receive.msg, sizeof(rds_abi_zcopy_cookies)))
+    if (!kapi_sk_zerocopy(sk) || kapi_msg_cmsg_room(receive.msg) < s64{sizeof(rds_abi_zcopy_cookies)})
         return false;
     Ref<ZerocopyBatch> batch;
     Ref<NoticeBox> notices;

@@ -197,7 +197,7 @@ Result<u32> Socket::put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notic
         data.user_token = notice->token;
         data.status = notice->status;
         auto put = check(kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RDMA_STATUS, &data, sizeof(data)));
-        bool more = put && kapi_msg_cmsg_fits(receive.msg, sizeof(data));
+        bool more = put && kapi_msg_cmsg_room(receive.msg) >= s64{sizeof(data)};
         {
             Guard guard(lock_);
             box = notice_box_;

@@ -10,9 +10,10 @@
 //
 // DIRECTION rx: a child process fills a TCP connection with large writes and WHO takes messages out of it; tx: WHO puts
 // messages in and the child reads the stream; tx-nodelay: with TCP_NODELAY, so that TCP makes a packet of each call.
-// WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16), tcp (one recv() or write() a message) or
-// tcp-large (64 KiB reads, split by the program). All messages of a cell are of one size and the parser program is
-// constant, because others fail with the kernel's own KCM. The clock and idle times are those of bench.c.
+// WHO is kcm (one call a message), kcm-batch (recvmmsg or sendmmsg of 16), kcm-many (64 KiB in a call, by KCM_LENGTHS, which
+// the kernel's own has not), tcp (one recv() or write() a message) or tcp-large (64 KiB reads, split by the program). All
+// messages of a cell are of one size and the parser program is constant, because others fail with the kernel's own KCM.
+// The clock and idle times are those of bench.c.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -35,14 +36,15 @@
 #include <linux/sockios.h>
 
 #include "clock.h"
+#include "kcm_many.h"
 #include "parser.h"
 
 #define AF_KCM_ 41
 
 enum { LARGE = 65536, BATCH = 16, MOST_SOCKETS = 4, CELL_SECONDS = 60, EXIT_STUCK = 3 };
 
-enum who { KCM, KCM_BATCH, TCP, TCP_LARGE };
-static const char *const names[] = { "kcm", "kcm-batch", "tcp", "tcp-large" };
+enum who { KCM, KCM_BATCH, KCM_MANY, TCP, TCP_LARGE };
+static const char *const names[] = { "kcm", "kcm-batch", "kcm-many", "tcp", "tcp-large" };
 
 enum direction { TX, TX_NODELAY, RX, DIRECTIONS };
 static const char *const directions[] = { "tx", "tx-nodelay", "rx" };
@@ -277,9 +279,12 @@ static void in_threads(void *(*run)(void *))
 
 static void run_side(void)
 {
-	bool kcm = cell.who == KCM || cell.who == KCM_BATCH;
+	if (cell.who == KCM_MANY) {
+		bool (*run)(int fd, size_t size, size_t count) = cell.direction == RX ? many_receive_all : many_send_all;
 
-	if (kcm)
+		if (!run(socks[0], cell.size, cell.messages))
+			die("many messages");
+	} else if (cell.who == KCM || cell.who == KCM_BATCH)
 		in_threads(cell.direction == RX ? receive_kcm : send_kcm);
 	else if (cell.direction == RX)
 		receive_tcp();
@@ -300,9 +305,17 @@ static void stuck(int signal)
 	_exit(EXIT_STUCK);
 }
 
+static void close_all(bool kcm)
+{
+	for (int i = 0; kcm && i < cell.sockets; i++)
+		close(socks[i]);
+	close(near);
+	close(far);
+}
+
 static void run_cell(const char *round, size_t scale)
 {
-	bool kcm = cell.who == KCM || cell.who == KCM_BATCH;
+	bool kcm = cell.who != TCP && cell.who != TCP_LARGE;
 	int go[2], done[2];
 	uint64_t ns, idle;
 	pid_t peer;
@@ -314,6 +327,10 @@ static void run_cell(const char *round, size_t scale)
 	connect_tcp();
 	if (kcm)
 		open_kcm();
+	if (cell.who == KCM_MANY && !many_begin(socks[0])) {
+		close_all(kcm);
+		return;
+	}
 	atomic_store(&taken, 0);
 	peer = start_peer(go, done);
 	usleep(20000);
@@ -334,10 +351,7 @@ static void run_cell(const char *round, size_t scale)
 	printf("cell %s %s %zu %d %s %zu %llu %llu\n", names[cell.who], directions[cell.direction], cell.size, cell.sockets,
 	       round, cell.messages, (unsigned long long)ns, (unsigned long long)idle);
 	fflush(stdout);
-	for (int i = 0; kcm && i < cell.sockets; i++)
-		close(socks[i]);
-	close(near);
-	close(far);
+	close_all(kcm);
 	for (int i = 0; i < 2; i++) {
 		close(go[i]);
 		close(done[i]);
@@ -353,7 +367,7 @@ int main(int argc, char **argv)
 	static const struct {
 		enum who who;
 		int sockets;
-	} ways[] = { { TCP, 1 }, { TCP_LARGE, 1 }, { KCM, 1 }, { KCM, 4 }, { KCM_BATCH, 1 } };
+	} ways[] = { { TCP, 1 }, { TCP_LARGE, 1 }, { KCM, 1 }, { KCM, 4 }, { KCM_BATCH, 1 }, { KCM_MANY, 1 } };
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: kcm_bench ROUND SCALE\n");

@@ -344,6 +344,8 @@ void Course::receive(KcmSlot &slot, const Step &step)
     if (step[4] & 16)
         receiving.flags |= KCM_ABI_MSG_TRUNC;
     receiving.spliced = step[4] & 4;
+    if (step[4] & 32)
+        receiving.control_room = step[5] * 4u;
     receiving.trouble = trouble_of(step, std::min<std::size_t>(receiving.size, 300));
     in_thread(slot, step, [&slot, receiving, count = 1 + step[5] % 8] {
         for (int i = 0; i < count; i++)
@@ -412,6 +414,9 @@ void Course::set_option(KcmSlot &slot, const Step &step)
     case 4:
         slot.socket.set_option(KCM_ABI_MAX_MESSAGE, step[4] % 2 ? 0 : 100 << step[5] % 12);
         return;
+    case 5:
+        slot.socket.set_option(KCM_ABI_RECV_LENGTHS, step[4] % 2);
+        return;
     default:
         slot.socket.set_option(KCM_ABI_STEERING, step[4] % 4);
     }
@@ -420,7 +425,7 @@ void Course::set_option(KcmSlot &slot, const Step &step)
 /** With lengths and memory of any kind. Options that change receiving are only read. */
 void Course::any_option(KcmSlot &slot, const Step &step)
 {
-    static constexpr int kNames[] = {0, 1, 2, 15, 16, 17, 18, 19, 20, 21};
+    static constexpr int kNames[] = {0, 1, 2, 15, 16, 17, 18, 19, 20, 21, 22, 23};
     static constexpr int kLengths[] = {-1, 0, 1, 2, 3, 4, 8, 64, 1000, 10'000};
     int name = kNames[step[3] % std::size(kNames)], length = kLengths[step[4] % std::size(kLengths)];
     std::vector<unsigned char> memory(step[5] % 4 ? 10'000 : step[5] % 16, step[6]);
@@ -446,7 +451,7 @@ void Course::any_control(KcmSlot &slot, const Step &step)
     unsigned char control[64] = {};
     std::size_t at = 0;
     for (unsigned i = 0; i <= step[2] % 2u; i++) {
-        kcm_abi_cmsghdr head{step[3] % 4 ? 24u : step[3] % 40u, step[4] % 4 ? KCM_ABI_SOL_KCM : 1, step[5] % 4 == 0};
+        kcm_abi_cmsghdr head{step[3] % 4 ? 24u : step[3] % 40u, step[4] % 4 ? KCM_ABI_SOL_KCM : 1, step[5] % 4};
         std::memcpy(control + at, &head, sizeof(head));
         std::uint64_t id = id_of(slot, step[6]);
         std::memcpy(control + at + sizeof(head), &id, sizeof(id));

@@ -237,13 +237,12 @@ long KcmSlot::receive(const Receiving &receiving)
 {
     std::vector<unsigned char> bytes = std::exchange(memory_, {});
     bytes.resize(std::max(bytes.size(), receiving.size));
-    unsigned flags = 0;
-    std::uint64_t connection = 0;
     mixed_ |= readers_++ != 0;
     unsigned starved_before = books_.starved_before_now();
     socket.trouble = receiving.trouble;
     socket.spliced = receiving.spliced;
-    long got = socket.receive(bytes.data(), receiving.size, receiving.flags, &flags, &connection);
+    auto received = socket.receive_each(bytes.data(), receiving.size, receiving.flags, receiving.control_room);
+    long got = received.result;
     readers_--;
     if (got > static_cast<long>(receiving.size))
         world().fail("recvmsg of %zu bytes returned %ld", receiving.size, got);
@@ -255,10 +254,26 @@ long KcmSlot::receive(const Receiving &receiving)
     }
     if (receiving.flags & KCM_ABI_MSG_PEEK)
         return got;
-    assembly_ += read;
-    if (flags & KCM_ABI_MSG_EOR)
-        take_whole(std::exchange(assembly_, {}), flags & KCM_ABI_MSG_TRUNC, connection);
+    take_all(received, read);
     return got;
+}
+
+void KcmSlot::take_all(const KcmSocket::Received &received, const std::string &read)
+{
+    std::size_t at = 0;
+    for (const auto &run : received.runs)
+        for (std::uint32_t length : run.lengths) {
+            if (length > read.size() - at)
+                return world().fail("a message of %u bytes in %zu", length, read.size() - at);
+            assembly_ += read.substr(at, length);
+            at += length;
+            if (received.flags & KCM_ABI_MSG_EOR)
+                take_whole(std::exchange(assembly_, {}), received.flags & KCM_ABI_MSG_TRUNC, run.connection);
+            else if (at != read.size())
+                world().fail("a message behind a part of another one");
+        }
+    if (at != read.size())
+        world().fail("%zu bytes are of no message", read.size() - at);
 }
 
 void KcmSlot::look_and_receive(std::size_t size)
@@ -269,7 +284,7 @@ void KcmSlot::look_and_receive(std::size_t size)
     long peeked = socket.receive(seen.data(), size, KCM_ABI_MSG_PEEK | KCM_ABI_MSG_DONTWAIT);
     std::size_t before = assembly_.size();
     std::string start = assembly_;
-    long got = receive({.size = size, .flags = KCM_ABI_MSG_DONTWAIT});
+    long got = receive({.size = size, .flags = KCM_ABI_MSG_DONTWAIT, .control_room = 0});
     if (!alone || users || peeked < 0)
         return;
     if (got != peeked)

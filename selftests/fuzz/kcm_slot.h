@@ -84,6 +84,7 @@ public:
         std::size_t size;
         unsigned flags = 0;
         bool spliced = false;
+        std::size_t control_room = 64; // 0: for one message
         sim::Trouble trouble{};
     };
     /** The result of recvmsg(). */
@@ -106,6 +107,7 @@ private:
     void check_failure(long result, const sim::Trouble &trouble, unsigned starved_before) const;
     /** over_before: the number of ended connections when the message was begun. */
     void sent(std::uint32_t sender, std::uint64_t wanted, std::size_t over_before);
+    void take_all(const KcmSocket::Received &received, const std::string &read);
     void take_whole(std::string bytes, bool cut, std::uint64_t connection);
 
     KcmBooks &books_;

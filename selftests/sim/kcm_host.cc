@@ -138,30 +138,66 @@ int KcmSocket::unattach(int fd, bool nonblocking)
 
 long KcmSocket::send(const void *data, std::size_t size, unsigned flags, std::uint64_t connection)
 {
-    struct {
-        kcm_abi_cmsghdr head;
-        kcm_abi_connection connection;
-    } control{{sizeof(control), KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION}, {connection}};
+    return send_each(data, size, {}, flags, connection);
+}
+
+static void append_control(std::vector<unsigned char> &control, int type, const void *data, std::size_t size)
+{
+    kcm_abi_cmsghdr head{sizeof(head) + size, KCM_ABI_SOL_KCM, type};
+    auto append = [&](const void *from, std::size_t bytes) {
+        control.insert(control.end(), static_cast<const unsigned char *>(from), static_cast<const unsigned char *>(from) + bytes);
+    };
+    append(&head, sizeof(head));
+    append(data, size);
+    control.resize((control.size() + 7) & ~std::size_t{7});
+}
+
+long KcmSocket::send_each(const void *data, std::size_t size, const std::vector<std::uint32_t> &lengths, unsigned flags,
+                          std::uint64_t connection)
+{
+    std::vector<unsigned char> control;
+    kcm_abi_connection wanted{connection};
+    if (connection)
+        append_control(control, KCM_ABI_CONNECTION, &wanted, sizeof(wanted));
+    if (!lengths.empty())
+        append_control(control, KCM_ABI_LENGTHS, lengths.data(), lengths.size() * sizeof(lengths[0]));
     kapi_msg msg = sim::make_msg(data, size, std::exchange(trouble, {}));
-    kcm_send call{&msg, size, &control, connection ? sizeof(control) : 0, flags, spliced};
+    kcm_send call{&msg, size, control.data(), control.size(), flags, spliced};
     return static_cast<long>(kcm_socket_sendmsg(core_, &call));
+}
+
+KcmSocket::Received KcmSocket::receive_each(void *data, std::size_t size, unsigned flags, std::size_t control_room)
+{
+    kapi_msg msg = sim::make_msg(data, size, std::exchange(trouble, {}));
+    msg.control_room = control_room;
+    kcm_receive call{&msg, size, flags, 0, spliced};
+    Received got;
+    got.result = static_cast<long>(kcm_socket_recvmsg(core_, &call));
+    got.flags = call.out_flags;
+    got.control_truncated = msg.control_truncated;
+    std::uint64_t connection = 0;
+    for (const auto &control : msg.control) {
+        if (control.type == KCM_ABI_CONNECTION) {
+            std::memcpy(&connection, control.data.data(), std::min(sizeof(connection), control.data.size()));
+            continue;
+        }
+        std::vector<std::uint32_t> lengths(control.data.size() / sizeof(std::uint32_t));
+        std::memcpy(lengths.data(), control.data.data(), lengths.size() * sizeof(lengths[0]));
+        got.runs.push_back({connection, std::move(lengths)});
+    }
+    if (got.runs.empty() && got.result >= 0)
+        got.runs.push_back({connection, {static_cast<std::uint32_t>(got.result)}});
+    return got;
 }
 
 long KcmSocket::receive(void *data, std::size_t size, unsigned flags, unsigned *flags_out, std::uint64_t *connection)
 {
-    kapi_msg msg = sim::make_msg(data, size, std::exchange(trouble, {}));
-    msg.control_room = connection ? 64 : 0;
-    kcm_receive call{&msg, size, flags, 0, spliced};
-    long result = static_cast<long>(kcm_socket_recvmsg(core_, &call));
+    Received got = receive_each(data, size, flags, connection ? 64 : 0);
     if (flags_out)
-        *flags_out = call.out_flags;
-    if (connection) {
-        kcm_abi_connection source{};
-        for (const auto &control : msg.control)
-            std::memcpy(&source, control.data.data(), std::min(sizeof(source), control.data.size()));
-        *connection = source.id;
-    }
-    return result;
+        *flags_out = got.flags;
+    if (connection)
+        *connection = got.runs.empty() ? 0 : got.runs[0].connection;
+    return got.result;
 }
 
 unsigned KcmSocket::poll()

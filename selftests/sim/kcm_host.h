@@ -64,6 +64,21 @@ public:
     /** flags_out gets MSG_*, connection the message's connection (0: not given). */
     long receive(void *data, std::size_t size, unsigned flags = 0, unsigned *flags_out = nullptr,
                  std::uint64_t *connection = nullptr);
+    /** Several messages in one call: KCM_LENGTHS. Bytes of those that were taken. */
+    long send_each(const void *data, std::size_t size, const std::vector<std::uint32_t> &lengths, unsigned flags = 0,
+                   std::uint64_t connection = 0);
+    /** What a call returned, with its control messages. Without lengths there is one run with what was returned. */
+    struct Received {
+        struct Run {
+            std::uint64_t connection = 0;
+            std::vector<std::uint32_t> lengths;
+        };
+        long result = 0;
+        unsigned flags = 0;
+        bool control_truncated = false;
+        std::vector<Run> runs;
+    };
+    Received receive_each(void *data, std::size_t size, unsigned flags, std::size_t control_room);
     /** Both as by splice(). */
     bool spliced = false;
     /** Of the next call's memory. */

@@ -30,15 +30,15 @@ unsigned char pattern(std::uint32_t check, std::size_t i)
 
 } // namespace
 
-std::vector<unsigned char> KcmLedger::compose(std::uint32_t sender, std::size_t size)
+std::vector<unsigned char> KcmLedger::compose(std::uint32_t sender, std::size_t size, std::uint64_t behind)
 {
     Flow &flow = flows_[sender];
-    if (flow.composed == flow.sent)
-        flow.composed++; // else the last one was never sent, and its number is free
+    std::uint64_t number = flow.sent + behind; // of one that was composed and never sent, the number is free
+    flow.composed = std::max(flow.composed, number + 1);
     // One begun before the calm may have been given to a connection that has ended since.
     if (calm_ && flow.calm_from == ~std::uint64_t{0})
         flow.calm_from = flow.sent;
-    Label label{sender, 0, flow.sent};
+    Label label{sender, 0, number};
     label.check = check_of(sender, label.number, size);
     std::vector<unsigned char> bytes(size);
     std::size_t payload = size - 4;

@@ -11,13 +11,16 @@
 
 class KcmLedger {
 public:
-    /** A sender's next message, framed: its length in four bytes, a label, a pattern. size counts all, at least smallest. */
-    std::vector<unsigned char> compose(std::uint32_t sender, std::size_t size);
+    /**
+     * A sender's next message, framed: its length in four bytes, a label, a pattern. size counts all, at least smallest.
+     * behind: so many composed ones are to be sent before it.
+     */
+    std::vector<unsigned char> compose(std::uint32_t sender, std::size_t size, std::uint64_t behind = 0);
     static constexpr std::size_t smallest = 20;
 
     /** From now on, receivers that are not excused must get all messages. */
     void begin_calm() { calm_ = true; }
-    /** The last composed message is being sent and may arrive. */
+    /** The first composed message that was not sent is being sent and may arrive. */
     void sent(std::uint32_t sender);
 
     /**

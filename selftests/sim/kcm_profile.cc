@@ -25,6 +25,7 @@ KcmProfile::KcmProfile(sim::Random &random)
     reset_after = random.one_in(2) ? 0 : 2 * largest + random.between(1000, 300'000); // some messages get through
     fail_one_in = random.one_in(3) ? random.between(10, 300) : 0;
     steering = static_cast<int>(random.between(KCM_ABI_STEER_ROUND_ROBIN, KCM_ABI_STEER_CPU));
+    lengths = random.one_in(3);
 }
 
 std::string KcmProfile::describe() const
@@ -36,5 +37,6 @@ std::string KcmProfile::describe() const
            number("TCP", tcp_sndbuf) + number("and", tcp_rcvbuf) + number("reset after", reset_after) +
            number("allocations fail one in", fail_one_in) + number("falls", falls) +
            number("steering", static_cast<std::uint64_t>(steering)) + (churn ? ", churn" : "") +
-           (bad_memory ? ", bad memory" : "") + (splices ? ", splices" : "") + (answers ? ", answers" : "");
+           (bad_memory ? ", bad memory" : "") + (splices ? ", splices" : "") + (answers ? ", answers" : "") +
+           (lengths ? ", lengths" : "");
 }

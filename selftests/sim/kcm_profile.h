@@ -15,6 +15,7 @@ struct KcmProfile {
     bool seqpacket;                  // sockets are SOCK_SEQPACKET, and read in parts
     bool splices;                    // programs send and receive by splice()
     bool answers;                    // some messages go to the last sender
+    bool lengths;                    // programs send and receive several messages in a call
     unsigned falls;                  // of machines: crashes, the module is removed, a namespace ends
     unsigned connections, sockets, messages;
     std::size_t largest;

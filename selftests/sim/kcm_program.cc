@@ -27,6 +27,7 @@ std::unique_ptr<KcmProgram> KcmProgram::open(KcmCourse &course, KcmHost &host, k
     sk.rcvbuf = profile.rcvbuf;
     sk.sndtimeo_ns = sk.rcvtimeo_ns = 100 * kMillisecond;
     program->socket.set_option(KCM_ABI_RECV_CONNECTION, 1);
+    program->socket.set_option(KCM_ABI_RECV_LENGTHS, profile.lengths);
     return program;
 }
 
@@ -54,8 +55,9 @@ unsigned KcmProgram::flags_of(bool ends) const
     return ends ? KCM_ABI_MSG_EOR : 0;
 }
 
-/** False when it was not sent: the program must stop, or the required connection is gone. */
-bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted)
+/** What one call took, of several messages maybe not all. None: the program must stop, or the required connection is gone. */
+std::optional<std::size_t> KcmProgram::send_call(const unsigned char *bytes, std::size_t size, const Lengths &lengths, bool ends,
+                                                 unsigned flags, std::uint64_t wanted)
 {
     Random &random = course_.world.random();
     const KcmProfile &profile = course_.profile;
@@ -65,20 +67,60 @@ bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool en
             socket.trouble.stall_at = random.below(size);
             socket.trouble.stall_ns = random.below(20 * kMillisecond);
         }
-        socket.spliced = profile.splices && random.one_in(3);
+        socket.spliced = lengths.empty() && profile.splices && random.one_in(3);
         unsigned how = flags | flags_of(ends) | (random.one_in(2) ? KCM_ABI_MSG_DONTWAIT : 0);
-        long result = socket.send(bytes, size, how, wanted);
-        if (result == static_cast<long>(size))
-            return true;
+        long result = socket.send_each(bytes, size, lengths, how, wanted);
+        if (result == static_cast<long>(size) || (result > 0 && !lengths.empty()))
+            return static_cast<std::size_t>(result);
         if (wanted && result == -KAPI_ENOTCONN)
-            return false;
+            return std::nullopt;
         bool refused = result == -KAPI_ENOTCONN && profile.may_refuse();
         bool excused = (result == -KAPI_EFAULT && profile.bad_memory) || course_.may_break() || refused;
         if (result >= 0 || (result != -KAPI_EAGAIN && !excused))
             course_.fail("sendmsg of " + std::to_string(size) + " bytes returned " + std::to_string(result));
         course_.world.sleep(random.between(kMicrosecond, 2 * kMillisecond));
     }
-    return false;
+    return std::nullopt;
+}
+
+bool KcmProgram::send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted)
+{
+    return send_call(bytes, size, {}, ends, flags, wanted).has_value();
+}
+
+void KcmProgram::count_sent(std::uint32_t sender)
+{
+    sent_++;
+    course_.ledger.sent(sender);
+    course_.world.note("program sent", Node::current()->index(), sender);
+}
+
+/** Several small messages in one call, and what it did not take in others. */
+bool KcmProgram::send_several()
+{
+    Random &random = course_.world.random();
+    std::uint64_t wanted = course_.profile.answers && random.one_in(3) ? heard_ : 0;
+    const std::uint32_t sender = wanted ? answerer_ : sender_;
+    std::vector<unsigned char> bytes;
+    Lengths lengths;
+    for (std::uint64_t count = random.between(1, course_.wanted() - sent_); lengths.size() < count;) {
+        auto message = course_.ledger.compose(sender, std::min<std::size_t>(course_.size(), 1000), lengths.size());
+        bytes.insert(bytes.end(), message.begin(), message.end());
+        lengths.push_back(static_cast<std::uint32_t>(message.size()));
+    }
+    for (std::size_t at = 0; at < bytes.size();) {
+        auto taken = send_call(bytes.data() + at, bytes.size() - at, lengths, random.one_in(2),
+                               random.one_in(4) ? KCM_ABI_MSG_BATCH : 0, wanted);
+        if (!taken && !std::exchange(wanted, 0))
+            return false;
+        for (at += taken.value_or(0); taken && *taken; lengths.erase(lengths.begin())) {
+            if (lengths.empty() || *taken < lengths[0])
+                course_.fail("a part of a message was sent");
+            *taken -= lengths[0];
+            count_sent(sender);
+        }
+    }
+    return true;
 }
 
 /** In one call or in several; sometimes in a batch with later ones; sometimes to the last sender. */
@@ -99,9 +141,7 @@ bool KcmProgram::send_one()
         else if (!std::exchange(wanted, 0))
             return false;
     }
-    sent_++;
-    course_.ledger.sent(sender);
-    course_.world.note("program sent", Node::current()->index(), sender);
+    count_sent(sender);
     return true;
 }
 
@@ -109,7 +149,7 @@ void KcmProgram::send_loop()
 {
     Random &random = course_.world.random();
     while (!stopping_) {
-        while (sent_ < course_.wanted() && send_one())
+        while (sent_ < course_.wanted() && (course_.profile.lengths && random.one_in(2) ? send_several() : send_one()))
             if (!course_.calm && random.one_in(4))
                 course_.world.sleep(random.below(20 * kMillisecond));
         if (flushed_ != sent_ && send_part(nullptr, 0, true, 0, 0)) // the end of a batch
@@ -128,36 +168,55 @@ std::size_t KcmProgram::room()
     return keeps && random.one_in(2) ? random.between(1, random.one_in(2) ? 50 : 20'000) : memory_.size();
 }
 
+/** Each message goes to the ledger when its end has come. */
+void KcmProgram::received(const KcmSocket::Received &got)
+{
+    const unsigned char *at = memory_.data();
+    bool ends = got.flags & KCM_ABI_MSG_EOR;
+    std::size_t count = 0, sum = 0;
+    for (const auto &run : got.runs)
+        for (std::uint32_t length : run.lengths) {
+            count++;
+            sum += length;
+            if (!run.connection || sum > memory_.size())
+                return course_.fail("a message came from nowhere, or is too long");
+            message_.insert(message_.end(), at, at + length);
+            at += length;
+            if (!ends)
+                continue;
+            heard_ = run.connection;
+            course_.world.note("program received", sender_, message_.size());
+            course_.ledger.received(place_ << 32 | run.connection, course_.profile.keeps_order(), message_.data(),
+                                    message_.size());
+            message_.clear();
+        }
+    if (static_cast<long>(sum) != got.result || (!ends && count != 1))
+        course_.fail("the lengths of " + std::to_string(count) + " messages are not those of what was received");
+}
+
 /** False when nothing came. */
-bool KcmProgram::receive_one()
+bool KcmProgram::receive_some()
 {
     Random &random = course_.world.random();
     const KcmProfile &profile = course_.profile;
     if (profile.bad_memory && !course_.calm && random.one_in(8))
-        socket.trouble.fault_at = random.below(KcmLedger::smallest);
+        socket.trouble.fault_at = random.below(profile.lengths ? 2000 : KcmLedger::smallest);
     socket.spliced = profile.splices && random.one_in(3);
     bool peek = random.one_in(8);
-    unsigned flags = 0;
-    std::uint64_t connection = 0;
-    long size = socket.receive(memory_.data(), room(), peek ? KCM_ABI_MSG_PEEK : 0, &flags, &connection);
-    if (size < 0) {
-        bool refused = size == -KAPI_ENOTCONN && profile.may_refuse();
-        bool excused = (size == -KAPI_EFAULT && profile.bad_memory) || course_.may_break() || refused;
-        if (size != -KAPI_EAGAIN && !excused)
-            course_.fail("recvmsg returned " + std::to_string(size));
+    std::size_t control_room = profile.lengths && random.one_in(2) ? random.between(64, 4096) : 64;
+    auto got = socket.receive_each(memory_.data(), room(), peek ? KCM_ABI_MSG_PEEK : 0, control_room);
+    if (got.result < 0) {
+        bool refused = got.result == -KAPI_ENOTCONN && profile.may_refuse();
+        bool excused = (got.result == -KAPI_EFAULT && profile.bad_memory) || course_.may_break() || refused;
+        if (got.result != -KAPI_EAGAIN && !excused)
+            course_.fail("recvmsg returned " + std::to_string(got.result));
         return false;
     }
     if (peek)
         return true;
-    if ((flags & ~KCM_ABI_MSG_EOR) || !connection)
-        course_.fail("a message arrived with flags " + std::to_string(flags));
-    message_.insert(message_.end(), memory_.begin(), memory_.begin() + size);
-    if (!(flags & KCM_ABI_MSG_EOR))
-        return true;
-    heard_ = connection;
-    course_.world.note("program received", sender_, message_.size());
-    course_.ledger.received(place_ << 32 | connection, profile.keeps_order(), message_.data(), message_.size());
-    message_.clear();
+    if (got.flags & ~KCM_ABI_MSG_EOR)
+        course_.fail("a message arrived with flags " + std::to_string(got.flags));
+    received(got);
     return true;
 }
 
@@ -166,6 +225,6 @@ void KcmProgram::receive_loop()
 {
     Random &random = course_.world.random();
     while (!stopping_ || !message_.empty())
-        if (receive_one() && random.one_in(16))
+        if (receive_some() && random.one_in(16))
             course_.world.sleep(random.below(10 * kMillisecond));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kcm_course.h"
@@ -27,10 +28,16 @@ public:
 private:
     void send_loop();
     bool send_one();
+    bool send_several();
+    using Lengths = std::vector<std::uint32_t>;
     bool send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted);
+    std::optional<std::size_t> send_call(const unsigned char *bytes, std::size_t size, const Lengths &lengths, bool ends,
+                                         unsigned flags, std::uint64_t wanted);
+    void count_sent(std::uint32_t sender);
     unsigned flags_of(bool ends) const;
     void receive_loop();
-    bool receive_one();
+    bool receive_some();
+    void received(const KcmSocket::Received &got);
     std::size_t room();
 
     KcmCourse &course_;

@@ -71,6 +71,8 @@ void api_tls(void);
 void api_tls_ended(void);
 void api_tls_error(void);
 void api_new(void);
+void api_lengths(void);
+void api_uring(void);
 /* Only for a machine whose clock counts instructions. */
 void api_clock(void);
 

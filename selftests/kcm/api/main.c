@@ -47,5 +47,7 @@ int main(int argc, char **argv)
 	api_tls_ended();
 	api_tls_error();
 	api_new();
+	api_lengths();
+	api_uring();
 	return ktap_finish();
 }

@@ -8,7 +8,8 @@
 
 static void absent(void)
 {
-	static const int options[] = { KCM_ERRORS, KCM_RECV_CONNECTION, KCM_MAX_MESSAGE, KCM_STEERING, KCM_STATS };
+	static const int options[] = { KCM_ERRORS, KCM_RECV_CONNECTION, KCM_MAX_MESSAGE, KCM_STEERING, KCM_STATS,
+				       KCM_RECV_LENGTHS };
 	int fd = kcm_socket(HERE, SOCK_DGRAM);
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
@@ -370,6 +371,7 @@ void api_new(void)
 	four_bytes(KCM_RECV_CONNECTION, "KCM_RECV_CONNECTION");
 	four_bytes(KCM_MAX_MESSAGE, "KCM_MAX_MESSAGE");
 	four_bytes(KCM_STEERING, "KCM_STEERING");
+	four_bytes(KCM_RECV_LENGTHS, "KCM_RECV_LENGTHS");
 	errors();
 	for (size_t i = 0; i < TYPES; i++) {
 		receiving(&types[i]);

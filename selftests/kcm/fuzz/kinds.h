@@ -27,6 +27,7 @@
 	X(SEND_FLOOD, "send, until all is full", MUST)    \
 	X(SEND_REPLY, "send, to a connection", MUST)      \
 	X(SEND_CONTROL, "send, any control", MUST)        \
+	X(SEND_LENGTHS, "send, many by lengths", MUST)    \
 	X(SEND_FLAGS, "send, any flags", MUST)            \
 	X(SEND_SOURCE, "send, bad memory", MUST)          \
 	X(SEND_FAULT, "send, memory that faults", NEVER)  \
@@ -47,6 +48,7 @@
 	X(DISABLE, "KCM_RECV_DISABLE", MUST)              \
 	X(ERRORS, "KCM_ERRORS", MUST)                     \
 	X(RECV_CONNECTION, "KCM_RECV_CONNECTION", MUST)   \
+	X(RECV_LENGTHS, "KCM_RECV_LENGTHS", MUST)         \
 	X(MAX_MESSAGE, "KCM_MAX_MESSAGE", MUST)           \
 	X(STEERING, "KCM_STEERING", MUST)                 \
 	X(SET_OTHER, "another option of SOL_KCM", NEVER)  \
@@ -87,6 +89,7 @@
 	X(GOT_PIECE, "(pieces of messages received)", MUST) \
 	X(GOT_CUT, "(got a cut message)", MUST)           \
 	X(GOT_CONNECTION, "(got a connection's id)", MUST) \
+	X(GOT_LENGTHS, "(got the lengths of several)", MUST) \
 	X(GOT_STATS, "(got connections' counters)", MUST) \
 	X(GOT_SENT, "(whole messages at peers)", MUST)
 

@@ -13,7 +13,7 @@ static void set(struct caller *c, int kind, int fd, int option, int value)
 static void bad_argument(struct caller *c, int fd)
 {
 	static const int options[] = { KCM_RECV_DISABLE, KCM_ERRORS, KCM_RECV_CONNECTION, KCM_MAX_MESSAGE, KCM_STEERING,
-				       KCM_STATS };
+				       KCM_STATS, KCM_RECV_LENGTHS };
 	size_t size = 200;
 	void *where[] = { source(c, &size), bad_pointer(), kernel_pointer(), NULL };
 
@@ -32,7 +32,7 @@ static void set_any(struct caller *c, struct shared s)
 {
 	int value = any_number(c);
 
-	switch (pick(c, 14)) {
+	switch (pick(c, 15)) {
 	case 0: /* only for a short time, or no socket receives */
 		set(c, K_DISABLE, s.fd, KCM_RECV_DISABLE, 1);
 		return set(c, K_DISABLE, s.fd, KCM_RECV_DISABLE, 0);
@@ -47,12 +47,17 @@ static void set_any(struct caller *c, struct shared s)
 	case 5:
 		return set(c, K_STEERING, s.fd, KCM_STEERING, chance(c, 3) ? value : (int)pick(c, 3));
 	case 6: /* unknown options, and one that cannot be set */
-		return set(c, K_SET_OTHER, s.fd, chance(c, 2) ? 2 + (int)pick(c, 14) : KCM_STATS + (int)pick(c, 1 << 20),
-			   value);
+		return set(c, K_SET_OTHER, s.fd,
+			   chance(c, 2) ? 2 + (int)pick(c, 14) :
+			   chance(c, 2) ? KCM_STATS : KCM_RECV_LENGTHS + 1 + (int)pick(c, 1 << 20), value);
 	case 7:
 		return bad_argument(c, s.fd);
 	case 8:
 		CALL(c, K_SET_LEVEL, setsockopt(s.fd, 2 + (int)pick(c, 270), (int)pick(c, 100), &value, sizeof(value)));
+		return;
+	case 9: /* a reader of the polite world expects one message in a call */
+		if (!s.polite)
+			set(c, K_RECV_LENGTHS, s.fd, KCM_RECV_LENGTHS, chance(c, 2) ? value : (int)pick(c, 2));
 		return;
 	default:
 		return set_of_socket(c, K_SET_SOCKET, s.fd);
@@ -82,7 +87,8 @@ static void stats(struct caller *c, int fd)
 
 void call_option(struct caller *c)
 {
-	static const int options[] = { KCM_RECV_DISABLE, KCM_ERRORS, KCM_RECV_CONNECTION, KCM_MAX_MESSAGE, KCM_STEERING };
+	static const int options[] = { KCM_RECV_DISABLE, KCM_ERRORS, KCM_RECV_CONNECTION, KCM_MAX_MESSAGE, KCM_STEERING,
+				       KCM_RECV_LENGTHS };
 	struct shared s = some_kcm(c);
 
 	if (!chance(c, 3))
@@ -90,7 +96,7 @@ void call_option(struct caller *c)
 	switch (pick(c, 6)) {
 	case 0:
 		return get_any(c, K_GET_OTHER, s.fd, SOL_KCM,
-			       chance(c, 2) ? 2 + (int)pick(c, 14) : 1 + KCM_STATS + (int)pick(c, 1 << 20));
+			       chance(c, 2) ? 2 + (int)pick(c, 14) : 1 + KCM_RECV_LENGTHS + (int)pick(c, 1 << 20));
 	case 1:
 		return get_any(c, K_GET_STATS, s.fd, SOL_KCM, KCM_STATS);
 	case 2:

@@ -69,15 +69,26 @@ static void check_data(struct caller *c, struct shared s, ssize_t n, size_t room
 		look(c, s, &(struct got){ c->inbox, n, flags, peeked });
 }
 
-static void check_control(struct caller *c, struct msghdr *msg, size_t room)
+static void check_control(struct caller *c, struct msghdr *msg, size_t room, size_t got)
 {
 	struct kcm_connection from;
+	size_t sum = 0;
 
 	if (msg->msg_controllen > room)
 		wrong(c, "control data", msg->msg_controllen, room);
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-		if (h->cmsg_level != SOL_KCM || h->cmsg_type != KCM_CONNECTION) {
+		const uint32_t *lengths = (void *)CMSG_DATA(h);
+		size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(*lengths);
+
+		if (h->cmsg_level != SOL_KCM || (h->cmsg_type != KCM_CONNECTION && h->cmsg_type != KCM_LENGTHS)) {
 			wrong(c, "type of a control message", h->cmsg_type, KCM_CONNECTION);
+		} else if (h->cmsg_type == KCM_LENGTHS) {
+			for (size_t i = 0; i < count; i++)
+				sum += lengths[i];
+			if (sum > got)
+				wrong(c, "sum of lengths", sum, got);
+			if (count > 1)
+				seen(c, K_GOT_LENGTHS);
 		} else if (h->cmsg_len >= CMSG_LEN(sizeof(from))) {
 			memcpy(&from, CMSG_DATA(h), sizeof(from));
 			seen(c, K_GOT_CONNECTION);
@@ -88,15 +99,15 @@ static void check_control(struct caller *c, struct msghdr *msg, size_t room)
 /* recvmsg with pieces of a buffer and any room for control data. True if it received. */
 static bool message(struct caller *c, struct shared s, int kind, int flags)
 {
-	char control[128] __attribute__((aligned(8)));
-	size_t room = make_room(c), control_room = pick(c, sizeof(control)), first = pick(c, room + 1);
+	char control[512] __attribute__((aligned(8)));
+	size_t room = make_room(c), control_room = pick(c, chance(c, 2) ? 128 : sizeof(control)), first = pick(c, room + 1);
 	struct iovec pieces[2] = { { c->inbox, first }, { c->inbox + first, room - first } };
 	struct msghdr msg = { .msg_iov = pieces, .msg_iovlen = 2, .msg_control = control, .msg_controllen = control_room };
 	ssize_t got = CALL(c, kind, recvmsg(s.fd, &msg, flags));
 
 	check_data(c, s, got, room, msg.msg_flags, flags & MSG_PEEK);
 	if (got >= 0)
-		check_control(c, &msg, control_room);
+		check_control(c, &msg, control_room, (size_t)got);
 	return got >= 0;
 }
 

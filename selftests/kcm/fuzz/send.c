@@ -149,6 +149,35 @@ static void control(struct caller *c, struct shared s)
 	sent(c, s, CALL(c, K_SEND_CONTROL, sendmsg(s.fd, &o.msg, MSG_EOR | MSG_DONTWAIT)), o.size);
 }
 
+/* Many in one call, which takes whole ones of the polite world. */
+static void by_lengths(struct caller *c, struct shared s)
+{
+	struct outgoing o[4];
+	struct iovec pieces[ARRAY_SIZE(o) * ARRAY_SIZE(o[0].frame.pieces)];
+	uint32_t lengths[ARRAY_SIZE(o)], count = 1 + (uint32_t)pick(c, ARRAY_SIZE(o)), used = 0;
+	struct control control = { .len = 0 };
+	struct msghdr msg = { .msg_iov = pieces, .msg_control = control.data };
+	long got, left;
+
+	for (uint32_t i = 0; i < count; i++) {
+		compose(c, &o[i], s, 3000);
+		lengths[i] = (uint32_t)o[i].size;
+		memcpy(pieces + used, o[i].msg.msg_iov, o[i].msg.msg_iovlen * sizeof(pieces[0]));
+		used += (uint32_t)o[i].msg.msg_iovlen;
+	}
+	if (!s.polite && chance(c, 4))
+		lengths[pick(c, count)] += chance(c, 2) ? 1 : (uint32_t)any_number(c);
+	msg.msg_iovlen = used;
+	control_add(&control, SOL_KCM, KCM_LENGTHS, lengths, count * sizeof(lengths[0]));
+	msg.msg_controllen = control.len;
+	got = CALL(c, K_SEND_LENGTHS, sendmsg(s.fd, &msg, waiting_or_not(c) | (chance(c, 2) ? MSG_MORE : 0)));
+	left = got;
+	for (uint32_t i = 0; i < count && left > 0; i++)
+		left -= lengths[i];
+	if (s.polite && got > 0 && left)
+		wrong(c, "bytes taken of many messages", got, left);
+}
+
 /* ---- other errors */
 
 static void flags(struct caller *c)
@@ -272,7 +301,9 @@ void call_send(struct caller *c)
 {
 	struct shared s = some_kcm(c);
 
-	switch (pick(c, 26)) {
+	switch (pick(c, 27)) {
+	case 26:
+		return by_lengths(c, s);
 	case 0:
 	case 1:
 		return several(c, s);

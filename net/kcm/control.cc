@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+// Control messages: what a program asks of sendmsg, and what recvmsg reports.
+#include "socket.h"
+
+namespace kcm {
+
+// ---- sending
+
+// Only our own control messages mean something; others are for other protocols.
+Result<Socket::Control> Socket::parse_control(const kcm_send& send)
+{
+    Control control;
+    const u8* at = static_cast<const u8*>(send.control);
+    usize left = send.control_length;
+    while (left >= sizeof(kcm_abi_cmsghdr)) {
+        kcm_abi_cmsghdr head;
+        kapi_copy(&head, at, sizeof(head));
+        if (head.length < sizeof(head) || head.length > left)
+            return fail(KAPI_EINVAL);
+        if (head.level == KCM_ABI_SOL_KCM)
+            TRY(control.add(head.type, at + sizeof(head), static_cast<usize>(head.length) - sizeof(head)));
+        usize step = min((static_cast<usize>(head.length) + 7) & ~usize{7}, left);
+        at += step;
+        left -= step;
+    }
+    if (control.count)
+        TRY(control.check_lengths(send.size));
+    return control;
+}
+
+Result<> Socket::Control::add(int type, const u8* data, usize size)
+{
+    kcm_abi_connection connection;
+    switch (type) {
+    case KCM_ABI_CONNECTION:
+        if (size != sizeof(connection))
+            return fail(KAPI_EINVAL);
+        kapi_copy(&connection, data, sizeof(connection));
+        addressed = true;
+        id = connection.id;
+        return {};
+    case KCM_ABI_LENGTHS:
+        if (count || !size || size % sizeof(u32))
+            return fail(KAPI_EINVAL);
+        lengths = data;
+        count = static_cast<u32>(size / sizeof(u32));
+        return {};
+    default:
+        return fail(KAPI_EINVAL);
+    }
+}
+
+u32 Socket::Control::length(u32 i) const
+{
+    u32 length;
+    kapi_copy(&length, lengths + i * sizeof(length), sizeof(length));
+    return length;
+}
+
+u32 Socket::Control::read(u32 next, u32* some, u32& size) const
+{
+    u32 n = 0;
+    for (size = 0; n < most && next + n < count; n++) {
+        u32 one = length(next + n);
+        if (n && one > most_bytes - size)
+            break;
+        some[n] = one;
+        size += one;
+        if (size >= most_bytes)
+            return n + 1;
+    }
+    return n;
+}
+
+Result<> Socket::Control::check_lengths(usize size) const
+{
+    u64 sum = 0;
+    for (u32 i = 0; i < count; i++) {
+        u32 one = length(i);
+        if (!one)
+            return fail(KAPI_EINVAL);
+        sum += one;
+    }
+    return sum == size ? Result<>() : fail(KAPI_EINVAL);
+}
+
+// ---- receiving
+
+// For several messages there has to be room for the length of each.
+ReadRoom Socket::room_of(const kcm_receive& receive) const
+{
+    ReadRoom room{static_cast<u32>(min(receive.size, usize{~u32{0}}))};
+    room.splits = keeps_rest(receive);
+    if (!tell_lengths_.load_relaxed() || receive.spliced || peeks(receive)) [[likely]]
+        return room;
+    constexpr s64 space_of_connection = sizeof(kcm_abi_cmsghdr) + sizeof(kcm_abi_connection);
+    s64 lengths = kapi_msg_cmsg_room(receive.msg) - (tell_connection_.load_relaxed() ? space_of_connection : 0);
+    s64 most = max(lengths, s64{0}) / static_cast<s64>(sizeof(u32));
+    room.messages = static_cast<unsigned>(min(most, s64{Bundle::max_messages}));
+    return room;
+}
+
+Result<> Socket::put_control(const Taken& taken, u32 size, kcm_receive& receive)
+{
+    if (tell_connection_.load_relaxed()) {
+        kcm_abi_connection connection{taken.bundle->connection};
+        TRY(check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, &connection, sizeof(connection))));
+    }
+    if (!tell_lengths_.load_relaxed())
+        return {};
+    HW_UNINITIALIZED u32 lengths[Bundle::max_messages];
+    if (taken.count == 1)
+        lengths[0] = size;
+    for (unsigned i = 0; taken.count > 1 && i < taken.count; i++)
+        lengths[i] = taken.bundle->entry(taken.index + i).length;
+    return check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_LENGTHS, lengths, taken.count * sizeof(u32)));
+}
+
+} // namespace kcm
