@@ -112,7 +112,7 @@ int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_key(const struct kapi_stream *stream) KAPI_NOEXCEPT; /* [any] */
 /* [any] No program has the socket of a stream that was taken over open any more, nor is a descriptor of it on its way to one. */
 int kapi_stream_is_unused(const struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll. Also from the stream's callbacks. */
+/* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll; no call of core's takes it. Also from callbacks. */
 void kapi_stream_post_error(struct kapi_stream *stream, int error) KAPI_NOEXCEPT;
 /* [any] SO_RCVBUF as the kernel keeps it, and SO_RCVTIMEO in ns (KAPI_FOREVER: unset). */
 kapi_u32 kapi_stream_rcvbuf(const struct kapi_stream *stream) KAPI_NOEXCEPT;
