@@ -105,7 +105,10 @@ struct kapi_piece {
  * all of that is forgotten: the socket is closed then, and with unread bytes TCP would discard what it has yet to send.
  */
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
-/* [sleep] Resets the connection; the stream stays taken over, and event() reports its end. */
+/*
+ * [sleep] Resets the connection; the stream stays taken over, and event() reports its end. The socket's owner finds the error
+ * that waits for it, or ECONNABORTED.
+ */
 void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* The identity of the socket of a stream or a descriptor, for comparison. [task] -ENOENT: fd is no socket. */
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
