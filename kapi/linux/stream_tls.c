@@ -90,7 +90,7 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	/* TLS gives the socket's error to the reader, but the program must find it. */
 	error = error ?: taken_error(stream, result);
 	if (error)
-		cmpxchg(&sk->sk_err, 0, error);
+		kapi_stream_put_error_back(stream, error);
 	if (result > 0)
 		return result;
 	if (is_forged(rx, result))
