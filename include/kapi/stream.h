@@ -105,14 +105,17 @@ struct kapi_piece {
  * all of that is forgotten: the socket is closed then, and with unread bytes TCP would discard what it has yet to send.
  */
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
-/* [sleep] Resets the connection; the stream stays taken over, and event() reports its end. */
+/*
+ * [sleep] Resets the connection; the stream stays taken over, and event() reports its end. The socket's owner finds the error
+ * that waits for it, or ECONNABORTED.
+ */
 void kapi_stream_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* The identity of the socket of a stream or a descriptor, for comparison. [task] -ENOENT: fd is no socket. */
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key) KAPI_NOEXCEPT;
 kapi_u64 kapi_stream_key(const struct kapi_stream *stream) KAPI_NOEXCEPT; /* [any] */
 /* [any] No program has the socket of a stream that was taken over open any more, nor is a descriptor of it on its way to one. */
 int kapi_stream_is_unused(const struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll. Also from the stream's callbacks. */
+/* [any] Lets the socket's owner find error (positive) by SO_ERROR and poll; no call of core's takes it. Also from callbacks. */
 void kapi_stream_post_error(struct kapi_stream *stream, int error) KAPI_NOEXCEPT;
 /* [any] SO_RCVBUF as the kernel keeps it, and SO_RCVTIMEO in ns (KAPI_FOREVER: unset). */
 kapi_u32 kapi_stream_rcvbuf(const struct kapi_stream *stream) KAPI_NOEXCEPT;

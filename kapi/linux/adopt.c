@@ -245,17 +245,19 @@ static int copy_for_program(const struct kapi_stream *stream, const struct kapi_
 
 /*
  * Another connection of the program is left alone, unless it is made between the look and the reset: TCP exports nothing that
- * does both in one step, and the harm is the program's own doing.
+ * does both in one step, and the harm is the program's own doing. An error that waits for the program is why it is reset.
  */
 static void abort_stream(struct kapi_stream *stream)
 {
 	bool replaced;
+	int error;
 
 	lock_sock(stream->sk);
 	replaced = kapi_stream_is_replaced(stream);
+	error = READ_ONCE(stream->sk->sk_err) ?: ECONNABORTED;
 	release_sock(stream->sk);
 	if (!replaced)
-		tcp_abort(stream->sk, ECONNABORTED);
+		tcp_abort(stream->sk, error);
 }
 
 /* Gives a reference back, unless it is the last. */

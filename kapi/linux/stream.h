@@ -66,6 +66,16 @@ static inline bool kapi_stream_is_replaced(const struct kapi_stream *stream)
 	       !(stream->tls && stream->sock->state == SS_DISCONNECTING);
 }
 
+/*
+ * A call of ours has taken the socket's error, positive, which is the program's: the program finds it again, unless there is
+ * another by now. Its poll() may have looked in between.
+ */
+static inline void kapi_stream_put_error_back(struct kapi_stream *stream, int error)
+{
+	if (!cmpxchg(&stream->sk->sk_err, 0, error))
+		stream->error_report(stream->sk);
+}
+
 /* What rx() is given. */
 struct kapi_rx {
 	struct sk_buff *skb;

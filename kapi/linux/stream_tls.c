@@ -65,13 +65,16 @@ static bool is_forged(struct tls_sw_context_rx *rx, int result)
 
 /*
  * The socket's error that TLS has taken, to give it to the reader, although there was none when the read began: core posts its
- * own without the lock. 0: none. What TLS itself finds wrong is still in the socket, or is one of three errors.
+ * own without the lock, and a reset may come while TLS reads. 0: none. Any other result is what TLS itself finds wrong; so are
+ * four errors in any case.
  */
-static int taken_error(const struct sock *sk, int result)
+static int taken_error(const struct kapi_stream *stream, int result)
 {
-	bool of_tls = result == -EAGAIN || result == -EINVAL || result == -EBADMSG;
+	const struct sock *sk = stream->sk;
+	bool of_socket = -result == READ_ONCE(stream->posted) || sk->sk_state == TCP_CLOSE;
+	bool of_tls = result == -EAGAIN || result == -EINVAL || result == -EBADMSG || result == -EKEYEXPIRED;
 
-	return result >= 0 || of_tls || READ_ONCE(sk->sk_err) ? 0 : -result;
+	return result >= 0 || !of_socket || of_tls || READ_ONCE(sk->sk_err) ? 0 : -result;
 }
 
 int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read_actor_t actor)
@@ -85,9 +88,9 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 		return -EBUSY;
 	result = stream->sock->ops->read_sock(sk, reader, actor);
 	/* TLS gives the socket's error to the reader, but the program must find it. */
-	error = error ?: taken_error(sk, result);
+	error = error ?: taken_error(stream, result);
 	if (error)
-		cmpxchg(&sk->sk_err, 0, error);
+		kapi_stream_put_error_back(stream, error);
 	if (result > 0)
 		return result;
 	if (is_forged(rx, result))

@@ -42,6 +42,16 @@ static int send_bytes(struct sock *sk, const struct kapi_segment *segments, unsi
 }
 
 /*
+ * TCP gives the socket's error to the next that sends, and then has none. The one that core has posted is the program's. A
+ * socket that has another connection by now is left alone. The lock is held.
+ */
+static void put_error_back(struct kapi_stream *stream, int error)
+{
+	if (error == READ_ONCE(stream->posted) && !kapi_stream_is_replaced(stream))
+		kapi_stream_put_error_back(stream, error);
+}
+
+/*
  * Nothing else writes to pages of hawser. A user may write to its pages, and the receiving end of a virtual link
  * asks.
  */
@@ -52,7 +62,7 @@ static int page_flags(const struct page *page)
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 /* Appends count segments that are pages, by reference. */
-static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
+static int send_pages(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int flags,
 		      size_t *wanted)
 {
 	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES | page_flags(segments[0].page) };
@@ -66,10 +76,10 @@ static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsi
 	}
 	*wanted = sum;
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
-	return tcp_sendmsg_locked(sk, &msg, sum);
+	return tcp_sendmsg_locked(stream->sk, &msg, sum);
 }
 #else
-static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsigned int count, int flags,
+static int send_pages(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int flags,
 		      size_t *wanted)
 {
 	int sent = 0, taken = 0;
@@ -82,7 +92,7 @@ static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsi
 		const struct kapi_segment *segment = &segments[i];
 		int more = i + 1 < count ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
 
-		taken = tcp_sendpage_locked(sk, segment->page, segment->offset, segment->length,
+		taken = tcp_sendpage_locked(stream->sk, segment->page, segment->offset, segment->length,
 					    flags | more | page_flags(segment->page));
 		if (taken < 0)
 			break;
@@ -90,6 +100,8 @@ static int send_pages(struct sock *sk, const struct kapi_segment *segments, unsi
 		if (taken < segment->length)
 			break;
 	}
+	if (sent && taken < 0)
+		put_error_back(stream, -taken); /* the caller does not see it */
 	return sent ? sent : taken;
 }
 #endif
@@ -122,7 +134,8 @@ static void note_blocked(struct kapi_stream *stream)
 }
 
 /* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */
-static int send_runs(struct sock *sk, const struct kapi_segment *segments, unsigned int *left, int more, s64 *sent)
+static int send_runs(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int *left, int more,
+		     s64 *sent)
 {
 	int taken = 0;
 
@@ -131,8 +144,8 @@ static int send_runs(struct sock *sk, const struct kapi_segment *segments, unsig
 		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < *left ? MSG_MORE : 0);
 		size_t wanted;
 
-		taken = segments->page ? send_pages(sk, segments, run, flags, &wanted) :
-					 send_bytes(sk, segments, run, flags, &wanted);
+		taken = segments->page ? send_pages(stream, segments, run, flags, &wanted) :
+					 send_bytes(stream->sk, segments, run, flags, &wanted);
 		if (taken < 0)
 			break;
 		*sent += taken;
@@ -181,8 +194,10 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 		lock_sock(sk);
 	} else {
 		lock_sock(sk);
-		taken = likely(!kapi_stream_is_replaced(stream)) ? send_runs(sk, segments, &count, more, &sent) : -ECONNRESET;
+		taken = likely(!kapi_stream_is_replaced(stream)) ? send_runs(stream, segments, &count, more, &sent) : -ECONNRESET;
 	}
+	if (unlikely(taken < 0))
+		put_error_back(stream, -taken);
 	if (is_busy(taken))
 		taken = 0;
 	if (count && taken >= 0)

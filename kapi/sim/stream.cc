@@ -305,7 +305,9 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
     Tcb &tcb = *stream->tcb;
     Locked locked(tcb);
     *end_seq = tcb.write_seq;
-    if (int err = cannot_send(tcb, stream->socket.get()))
+    if (stream->socket && stream->socket->error)
+        return -stream->socket->error; // it stays for the program
+    if (int err = cannot_send(tcb, nullptr))
         return err;
     kapi_size wanted = 0;
     for (unsigned int i = 0; i < count; i++)

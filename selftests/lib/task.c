@@ -28,7 +28,7 @@ void task_start(struct task *t, long (*call)(void *arg), void *arg)
 	NEED(pthread_create(&t->thread, NULL, run, t) == 0);
 }
 
-static bool asleep(struct task *t)
+static bool is_in(struct task *t, char wanted)
 {
 	pid_t tid = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
 	char path[64], stat[256], *state;
@@ -39,16 +39,26 @@ static bool asleep(struct task *t)
 	if (!read_file(path, stat, sizeof(stat)))
 		return false;
 	state = strrchr(stat, ')');
-	return state && state[1] && state[2] == 'S';
+	return state && state[1] && state[2] == wanted;
 }
 
-bool task_blocked(struct task *t)
+static bool stays_in(struct task *t, char state)
 {
 	/* Ignore short sleeps (a lock, an allocation): several checks in a row must agree. */
 	int agreed = 0;
 
-	return WAIT_UNTIL(SOON_MS, task_finished(t, 0) || (agreed = asleep(t) ? agreed + 1 : 0) >= 20) &&
+	return WAIT_UNTIL(SOON_MS, task_finished(t, 0) || (agreed = is_in(t, state) ? agreed + 1 : 0) >= 20) &&
 	       !task_finished(t, 0);
+}
+
+bool task_blocked(struct task *t)
+{
+	return stays_in(t, 'S');
+}
+
+bool task_locked_out(struct task *t)
+{
+	return stays_in(t, 'D');
 }
 
 bool task_finished(struct task *t, int ms)

@@ -21,6 +21,8 @@ struct task {
 void task_start(struct task *t, long (*call)(void *arg), void *arg);
 /** task_blocked - true if the thread sleeps inside its call, and stays asleep for a while */
 bool task_blocked(struct task *t);
+/** task_locked_out - the same if no signal ends that sleep, as the wait for a socket's lock */
+bool task_locked_out(struct task *t);
 /** task_finished - true if the call returned within @ms */
 bool task_finished(struct task *t, int ms);
 /** task_note_wait - note where in the kernel it waits, to explain a failure */

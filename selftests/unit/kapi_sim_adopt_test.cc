@@ -393,6 +393,7 @@ TEST_P(Adopt, posted_error__is_told_once)
         kapi_segment segment{"x", nullptr, 0, 1};
         kapi_u32 end;
         EXPECT_EQ(kapi_stream_send(taken.stream, &segment, 1, 0, &end), -KAPI_EPROTO);
+        EXPECT_EQ(sim::program_error(there), -KAPI_EPROTO); // that send has not taken it
         EXPECT_EQ(kapi_stream_send(taken.stream, &segment, 1, 0, &end), 1);
         EXPECT_EQ(taken.give_back(), 0);
     });

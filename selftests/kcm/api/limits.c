@@ -50,6 +50,21 @@ static void too_large(void)
 	rig_close(&r);
 }
 
+/* What was cut off by its own error is reset, for the peer has a part of a message. */
+static void too_large_while_sending(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+
+	/* Less than a message, with what the peer's TCP takes while nobody reads. */
+	NEED(set_int(r.tcp, SOL_SOCKET, SO_SNDBUF, LIMIT) == 0);
+	NEED(kcm_sends(r.kcm, FRAME_MAX, 1) && polled(r.peer, POLLIN, SOON_MS));
+	peer_send(r.peer, "\x7f\xff\xff\x00", 4);
+	check(WAIT_UNTIL(SOON_MS, polled(r.tcp, 0, 0) & POLLHUP), "limit: it ends a connection in the middle of a message");
+	EXPECT_EQ(sock_error(r.tcp), EMSGSIZE, "limit: EMSGSIZE, although it was reset");
+	EXPECT_EQ(sock_error(r.tcp), 0, "limit: reported once");
+	rig_close(&r);
+}
+
 /* A time-out of the message that begins now; only @part bytes of it come in time. */
 static void too_slow(size_t part)
 {
@@ -113,6 +128,8 @@ void api_limits(void)
 {
 	largest();
 	too_large();
+	if (ktap_suite() == SUITE_OURS)
+		too_large_while_sending();
 	too_slow(2);
 	too_slow(30);
 	trickling();

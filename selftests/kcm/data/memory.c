@@ -149,6 +149,37 @@ static void receiving(void)
 	rig_close(&r);
 }
 
+/*
+ * A program's own send() stalls with TCP's lock. A message waits for the lock; what the peer sends, and ends the connection, is
+ * looked at before it.
+ */
+static void ending(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct trap trap = trap_new();
+	struct call call = { r.tcp, trap.memory };
+	struct task t, u;
+	struct link other;
+
+	peer_send_frame(r.peer, 200, 1);
+	NEED(kcm_takes(r.kcm, 200, 1));
+	task_start(&t, send_call, &call);
+	NEED(trap_sprung(&trap));
+	task_start(&u, send_medium, &r.kcm);
+	NEED(task_locked_out(&u));
+	peer_send(r.peer, "\x7f\xff\xff\x00", 4);
+	trap_release(&trap);
+	NEED(task_finished(&t, SOON_MS) && task_finished(&u, SOON_MS));
+	check(task_join(&t) == TRAP_SIZE && task_join(&u), "memory: TCP stalls, and behind it a message and the end");
+	check(polled(r.tcp, 0, SOON_MS) & POLLERR, "memory: the end is an error of TCP's");
+	EXPECT_EQ(sock_error(r.tcp), EMSGSIZE, "memory: EMSGSIZE, which the message has not taken");
+	other = rig_link(&r, parser_framed());
+	check(peer_takes(other.far, 200, 7), "memory: the message goes over another connection");
+	tcp_link_close(&other);
+	trap_delete(&trap);
+	rig_close(&r);
+}
+
 void data_memory(void)
 {
 	framing(SOCK_DGRAM, "SOCK_DGRAM");
@@ -157,4 +188,6 @@ void data_memory(void)
 	sending(false);
 	sending(true);
 	receiving();
+	if (ktap_suite() == SUITE_OURS)
+		ending();
 }
