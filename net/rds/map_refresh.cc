@@ -28,8 +28,12 @@ void MapRefresh::met(u16 port)
     connection_.ref(); // the work's
     if (!work_.queue(net.module.workqueue, net.sysctl.congestion_refresh_ms * ms))
         connection_.unref();
-    if (connection_.transport.post)
-        connection_.path(0).notify(RDS_PATH_SEND); // from now on it looks whether the map waits in its ring
+    connection_.path(0).notify(RDS_PATH_SEND); // from now on it looks whether the map waits behind what is not read
+}
+
+bool MapRefresh::is_awaited() const
+{
+    return is_running() && connection_.remote_map().congested_among(met_.load_relaxed());
 }
 
 void MapRefresh::stop()

@@ -20,8 +20,10 @@ public:
     explicit MapRefresh(Connection& connection) : connection_(connection) {}
     // Any context. A sender met the set bit of a port of the peer.
     void met(u16 port);
-    // A port that senders met may still be full.
+    // A port that senders met may still be full; it is found within 30 seconds that none is.
     bool is_running() const { return running_.load_relaxed() != 0; }
+    // One is, as far as is known. Any context.
+    bool is_awaited() const;
     // Sleeps. No request follows. The connection is dying.
     void stop();
 
