@@ -28,8 +28,8 @@ void kapi_filter_put(struct kapi_filter *filter) KAPI_NOEXCEPT; /* [any] NULL al
 kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
 
 /*
- * Bytes that a stream offers, which several runs look at one after the other. Between begin and end the caller is in a softirq, or
- * bottom halves are off: the runs have to be few. There is one view at a time, and no other run meanwhile.
+ * Bytes that a stream offers, which several runs look at one after the other. Between begin and end bottom halves are off, or the
+ * caller is in a softirq: the runs have to be few. There is one view at a time, and no other run meanwhile.
  */
 struct kapi_filter_view {
 	void *packet;

@@ -11,7 +11,7 @@ namespace {
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
 
-// Behind a message of at most small bytes there are probably others, and the program is shown one after the other out of one copy.
+// Behind a message of at most small bytes there are probably others, and the program is shown one after the other from one copy.
 constexpr usize small = 256, ahead = 1024;
 constexpr unsigned runs_in_view = 16; // bottom halves are off
 

@@ -107,8 +107,10 @@ public:
     void map_received(const Incoming& incoming);
     // A sender met a set bit: if the peer stays silent, its map is requested again. Any context.
     void met_congestion(u16 port) { map_refresh_.met(port); }
-    // Senders wait for the peer's congestion map, which may be in a ring, behind messages that are not read.
-    bool waits_for_map() const { return transport.post && map_refresh_.is_running(); }
+    // Senders wait for the peer's congestion map, which may be behind messages that are not read. Its first path looks as long as
+    // they may.
+    bool waits_for_map() const { return map_refresh_.is_awaited(); }
+    bool may_wait_for_map() const { return map_refresh_.is_running(); }
 
     // A line in the log of the host, rate-limited: what happened to the peer. Any context.
     void note(kapi_log_level level, const char* what) const;

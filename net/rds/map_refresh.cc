@@ -23,14 +23,17 @@ void MapRefresh::met(u16 port)
     // Without a stream the peer cannot report that the port is free again. A new one begins with the map.
     if (!connection_.path(0).is_up())
         connection_.path(0).notify(RDS_PATH_WANTED);
-    // One connection keeps maps in order.
-    if (connection_.is_mute() || running_.exchange(1))
+    if (running_.exchange(1))
         return;
     connection_.ref(); // the work's
     if (!work_.queue(net.module.workqueue, net.sysctl.congestion_refresh_ms * ms))
         connection_.unref();
-    if (connection_.transport.post)
-        connection_.path(0).notify(RDS_PATH_SEND); // from now on it looks whether the map waits in its ring
+    connection_.path(0).notify(RDS_PATH_SEND); // from now on it looks whether the map waits behind what is not read
+}
+
+bool MapRefresh::is_awaited() const
+{
+    return is_running() && connection_.remote_map().congested_among(met_.load_relaxed());
 }
 
 void MapRefresh::stop()
@@ -42,6 +45,8 @@ void MapRefresh::stop()
 // False: there was nobody to ask.
 bool MapRefresh::request()
 {
+    if (connection_.is_mute()) // its one connection keeps maps in order
+        return false;
     Path& first = connection_.path(0);
     if (first.is_up() && connection_.peer() == Peer::hawser) {
         connection_.send_handshake(first, false);

@@ -3,7 +3,7 @@
 //
 // A peer that runs the kernel's own RDS sends its maps over any path, so that an older one can overtake a newer one. Then the
 // port stays congested here until the peer sends another map. Between hawser hosts this cannot happen: there a request only
-// costs a probe and a map.
+// costs a probe and a map. Over RDMA it cannot either, and a peer that is no hawser is not asked there.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -20,8 +20,10 @@ public:
     explicit MapRefresh(Connection& connection) : connection_(connection) {}
     // Any context. A sender met the set bit of a port of the peer.
     void met(u16 port);
-    // A port that senders met may still be full.
+    // A port that senders met may still be full; it is found within 30 seconds that none is.
     bool is_running() const { return running_.load_relaxed() != 0; }
+    // One is, as far as is known. Any context.
+    bool is_awaited() const;
     // Sleeps. No request follows. The connection is dying.
     void stop();
 

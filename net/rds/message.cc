@@ -11,14 +11,17 @@ namespace {
 // Up to here a payload is copied next to its header and again into the stream's own buffer; above, pages by reference
 // save the second copy and are worth their set-up.
 constexpr u32 inline_max = 4096 - 256;
+constexpr usize page = 4096;
 
 } // namespace
 
 Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode, bool loops)
 {
     usize size = sizeof(Message) + sizeof(Header) + inline_bytes;
-    usize room = loops ? (size + alignof(Incoming) - 1) / alignof(Incoming) * alignof(Incoming) : 0;
-    if (loops)
+    usize room = (size + alignof(Incoming) - 1) / alignof(Incoming) * alignof(Incoming);
+    if (!loops || (size <= page && room + sizeof(Incoming) > page)) // apart they take less than two pages
+        room = 0;
+    if (room)
         size = room + sizeof(Incoming);
     Message* message = make_with_tail<Message>(mode, size - sizeof(Message));
     if (!message)

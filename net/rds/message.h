@@ -60,7 +60,7 @@ enum Control : u32 { control_probe = 1, control_reply = 2, control_map = 4 };
 class Message : public RefCounted<Message>, public ListNode<PathQueue>, public ListNode<OwnerQueue> {
 public:
     // A message with the user's next length bytes. Sleeps. Fails with ENOMEM, EFAULT. For a path that loops it has room for what
-    // is received of it (Incoming::from_message()), which saves an allocation.
+    // is received of it (Incoming::from_message()), which saves an allocation, unless both need more than a page.
     static Result<Ref<Message>> from_user(kapi_msg* msg, u32 length, bool loops = false);
     // As above, but with the user's own pages. ENOMEM also: memlock, or notices that the program does not take.
     static Result<Ref<Message>> from_user_pages(kapi_msg* msg, u32 length, u32 cookie, Ref<NoticeBox> notices);

@@ -9,8 +9,9 @@ namespace rds {
 
 namespace {
 
-// More than what a peer posts at once, 256 requests of 16 KiB: an acknowledgement may be behind all of it.
-constexpr usize most_posted = 8 << 20;
+// More than what a peer posts at once, 256 requests of 16 KiB: an acknowledgement may be behind all of it. And, with what a
+// socket takes of any stream, more than what TCP's buffers have if nobody made them larger: a map may be behind that.
+constexpr usize most_before = 8 << 20;
 
 } // namespace
 
@@ -100,20 +101,27 @@ void Path::note_silence()
         connection_.first_path_is_silent();
 }
 
-// Where the peer's RDS acknowledges, its acknowledgements wait behind the messages for which a full socket leaves no buffers, as
-// does its map. So programs here that send, or that wait for a port of the peer, wait for the one that does not read, which may
-// wait for them itself, or may wait to send. What was received goes to the full socket all the same then, within its limit for
-// that, and to one whose user has no memory.
+// The map that programs here wait for comes over the first path.
+bool Path::may_hold_up_map() const
+{
+    return index_ == 0 && connection_.may_wait_for_map();
+}
+
+// The peer's map is behind the messages that wait for a full socket, and where its RDS acknowledges, so are its acknowledgements.
+// So programs here that wait for a port of the peer, or that send, wait for the one that does not read, which may wait for them
+// itself, or may wait to send. What was received goes to the full socket all the same then, within its limit for that, and, from
+// a ring, to one whose user has no memory.
 void Path::let_acknowledgements_pass()
 {
-    bool lacks_memory = receiver_.lacks_memory();
-    bool waits = !drained() || connection_.waits_for_map();
-    bool stalls = connection_.transport.post && (lacks_memory || receiver_.stalled()) && waits;
+    bool posted = connection_.transport.post != nullptr;
+    bool lacks_memory = posted && receiver_.lacks_memory();
+    bool stalls = (lacks_memory || receiver_.stalled()) &&
+                  ((posted && !drained()) || (index_ == 0 && connection_.waits_for_map()));
     if (!std::exchange(stalls_long_, stalls) || !stalls)
         return;
     if (lacks_memory)
         receiver_.overdraw_memory();
-    else if (!receiver_.overdraw(most_posted))
+    else if (!receiver_.overdraw(most_before))
         return;
     connection_.transport.resume(connection_.state(), index_);
 }

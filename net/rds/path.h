@@ -183,6 +183,7 @@ private:
     bool is_replaced(rds_stream_waits accepted);
     bool peer_is_dead(u64 now);
     bool waits_for_answer() const;
+    bool may_hold_up_map() const;
     bool probe_again();
     bool has_our_handshake();
     void note_silence();

@@ -244,7 +244,7 @@ bool Path::step_up(u32& events)
         notify(RDS_PATH_SEND);
     // Answers alone that a live peer does not read need no look, which would make the connection appear to be used.
     bool unanswered = !queue_.is_empty() && unanswered_.load_relaxed();
-    if (!drained() || unanswered || waits_for_answer() || connection_.waits_for_map() || accepted == RDS_STREAM_WAITS)
+    if (!drained() || unanswered || waits_for_answer() || may_hold_up_map() || accepted == RDS_STREAM_WAITS)
         look_by(min(next_tick_ns_, next_look_ns_));
     return false;
 }

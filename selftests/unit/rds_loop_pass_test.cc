@@ -42,6 +42,21 @@ TEST_P(LoopPass, message__is_one_allocation)
     });
 }
 
+// One allocation of two pages would be more than the two that it replaces. Such a message is queued, and arrives in the call all
+// the same.
+TEST_P(LoopPass, message__of_almost_a_page_takes_no_two)
+{
+    run(a, [&] {
+        for (std::size_t size = 3400; size <= 3840; size++) {
+            std::string text(size, 'x');
+            ASSERT_EQ(send(from, text, "10.0.0.1", 6, RDS_ABI_MSG_DONTWAIT), static_cast<long>(size));
+            ASSERT_LE(to.sk().charged, 4096u + 512u) << size;
+            ASSERT_TRUE(receive(to, RDS_ABI_MSG_DONTWAIT) == text) << size;
+        }
+        EXPECT_EQ(to.sk().charged, 0u);
+    });
+}
+
 // What could not be charged counts for nobody, for it is charged to the sender.
 TEST_P(LoopPass, message__without_memory_is_forgotten)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // What a foreign peer is sent, and what a hostile one can do.
+#include "net/rds/net.h"
 #include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "rds_rdma_peer.h"
 
@@ -285,6 +286,52 @@ TEST_P(RdsRdmaPeer, stays_connected__while_its_port_is_congested)
     post(sealed(map, empty));
     post(sealed(map, empty));
     run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
+}
+
+// It is not asked for its map, which is behind the messages that nobody reads.
+TEST_P(RdsRdmaPeer, keeps_nobody_waiting_for_its_port__while_a_socket_is_full)
+{
+    std::vector<std::string> sent;
+    auto send_map = [&](bool is_full) {
+        Header map{};
+        map.length = rds::map_bytes;
+        map.flags = rds::flag_congestion_map;
+        std::string bits(rds::map_bytes, '\0');
+        bits[kPort / 8] = static_cast<char>(is_full << kPort % 8);
+        for (std::size_t at : {0, 4096})
+            post(sealed(map, bits.substr(at, 4096)));
+    };
+    auto send = [&](std::size_t size) {
+        const std::string &bytes = sent.emplace_back(numbered(size, static_cast<unsigned>(sent.size())));
+        Header header = data_header(size, static_cast<unsigned>(sent.size()));
+        header.dport = kPort + 1;
+        header.flags = 0;
+        for (std::size_t at = 0; at < size; at += 4096)
+            post(sealed(header, bytes.substr(at, 4096)));
+    };
+    auto stalls = [&] {
+        sim::NodeScope scope(a);
+        return reinterpret_cast<rds::Net *>(host_a.net().rds)->counted(rds::Stat::recv_stalled) != 0;
+    };
+    Program full = on_a();
+    open(full, kPort + 1);
+    connect();
+    send_map(true);
+    while (!stalls() && sent.size() < 100)
+        send(65536);
+    for (int i = 0; i < 10; i++)
+        send(100);
+    send_map(false);
+    auto waits = spawn(program, [&] { program.send("goes"); });
+    world.run_for(10 * sim::kMillisecond);
+    EXPECT_FALSE(waits->is_done());
+    EXPECT_TRUE(wait({waits}, 5 * sim::kSecond));
+    run(a, [&] {
+        for (const std::string &bytes : sent)
+            EXPECT_TRUE(full.receive() == bytes);
+    });
+    EXPECT_FALSE(peer.end);
+    close(full);
 }
 
 // Credits count in the kernel's own only if each side's private data have some, which its own never have.
