@@ -26,6 +26,9 @@ void kapi_filter_put(struct kapi_filter *filter) KAPI_NOEXCEPT; /* [any] NULL al
  * begins at bytes. Returns what the program returned.
  */
 kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
+/* [any] The same over size bytes at offset of what a stream offers. */
+kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset,
+			    kapi_size size) KAPI_NOEXCEPT;
 
 /*
  * Bytes that a stream offers, which several runs look at one after the other. Between begin and end bottom halves are off, or the

@@ -127,6 +127,21 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
 }
 EXPORT_SYMBOL_GPL(kapi_filter_run);
 
+kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size size)
+{
+	struct sk_buff *packet;
+	s32 result;
+
+	if (WARN_ON_ONCE(size > KAPI_FILTER_VIEW))
+		return -EINVAL;
+	packet = begin_packet();
+	kapi_rx_copy(rx, offset, skb_put(packet, size), size);
+	result = run_on(filter, packet);
+	end_packet(packet);
+	return result;
+}
+EXPORT_SYMBOL_GPL(kapi_filter_run_rx);
+
 void kapi_filter_begin(struct kapi_filter_view *view, struct kapi_rx *rx, kapi_size offset, kapi_size size)
 {
 	struct sk_buff *packet = begin_packet();

@@ -42,6 +42,14 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
     return filter->run(shown.data(), shown.size());
 }
 
+kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset,
+                            kapi_size size) noexcept
+{
+    std::vector<unsigned char> shown(size);
+    kapi_rx_copy(rx, offset, shown.data(), size);
+    return kapi_filter_run(filter, shown.data(), size);
+}
+
 void kapi_filter_begin(struct kapi_filter_view *view, struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
 {
     enter_bottom_halves("kapi_filter_begin");

@@ -86,18 +86,12 @@ Result<> Socket::Control::check_lengths(usize size) const
 
 // ---- receiving
 
-// For several messages there has to be room for the length of each.
-ReadRoom Socket::room_of(const kcm_receive& receive) const
+unsigned Socket::room_for_lengths(const kcm_receive& receive) const
 {
-    ReadRoom room{static_cast<u32>(min(receive.size, usize{~u32{0}}))};
-    room.splits = keeps_rest(receive);
-    if (!tell_lengths_.load_relaxed() || receive.spliced || peeks(receive)) [[likely]]
-        return room;
     constexpr s64 space_of_connection = sizeof(kcm_abi_cmsghdr) + sizeof(kcm_abi_connection);
-    s64 lengths = kapi_msg_cmsg_room(receive.msg) - (tell_connection_.load_relaxed() ? space_of_connection : 0);
-    s64 most = max(lengths, s64{0}) / static_cast<s64>(sizeof(u32));
-    room.messages = static_cast<unsigned>(min(most, s64{Bundle::max_messages}));
-    return room;
+    s64 bytes = kapi_msg_cmsg_room(receive.msg) - (tell_connection_.load_relaxed() ? space_of_connection : 0);
+    s64 most = max(bytes, s64{0}) / static_cast<s64>(sizeof(u32));
+    return static_cast<unsigned>(min(most, s64{Bundle::max_messages}));
 }
 
 Result<> Socket::put_control(const Taken& taken, u32 size, kcm_receive& receive)

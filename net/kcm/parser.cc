@@ -25,6 +25,8 @@ public:
 
     s32 run(const kapi_filter* filter, usize at, usize size)
     {
+        if (!runs_ && !wanted_)
+            return kapi_filter_run_rx(filter, rx_, at, size);
         if (!runs_ || at + size > view_.offset + view_.size || runs_ >= runs_in_view) {
             close();
             kapi_filter_begin(&view_, rx_, at, max(size, min(wanted_, length_ - at)));

@@ -82,6 +82,16 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
     return size;
 }
 
+// For several messages there has to be room for the length of each.
+ReadRoom Socket::room_of(const kcm_receive& receive) const
+{
+    ReadRoom room{static_cast<u32>(min(receive.size, usize{~u32{0}}))};
+    room.splits = keeps_rest(receive);
+    if (tell_lengths_.load_relaxed() && !receive.spliced && !peeks(receive)) [[unlikely]]
+        room.messages = room_for_lengths(receive);
+    return room;
+}
+
 bool Socket::take(const kcm_receive& receive, const ReadRoom& room, Taken& taken)
 {
     bool is_there = Distributor::readable(*this) && mux->distributor.take(*this, peeks(receive), room, taken);

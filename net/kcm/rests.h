@@ -26,7 +26,7 @@ struct Taken {
     u32 end() const { return bundle->entry(index + count - 1).end(); }
     bool is_whole() const { return entry.length == end() - bundle->entry(index).start; }
     bool has_the_end() const { return entry.end() == end(); }
-    u64 marks() const { return (count == 64 ? ~0ull : (1ull << count) - 1) << index; } // in Bundle::unread
+    u64 marks() const { return ((2ull << (count - 1)) - 1) << index; } // in Bundle::unread
 };
 
 // Under the distributor's lock.

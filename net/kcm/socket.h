@@ -86,7 +86,7 @@ private:
         Result<> check_lengths(usize size) const;
     };
     static Result<Control> parse_control(const kcm_send& send);
-    ReadRoom room_of(const kcm_receive& receive) const;
+    unsigned room_for_lengths(const kcm_receive& receive) const;
     Result<> put_control(const Taken& taken, u32 size, kcm_receive& receive);
     // send.cc
     // queue null: one that is to be made.
@@ -175,7 +175,8 @@ private:
     Result<u32> hand_over(Taken& taken, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
     void trace_delivery(const Taken& taken, u32 size);
-    bool take(const kcm_receive& receive, const ReadRoom& room, Taken& taken);
+    ReadRoom room_of(const kcm_receive& receive) const;
+    [[gnu::always_inline]] inline bool take(const kcm_receive& receive, const ReadRoom& room, Taken& taken);
     static constexpr unsigned max_runs = 64; // of messages that a call returns
     u32 receive_more(kcm_receive& receive);
     // options.cc

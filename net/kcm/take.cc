@@ -62,7 +62,8 @@ void Distributor::take_next(Socket& socket, bool peek, const ReadRoom& room, Tak
         taken.bundle = Ref<Bundle>::share(*first);
         return;
     }
-    take_more(*first, room, taken);
+    if (room.messages > 1) [[unlikely]]
+        take_more(*first, room, taken);
     first->unread &= ~taken.marks();
     u32 uncounted = min(first->uncounted, taken.count);
     first->uncounted -= uncounted;
