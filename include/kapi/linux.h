@@ -11,6 +11,7 @@
 #include <linux/poll.h>
 #include <linux/socket.h>
 #include <linux/sockptr.h>
+#include <linux/uio.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
@@ -51,6 +52,19 @@ static inline struct sock *kapi_sk_to_sock(const struct kapi_sk *sk)
 static inline struct kapi_msg *kapi_msg_of(struct msghdr *msg)
 {
 	return (struct kapi_msg *)msg;
+}
+
+/*
+ * The end of a sendmsg(): core may have copied more than it took, when it found no room for that. io_uring calls again with what is
+ * left, which therefore has to begin behind what was taken. before: msg_data_left() at the beginning.
+ */
+static inline s64 kapi_msg_sent(struct msghdr *msg, size_t before, s64 result)
+{
+	size_t copied = before - msg_data_left(msg), taken = result > 0 ? result : 0;
+
+	if (unlikely(copied > taken))
+		iov_iter_revert(&msg->msg_iter, copied - taken);
+	return result;
 }
 
 static inline struct msghdr *kapi_msg_to_msghdr(const struct kapi_msg *msg)

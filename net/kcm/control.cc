@@ -86,21 +86,21 @@ Result<> Socket::Control::check_lengths(usize size) const
 
 // ---- receiving
 
-unsigned Socket::room_for_lengths(const kcm_receive& receive) const
+unsigned Socket::room_for_lengths(const kcm_receive& receive, bool beside_connection)
 {
     constexpr s64 space_of_connection = sizeof(kcm_abi_cmsghdr) + sizeof(kcm_abi_connection);
-    s64 bytes = kapi_msg_cmsg_room(receive.msg) - (tell_connection_.load_relaxed() ? space_of_connection : 0);
+    s64 bytes = kapi_msg_cmsg_room(receive.msg) - (beside_connection ? space_of_connection : 0);
     s64 most = max(bytes, s64{0}) / static_cast<s64>(sizeof(u32));
     return static_cast<unsigned>(min(most, s64{Bundle::max_messages}));
 }
 
-Result<> Socket::put_control(const Taken& taken, u32 size, kcm_receive& receive)
+Result<> Socket::put_control(const Taken& taken, const ReadRoom& room, u32 size, kcm_receive& receive)
 {
-    if (tell_connection_.load_relaxed()) {
+    if (room.connection) {
         kcm_abi_connection connection{taken.bundle->connection};
         TRY(check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_CONNECTION, &connection, sizeof(connection))));
     }
-    if (!tell_lengths_.load_relaxed())
+    if (!room.lengths)
         return {};
     HW_UNINITIALIZED u32 lengths[Bundle::max_messages];
     if (taken.count == 1)

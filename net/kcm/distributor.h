@@ -60,6 +60,7 @@ struct ReadRoom {
     unsigned messages = 1; // at most; if they are several, all that are not the first have to fit
     bool splits = true;    // of a first message that does not fit the rest stays; else that is taken, too
     bool whole = false;    // a first message that does not fit stays
+    bool lengths = false, connection = false; // are reported
 };
 
 class Distributor : Pinned {

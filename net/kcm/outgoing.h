@@ -39,6 +39,7 @@ public:
     u32 done() const { return done_; }
     // TCP has a part of a message.
     bool is_cut() const { return sent_ != done_bytes_; }
+    u32 left_of_cut() const { return length_of(done_) - (sent_ - done_bytes_); } // if it is
     void advance(u32 bytes); // TCP took so many more, at most left()
     u32 rewind();            // TCP has nothing of the one that is cut; the bytes that it had of it
     // Fills at most count segments with what is to be sent next, and returns their number and the number of bytes.

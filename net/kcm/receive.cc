@@ -54,13 +54,13 @@ void Socket::trace_delivery(const Taken& taken, u32 size)
 }
 
 // Copies what was taken of a message, or the messages.
-Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
+Result<u32> Socket::hand_over(Taken& taken, const ReadRoom& room, kcm_receive& receive)
 {
     u32 size = static_cast<u32>(min(receive.size, usize{taken.entry.length}));
     bool peek = peeks(receive), keeps = keeps_rest(receive), rest = !taken.has_the_end() || size < taken.entry.length;
     Result<> copied = taken.bundle->copy_to_user(receive.msg, taken.entry.start, size);
     if (copied)
-        copied = put_control(taken, size, receive);
+        copied = put_control(taken, room, size, receive);
     if (!copied && !peek)
         put_back(taken, 0);
     TRY(std::move(copied));
@@ -82,13 +82,15 @@ Result<u32> Socket::hand_over(Taken& taken, kcm_receive& receive)
     return size;
 }
 
-// For several messages there has to be room for the length of each.
+// For several messages there has to be room for the length of each. The options are looked at once: others may change them.
 ReadRoom Socket::room_of(const kcm_receive& receive) const
 {
     ReadRoom room{static_cast<u32>(min(receive.size, usize{~u32{0}}))};
     room.splits = keeps_rest(receive);
-    if (tell_lengths_.load_relaxed() && !receive.spliced && !peeks(receive)) [[unlikely]]
-        room.messages = room_for_lengths(receive);
+    room.connection = tell_connection_.load_relaxed() != 0;
+    room.lengths = tell_lengths_.load_relaxed() != 0;
+    if (room.lengths && !receive.spliced && !peeks(receive)) [[unlikely]]
+        room.messages = room_for_lengths(receive, room.connection);
     return room;
 }
 
@@ -109,9 +111,9 @@ u32 Socket::receive_more(kcm_receive& receive)
         ReadRoom room = room_of(receive);
         room.whole = true;
         Taken taken;
-        if (!room.messages || !take(receive, room, taken))
+        if (!room.lengths || !room.messages || !take(receive, room, taken))
             break;
-        auto more = hand_over(taken, receive);
+        auto more = hand_over(taken, room, receive);
         if (!more)
             break;
         receive.size -= *more;
@@ -122,15 +124,15 @@ u32 Socket::receive_more(kcm_receive& receive)
 
 Result<u32> Socket::receive(kcm_receive& receive)
 {
-    ReadRoom room = room_of(receive);
-    bool many = room.messages > 1;
-    room.messages = max(room.messages, 1u);
     u64 deadline_ns = 0;
     for (;;) {
+        ReadRoom room = room_of(receive);
+        bool many = room.messages > 1;
+        room.messages = max(room.messages, 1u);
         receiving.cpu.store_relaxed(kapi_cpu());
         Taken taken;
         if (take(receive, room, taken)) {
-            u32 got = TRY(hand_over(taken, receive));
+            u32 got = TRY(hand_over(taken, room, receive));
             receive.size -= got;
             bool whole = (receive.out_flags & (KCM_ABI_MSG_EOR | KCM_ABI_MSG_TRUNC)) == KCM_ABI_MSG_EOR;
             return many && whole ? got + receive_more(receive) : got;

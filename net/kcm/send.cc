@@ -263,6 +263,8 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
             break;
         next += count;
         sent += size;
+        if (!may_add(wanted)) // before the next copy, which may take for ever: nobody could make room
+            release_batch();
     }
     if (sent < send.size || !(send.flags & KCM_ABI_MSG_BATCH))
         release_batch();
@@ -287,6 +289,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
         TRY(check(kapi_sk_take_error(sk)));
     if (send.size > max_outgoing)
         return fail(KAPI_EMSGSIZE);
+    if (control.count && (send.flags & KCM_ABI_MSG_WAITALL)) // io_uring would send the rest without its lengths
+        return fail(KAPI_EINVAL);
     if (control.count)
         return send_each(send, control, wanted.get());
     if (send.size) {

@@ -86,8 +86,8 @@ private:
         Result<> check_lengths(usize size) const;
     };
     static Result<Control> parse_control(const kcm_send& send);
-    unsigned room_for_lengths(const kcm_receive& receive) const;
-    Result<> put_control(const Taken& taken, u32 size, kcm_receive& receive);
+    static unsigned room_for_lengths(const kcm_receive& receive, bool beside_connection);
+    Result<> put_control(const Taken& taken, const ReadRoom& room, u32 size, kcm_receive& receive);
     // send.cc
     // queue null: one that is to be made.
     bool has_room(const SendQueue* queue) HW_REQUIRES(send_lock_)
@@ -172,7 +172,7 @@ private:
     bool keeps_rest(const kcm_receive& receive) const;
     bool peeks(const kcm_receive& receive) const;
     void put_back(Taken& taken, u32 read);
-    Result<u32> hand_over(Taken& taken, kcm_receive& receive);
+    Result<u32> hand_over(Taken& taken, const ReadRoom& room, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
     void trace_delivery(const Taken& taken, u32 size);
     ReadRoom room_of(const kcm_receive& receive) const;

@@ -35,6 +35,18 @@ struct Socket::Batch {
         }
         return filled.bytes == m.left();
     }
+    // Goes no further than that.
+    void end_at(u32 most)
+    {
+        while (bytes > most) {
+            kapi_segment& last = segments[count - 1];
+            u32 over = min(bytes - most, last.length);
+            last.length -= over;
+            bytes -= over;
+            if (!last.length)
+                count--;
+        }
+    }
     static bool is_continued(const kapi_segment& a, const kapi_segment& b)
     {
         return a.page && a.page == b.page && a.offset + a.length == b.offset;
@@ -46,13 +58,18 @@ struct Socket::Batch {
 void Socket::collect(SendQueue& queue, Batch& batch)
 {
     bool contended = mux->reservations.contended(*queue.psock) || !mux->reservations.usable(*queue.psock);
-    unsigned seen = 0, most = contended && queue.messages.front()->is_cut() ? 1 : ~0u;
-    u32 most_bytes = contended ? batch_contended : ~u32{0};
-    for (Outgoing* m = queue.messages.front(); m && may_go(*m) && seen < most && batch.bytes < most_bytes;
-         m = queue.messages.next(*m), seen++) {
+    Outgoing& first = *queue.messages.front();
+    if (contended && first.is_cut()) {
+        batch.add(first);
+        batch.end_at(first.left_of_cut());
+        return;
+    }
+    u32 seen = 0, most_bytes = contended ? batch_contended : ~u32{0};
+    for (Outgoing* m = &first; m && may_go(*m) && batch.bytes < most_bytes; m = queue.messages.next(*m)) {
         batch.more = true;
-        if (seen == batch_messages || batch.count == batch_segments || !batch.add(*m))
+        if (seen >= batch_messages || batch.count == batch_segments || !batch.add(*m))
             return;
+        seen += m->count() - m->done();
         batch.more = false;
     }
 }

@@ -414,6 +414,95 @@ TEST_F(KcmLengths, connection_that_ends_between_them__gets_no_message_twice)
     }
 }
 
+// A peer that reads to the end of a message that was begun gets no other one while the connection is to be unattached.
+TEST_F(KcmLengths, unattaching__waits_for_one_message)
+{
+    unsigned cut = 0;
+    for (std::size_t size : {999, 700, 650}) {
+        KcmSocket &socket = new_socket();
+        Ends ends = open_narrow(socket);
+        std::vector<std::string> messages(32, framed(text(size - 4)));
+        kapi_u64 before = totals().mux.tx_msgs;
+        EXPECT_EQ(send_each(socket, messages), static_cast<long>(32 * size));
+        settle();
+        kcm_abi_connection_stats row{};
+        run(a, [&] { row = socket.connections().at(0); });
+        std::size_t whole = (row.tx_bytes + size - 1) / size;
+        cut += row.tx_bytes % size != 0;
+        EXPECT_LT(whole, 30u);
+        int result = -1;
+        auto unattacher = world.spawn(a, "unattacher", [&] { result = socket.unattach(ends.here); });
+        settle();
+        EXPECT_EQ(peer_reads(ends, whole * size).size(), whole * size);
+        EXPECT_TRUE(world.run_until([&] { return unattacher->is_done(); }, sim::kSecond));
+        EXPECT_EQ(result, 0);
+        settle();
+        EXPECT_FALSE(peer_has_unread(ends));
+        EXPECT_EQ(totals().mux.tx_msgs - before, whole);
+    }
+    EXPECT_GT(cut, 0u);
+}
+
+// What is copied while the buffer is full is behind messages that may go.
+TEST_F(KcmLengths, memory_that_stalls__keeps_nobody_waiting_for_room)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.set_sndbuf(20'000); });
+    std::vector<std::string> messages(96, framed(text(996)));
+    auto stalled = world.spawn(a, "stalled", [&] {
+        std::string bytes = joined(messages);
+        socket.trouble = {.stall_at = 70'000, .stall_ns = 100 * sim::kSecond};
+        EXPECT_EQ(socket.send_each(bytes.data(), bytes.size(), lengths_of(messages)), 96'000);
+    });
+    settle();
+    long sent = 0;
+    auto other = world.spawn(a, "other", [&] { sent = socket.send(messages[0].data(), 1000); });
+    settle();
+    peer_reads(ends, 64'000);
+    EXPECT_TRUE(world.run_until([&] { return other->is_done(); }, 5 * sim::kSecond));
+    EXPECT_EQ(sent, 1000);
+    peer_reads(ends, 33'000);
+    EXPECT_TRUE(world.run_until([&] { return stalled->is_done(); }, 200 * sim::kSecond));
+}
+
+// Messages are not glued together because another thread changes what is reported.
+TEST_F(KcmLengths, option_that_changes_while_a_reader_waits__is_that_of_the_message)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_option(socket);
+    KcmSocket::Received got;
+    std::string bytes(1000, '\0');
+    auto reader = world.spawn(a, "reader", [&] { got = socket.receive_each(bytes.data(), bytes.size(), 0, kMuch); });
+    settle();
+    run(a, [&] { socket.set_option(KCM_ABI_RECV_LENGTHS, 0); });
+    peer_writes(ends, joined(some(3)));
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+    EXPECT_EQ(got.result, 14);
+    EXPECT_EQ(receive(socket).size(), 15u);
+}
+
+TEST_F(KcmLengths, tiny_messages_of_many_calls__are_accounted_for_in_pieces)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    run(a, [&] { socket.set_sndbuf(10'000'000); });
+    std::vector<std::string> messages(64, std::string(4, '\0'));
+    for (unsigned i = 0; i < 100; i++)
+        EXPECT_EQ(send_each(socket, messages, KCM_ABI_MSG_BATCH), 256);
+    EXPECT_EQ(send(socket, std::string(4, '\0')), 4);
+    EXPECT_EQ(peer_reads(ends, 25'604).size(), 25'604u);
+    EXPECT_LE(sim::most_steps_under("kcm send"), 1000u);
+}
+
+TEST_F(KcmLengths, waitall__is_refused)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send_each(socket, some(2), KCM_ABI_MSG_WAITALL), -KAPI_EINVAL);
+    EXPECT_FALSE(peer_has_unread(ends));
+}
+
 // What a call that has sent something would report is left to the next one.
 TEST_F(KcmLengths, error__is_returned_by_a_call_that_sends_nothing)
 {

@@ -211,7 +211,7 @@ static int kcm_sendmsg(struct socket *sock, struct msghdr *msg, size_t size)
 		.spliced = (msg->msg_flags & KCM_SPLICED) != 0,
 	};
 
-	return kcm_socket_sendmsg(kcm_core_of(sock), &send);
+	return kapi_msg_sent(msg, size, kcm_socket_sendmsg(kcm_core_of(sock), &send));
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)

@@ -146,7 +146,7 @@ static int rds_sendmsg(struct socket *sock, struct msghdr *msg, size_t size)
 		.flags = msg->msg_flags & ~RDS_INTERNAL_FLAGS,
 	};
 
-	return rds_socket_sendmsg(rds_core_of(sock), &send);
+	return kapi_msg_sent(msg, size, rds_socket_sendmsg(rds_core_of(sock), &send));
 }
 
 static int rds_recvmsg(struct socket *sock, struct msghdr *msg, size_t size, int flags)
