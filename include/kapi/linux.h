@@ -55,8 +55,8 @@ static inline struct kapi_msg *kapi_msg_of(struct msghdr *msg)
 }
 
 /*
- * The end of a sendmsg(): core may have copied more than it took, when it found no room for that. io_uring calls again with what is
- * left, which therefore has to begin behind what was taken. before: msg_data_left() at the beginning.
+ * The end of a sendmsg(): core may have copied more than it took, when it found no room for that. io_uring calls again with what
+ * is left, which therefore has to begin behind what was taken. before: msg_data_left() at the beginning.
  */
 static inline s64 kapi_msg_sent(struct msghdr *msg, size_t before, s64 result)
 {
