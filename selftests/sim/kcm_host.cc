@@ -182,7 +182,8 @@ KcmSocket::Received KcmSocket::receive_each(void *data, std::size_t size, unsign
             continue;
         }
         std::vector<std::uint32_t> lengths(control.data.size() / sizeof(std::uint32_t));
-        std::memcpy(lengths.data(), control.data.data(), lengths.size() * sizeof(lengths[0]));
+        if (!lengths.empty())
+            std::memcpy(lengths.data(), control.data.data(), lengths.size() * sizeof(lengths[0]));
         got.runs.push_back({connection, std::move(lengths)});
     }
     if (got.runs.empty() && got.result >= 0)
