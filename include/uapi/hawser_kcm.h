@@ -36,8 +36,9 @@ struct kcm_connection {
  * Control message, an array of __u32: the lengths of messages that lie one behind the other in the buffer.
  * Received, when KCM_RECV_LENGTHS is 1: there is one for each run of messages of one connection that were received together,
  * behind its KCM_CONNECTION if KCM_RECV_CONNECTION is 1. The sum of all lengths is what recvmsg() returned. How many messages
- * are returned is limited by the room for lengths, too; a run has at most 64, a call 64 runs. A message that is longer than the buffer is
- * returned alone, as without the option: without MSG_EOR its rest follows, and the length is that of the part.
+ * are returned is limited by the room for lengths, too; a run has at most 64 messages, and a call at most 64 runs. A message
+ * that is longer than the buffer is returned alone, as without the option: without MSG_EOR its rest follows, and the length is
+ * that of the part.
  * Given to sendmsg(): each is a message of its own, and whole. Their sum has to be the number of bytes (EINVAL), and no message
  * may have been begun before (EINVAL). sendmsg() returns the bytes of those that were taken, at least one or an error.
  */
