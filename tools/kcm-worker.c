@@ -72,9 +72,10 @@ static void keep(struct worker *worker, struct kcm_run *run)
 /* After a failed send: whether the answer is to be sent later. */
 static bool no_room(struct worker *worker)
 {
-	if (errno == ENOMEM)
-		worker->short_of_memory = true;
-	return errno == EAGAIN || errno == ENOMEM;
+	bool memory = errno == ENOMEM || errno == ENOBUFS; /* the latter for control messages */
+
+	worker->short_of_memory |= memory;
+	return memory || errno == EAGAIN;
 }
 
 /*

@@ -67,8 +67,8 @@ static inline bool kapi_stream_is_replaced(const struct kapi_stream *stream)
 }
 
 /*
- * A call of ours has taken the socket's error, positive, which is the program's: the program finds it again, unless there is
- * another by now. Its poll() may have looked in between.
+ * Core has taken the socket's error, positive, which is the program's: the program finds it again, unless there is another by
+ * now. Its poll() may have looked in between.
  */
 static inline void kapi_stream_put_error_back(struct kapi_stream *stream, int error)
 {

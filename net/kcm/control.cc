@@ -103,10 +103,10 @@ Result<> Socket::put_control(const Taken& taken, const ReadRoom& room, u32 size,
     if (!room.lengths)
         return {};
     HW_UNINITIALIZED u32 lengths[Bundle::max_messages];
-    if (taken.count == 1)
-        lengths[0] = size;
-    for (unsigned i = 0; taken.count > 1 && i < taken.count; i++)
+    for (unsigned i = 0; i < taken.count; i++)
         lengths[i] = taken.bundle->entry(taken.index + i).length;
+    if (taken.count == 1)
+        lengths[0] = size; // maybe a part
     return check(kapi_msg_put_cmsg(receive.msg, KCM_ABI_SOL_KCM, KCM_ABI_LENGTHS, lengths, taken.count * sizeof(u32)));
 }
 

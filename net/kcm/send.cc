@@ -78,6 +78,12 @@ bool Socket::may_add(Psock* to)
     return building_ || has_room_or_wants_it(queue);
 }
 
+bool Socket::is_full(Psock* to)
+{
+    Guard guard(send_lock_);
+    return !has_room(find_queue(to));
+}
+
 // Something has left the queue: who is to be notified, without the lock.
 Socket::Room Socket::look_for_room(SendQueue& queue)
 {
@@ -263,7 +269,7 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
             break;
         next += count;
         sent += size;
-        if (!may_add(wanted)) // before the next copy, which may take for ever: nobody could make room
+        if (next < control.count && is_full(wanted)) // the next copy may take for ever, and nobody else could make room
             release_batch();
     }
     if (sent < send.size || !(send.flags & KCM_ABI_MSG_BATCH))

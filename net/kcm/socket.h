@@ -105,6 +105,7 @@ private:
     Room look_for_room(SendQueue& queue) HW_REQUIRES(send_lock_);
     void notify_room(Room room);
     bool may_add(Psock* to);
+    bool is_full(Psock* to);
     using AddressTable = IdTable<SendQueue, ByAddress>;
     struct Spare { Own<AddressTable> table; Ref<SendQueue> queue; }; // what add() may lack
     enum class Added { yes, no_room, no_queue };
