@@ -72,6 +72,12 @@ Result<> apply(const Control& control, SendControls& controls)
         controls.zerocopy_cookie = cookie;
         return {};
     }
+    case RDS_ABI_CMSG_LENGTHS:
+        if (!controls.lengths.empty() || control.data.empty() || control.data.size() % sizeof(u32) ||
+            control.data.size() > RDS_ABI_MOST_LENGTHS * sizeof(u32))
+            return fail(KAPI_EINVAL);
+        controls.lengths = control.data;
+        return {};
     default:
         return fail(KAPI_EINVAL);
     }
@@ -87,9 +93,27 @@ Result<SendControls> parse_controls(std::span<const std::byte> control)
             TRY(apply(*next, controls));
     bool local = controls.rdma_args || controls.atomic;
     bool remote = controls.rdma_dest || controls.rdma_map || controls.zerocopy_cookie;
-    if (local && remote)
+    if ((local && remote) || (!controls.lengths.empty() && (local || remote)))
         return fail(KAPI_EINVAL);
     return controls;
+}
+
+u32 SendControls::length(usize i) const
+{
+    u32 length;
+    kapi_copy(&length, lengths.data() + i * sizeof(length), sizeof(length));
+    return length;
+}
+
+Result<> check_lengths(const SendControls& controls, usize size)
+{
+    u64 sum = 0;
+    for (usize i = 0; i < controls.count(); i++) {
+        if (!controls.length(i))
+            return fail(KAPI_EINVAL);
+        sum += controls.length(i);
+    }
+    return sum == size ? Result<>() : fail(KAPI_EINVAL);
 }
 
 Result<> check_rdma_size(const rds_abi_rdma_args& args)

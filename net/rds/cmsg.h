@@ -25,13 +25,20 @@ struct SendControls {
     std::optional<rds_abi_get_mr_args> rdma_map; // the same, registered for this message
     std::optional<AtomicRequest> atomic; // instead of rdma_args
     std::optional<u32> zerocopy_cookie;
+    std::span<const std::byte> lengths; // of several messages, u32 each; empty: it is one
+
+    usize count() const { return lengths.size() / sizeof(u32); }
+    u32 length(usize i) const;
 
     bool rdma() const { return rdma_args || rdma_dest || rdma_map || atomic; }
 };
 
-// Fails with EINVAL for a malformed chain, an unknown type, a wrong size, or two operations that exclude each other.
+// What is returned refers to control. Fails with EINVAL for a malformed chain, an unknown type, a wrong size, or two operations that exclude each other.
 // Messages of other levels are passed over.
 Result<SendControls> parse_controls(std::span<const std::byte> control);
+
+// None is 0, and size is their sum. EINVAL.
+Result<> check_lengths(const SendControls& controls, usize size);
 
 inline constexpr kapi_u64 max_rdma_vectors = 1024; // UIO_MAXIOV
 

@@ -80,6 +80,15 @@ Result<> Socket::set_monitor(bool on)
     return {};
 }
 
+Result<> Socket::set_lengths_wanted(int on)
+{
+    if (on != 0 && on != 1)
+        return fail(KAPI_EINVAL);
+    Guard guard(lock_);
+    lengths_wanted_ = on;
+    return {};
+}
+
 Result<> Socket::set_option(int option, const kapi_optval* value, int length)
 {
     switch (option) {
@@ -96,6 +105,8 @@ Result<> Socket::set_option(int option, const kapi_optval* value, int length)
         return {};
     case RDS_ABI_CONG_MONITOR:
         return set_monitor(TRY(read<int>(value, length)) != 0);
+    case RDS_ABI_RECV_LENGTHS:
+        return set_lengths_wanted(TRY(read<int>(value, length)));
     case RDS_ABI_SO_TRANSPORT:
         return set_transport(value, length);
     case RDS_ABI_SO_TIMESTAMP_OLD:
@@ -124,6 +135,11 @@ Result<int> Socket::get_option(int option, const kapi_optval* value, int& length
     case RDS_ABI_RECVERR:
         answer = recverr_;
         break;
+    case RDS_ABI_RECV_LENGTHS: {
+        Guard guard(lock_);
+        answer = lengths_wanted_;
+        break;
+    }
     case RDS_ABI_SO_TRANSPORT: {
         Guard guard(lock_);
         answer = transport_ ? transport_->type : RDS_ABI_TRANS_NONE;

@@ -241,6 +241,7 @@ bool Socket::take_input(bool peek, Input& input)
     if (received_.empty())
         return false;
     input.traced = trace_count_ != 0;
+    input.with_lengths = lengths_wanted_;
     if (peek) {
         input.incoming = Ref<Incoming>::share(*received_.front());
         return true;
@@ -300,6 +301,8 @@ Result<u32> Socket::receive(rds_receive& receive)
     report_congestion(input.change);
     if (input.stalls)
         room_made();
+    if (input.with_lengths) [[unlikely]]
+        return receive_run(input, peek, receive);
     auto result = hand_over(*input.incoming, input.traced, receive);
     if (!peek && !result)
         put_back(std::move(input.incoming));

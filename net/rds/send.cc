@@ -190,14 +190,14 @@ Result<> Socket::route(Target& target)
 
 // A socket's messages to one peer stay on one path, or they could overtake each other; so once chosen it is kept, even
 // when the handshake later offers more paths.
-Path& Socket::choose_path(Target& target, bool may_wait, u64 deadline_ns)
+Path& Socket::choose_path(Target& target, const Wait& wait)
 {
     if (!target.path) [[unlikely]]
-        target.path = &path_to(*target.connection, may_wait, deadline_ns);
+        target.path = &path_to(*target.connection, wait);
     return *target.path;
 }
 
-Path& Socket::path_to(Connection& connection, bool may_wait, u64 deadline_ns)
+Path& Socket::path_to(Connection& connection, const Wait& wait)
 {
     {
         Guard guard(lock_);
@@ -206,8 +206,8 @@ Path& Socket::path_to(Connection& connection, bool may_wait, u64 deadline_ns)
     }
     if (connection.paths() == 0) {
         connection.path(0).notify(RDS_PATH_WANTED);
-        if (may_wait)
-            static_cast<void>(connection.wait_for_handshake(min(deadline_ns, kapi_now_ns() + handshake_wait_ns)));
+        if (wait.may)
+            static_cast<void>(connection.wait_for_handshake(min(wait.deadline_ns, kapi_now_ns() + handshake_wait_ns)));
     }
     Path& path = connection.path_for(bound_key().port);
     Guard guard(lock_);
@@ -236,31 +236,32 @@ void Socket::notify_of_room(CongestionMap& map, u16 port)
 }
 
 // The address may move to another host while a sender waits, maybe to this one; then target has another connection.
-Result<> Socket::wait_for_congestion(Target& target, bool may_wait, u64 deadline_ns)
+Result<> Socket::wait_for_congestion(Target& target, const Wait& wait)
 {
     u16 port = target.remote.port;
     if (!target.connection->remote_map().congested(port)) [[likely]]
         return {};
-    if (!may_wait) {
+    if (!wait.may) {
         target.connection->met_congestion(port);
         notify_of_room(target.connection->remote_map(), port);
         net.count(Stat::cong_send_error);
         return fail(KAPI_ENOBUFS);
     }
+    target.transmit();
     net.count(Stat::cong_send_blocked);
     do {
         Connection& connection = *target.connection;
         CongestionMap& map = connection.remote_map();
         connection.met_congestion(port);
         u64 look = kapi_now_ns() + congestion_look_ns;
-        auto result = map.waiters.wait_until(min(deadline_ns, look), [&] {
+        auto result = map.waiters.wait_until(min(wait.deadline_ns, look), [&] {
             return !map.congested(port) || connection.dying() || is_closed();
         });
         if (result && is_closed())
             return fail(KAPI_ENOTCONN);
         if (result && connection.dying())
             return fail(KAPI_ENETUNREACH);
-        if (!result && (result.error().code() != KAPI_ETIMEDOUT || look > deadline_ns))
+        if (!result && (result.error().code() != KAPI_ETIMEDOUT || look > wait.deadline_ns))
             return result;
         TRY(route(target));
     } while (target.connection->remote_map().congested(port));
@@ -300,36 +301,42 @@ bool Socket::try_reserve(Message& message)
     return true;
 }
 
-Result<> Socket::reserve(Message& message, bool may_wait, u64 deadline_ns)
+Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
 {
     if (try_reserve(message)) [[likely]]
         return {};
     if (is_closed())
         return fail(KAPI_ENOTCONN);
     net.count(Stat::send_queue_full);
-    if (!may_wait)
+    if (!wait.may)
         return fail(KAPI_EAGAIN);
+    target.transmit();
     bool reserved = false;
-    TRY(waiters.wait_until(deadline_ns, [&] { return reserved || (reserved = try_reserve(message)) || is_closed(); }));
+    TRY(waiters.wait_until(wait.deadline_ns, [&] { return reserved || (reserved = try_reserve(message)) || is_closed(); }));
     return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
-Result<u32> Socket::queue(const Ref<Message>& message, Target& to, bool may_wait)
+Socket::Wait Socket::wait_of(const rds_send& send)
 {
-    u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
-    u64 deadline = deadline_after(timeout);
-    choose_path(to, may_wait, deadline); // until there is a handshake, there is no map either
-    TRY(waited(wait_for_congestion(to, may_wait, deadline), timeout));
+    bool may = !(send.flags & RDS_ABI_MSG_DONTWAIT);
+    u64 timeout = may ? kapi_sk_sndtimeo_ns(sk) : 0;
+    return {may, timeout, deadline_after(timeout)};
+}
+
+Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& wait)
+{
+    choose_path(to, wait); // until there is a handshake, there is no map either
+    TRY(waited(wait_for_congestion(to, wait), wait.timeout_ns));
     if (message->operation() && !to.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
-    Path& path = choose_path(to, may_wait, deadline);
+    Path& path = choose_path(to, wait);
     u32 size = message->length();
     if (path.pass(message))
         return size;
     if (!path.is_up()) [[unlikely]]
         to.connection->note_user(kapi_sk_user(sk));
     message->connection = to.connection;
-    TRY(waited(reserve(*message, may_wait, deadline), timeout));
+    TRY(waited(reserve(*message, to, wait), wait.timeout_ns));
     message->promise_notice();
     if (!path.enqueue(message)) {
         message->withdraw_notice();
@@ -339,7 +346,10 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, bool may_wait
     }
     net.count(Stat::send_queued);
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
-    path.transmit();
+    if (to.gathers)
+        to.unsent = &path;
+    else
+        path.transmit();
     return size;
 }
 
@@ -352,18 +362,19 @@ Result<u32> Socket::send(const rds_send& send)
     HW_UNINITIALIZED SendControls controls; // most messages have none
     if (send.control_length)
         controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
+    if (!controls.lengths.empty())
+        return send_each(send, controls, to);
     Ref<Message> message = TRY(build(send, controls, to));
-    bool may_wait = !(send.flags & RDS_ABI_MSG_DONTWAIT);
     TRY(route(to));
     if (controls.rdma() && !to.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
     if (controls.atomic)
         TRY(check(to.connection->transport.check_atomic(to.connection->state(), message->operation()->c().kind)));
     if (!controls.rdma_map)
-        return queue(message, to, may_wait);
-    u64 cookie = TRY(add_region(*controls.rdma_map, to, may_wait));
+        return queue(message, to, wait_of(send));
+    u64 cookie = TRY(add_region(*controls.rdma_map, to, !(send.flags & RDS_ABI_MSG_DONTWAIT)));
     write_cookie(message->header(), cookie);
-    auto sent = queue(message, to, may_wait);
+    auto sent = queue(message, to, wait_of(send));
     if (!sent)
         end_region(key_of(cookie));
     return sent;

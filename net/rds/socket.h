@@ -134,19 +134,31 @@ private:
         u8 tos = 0;
         Ref<Connection> connection; // null: not looked up yet
         Path* path = nullptr;       // of connection; null: not chosen yet
+        bool gathers = false;       // others follow at once, and are transmitted together
+        Path* unsent = nullptr;     // of connection, with messages that were gathered
+        void transmit();            // those. Sleeps
     };
+    // How long a call may wait, for all of its messages.
+    struct Wait {
+        bool may;
+        u64 timeout_ns, deadline_ns;
+    };
+    Wait wait_of(const rds_send& send);
     Result<> find_target(const rds_send& send, Target& target);
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
     Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
-    Result<u32> queue(const Ref<Message>& message, Target& to, bool may_wait);
+    Result<u32> queue(const Ref<Message>& message, Target& to, const Wait& wait);
+    // send_each.cc
+    Result<u32> send_each(const rds_send& send, const SendControls& controls, Target& to);
+    Result<u32> send_next(const rds_send& send, const SendControls& controls, Target& to, const Wait& wait);
     Result<Ref<NoticeBox>> notice_box();
     Result<> route(Target& target);
-    Path& choose_path(Target& target, bool may_wait, u64 deadline_ns);
-    Path& path_to(Connection& connection, bool may_wait, u64 deadline_ns);
+    Path& choose_path(Target& target, const Wait& wait);
+    Path& path_to(Connection& connection, const Wait& wait);
     void notify_of_room(CongestionMap& map, u16 port);
-    Result<> wait_for_congestion(Target& target, bool may_wait, u64 deadline_ns);
-    Result<> reserve(Message& message, bool may_wait, u64 deadline_ns);
+    Result<> wait_for_congestion(Target& target, const Wait& wait);
+    Result<> reserve(Message& message, Target& target, const Wait& wait);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);
     bool wants_room_soon() HW_REQUIRES(lock_);
@@ -164,7 +176,7 @@ private:
         Ref<RdmaNotice> rdma; // a notice, that comes before all others
         u64 freed_ports = 0;  // a notice, that comes before data
         CongestionChange change = CongestionChange::none;
-        bool closed = false, traced = false, stalls = false;
+        bool closed = false, traced = false, stalls = false, with_lengths = false;
     };
     bool take_input(bool peek, Input& input);
     void put_back(Ref<Incoming> incoming);
@@ -172,6 +184,14 @@ private:
     Result<u32> hand_over(Incoming& incoming, bool traced, rds_receive& receive);
     Result<> put_trace(Incoming& incoming, rds_receive& receive);
     bool put_zerocopy(rds_receive& receive);
+    // receive_run.cc
+    struct Run;
+    Result<u32> receive_run(Input& input, bool peek, rds_receive& receive);
+    Result<u32> hand_over_run(Run& run, bool traced, bool alone, rds_receive& receive);
+    void take_more(Run& run, unsigned most, usize room);
+    u32 copy_more(Run& run, rds_receive& receive);
+    void put_back_from(Run& run, unsigned first);
+    Result<> put_lengths(const Run& run, u32 first, rds_receive& receive);
     void account_receive(Incoming& incoming, bool added) HW_REQUIRES(lock_);
     void note_uncharged(Incoming& incoming) HW_REQUIRES(lock_);
     CongestionChange update_congestion(bool looped) HW_REQUIRES(lock_);
@@ -194,6 +214,7 @@ private:
     // options.cc
     Result<> cancel_sent_to(const kapi_optval* value, int length);
     Result<> set_monitor(bool on);
+    Result<> set_lengths_wanted(int on);
     Result<> set_transport(const kapi_optval* value, int length);
     // socket.cc
     Result<> begin_use(const rds_transport& transport);
@@ -258,6 +279,7 @@ private:
     u64 freed_ports_ HW_GUARDED_BY(lock_) = 0;
     u32 seen_congestion_generation_ HW_GUARDED_BY(lock_) = 0;
     int recverr_ = 0;
+    bool lengths_wanted_ HW_GUARDED_BY(lock_) = false; // RDS_RECV_LENGTHS
     u8 trace_count_ HW_GUARDED_BY(lock_) = 0;
     u8 traces_[3] HW_GUARDED_BY(lock_) = {};
 };

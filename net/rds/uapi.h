@@ -71,6 +71,7 @@ struct rds_abi_cmsghdr {
 #define RDS_ABI_SO_TRANSPORT 8
 #define RDS_ABI_SO_MSG_RXPATH_LATENCY 10
 #define RDS_ABI_SO_TIMESTAMP_OLD 29
+#define RDS_ABI_RECV_LENGTHS 32 /* hawser's own */
 #define RDS_ABI_SO_TIMESTAMP_NEW 63
 
 /* Values of SO_RDS_TRANSPORT. */
@@ -97,6 +98,9 @@ struct rds_abi_cmsghdr {
 #define RDS_ABI_CMSG_RXPATH_LATENCY 11
 #define RDS_ABI_CMSG_ZCOPY_COOKIE 12
 #define RDS_ABI_CMSG_ZCOPY_COMPLETION 13
+#define RDS_ABI_CMSG_LENGTHS 32 /* hawser's own */
+#define RDS_ABI_MOST_LENGTHS 1024
+#define RDS_ABI_MAX_RUN 64 /* of messages that one recvmsg returns */
 
 /* RDS_CONG_MONITOR: port p is bit p % 64 of the mask. */
 #define RDS_ABI_CONG_MONITOR_SIZE 64

@@ -337,6 +337,42 @@ long RdsSocket::send_pinned(const void *data, std::size_t size, const kapi_addr 
     return static_cast<long>(rds_socket_sendmsg(core_, &call));
 }
 
+long RdsSocket::send_each(const void *data, std::size_t size, const kapi_addr &to, const std::vector<std::uint32_t> &lengths,
+                          unsigned flags)
+{
+    SocketName name(to);
+    kapi_msg msg = message(data, size);
+    rds_abi_cmsghdr head{sizeof(head) + lengths.size() * sizeof(lengths[0]), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_LENGTHS};
+    std::vector<unsigned char> control(RDS_ABI_CMSG_ALIGN(head.cmsg_len));
+    std::memcpy(control.data(), &head, sizeof(head));
+    if (!lengths.empty())
+        std::memcpy(control.data() + sizeof(head), lengths.data(), head.cmsg_len - sizeof(head));
+    rds_send call{&msg, size, name.bytes, name.size, control.data(), control.size(), flags};
+    return static_cast<long>(rds_socket_sendmsg(core_, &call));
+}
+
+RdsSocket::Run RdsSocket::receive_run(void *data, std::size_t size, unsigned flags, std::size_t control_room)
+{
+    kapi_msg msg = message(data, size);
+    msg.control_room = control_room;
+    rds_receive call{};
+    call.msg = &msg;
+    call.size = size;
+    call.flags = flags;
+    Run run;
+    run.result = static_cast<long>(rds_socket_recvmsg(core_, &call));
+    run.flags = call.out_flags;
+    run.from = address_of(call.name, call.name_length);
+    for (const auto &control : msg.control) {
+        if (control.type != RDS_ABI_CMSG_LENGTHS)
+            continue;
+        run.lengths.resize(control.data.size() / sizeof(std::uint32_t));
+        std::memcpy(run.lengths.data(), control.data.data(), run.lengths.size() * sizeof(std::uint32_t));
+    }
+    control_ = std::move(msg.control);
+    return run;
+}
+
 long RdsSocket::receive(void *data, std::size_t size, kapi_addr *from, unsigned flags, unsigned *flags_out,
                         std::vector<std::uint32_t> *cookies)
 {

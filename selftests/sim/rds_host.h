@@ -86,6 +86,17 @@ public:
     /** from may be null. flags_out gets MSG_*, cookies those of finished zerocopy sends. */
     long receive(void *data, std::size_t size, kapi_addr *from, unsigned flags = 0, unsigned *flags_out = nullptr,
                  std::vector<std::uint32_t> *cookies = nullptr);
+    /** Many messages in a call. */
+    long send_each(const void *data, std::size_t size, const kapi_addr &to, const std::vector<std::uint32_t> &lengths,
+                   unsigned flags = 0);
+    /** What a call returned with RDS_RECV_LENGTHS. */
+    struct Run {
+        long result = 0;
+        unsigned flags = 0;
+        kapi_addr from{};
+        std::vector<std::uint32_t> lengths; // empty: none were reported
+    };
+    Run receive_run(void *data, std::size_t size, unsigned flags = 0, std::size_t control_room = 4096);
     /** The program's memory faults or stalls at a byte, in the next call. */
     sim::Trouble trouble;
     /** Further results of the last receive(). */

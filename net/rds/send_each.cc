@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+// Many messages in one sendmsg(): RDS_CMSG_LENGTHS.
+#include "cmsg.h"
+#include "connection.h"
+#include "socket.h"
+
+namespace rds {
+
+void Socket::Target::transmit()
+{
+    if (Path* path = std::exchange(unsent, nullptr))
+        path->transmit();
+}
+
+// The connection changes only when this sender waits, and nothing is unsent then.
+Result<u32> Socket::send_next(const rds_send& send, const SendControls& controls, Target& to, const Wait& wait)
+{
+    Ref<Message> message = TRY(build(send, controls, to));
+    if (!to.gathers)
+        TRY(route(to));
+    to.gathers = true;
+    return queue(message, to, wait);
+}
+
+// They are transmitted together, at the end or before this sender waits. An error behind the first is left to the next call,
+// which meets it again.
+Result<u32> Socket::send_each(const rds_send& send, const SendControls& controls, Target& to)
+{
+    TRY(check_lengths(controls, send.size));
+    Wait wait = wait_of(send);
+    rds_send one = send;
+    u32 sent = 0;
+    for (usize i = 0; i < controls.count(); i++) {
+        one.size = controls.length(i);
+        auto taken = send_next(one, controls, to, wait);
+        if (!taken && !i)
+            return fail(taken.error());
+        if (!taken)
+            break;
+        sent += *taken;
+    }
+    to.transmit();
+    return sent;
+}
+
+} // namespace rds
