@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Test programs for virtual machines, included by the Makefile of a protocol's folder: static, so that they run without
 # other files. A program is a folder of sources, or one source, linked with the helpers in lib/; one that is
-# called fuzz, or ends in _fuzz, gets those in lib/fuzz/, too; $(libs_PROGRAM) are libraries of the system that it needs.
+# called fuzz, or ends in _fuzz, gets those in lib/fuzz/, too, others those of the folders $(also_PROGRAM) of lib/;
+# $(libs_PROGRAM) are libraries of the system that it needs.
 # Its name begins with $(prefix), because in a machine, and in the plan, all protocols' programs are side by side.
 
 here := $(dir $(abspath $(firstword $(MAKEFILE_LIST))))
@@ -22,7 +23,8 @@ programs := $(folders) $(singles)
 
 all: $(addprefix $(O)/$(prefix),$(programs))
 
-helpers = $(lib) $(if $(filter fuzz %_fuzz,$(1)),$(wildcard $(top)lib/fuzz/*.c))
+helpers = $(lib) $(if $(filter fuzz %_fuzz,$(1)),$(wildcard $(top)lib/fuzz/*.c)) \
+	  $(foreach folder,$(also_$(1)),$(wildcard $(top)lib/$(folder)/*.c))
 object = $(patsubst $(top)lib/%.c,$(O)/obj/lib/%.o,$(1))
 sources = $(if $(filter $(1),$(folders)),$(wildcard $(here)$(1)/*.c),$(here)$(1).c)
 

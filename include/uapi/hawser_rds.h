@@ -16,7 +16,7 @@
  * the sender that msg_name names, and nothing came between them. A run ends before a message that does not fit in whole, that
  * needs a control message of its own (RDMA), or whose length has no room; after 64 messages; and after the first message
  * if the socket has time stamps or receive traces, or with MSG_PEEK. A first message that is longer than the buffer is cut
- * off as without the option (MSG_TRUNC). Without room for one length there is one message, and no control message.
+ * off as without the option (MSG_TRUNC). Without room for one length there is one message, with MSG_CTRUNC.
  * Given to sendmsg(): each is a message of its own to the same destination. At most RDS_MOST_LENGTHS, none of them 0, and their
  * sum is the number of bytes (EINVAL). Not together with other control messages of RDS or MSG_ZEROCOPY (EINVAL). sendmsg()
  * returns the bytes of the messages that were taken: of at least one, or an error.

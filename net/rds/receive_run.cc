@@ -91,8 +91,10 @@ Result<u32> Socket::hand_over_run(Run& run, bool traced, bool alone, rds_receive
     Incoming& first = *run.messages[0];
     u32 size = TRY(hand_over(first, traced, receive));
     s64 room = kapi_msg_cmsg_room(receive.msg) / s64{sizeof(u32)};
-    if (room <= 0)
+    if (room <= 0) {
+        receive.out_flags |= RDS_ABI_MSG_CTRUNC;
         return size;
+    }
     auto most = static_cast<unsigned>(min(room, s64{Run::max}));
     u32 more = 0;
     if (!alone && is_plain(first) && first.length() <= receive.size) {

@@ -10,8 +10,10 @@ namespace rds {
 
 namespace {
 
-// MSG_BATCH is sendmmsg's own hint. It needs no heed: what follows closely is sent in batches anyway.
-constexpr unsigned honoured_flags = RDS_ABI_MSG_DONTWAIT | RDS_ABI_MSG_ZEROCOPY | RDS_ABI_MSG_BATCH;
+// MSG_BATCH is sendmmsg's own hint, MSG_NOSIGNAL io_uring's. They need no heed: what follows closely is sent in batches anyway,
+// and RDS sends no signals.
+constexpr unsigned honoured_flags =
+    RDS_ABI_MSG_DONTWAIT | RDS_ABI_MSG_ZEROCOPY | RDS_ABI_MSG_BATCH | RDS_ABI_MSG_NOSIGNAL;
 // Memory that the unacknowledged messages of a socket may take, as a multiple of the payload they may hold: tiny
 // messages cost much more than their payload.
 constexpr u64 true_size_factor = 8;

@@ -45,9 +45,9 @@ std::size_t first_difference(const unsigned char *a, const unsigned char *b)
 } // namespace
 
 std::vector<unsigned char> Ledger::compose(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_port,
-                                           std::size_t size)
+                                           std::size_t size, std::uint64_t behind)
 {
-    Label label{kMagic, from, to_node, to_port, flows_[{from, to_node, to_port}].sent,
+    Label label{kMagic, from, to_node, to_port, flows_[{from, to_node, to_port}].sent + behind,
                 static_cast<std::uint32_t>(size), 0};
     label.check = check_of(label);
     std::vector<unsigned char> bytes(size);

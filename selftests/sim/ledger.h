@@ -26,9 +26,9 @@ static_assert(sizeof(Label) == 32);
 
 class Ledger {
 public:
-    /** The bytes of the next message of a flow. */
+    /** The bytes of the next message of a flow, or of one behind it. */
     std::vector<unsigned char> compose(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_port,
-                                       std::size_t size);
+                                       std::size_t size, std::uint64_t behind = 0);
     /** The call that sent it succeeded. */
     void sent(std::uint32_t from, std::uint32_t to_node, std::uint32_t to_port);
     /** A socket received these bytes from a place; fails the run when that breaks a guarantee. */

@@ -23,6 +23,7 @@ Profile::Profile(Random &random)
     bad_memory = random.one_in(4);
     choose_faults(random);
     choose_extremes(random);
+    lengths = Random(random).one_in(3); // a copy: the course of a seed without it stays as it was
 }
 
 /** Most runs are of two or three machines: they find most, and quickly. */
@@ -127,7 +128,7 @@ std::string Profile::describe() const
         const char *name;
     } flags[] = {{resets, "resets"}, {cuts, "cuts"}, {crashes, "crashes"}, {reloads, "reloads"},
                  {buffers, "buffer changes"}, {net_deletions, "namespace deletions"},
-                 {slow_receivers, "slow receivers"}, {nonblocking, "non-blocking"}, {zerocopy, "zerocopy"},
+                 {slow_receivers, "slow receivers"}, {nonblocking, "non-blocking"}, {lengths, "lengths"}, {zerocopy, "zerocopy"},
                  {bad_memory, "bad memory"}, {reopens, "reopens"}, {uneven, "uneven links"},
                  {pauses, "pauses"}, {clock_jumps, "clock jumps"},
                  {famines, "famines"}, {hot, "one hot socket"}, {adversary, "an adversary"}};

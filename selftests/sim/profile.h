@@ -25,6 +25,7 @@ struct Profile {
     std::uint64_t reset_after;     // bytes of a connection
     unsigned lose_one_in;
     std::uint64_t fail_one_in;     // allocations
+    bool lengths;                  // programs send and receive several messages in a call
     bool zerocopy, bad_memory;     // programs send from their own pages; their memory faults and stalls
     bool reopens;                  // sockets close and open again under traffic
     bool famines;                  // short times almost without memory, the first at the start

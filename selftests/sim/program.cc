@@ -41,6 +41,9 @@ void Program::open()
         world.fail("bind: %d", err);
     if (course_.profile.clock_jumps)
         set_clocks();
+    int lengths = course_.profile.lengths;
+    if (int err = socket_.set_option(RDS_ABI_RECV_LENGTHS, &lengths, sizeof(lengths)))
+        world.fail("RDS_RECV_LENGTHS: %d", err);
     sent_to_.clear();
     identity_ = course_.ledger.opened(site_.number, port_);
 }
@@ -178,6 +181,56 @@ bool Program::send_to(const Site &to, std::size_t index)
     return false;
 }
 
+void Program::compose_several(std::uint32_t site, std::uint32_t port)
+{
+    static constexpr std::size_t kMost = 2000;
+    outgoing_ = std::make_shared<std::vector<unsigned char>>();
+    lengths_.clear();
+    for (std::uint64_t count = course_.world.random().between(2, 20); lengths_.size() < count;) {
+        auto message = course_.ledger.compose(identity_, site, port, std::min(message_size(), kMost), lengths_.size());
+        outgoing_->insert(outgoing_->end(), message.begin(), message.end());
+        lengths_.push_back(static_cast<std::uint32_t>(message.size()));
+    }
+}
+
+/** So many bytes of whole messages were taken. */
+void Program::note_sent(std::size_t bytes, std::uint32_t site, std::uint32_t port)
+{
+    outgoing_ = std::make_shared<std::vector<unsigned char>>(outgoing_->begin() + static_cast<std::ptrdiff_t>(bytes),
+                                                             outgoing_->end());
+    for (; bytes; lengths_.erase(lengths_.begin())) {
+        if (lengths_.empty() || lengths_[0] > bytes)
+            course_.world.fail("sendmsg took %zu bytes of a message", bytes);
+        bytes -= lengths_[0];
+        course_.ledger.sent(identity_, site, port);
+    }
+}
+
+/** Several messages in a call. False when the program must stop. */
+bool Program::send_several(const Site &to, std::size_t index)
+{
+    World &world = course_.world;
+    std::uint32_t site = to.number, port = to.programs[index]->port();
+    kapi_addr target = to.address(static_cast<kapi_u16>(port));
+    compose_several(site, port);
+    while (!stopping_) {
+        unsigned flags = course_.profile.nonblocking && world.random().one_in(2) ? RDS_ABI_MSG_DONTWAIT : 0;
+        make_trouble(outgoing_->size());
+        long result = socket_.send_each(outgoing_->data(), outgoing_->size(), target, lengths_, flags);
+        if (result == 0 || (result < 0 && !may_be(-result)))
+            world.fail("sendmsg of several messages returned %ld", result);
+        if (result > 0) {
+            note_sent(static_cast<std::size_t>(result), site, port);
+            sent_to_.insert(site);
+            world.note("program sent several", identity_, site * 100000 + port);
+        }
+        if (lengths_.empty())
+            return true;
+        world.sleep(world.random().between(kMicrosecond, 5 * kMillisecond));
+    }
+    return false;
+}
+
 /** The next destination: any, but in a cluster one of the program's few first ones. */
 const Site &Program::partner()
 {
@@ -219,7 +272,8 @@ void Program::send_loop()
     for (unsigned i = 0; i < profile.messages; i++) {
         const Site &to = partner();
         std::size_t index = profile.hot ? 0 : random.below(profile.sockets);
-        if (to.programs.size() == profile.sockets && !send_to(to, index))
+        bool several = profile.lengths && random.one_in(2);
+        if (to.programs.size() == profile.sockets && !(several ? send_several(to, index) : send_to(to, index)))
             return;
         if (random.one_in(4))
             world.sleep(random.below(profile.fault_time_ns / profile.messages * 4));
@@ -245,14 +299,33 @@ void Program::take_back(const std::vector<std::uint32_t> &cookies)
     }
 }
 
-/** The size of a message, or negative for none. */
-long Program::receive()
+/** One message, or a run of them; or a negative result. */
+RdsSocket::Run Program::receive()
 {
-    std::vector<std::uint32_t> cookies;
-    make_trouble(sizeof(Label));
-    long size = socket_.receive(incoming_.data(), incoming_.size(), &incoming_from_, 0, nullptr, &cookies);
-    take_back(cookies);
-    return size == 0 && !cookies.empty() ? -KAPI_EAGAIN : size;
+    Random &random = course_.world.random();
+    bool lengths = course_.profile.lengths;
+    make_trouble(lengths ? 2000 : sizeof(Label));
+    std::size_t control_room = lengths && random.one_in(2) ? random.below(4096) : 256;
+    RdsSocket::Run run = socket_.receive_run(incoming_.data(), incoming_.size(), 0, control_room);
+    take_back(run.cookies);
+    if (run.result == 0 && !run.cookies.empty())
+        run.result = -KAPI_EAGAIN;
+    if (run.lengths.empty() && run.result >= 0)
+        run.lengths = {static_cast<std::uint32_t>(run.result)};
+    return run;
+}
+
+void Program::account_run(const RdsSocket::Run &run)
+{
+    const unsigned char *bytes = incoming_.data();
+    incoming_from_ = run.from;
+    for (std::uint32_t length : run.lengths) {
+        account(bytes, length);
+        bytes += length;
+    }
+    if (bytes - incoming_.data() != run.result)
+        course_.world.fail("the lengths of %zu messages are not of the %ld bytes that were received", run.lengths.size(),
+                           run.result);
 }
 
 /** The processors' clocks differ a little, but no latency exceeds the whole run. */
@@ -270,7 +343,7 @@ void Program::check_latency()
 }
 
 /** Identifies the message's sender, and checks that it should have come. */
-void Program::account(std::size_t size)
+void Program::account(const unsigned char *bytes, std::size_t size)
 {
     if (course_.adversary && course_.adversary->is_at(incoming_from_)) {
         course_.outcome.hostile_messages++;
@@ -278,7 +351,7 @@ void Program::account(std::size_t size)
     }
     for (const Site *from : course_.sites)
         if (same_ip(from->address(), incoming_from_))
-            return course_.ledger.received(identity_, site_.number, port_, from->number, incoming_.data(), size);
+            return course_.ledger.received(identity_, site_.number, port_, from->number, bytes, size);
     course_.world.fail("a message came from an unknown address");
 }
 
@@ -288,11 +361,12 @@ void Program::receive_loop()
     const Profile &profile = course_.profile;
     incoming_.resize(kLargestMessage);
     while (!stopping_) {
-        long size = receive();
+        run_ = receive();
+        long size = run_.result;
         if (size >= 0) {
             check_latency();
             world.note("program received", identity_, static_cast<std::uint64_t>(size));
-            account(static_cast<std::size_t>(size));
+            account_run(run_);
             if (profile.slow_receivers && world.random().one_in(profile.hot ? 2 : 4))
                 world.sleep(world.random().below(100 * kMillisecond));
             continue;

@@ -33,6 +33,9 @@ public:
 private:
     void send_loop();
     bool send_to(const Site &to, std::size_t index);
+    bool send_several(const Site &to, std::size_t index);
+    void compose_several(std::uint32_t site, std::uint32_t port);
+    void note_sent(std::size_t bytes, std::uint32_t site, std::uint32_t port);
     bool say_one_more_round(unsigned round);
     const Site &partner();
     bool knows(const Site &to) const;
@@ -41,10 +44,11 @@ private:
     std::size_t message_size();
     void make_trouble(std::size_t size);
     void receive_loop();
-    long receive();
+    RdsSocket::Run receive();
     void set_clocks();
     void check_latency();
-    void account(std::size_t size);
+    void account(const unsigned char *bytes, std::size_t size);
+    void account_run(const RdsSocket::Run &run);
     void take_back(const std::vector<std::uint32_t> &cookies);
     void abandon_memory();
 
@@ -60,6 +64,8 @@ private:
     // Not on the threads' stacks, which a crash abandons.
     std::vector<unsigned char> incoming_;
     kapi_addr incoming_from_{};
+    RdsSocket::Run run_;
+    std::vector<std::uint32_t> lengths_; // of what is outgoing, when it is several
     std::shared_ptr<std::vector<unsigned char>> outgoing_;
     std::uint32_t next_cookie_ = 1;
     std::map<std::uint32_t, std::shared_ptr<std::vector<unsigned char>>> pinned_; // until their cookies come back

@@ -351,6 +351,14 @@ long RdsSocket::send_each(const void *data, std::size_t size, const kapi_addr &t
     return static_cast<long>(rds_socket_sendmsg(core_, &call));
 }
 
+template <class T> static std::vector<T> array_in(const kapi_msg::Control &control)
+{
+    std::vector<T> items(control.data.size() / sizeof(T));
+    if (!items.empty())
+        std::memcpy(items.data(), control.data.data(), items.size() * sizeof(T));
+    return items;
+}
+
 RdsSocket::Run RdsSocket::receive_run(void *data, std::size_t size, unsigned flags, std::size_t control_room)
 {
     kapi_msg msg = message(data, size);
@@ -364,10 +372,11 @@ RdsSocket::Run RdsSocket::receive_run(void *data, std::size_t size, unsigned fla
     run.flags = call.out_flags;
     run.from = address_of(call.name, call.name_length);
     for (const auto &control : msg.control) {
-        if (control.type != RDS_ABI_CMSG_LENGTHS)
-            continue;
-        run.lengths.resize(control.data.size() / sizeof(std::uint32_t));
-        std::memcpy(run.lengths.data(), control.data.data(), run.lengths.size() * sizeof(std::uint32_t));
+        if (control.type == RDS_ABI_CMSG_LENGTHS)
+            run.lengths = array_in<std::uint32_t>(control);
+        if (control.type == RDS_ABI_CMSG_ZCOPY_COMPLETION)
+            for (const auto &done : array_in<rds_abi_zcopy_cookies>(control))
+                run.cookies.insert(run.cookies.end(), done.cookies, done.cookies + done.num);
     }
     control_ = std::move(msg.control);
     return run;
@@ -376,26 +385,14 @@ RdsSocket::Run RdsSocket::receive_run(void *data, std::size_t size, unsigned fla
 long RdsSocket::receive(void *data, std::size_t size, kapi_addr *from, unsigned flags, unsigned *flags_out,
                         std::vector<std::uint32_t> *cookies)
 {
-    kapi_msg msg = message(data, size);
-    msg.control_room = cookies ? 256 : 0;
-    rds_receive call{};
-    call.msg = &msg;
-    call.size = size;
-    call.flags = flags;
-    long result = static_cast<long>(rds_socket_recvmsg(core_, &call));
-    for (const auto &control : msg.control) {
-        if (!cookies || control.type != RDS_ABI_CMSG_ZCOPY_COMPLETION)
-            continue;
-        rds_abi_zcopy_cookies done{};
-        std::memcpy(&done, control.data.data(), std::min(sizeof(done), control.data.size()));
-        cookies->insert(cookies->end(), done.cookies, done.cookies + done.num);
-    }
-    control_ = std::move(msg.control);
+    Run run = receive_run(data, size, flags, cookies ? 256 : 0);
+    if (cookies)
+        cookies->insert(cookies->end(), run.cookies.begin(), run.cookies.end());
     if (from)
-        *from = address_of(call.name, call.name_length);
+        *from = run.from;
     if (flags_out)
-        *flags_out = call.out_flags;
-    return result;
+        *flags_out = run.flags;
+    return run.result;
 }
 
 unsigned RdsSocket::poll()

@@ -95,6 +95,7 @@ public:
         unsigned flags = 0;
         kapi_addr from{};
         std::vector<std::uint32_t> lengths; // empty: none were reported
+        std::vector<std::uint32_t> cookies; // of finished zerocopy sends
     };
     Run receive_run(void *data, std::size_t size, unsigned flags = 0, std::size_t control_room = 4096);
     /** The program's memory faults or stalls at a byte, in the next call. */

@@ -1,105 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-// Many messages in one call: RDS_RECV_LENGTHS and RDS_CMSG_LENGTHS.
-#include "rds_test.h"
+// net/rds/receive_run: RDS_RECV_LENGTHS.
+#include "rds_runs_test.h"
 
-#include <kapi/errno.h>
-
-#include <numeric>
-#include <string>
 #include <tuple>
-#include <vector>
+#include <utility>
 
 namespace {
 
-using Lengths = std::vector<std::uint32_t>;
-using Texts = std::vector<std::string>;
-
-constexpr unsigned kNow = RDS_ABI_MSG_DONTWAIT;
 constexpr std::size_t kHead = sizeof(rds_abi_cmsghdr);
 
-std::string joined(const Texts &texts) { return std::accumulate(texts.begin(), texts.end(), std::string()); }
-
-Lengths lengths_of(const Texts &texts)
-{
-    Lengths lengths;
-    for (const std::string &text : texts)
-        lengths.push_back(static_cast<std::uint32_t>(text.size()));
-    return lengths;
-}
-
-Texts some(unsigned count, std::size_t size = 10)
-{
-    Texts texts;
-    for (unsigned i = 0; i < count; i++)
-        texts.emplace_back(size + i % 3, static_cast<char>('a' + i % 26));
-    return texts;
-}
-
-/** Between two machines, and on one. */
-class Runs : public RdsTest, public ::testing::WithParamInterface<bool> {
-protected:
-    Runs() : from(host_a), other(host_a), to(loops() ? host_a : host_b)
-    {
-        run(a, [&] {
-            open(from, "10.0.0.1", 5);
-            open(other, "10.0.0.1", 6);
-        });
-        run(there(), [&] {
-            open(to, target(), 7);
-            set_lengths(1);
-        });
-    }
-    ~Runs() override
-    {
-        run(a, [&] { from.close(), other.close(); });
-        run(there(), [&] { to.close(); });
-    }
-    static bool loops() { return GetParam(); }
-    sim::Node &there() { return loops() ? a : b; }
-    static const char *target() { return loops() ? "10.0.0.1" : "10.0.0.2"; }
-    static kapi_addr target_addr() { return sim::address(target(), 7); }
-    static void open(RdsSocket &socket, const char *address, kapi_u16 port)
-    {
-        ASSERT_EQ(socket.open(), 0);
-        ASSERT_EQ(socket.bind(sim::address(address, port)), 0);
-    }
-    void set_lengths(int on) { ASSERT_EQ(to.set_option(RDS_ABI_RECV_LENGTHS, &on, sizeof(on)), 0); }
-    void send_singly(RdsSocket &socket, const Texts &texts)
-    {
-        run(a, [&] {
-            for (const std::string &text : texts)
-                ASSERT_EQ(send(socket, text, target(), 7), static_cast<long>(text.size()));
-        });
-        world.run_for(100 * sim::kMillisecond);
-    }
-    long send_as(const std::string &bytes, const Lengths &lengths, unsigned flags = 0)
-    {
-        long result = 0;
-        run(a, [&] { result = from.send_each(bytes.data(), bytes.size(), target_addr(), lengths, flags); });
-        world.run_for(100 * sim::kMillisecond);
-        return result;
-    }
-    RdsSocket::Run receive_run(std::size_t room = 1 << 20, std::size_t control_room = 4096, unsigned flags = kNow)
-    {
-        RdsSocket::Run got;
-        bytes_.assign(room, '\0');
-        run(there(), [&] { got = to.receive_run(bytes_.data(), room, flags, control_room); });
-        bytes_.resize(got.result > 0 ? std::min(room, static_cast<std::size_t>(got.result)) : 0);
-        return got;
-    }
-    void expect_run(const Texts &texts)
-    {
-        auto got = receive_run();
-        EXPECT_EQ(bytes_, joined(texts));
-        EXPECT_EQ(got.lengths, lengths_of(texts));
-    }
-    void expect_nothing() { EXPECT_EQ(receive_run().result, -KAPI_EAGAIN); }
-
-    RdsSocket from, other, to;
-    std::string bytes_; // that were received last
-};
-
-// ---- receiving
+class Runs : public RunsTest {};
 
 TEST_P(Runs, what_waits__is_returned_by_few_calls)
 {
@@ -152,7 +62,7 @@ TEST_P(Runs, without_room_for_a_length__there_is_one_message)
         auto got = receive_run(100, room);
         EXPECT_EQ(bytes_, texts.front());
         EXPECT_TRUE(got.lengths.empty());
-        EXPECT_EQ(got.flags, 0u); // nothing of the control messages is missing
+        EXPECT_EQ(got.flags, unsigned{RDS_ABI_MSG_CTRUNC});
         texts.erase(texts.begin());
     }
     expect_run({"four"});
@@ -297,143 +207,6 @@ TEST_P(Runs, lock__is_held_for_a_run_at_most)
     EXPECT_EQ(receive_run().lengths.size(), 64u);
     EXPECT_GE(sim::most_steps_under("rds socket"), 63u);
     EXPECT_LE(sim::most_steps_under("rds socket"), 66u);
-}
-
-// ---- sending
-
-TEST_P(Runs, messages_of_one_call__arrive_singly)
-{
-    auto texts = some(64);
-    EXPECT_EQ(send_as(joined(texts), lengths_of(texts)), static_cast<long>(joined(texts).size()));
-    run(there(), [&] { set_lengths(0); });
-    run(there(), [&] {
-        for (const std::string &text : texts)
-            EXPECT_EQ(receive(to, kNow), text);
-    });
-    expect_nothing();
-}
-
-TEST_P(Runs, wrong_lengths__are_refused)
-{
-    for (const Lengths &lengths : {Lengths{3, 4}, Lengths{3, 2}, Lengths{6, 0}, Lengths{0xfffffffe, 8}, Lengths{}})
-        EXPECT_EQ(send_as("onetwo", lengths), -KAPI_EINVAL);
-    EXPECT_EQ(send_as(std::string(RDS_ABI_MOST_LENGTHS + 1, 'x'), Lengths(RDS_ABI_MOST_LENGTHS + 1, 1)), -KAPI_EINVAL);
-    expect_nothing();
-    EXPECT_EQ(send_as(std::string(RDS_ABI_MOST_LENGTHS, 'x'), Lengths(RDS_ABI_MOST_LENGTHS, 1)), RDS_ABI_MOST_LENGTHS);
-    expect_run(Texts(64, "x"));
-}
-
-TEST_P(Runs, message_that_is_too_large__ends_the_call)
-{
-    std::string large(200'000, 'x');
-    EXPECT_EQ(send_as(large, {200'000}), -KAPI_EMSGSIZE);
-    EXPECT_EQ(send_as("onetwo" + large, {3, 3, 200'000}), 6);
-    expect_run({"one", "two"});
-}
-
-TEST_P(Runs, byte_that_faults__ends_the_call_before_its_message)
-{
-    from.trouble.fault_at = 1;
-    EXPECT_EQ(send_as("onetwo", {3, 3}), -KAPI_EFAULT);
-    from.trouble.fault_at = 4;
-    EXPECT_EQ(send_as("onetwo", {3, 3}), 3);
-    expect_run({"one"});
-}
-
-TEST_P(Runs, without_waiting__what_has_room_is_taken)
-{
-    run(a, [&] { from.sk().sndbuf = 20'000; });
-    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
-    world.network().cut(a, b);
-    std::string bytes(1000 * 1000, 'x');
-    long sent = send_as(bytes, Lengths(1000, 1000), kNow);
-    EXPECT_GT(sent, 9'000);
-    EXPECT_LT(sent, 1'000'000);
-    EXPECT_EQ(sent % 1000, 0);
-}
-
-// What was taken is on its way while the sender waits for room: its acknowledgement makes it.
-TEST_P(Runs, sender_that_waits_for_room__gets_it)
-{
-    run(a, [&] { from.sk().sndbuf = 20'000; });
-    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
-    std::string bytes(200 * 1000, 'x');
-    EXPECT_EQ(send_as(bytes, Lengths(200, 1000)), 200'000);
-    std::size_t got = 0;
-    for (RdsSocket::Run one; (one = receive_run()).result > 0;)
-        got += one.lengths.size();
-    EXPECT_EQ(got, 200u);
-}
-
-TEST_P(Runs, sender_that_waits_for_a_congested_port__goes_on)
-{
-    run(there(), [&] { to.sk().rcvbuf = 20'000; });
-    std::string bytes(500 * 1000, 'x');
-    long sent = 0;
-    run(a, [&] { from.sk().sndbuf = 4'000'000; });
-    auto sender = world.spawn(a, "sender", [&] {
-        for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(sent)) {
-            sent = from.send_each(bytes.data() + at, bytes.size() - at, target_addr(),
-                                  Lengths((bytes.size() - at) / 1000, 1000));
-            ASSERT_GT(sent, 0);
-        }
-    });
-    std::size_t got = 0;
-    for (int i = 0; i < 1000 && got < 500; i++) {
-        got += receive_run().lengths.size();
-        world.run_for(100 * sim::kMillisecond);
-    }
-    EXPECT_EQ(got, 500u);
-    EXPECT_TRUE(sender->is_done());
-}
-
-// A program of the peer's host makes the port congested while this sender copies.
-TEST_P(Runs, sender_that_waits_for_a_congested_port__has_sent_what_was_taken)
-{
-    RdsSocket filler(loops() ? host_a : host_b);
-    run(there(), [&] { open(filler, target(), 8); });
-    send_singly(from, {"zero"}); // there is a connection
-    from.trouble.stall_at = 4; // in the second message
-    from.trouble.stall_ns = 500 * sim::kMillisecond;
-    long sent = 0;
-    auto sender = world.spawn(a, "sender", [&] { sent = from.send_each("onetwo", 6, target_addr(), {3, 3}); });
-    run(there(), [&] {
-        while (send(filler, std::string(100'000, 'x'), target(), 7, kNow) == 100'000)
-            ;
-    });
-    world.run_for(600 * sim::kMillisecond);
-    EXPECT_FALSE(sender->is_done());
-    std::string got;
-    auto take_all = [&] {
-        std::string bytes(1 << 23, '\0');
-        RdsSocket::Run one;
-        while ((one = to.receive_run(bytes.data(), bytes.size(), kNow)).result > 0)
-            if (one.from.port == 5)
-                got.append(bytes.data(), static_cast<std::size_t>(one.result));
-    };
-    run(there(), take_all); // at one time: only what is there
-    EXPECT_TRUE(got.starts_with("zeroone")) << got;
-    world.run_for(5 * sim::kSecond);
-    EXPECT_EQ(sent, 6);
-    run(there(), take_all);
-    EXPECT_EQ(got, "zeroonetwo");
-    run(there(), [&] { filler.close(); });
-}
-
-// The time-out is that of the call.
-TEST_P(Runs, time_out__is_not_of_each_message)
-{
-    run(a, [&] {
-        from.sk().sndbuf = 20'000;
-        from.sk().sndtimeo_ns = sim::kSecond;
-    });
-    run(there(), [&] { to.sk().rcvbuf = 20'000; });
-    std::string bytes(1000 * 1000, 'x');
-    std::uint64_t began = world.now_ns();
-    long sent = send_as(bytes, Lengths(1000, 1000));
-    EXPECT_LT(sent, 1'000'000);
-    EXPECT_LT(world.now_ns() - began, 2 * sim::kSecond);
-    EXPECT_EQ(send_as(bytes, Lengths(1000, 1000)), -KAPI_ETIMEDOUT);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Runs, ::testing::Bool(), [](const auto &way) { return way.param ? "loopback" : "machines"; });

@@ -1,89 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Many messages by io_uring: one request that goes on receiving, into buffers that the kernel picks. */
+/* Many messages by io_uring. */
 #include "api.h"
 
 #include <errno.h>
 #include <hawser_kcm.h>
-#include <liburing.h>
 #include <stdlib.h>
 
-#define BUFFERS 8 /* a power of two */
-#define BUFFER_BYTES 16384
-#define GROUP 1
+#include "uring/pool.h"
+
 #define SMALL 20
 #define FRAMES 2000
 
-struct pool {
-	struct io_uring ring;
-	struct io_uring_buf_ring *buffers;
-	char *memory;
-	struct msghdr msg; /* how much of a buffer is for control messages */
-};
-
-static void give_back(struct pool *pool, unsigned id)
-{
-	io_uring_buf_ring_add(pool->buffers, pool->memory + id * BUFFER_BYTES, BUFFER_BYTES, (unsigned short)id,
-			      io_uring_buf_ring_mask(BUFFERS), 0);
-	io_uring_buf_ring_advance(pool->buffers, 1);
-}
-
-static void pool_open(struct pool *pool)
-{
-	struct io_uring_buf_reg reg = { .ring_entries = BUFFERS, .bgid = GROUP };
-
-	memset(pool, 0, sizeof(*pool));
-	NEED(!io_uring_queue_init(16, &pool->ring, 0));
-	NEED(!posix_memalign((void **)&pool->buffers, 4096, BUFFERS * sizeof(struct io_uring_buf)));
-	pool->memory = malloc(BUFFERS * BUFFER_BYTES);
-	NEED(pool->memory);
-	reg.ring_addr = (uintptr_t)pool->buffers;
-	NEED(!io_uring_register_buf_ring(&pool->ring, &reg, 0));
-	io_uring_buf_ring_init(pool->buffers);
-	for (unsigned i = 0; i < BUFFERS; i++)
-		give_back(pool, i);
-	pool->msg.msg_controllen = 4096;
-}
-
-static void pool_close(struct pool *pool)
-{
-	io_uring_queue_exit(&pool->ring);
-	free(pool->buffers);
-	free(pool->memory);
-}
-
-static void arm(struct pool *pool, int kcm)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&pool->ring);
-
-	NEED(sqe);
-	io_uring_prep_recvmsg_multishot(sqe, kcm, &pool->msg, 0);
-	sqe->flags |= IOSQE_BUFFER_SELECT;
-	sqe->buf_group = GROUP;
-	NEED(io_uring_submit(&pool->ring) == 1);
-}
-
-/* The number of frames in a buffer, which continue those before; 0: something is wrong. */
+/* The number of frames of a completion, which continue those before; 0: something is wrong. */
 static unsigned frames_in(struct pool *pool, const struct io_uring_cqe *cqe, unsigned first)
 {
-	char *buffer = pool->memory + (cqe->flags >> IORING_CQE_BUFFER_SHIFT) * BUFFER_BYTES;
-	struct io_uring_recvmsg_out *out = io_uring_recvmsg_validate(buffer, cqe->res, &pool->msg);
-	unsigned count = 0;
-	char *payload;
+	struct pool_run run;
 
-	if (!out || out->flags & (MSG_TRUNC | MSG_CTRUNC))
+	if (!pool_read(pool, cqe, SOL_KCM, KCM_LENGTHS, &run))
 		return 0;
-	payload = io_uring_recvmsg_payload(out, &pool->msg);
-	for (struct cmsghdr *c = io_uring_recvmsg_cmsg_firsthdr(out, &pool->msg); c;
-	     c = io_uring_recvmsg_cmsg_nexthdr(out, &pool->msg, c)) {
-		const uint32_t *lengths = (void *)CMSG_DATA(c);
-
-		if (c->cmsg_level != SOL_KCM || c->cmsg_type != KCM_LENGTHS)
+	for (size_t i = 0; i < run.count; i++)
+		if (run.lengths[i] != SMALL || !frame_is(run.bytes + i * SMALL, SMALL, SMALL, first + i))
 			return 0;
-		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(*lengths); i++, count++)
-			if (lengths[i] != SMALL || !frame_is(payload + count * SMALL, SMALL, SMALL, first + count))
-				return 0;
-	}
-	return count * SMALL == out->payloadlen ? count : 0;
+	return (unsigned)run.count;
 }
 
 static void receiving(void)
@@ -95,24 +33,20 @@ static void receiving(void)
 	struct pool pool;
 
 	NEED(set_int(r.kcm, SOL_KCM, KCM_RECV_LENGTHS, 1) == 0);
-	pool_open(&pool);
-	arm(&pool, r.kcm);
+	pool_open(&pool, 0);
+	pool_arm(&pool, r.kcm);
 	for (unsigned i = 0; i < FRAMES; i++)
 		frame_fill(buf + i * SMALL, SMALL, i);
 	peer_send(r.peer, buf, FRAMES * SMALL);
 	while (got < FRAMES && !io_uring_wait_cqe_timeout(&pool.ring, &cqe, &soon)) {
-		unsigned more = cqe->res > 0 ? frames_in(&pool, cqe, got) : 0;
-		bool armed = cqe->flags & IORING_CQE_F_MORE;
+		unsigned more = frames_in(&pool, cqe, got);
 
-		if (cqe->flags & IORING_CQE_F_BUFFER)
-			give_back(&pool, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
 		if (!more && cqe->res != -ENOBUFS)
 			break;
-		io_uring_cqe_seen(&pool.ring, cqe);
 		got += more;
 		completions++;
-		if (!armed)
-			arm(&pool, r.kcm);
+		if (!pool_seen(&pool, cqe))
+			pool_arm(&pool, r.kcm);
 	}
 	EXPECT_EQ(got, FRAMES, "io_uring: all messages arrive whole and in order");
 	check(completions < FRAMES / 16, "io_uring: many in a completion");

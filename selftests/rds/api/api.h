@@ -31,6 +31,7 @@ void api_send(void);
 void api_send_control(void);
 void api_rdma(void);
 void api_receive(void);
+void api_runs(void);
 void api_options(void);
 void api_transport(void);
 void api_ioctl(void);

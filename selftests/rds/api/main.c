@@ -22,6 +22,7 @@ int main(int argc, char **argv)
 	api_send_control();
 	api_rdma();
 	api_receive();
+	api_runs();
 	api_options();
 	api_transport();
 	api_ioctl();

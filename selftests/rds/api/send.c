@@ -18,7 +18,6 @@ static void flags(void)
 		{ MSG_TRUNC, "MSG_TRUNC" },
 		{ MSG_EOR, "MSG_EOR" },
 		{ MSG_CONFIRM, "MSG_CONFIRM" },
-		{ MSG_NOSIGNAL, "MSG_NOSIGNAL" },
 		{ MSG_MORE, "MSG_MORE" },
 		{ MSG_FASTOPEN, "MSG_FASTOPEN" },
 		{ MSG_WAITALL, "MSG_WAITALL" },
@@ -33,6 +32,7 @@ static void flags(void)
 			     unknown[i].name);
 	EXPECT_OK(rds_send(fd, "x", 1, &self, MSG_DONTWAIT), "send: MSG_DONTWAIT");
 	NEED(rds_recv_soon(fd, &byte, 1, NULL) == 1);
+	differs(GIVES(rds_send(fd, "x", 1, &self, MSG_NOSIGNAL), 0), "io_uring", "send: MSG_NOSIGNAL");
 	close(fd);
 }
 

@@ -9,6 +9,8 @@
 #include "fuzz/calls.h"
 #include "fuzz/memory.h"
 #include "fuzz/storm.h"
+#include <hawser_rds.h>
+
 #include "rds.h"
 
 #include "kinds.h"

@@ -22,6 +22,7 @@
 	X(SEND_PING, "send to port 0", MUST)           \
 	X(SEND_WAITING, "send, blocking", MUST)        \
 	X(SEND_ZEROCOPY, "send, zerocopy", MUST)       \
+	X(SEND_LENGTHS, "send, many messages", MUST)   \
 	X(SEND_CONTROL, "send, any control", MUST)     \
 	X(SEND_RDMA, "send, RDMA control", NEVER)      \
 	X(SEND_FLAGS, "send, any flags", MUST)         \
@@ -48,6 +49,7 @@
 	X(FREE_MR, "RDS_FREE_MR", NEVER)               \
 	X(RECVERR, "RDS_RECVERR", MUST)                \
 	X(MONITOR, "RDS_CONG_MONITOR", MUST)           \
+	X(RECV_LENGTHS, "RDS_RECV_LENGTHS", MUST)      \
 	X(TRANSPORT, "SO_RDS_TRANSPORT", MUST)         \
 	X(RXPATH, "SO_RDS_MSG_RXPATH_LATENCY", MUST)   \
 	X(STAMPS, "timestamps at SOL_RDS", MUST)       \
@@ -102,6 +104,7 @@
 	X(GOT_TIME, "(got times)", MUST)               \
 	X(GOT_CUT, "(got a cut message)", MUST)        \
 	X(GOT_CTRUNC, "(got cut control data)", MUST)  \
+	X(GOT_RUN, "(got many messages)", MUST)        \
 	X(GOT_CONTENT, "(content checked)", MUST)
 
 #define FUZZ_ENUM(id, name, expected) K_##id,

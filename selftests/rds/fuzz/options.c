@@ -61,7 +61,7 @@ static void bad_argument(struct caller *c, int fd)
 {
 	static const int options[] = { RDS_CANCEL_SENT_TO, RDS_GET_MR, RDS_FREE_MR, RDS_RECVERR, RDS_CONG_MONITOR,
 				       RDS_GET_MR_FOR_DEST, SO_RDS_TRANSPORT, SO_RDS_MSG_RXPATH_LATENCY, STAMP_OLD,
-				       STAMP_NEW };
+				       STAMP_NEW, RDS_RECV_LENGTHS };
 	size_t size = 200;
 	void *where[] = { source(c, &size), bad_pointer(), kernel_pointer(), NULL };
 
@@ -73,7 +73,7 @@ static void set_any(struct caller *c, struct shared s)
 {
 	int value = any_number(c);
 
-	switch (pick(c, 14)) {
+	switch (pick(c, 15)) {
 	case 0:
 	case 1:
 		return cancel(c, s);
@@ -90,12 +90,14 @@ static void set_any(struct caller *c, struct shared s)
 		return latencies(c, s.fd);
 	case 8:
 		return set_flag(c, K_STAMPS, s.fd, chance(c, 2) ? STAMP_OLD : STAMP_NEW);
-	case 9: /* unknown options */
+	case 9:
+		return set_flag(c, K_RECV_LENGTHS, s.fd, RDS_RECV_LENGTHS);
+	case 10: /* unknown options */
 		return set(c, K_SET_OTHER, s.fd, chance(c, 2) ? 11 + (int)pick(c, 18) : 64 + (int)pick(c, 1 << 20), &value,
 			   sizeof(value));
-	case 10:
-		return bad_argument(c, s.fd);
 	case 11:
+		return bad_argument(c, s.fd);
+	case 12:
 		CALL(c, K_SET_LEVEL, setsockopt(s.fd, (int)pick(c, 300), (int)pick(c, 100), &value, sizeof(value)));
 		return;
 	default:
@@ -116,7 +118,7 @@ void call_option(struct caller *c)
 		return get_any(c, K_GET_TRANSPORT, s.fd, SOL_RDS, SO_RDS_TRANSPORT);
 	case 2:
 		return get_any(c, K_GET_OTHER, s.fd, SOL_RDS,
-			   chance(c, 2) ? 9 + (int)pick(c, 1000) : 10018 + (int)pick(c, 1 << 20));
+			   chance(c, 2) ? RDS_RECV_LENGTHS + 1 + (int)pick(c, 1000) : 10018 + (int)pick(c, 1 << 20));
 	default:
 		return get_any(c, K_GET_SOCKET, s.fd, SOL_SOCKET, 1 + (int)pick(c, 84));
 	}

@@ -20,6 +20,36 @@ static void check_data(struct caller *c, ssize_t got, size_t room, bool long_one
 		wrong(c, "damaged message", got, 0);
 }
 
+/* The messages of a run lie one behind the other. False: there is no run. */
+static bool check_run(struct caller *c, struct msghdr *msg, ssize_t got, size_t room)
+{
+	uint32_t lengths[64];
+	size_t count = 0, at = 0;
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+		if (h->cmsg_level != SOL_RDS || h->cmsg_type != RDS_CMSG_LENGTHS)
+			continue;
+		count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(lengths[0]);
+		if (count < 1 || count > ARRAY_SIZE(lengths)) {
+			wrong(c, "number of lengths", count, ARRAY_SIZE(lengths));
+			return false;
+		}
+		memcpy(lengths, CMSG_DATA(h), count * sizeof(lengths[0]));
+	}
+	if (count < 2)
+		return false;
+	seen(c, K_GOT_RUN);
+	check_canary(c, room);
+	for (size_t i = 0; i < count; at += lengths[i++])
+		if (at + lengths[i] > room || !content_holds(c->inbox + at, lengths[i])) {
+			wrong(c, "damaged message of a run", i, count);
+			return true;
+		}
+	if ((ssize_t)at != got)
+		wrong(c, "sum of the lengths", at, got);
+	return true;
+}
+
 static void check_name(struct caller *c, socklen_t len)
 {
 	if (len != 0 && len != sizeof(struct sockaddr_in) && len != sizeof(struct sockaddr_in6))
@@ -52,6 +82,8 @@ static void check_control(struct caller *c, struct msghdr *msg, size_t room)
 			continue;
 		}
 		switch (h->cmsg_type) {
+		case RDS_CMSG_LENGTHS:
+			break;
 		case RDS_CMSG_CONG_UPDATE:
 			seen(c, K_GOT_FREED);
 			break;
@@ -94,7 +126,8 @@ static void message(struct caller *c, int fd, int kind, int flags)
 			      .msg_controllen = control_room };
 	ssize_t got = CALL(c, kind, recvmsg(fd, &msg, flags));
 
-	check_data(c, got, room, flags & MSG_TRUNC);
+	if (got < 0 || !check_run(c, &msg, got, room))
+		check_data(c, got, room, flags & MSG_TRUNC);
 	if (got < 0)
 		return;
 	if (msg.msg_name)

@@ -79,6 +79,29 @@ static void several(struct caller *c, struct shared s)
 	CALL(c, K_SENDMMSG, sendmmsg(s.fd, all, count, waiting_or_not(c)));
 }
 
+/* In one call, a few with lengths that are wrong. */
+static void many(struct caller *c, struct shared s)
+{
+	uint32_t lengths[PIECES];
+	size_t count = 1 + pick(c, PIECES);
+	struct outgoing o;
+
+	compose(c, &o, s, 0);
+	for (size_t i = 0; i < count; i++) {
+		size_t size = 1 + any_size(c, 3000);
+
+		o.pieces[i].iov_base = (void *)content(c, &size);
+		o.pieces[i].iov_len = lengths[i] = size;
+	}
+	o.msg.msg_iovlen = count;
+	if (chance(c, 8))
+		lengths[pick(c, count)] = any_number(c);
+	control_add(&o.control, SOL_RDS, RDS_CMSG_LENGTHS, lengths,
+		    chance(c, 16) ? pick(c, sizeof(lengths)) : count * sizeof(lengths[0]));
+	attach(&o);
+	CALL(c, K_SEND_LENGTHS, sendmsg(s.fd, &o.msg, waiting_or_not(c)));
+}
+
 static void zerocopy(struct caller *c, struct shared s)
 {
 	struct outgoing o;
@@ -388,6 +411,9 @@ void call_send(struct caller *c)
 		return splice_to(c, s);
 	case 16:
 		return chance(c, 8) ? flood(c, s) : plain(c, s);
+	case 17:
+	case 18:
+		return many(c, s);
 	default:
 		return plain(c, s);
 	}
