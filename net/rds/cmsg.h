@@ -33,8 +33,8 @@ struct SendControls {
     bool rdma() const { return rdma_args || rdma_dest || rdma_map || atomic; }
 };
 
-// What is returned refers to control. Fails with EINVAL for a malformed chain, an unknown type, a wrong size, or two operations that exclude each other.
-// Messages of other levels are passed over.
+// What is returned refers to control. Fails with EINVAL for a malformed chain, an unknown type, a wrong size, or two operations
+// that exclude each other. Messages of other levels are passed over.
 Result<SendControls> parse_controls(std::span<const std::byte> control);
 
 // None is 0, and size is their sum. EINVAL.

@@ -2,8 +2,10 @@
 //
 // Cost of a message: the same two loops over RDS, over TCP, and over sequential packets of AF_UNIX, which has no addresses.
 //
-//   bench server tcp|rds|unix MINE PORT
-//   bench client tcp|rds|unix MINE PORT PEER ROUND SCALE [large]
+//   bench server tcp|rds|rds-many|unix MINE PORT
+//   bench client tcp|rds|rds-many|unix MINE PORT PEER ROUND SCALE [large]
+//
+// rds-many: streams of up to 1 KiB with 64 KiB in a call, by RDS_CMSG_LENGTHS; nothing where RDS does not have it.
 //
 // The client runs all cells and prints a line for each:
 //
@@ -33,6 +35,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "many.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -41,6 +44,7 @@ enum {
 	LARGE_BUFFER = 4 << 20,
 	USUAL = 65536,		// larger messages need larger buffers
 	WARM_UP = 24,		// round trips before the marks: connections are up, windows open
+	MANY_LARGEST = 1024,	// message of rds-many
 	CELL_SECONDS = 30,	// one that takes longer is stuck
 	EXIT_STUCK = 3,
 };
@@ -61,8 +65,8 @@ static const struct cell {
 	{ STREAM, LARGEST, 60 },
 };
 
-static enum { TCP, RDS, UNIX, PROTOCOLS } protocol;
-static const char *const protocol_names[] = { "tcp", "rds", "unix" };
+static enum { TCP, RDS, RDS_MANY, UNIX, PROTOCOLS } protocol;
+static const char *const protocol_names[] = { "tcp", "rds", "rds-many", "unix" };
 static int fd = -1;
 static struct sockaddr_in peer;
 static char buffer[LARGEST];
@@ -72,6 +76,11 @@ static void die(const char *what)
 {
 	fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
 	exit(1);
+}
+
+static bool is_rds(void)
+{
+	return protocol == RDS || protocol == RDS_MANY;
 }
 
 static struct sockaddr_in address_of(const char *ip, const char *port)
@@ -87,7 +96,7 @@ static void send_message(const void *data, size_t size)
 {
 	const char *at = data;
 
-	if (protocol == RDS) {
+	if (is_rds()) {
 		if (sendto(fd, data, size, 0, (struct sockaddr *)&peer, sizeof(peer)) != (ssize_t)size)
 			die("sendto");
 		return;
@@ -106,8 +115,8 @@ static void send_message(const void *data, size_t size)
 static void receive_message(void *data, size_t size)
 {
 	socklen_t length = sizeof(peer);
-	ssize_t got = protocol == RDS ? recvfrom(fd, data, size, 0, (struct sockaddr *)&peer, &length) :
-					recv(fd, data, size, MSG_WAITALL);
+	ssize_t got = is_rds() ? recvfrom(fd, data, size, 0, (struct sockaddr *)&peer, &length) :
+				 recv(fd, data, size, MSG_WAITALL);
 
 	if (got != (ssize_t)size)
 		die("receive");
@@ -117,7 +126,7 @@ static void open_socket(struct sockaddr_in mine)
 {
 	int on = 1;
 
-	fd = protocol == RDS ? socket(AF_RDS, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
+	fd = is_rds() ? socket(AF_RDS, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
 	if (fd < 0)
 		die("socket");
 	if (protocol == TCP && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
@@ -177,6 +186,11 @@ static void serve(void)
 			die("size");
 		if (order.size > USUAL)
 			large_buffers();
+		if (protocol == RDS_MANY && order.mode == STREAM) {
+			if (!many_receive_all(MANY_OF_RDS, fd, order.size, order.messages))
+				die("many messages");
+			order.messages = 0;
+		}
 		for (uint32_t i = 0; i < order.messages; i++) {
 			receive_message(buffer, order.size);
 			if (order.mode == RR)
@@ -242,6 +256,10 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	MARK_BEGIN();
 	if (cell->mode == RR) {
 		round_trips(order.size, order.messages);
+	} else if (protocol == RDS_MANY) {
+		if (!many_send_all(MANY_OF_RDS, fd, (struct sockaddr *)&peer, sizeof(peer), order.size, order.messages))
+			die("many messages");
+		receive_message(buffer, 1);
 	} else {
 		for (uint32_t i = 0; i < order.messages; i++)
 			send_message(buffer, order.size);
@@ -264,9 +282,10 @@ static void run_client(const char *round, uint32_t scale, bool large)
 
 	signal(SIGALRM, stuck);
 	for (size_t i = 0; i < ARRAY_SIZE(cells) && (large || cells[i].size <= USUAL); i++)
-		run_cell(&cells[i], round, scale);
+		if (protocol != RDS_MANY || (cells[i].mode == STREAM && cells[i].size <= MANY_LARGEST))
+			run_cell(&cells[i], round, scale);
 	send_message(&quit, sizeof(quit));
-	if (protocol == RDS)
+	if (is_rds())
 		usleep(100000);	// closing would cancel it
 }
 
@@ -288,9 +307,11 @@ static void run_server(const char *mine, const char *port)
 		open_unix_socket(true, port);
 	else
 		open_socket(address_of(mine, port));
-	if (protocol != RDS)
+	if (!is_rds())
 		accept_one();
 	no_delay();
+	if (protocol == RDS_MANY && !many_begin(MANY_OF_RDS, fd))
+		return;
 	serve();
 }
 
@@ -300,7 +321,7 @@ static void connect_to(const char *mine, const char *port, const char *to)
 		open_unix_socket(false, port);
 		return;
 	}
-	open_socket(address_of(mine, protocol == RDS ? port : "0"));
+	open_socket(address_of(mine, is_rds() ? port : "0"));
 	peer = address_of(to, port);
 	if (protocol == TCP && connect(fd, (struct sockaddr *)&peer, sizeof(peer)))
 		die("connect");
@@ -314,8 +335,8 @@ int main(int argc, char **argv)
 	while (argc > 2 && protocol < PROTOCOLS && strcmp(argv[2], protocol_names[protocol]))
 		protocol++;
 	if (argc - large != (server ? 5 : 8) || protocol == PROTOCOLS) {
-		fprintf(stderr, "usage: bench server tcp|rds|unix MINE PORT\n"
-				"       bench client tcp|rds|unix MINE PORT PEER ROUND SCALE [large]\n");
+		fprintf(stderr, "usage: bench server tcp|rds|rds-many|unix MINE PORT\n"
+				"       bench client tcp|rds|rds-many|unix MINE PORT PEER ROUND SCALE [large]\n");
 		return 2;
 	}
 	if (server) {
@@ -323,6 +344,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	connect_to(argv[3], argv[4], argv[5]);
+	if (protocol == RDS_MANY && !many_begin(MANY_OF_RDS, fd))
+		return 0;
 	run_client(argv[6], atoi(argv[7]), large);
 	return 0;
 }

@@ -36,7 +36,7 @@
 #include <linux/sockios.h>
 
 #include "clock.h"
-#include "kcm_many.h"
+#include "many.h"
 #include "parser.h"
 
 #define AF_KCM_ 41
@@ -280,9 +280,8 @@ static void in_threads(void *(*run)(void *))
 static void run_side(void)
 {
 	if (cell.who == KCM_MANY) {
-		bool (*run)(int fd, size_t size, size_t count) = cell.direction == RX ? many_receive_all : many_send_all;
-
-		if (!run(socks[0], cell.size, cell.messages))
+		if (!(cell.direction == RX ? many_receive_all(MANY_OF_KCM, socks[0], cell.size, cell.messages) :
+					     many_send_all(MANY_OF_KCM, socks[0], NULL, 0, cell.size, cell.messages)))
 			die("many messages");
 	} else if (cell.who == KCM || cell.who == KCM_BATCH)
 		in_threads(cell.direction == RX ? receive_kcm : send_kcm);
@@ -327,7 +326,7 @@ static void run_cell(const char *round, size_t scale)
 	connect_tcp();
 	if (kcm)
 		open_kcm();
-	if (cell.who == KCM_MANY && !many_begin(socks[0])) {
+	if (cell.who == KCM_MANY && !many_begin(MANY_OF_KCM, socks[0])) {
 		close_all(kcm);
 		return;
 	}

@@ -92,6 +92,7 @@ private:
     void connect(Wire &wire, unsigned path);
     void shake_hands(Wire &wire, unsigned path);
     bool has_received(RdsSocket &socket);
+    void check_run(std::size_t room, const RdsSocket::Run &run);
 
     sim::World &world_;
     sim::Node &peer_, &node_;
@@ -224,6 +225,18 @@ void Course::open(RdsSocket &socket, kapi_u16 port)
     socket.sk().rcvtimeo_ns = socket.sk().sndtimeo_ns = 20 * sim::kMillisecond;
 }
 
+/** The lengths are those of what was returned. */
+void Course::check_run(std::size_t room, const RdsSocket::Run &run)
+{
+    std::uint64_t sum = 0;
+    for (std::uint32_t length : run.lengths)
+        sum += length;
+    if (run.lengths.size() > 1 && sum > room)
+        world_.fail("a run of %llu bytes is in a buffer of %zu", static_cast<unsigned long long>(sum), room);
+    if (!run.lengths.empty() && sum != static_cast<std::uint64_t>(run.result))
+        world_.fail("the lengths of a run are not of its %ld bytes", run.result);
+}
+
 void Course::call(RdsSocket &socket, const Step &step)
 {
     unsigned flags = step[2] % 2 ? RDS_ABI_MSG_DONTWAIT : 0;
@@ -235,6 +248,12 @@ void Course::call(RdsSocket &socket, const Step &step)
     case 1:
         if (step[6] % 8 == 0)
             socket.trouble.fault_at = size / 2;
+        if (step[7] % 2) {
+            std::vector<std::uint32_t> lengths(1 + step[7] / 2, static_cast<std::uint32_t>(size / (1 + step[7] / 2)));
+            lengths[0] += static_cast<std::uint32_t>(size % lengths.size());
+            socket.send_each(memory_.data(), size, to, lengths, flags);
+            return;
+        }
         socket.send(memory_.data(), size, to, flags);
         return;
     case 2: {
@@ -243,10 +262,9 @@ void Course::call(RdsSocket &socket, const Step &step)
         return;
     }
     case 3: {
-        std::vector<std::uint32_t> cookies;
         if (step[6] % 8 == 0)
-            socket.trouble.fault_at = 0;
-        socket.receive(memory_.data(), size, nullptr, step[6] % 2 ? flags : step[7], nullptr, &cookies);
+            socket.trouble.fault_at = step[7] * 16u;
+        check_run(size, socket.receive_run(memory_.data(), size, step[6] % 2 ? flags : step[7], step[5] * 2u));
         return;
     }
     case 4:
@@ -256,7 +274,8 @@ void Course::call(RdsSocket &socket, const Step &step)
         socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, name.size);
         return;
     case 6: {
-        int value = step[2] % 2, length = 1 << (step[4] % 16);
+        int value = step[2] % 2, length = 1 << (step[4] % 16), lengths = step[3] % 2;
+        socket.set_option(RDS_ABI_RECV_LENGTHS, &lengths, sizeof(lengths));
         socket.set_option(RDS_ABI_CONG_MONITOR, &value, sizeof(value));
         socket.poll();
         (void)socket.get_option(RDS_ABI_INFO_FIRST + step[3] % 18, memory_.data(), &length);

@@ -101,7 +101,8 @@ static void calls(int fd, const struct addr *self, const char *where)
 	EXPECT_EQ(recv(fd, in, SMALL, 0), SMALL, "lengths: recv() returns one message, %s", where);
 	check(!memcmp(in, out + 2 * SMALL, SMALL), "lengths: it is the next one, %s", where);
 	NEED(recv(fd, in, sizeof(in), 0) == SMALL && recv(fd, in, sizeof(in), 0) == SMALL);
-	EXPECT_EQ(send_lengths(fd, self, RDS_MOST_LENGTHS, 0), RDS_MOST_LENGTHS * SMALL, "lengths: the most of a call, %s", where);
+	EXPECT_EQ(send_lengths(fd, self, RDS_MOST_LENGTHS, 0), RDS_MOST_LENGTHS * SMALL, "lengths: the most of a call, %s",
+		  where);
 	check(takes_all(fd, RDS_MOST_LENGTHS) > 0, "lengths: all of them arrive, %s", where);
 }
 
