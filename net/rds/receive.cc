@@ -212,17 +212,22 @@ Result<u32> Socket::hand_over(Incoming& incoming, bool traced, rds_receive& rece
         TRY(check(kapi_msg_put_timestamp(receive.msg, sk, incoming.received_real_ns)));
     if (traced)
         TRY(put_trace(incoming, receive));
-    net.count(Stat::copy_to_user, copied);
     u32 result = copied;
     if (copied < incoming.length()) {
         receive.out_flags |= RDS_ABI_MSG_TRUNC;
         if (receive.flags & RDS_ABI_MSG_TRUNC)
             result = incoming.length();
     }
-    put_zerocopy(receive);
     receive.name_length = format_sockaddr(incoming.source, receive.name);
-    net.count(Stat::recv_delivered);
     return result;
+}
+
+// The call returns them: nothing fails any more.
+void Socket::handed_over(u32 bytes, unsigned messages, rds_receive& receive)
+{
+    net.count(Stat::copy_to_user, min<usize>(bytes, receive.size));
+    net.count(Stat::recv_delivered, messages);
+    put_zerocopy(receive);
 }
 
 // Takes what comes next; false when there is nothing. One lock for all that a receiver needs.
@@ -253,23 +258,25 @@ bool Socket::take_input(bool peek, Input& input)
     return true;
 }
 
-// Nothing is lost when a copy fails: the next call gets the message, and a reader that began to sleep meanwhile is woken. Those
-// before it are of other readers that failed.
-void Socket::put_back(Ref<Incoming> incoming)
+// Nothing is lost when a copy fails: the next call gets the messages, which came one after the other, and a reader that began to
+// sleep meanwhile is woken. Those before them are of other readers that failed.
+void Socket::put_back(std::span<Ref<Incoming>> messages)
 {
     CongestionChange change;
     {
         Guard guard(lock_);
         if (closed_)
             return;
-        account_receive(*incoming, true);
         Incoming* next = received_.front();
-        while (next && next->place < incoming->place)
+        for (u64 place = messages.front()->place; next && next->place < place;)
             next = received_.next(*next);
-        if (next)
-            received_.insert_before(*next, std::move(incoming));
-        else
-            received_.push_back(std::move(incoming));
+        for (Ref<Incoming>& message : messages) {
+            account_receive(*message, true);
+            if (next)
+                received_.insert_before(*next, std::move(message));
+            else
+                received_.push_back(std::move(message));
+        }
         change = update_congestion(false);
     }
     report_congestion(change);
@@ -304,8 +311,10 @@ Result<u32> Socket::receive(rds_receive& receive)
     if (input.with_lengths) [[unlikely]]
         return receive_run(input, peek, receive);
     auto result = hand_over(*input.incoming, input.traced, receive);
+    if (result)
+        handed_over(*result, 1, receive);
     if (!peek && !result)
-        put_back(std::move(input.incoming));
+        put_back({&input.incoming, 1});
     else if (!peek)
         trace_delivery(bound_key(), input.incoming->source, input.incoming->header);
     return result;

@@ -159,6 +159,7 @@ Result<> Socket::route(Target& target)
     u32 generation = kapi_net_addr_generation(net.host);
     if (target.connection && target.connection->checked_generation == generation && !target.connection->dying())
         return {};
+    target.transmit();
     target.path = nullptr;
     // Whether the destination is this host is checked again whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
@@ -276,6 +277,12 @@ bool Socket::has_send_room()
     return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
 }
 
+bool Socket::is_full_of_sent()
+{
+    Guard guard(lock_);
+    return !has_send_room();
+}
+
 // Acknowledgements of the RDS of the peer make room: they are asked for in time.
 bool Socket::wants_room_soon()
 {
@@ -348,10 +355,9 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     }
     net.count(Stat::send_queued);
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
-    if (to.gathers)
-        to.unsent = &path;
-    else
-        path.transmit();
+    to.unsent = &path;
+    if (!to.gathers || to.connection->loops() || is_full_of_sent())
+        to.transmit(); // the next copy may take for ever, and nobody else could make room
     return size;
 }
 

@@ -12,21 +12,21 @@ void Socket::Target::transmit()
         path->transmit();
 }
 
-// The connection changes only when this sender waits, and nothing is unsent then.
 Result<u32> Socket::send_next(const rds_send& send, const SendControls& controls, Target& to, const Wait& wait)
 {
     Ref<Message> message = TRY(build(send, controls, to));
-    if (!to.gathers)
-        TRY(route(to));
-    to.gathers = true;
+    TRY(route(to)); // the copy, and the wait before it, may have taken long
     return queue(message, to, wait);
 }
 
-// They are transmitted together, at the end or before this sender waits. An error behind the first is left to the next call,
-// which meets it again.
+// They are transmitted together: at the end, before this sender waits, or when the send buffer is full, since others may wait for
+// its room. An error behind the first is left to the next call, which meets it again.
 Result<u32> Socket::send_each(const rds_send& send, const SendControls& controls, Target& to)
 {
     TRY(check_lengths(controls, send.size));
+    if (send.flags & RDS_ABI_MSG_ZEROCOPY)
+        return fail(KAPI_EINVAL);
+    to.gathers = true;
     Wait wait = wait_of(send);
     rds_send one = send;
     u32 sent = 0;

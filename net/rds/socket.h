@@ -161,6 +161,7 @@ private:
     Result<> reserve(Message& message, Target& target, const Wait& wait);
     bool try_reserve(Message& message);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool is_full_of_sent();
     bool wants_room_soon() HW_REQUIRES(lock_);
     bool room_came() HW_REQUIRES(lock_);
     Ref<Message> account_sent(Message& message) HW_REQUIRES(lock_); // off the list and the accounts
@@ -179,7 +180,8 @@ private:
         bool closed = false, traced = false, stalls = false, with_lengths = false;
     };
     bool take_input(bool peek, Input& input);
-    void put_back(Ref<Incoming> incoming);
+    void put_back(std::span<Ref<Incoming>> messages);
+    void handed_over(u32 bytes, unsigned messages, rds_receive& receive);
     Result<u32> put_notice(rds_receive& receive, u64 freed_ports);
     Result<u32> hand_over(Incoming& incoming, bool traced, rds_receive& receive);
     Result<> put_trace(Incoming& incoming, rds_receive& receive);
@@ -188,9 +190,10 @@ private:
     struct Run;
     Result<u32> receive_run(Input& input, bool peek, rds_receive& receive);
     Result<u32> hand_over_run(Run& run, bool traced, bool alone, rds_receive& receive);
-    void take_more(Run& run, unsigned most, usize room);
-    u32 copy_more(Run& run, rds_receive& receive);
-    void put_back_from(Run& run, unsigned first);
+    Ref<Incoming> take_next(const Incoming& last, usize room);
+    u32 add_to_run(Run& run, unsigned most, usize room, rds_receive& receive);
+    void release_held(unsigned count);
+    unsigned room_for_lengths(const rds_receive& receive) const;
     Result<> put_lengths(const Run& run, u32 first, rds_receive& receive);
     void account_receive(Incoming& incoming, bool added) HW_REQUIRES(lock_);
     void note_uncharged(Incoming& incoming) HW_REQUIRES(lock_);
@@ -280,6 +283,7 @@ private:
     u32 seen_congestion_generation_ HW_GUARDED_BY(lock_) = 0;
     int recverr_ = 0;
     bool lengths_wanted_ HW_GUARDED_BY(lock_) = false; // RDS_RECV_LENGTHS
+    u32 held_ HW_GUARDED_BY(lock_) = 0;                // by calls that return many messages, without their first ones
     u8 trace_count_ HW_GUARDED_BY(lock_) = 0;
     u8 traces_[3] HW_GUARDED_BY(lock_) = {};
 };

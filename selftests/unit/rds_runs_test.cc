@@ -2,6 +2,7 @@
 // net/rds/receive_run: RDS_RECV_LENGTHS.
 #include "rds_runs_test.h"
 
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -192,7 +193,7 @@ TEST_P(Runs, path_that_waits_for_room__goes_on_after_a_run)
     world.run_for(10 * sim::kSecond);
     std::size_t got = receive_run(bytes.size()).lengths.size();
     EXPECT_TRUE(loops() || got < 60);
-    for (int i = 0; i < 20 && got < 60; i++) {
+    for (int i = 0; i < 60 && got < 60; i++) {
         world.run_for(sim::kSecond);
         got += receive_run(bytes.size()).lengths.size();
     }
@@ -200,15 +201,105 @@ TEST_P(Runs, path_that_waits_for_room__goes_on_after_a_run)
     EXPECT_TRUE(sender->is_done());
 }
 
-TEST_P(Runs, lock__is_held_for_a_run_at_most)
+// Cookies of zerocopy go behind the lengths, when both have room, and are not lost with them.
+TEST_P(Runs, cookies__come_with_the_lengths)
 {
-    send_singly(from, some(200));
-    sim::forget_steps();
-    EXPECT_EQ(receive_run().lengths.size(), 64u);
-    EXPECT_GE(sim::most_steps_under("rds socket"), 63u);
-    EXPECT_LE(sim::most_steps_under("rds socket"), 66u);
+    if (loops())
+        return; // no zerocopy there
+    run(there(), [&] {
+        to.sk().zerocopy = true;
+        std::string page(4096, 'p');
+        ASSERT_EQ(to.send_pinned(page.data(), page.size(), sim::address("10.0.0.1", 5), 42), 4096);
+        world.sleep(sim::kSecond);
+    });
+    send_singly(from, some(12));
+    to.trouble.control_faults = true;
+    EXPECT_EQ(receive_run().result, -KAPI_EFAULT);
+    auto got = receive_run(1 << 20, kHead + 10 * 4); // as much as a control message of cookies takes
+    EXPECT_EQ(got.lengths.size(), 10u);
+    EXPECT_TRUE(got.cookies.empty());
+    got = receive_run(1 << 20, kHead + 8 + 56);
+    EXPECT_EQ(got.lengths.size(), 2u);
+    EXPECT_EQ(got.cookies, Lengths{42});
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Runs, ::testing::Bool(), [](const auto &way) { return way.param ? "loopback" : "machines"; });
+// ---- other threads
+
+/** Threads that read from the same socket. */
+class RunReaders : public RunsTest {
+protected:
+    struct Reader {
+        std::string bytes = std::string(100'000, '\0');
+        RdsSocket::Run got;
+        sim::TaskRef task;
+    };
+    Reader &spawn(const sim::Trouble &trouble)
+    {
+        Reader &reader = *readers_.emplace_back(std::make_unique<Reader>());
+        reader.task = world.spawn(there(), "reader", [this, &reader, trouble] {
+            to.trouble = trouble;
+            reader.got = to.receive_run(reader.bytes.data(), reader.bytes.size(), kNow, 4096);
+        });
+        world.run_for(sim::kMillisecond);
+        return reader;
+    }
+    static sim::Trouble stall_at(std::size_t at)
+    {
+        sim::Trouble trouble;
+        trouble.stall_at = at;
+        trouble.stall_ns = sim::kSecond;
+        return trouble;
+    }
+
+    std::vector<std::unique_ptr<Reader>> readers_;
+};
+
+// What it has not copied is nobody's yet.
+TEST_P(RunReaders, thread_that_sleeps__holds_what_it_copies)
+{
+    send_singly(from, {"one", "two", "three", "four"});
+    Reader &reader = spawn(stall_at(4)); // in "two"
+    expect_run({"three", "four"});
+    world.run_for(2 * sim::kSecond);
+    EXPECT_EQ(reader.got.lengths, (Lengths{3, 3}));
+}
+
+TEST_P(RunReaders, run__has_no_gap)
+{
+    send_singly(from, {"one", "two", "three"});
+    Reader &reader = spawn(stall_at(1)); // in "one"
+    run(there(), [&] {
+        std::string bytes(3, '\0');
+        EXPECT_EQ(to.receive_run(bytes.data(), 3, kNow).lengths, Lengths{3});
+        EXPECT_EQ(bytes, "two");
+    });
+    world.run_for(2 * sim::kSecond);
+    EXPECT_EQ(reader.got.lengths, Lengths{3}); // "three" does not follow "one"
+    expect_run({"three"});
+}
+
+// All of it may have to be put back, under the lock.
+TEST_P(RunReaders, threads_that_sleep__hold_few_messages)
+{
+    constexpr unsigned kReaders = 30;
+    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
+    send_singly(from, Texts(kReaders * 64, "x"));
+    for (unsigned i = 0; i < kReaders; i++) {
+        sim::Trouble trouble = stall_at(63);
+        trouble.stall_ns = (i + 1) * sim::kSecond;
+        trouble.control_faults = true;
+        spawn(trouble);
+    }
+    sim::forget_steps();
+    world.run_for((kReaders + 2) * sim::kSecond);
+    EXPECT_GT(sim::most_steps_under("rds socket"), 64u);
+    EXPECT_LE(sim::most_steps_under("rds socket"), 256u + kReaders + 2 * 64);
+    for (unsigned i = 0; i < kReaders; i++)
+        expect_run(Texts(64, "x"));
+    expect_nothing();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Runs, ::testing::Bool(), RunsTest::name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, RunReaders, ::testing::Bool(), RunsTest::name_of);
 
 } // namespace

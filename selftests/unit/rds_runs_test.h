@@ -36,6 +36,9 @@ inline Texts some(unsigned count, std::size_t size = 10)
 
 /** Between two machines, and on one. */
 class RunsTest : public RdsTest, public ::testing::WithParamInterface<bool> {
+public:
+    static std::string name_of(const ::testing::TestParamInfo<bool> &way) { return way.param ? "loopback" : "machines"; }
+
 protected:
     RunsTest() : from(host_a), other(host_a), to(loops() ? host_a : host_b)
     {

@@ -32,7 +32,7 @@ void pool_open(struct pool *pool, socklen_t name_len)
 	for (unsigned i = 0; i < BUFFERS; i++)
 		give_back(pool, i);
 	pool->msg.msg_namelen = name_len;
-	pool->msg.msg_controllen = 4096;
+	pool->msg.msg_controllen = POOL_CONTROL_BYTES;
 }
 
 void pool_close(struct pool *pool)
@@ -57,20 +57,22 @@ bool pool_read(struct pool *pool, const struct io_uring_cqe *cqe, int level, int
 {
 	char *buffer = pool->memory + (cqe->flags >> IORING_CQE_BUFFER_SHIFT) * BUFFER_BYTES;
 	struct io_uring_recvmsg_out *out;
-	struct cmsghdr *c;
 	size_t sum = 0;
 
+	run->count = 0;
 	out = cqe->res < 0 ? NULL : io_uring_recvmsg_validate(buffer, cqe->res, &pool->msg);
 	if (!out || out->flags & (MSG_TRUNC | MSG_CTRUNC))
 		return false;
-	c = io_uring_recvmsg_cmsg_firsthdr(out, &pool->msg);
-	if (!c || c->cmsg_level != level || c->cmsg_type != type || io_uring_recvmsg_cmsg_nexthdr(out, &pool->msg, c))
-		return false;
 	run->bytes = io_uring_recvmsg_payload(out, &pool->msg);
-	run->lengths = (void *)CMSG_DATA(c);
-	run->count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(run->lengths[0]);
-	for (size_t i = 0; i < run->count; i++)
-		sum += run->lengths[i];
+	for (struct cmsghdr *c = io_uring_recvmsg_cmsg_firsthdr(out, &pool->msg); c;
+	     c = io_uring_recvmsg_cmsg_nexthdr(out, &pool->msg, c)) {
+		const uint32_t *lengths = (void *)CMSG_DATA(c);
+
+		if (c->cmsg_level != level || c->cmsg_type != type)
+			return false;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(*lengths); i++)
+			sum += run->lengths[run->count++] = lengths[i];
+	}
 	return sum == out->payloadlen;
 }
 

@@ -14,10 +14,12 @@ struct pool {
 	struct msghdr msg; /* how much of a buffer is for the name and control messages */
 };
 
-/* What one completion brought: @count messages one behind the other, whose lengths a control message had. */
+#define POOL_CONTROL_BYTES 4096
+
+/* What one completion brought: @count messages one behind the other, whose lengths control messages had. */
 struct pool_run {
 	const char *bytes;
-	const uint32_t *lengths;
+	uint32_t lengths[POOL_CONTROL_BYTES / sizeof(uint32_t)];
 	size_t count;
 };
 
@@ -27,7 +29,7 @@ void pool_close(struct pool *pool);
 void pool_arm(struct pool *pool, int fd);
 /**
  * pool_read - the messages of a completion
- * @level, @type: of the control message with their lengths, the only one that is expected
+ * @level, @type: of control messages with lengths, no others are expected
  * Return: false: something is wrong. They are valid until pool_seen().
  */
 bool pool_read(struct pool *pool, const struct io_uring_cqe *cqe, int level, int type, struct pool_run *run);

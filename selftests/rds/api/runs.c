@@ -19,20 +19,33 @@ static void fill(size_t size)
 		out[i] = (char)(i / SMALL * 31 + i);
 }
 
-static ssize_t send_lengths(int fd, const struct addr *to, size_t count, int flags)
+struct lengths_msg {
+	char control[CMSG_SPACE(RDS_MOST_LENGTHS * sizeof(uint32_t))] __attribute__((aligned(8)));
+	struct iovec io;
+	struct msghdr msg;
+};
+
+/* The first @count messages of the contents, in one call. */
+static void lengths_msg(struct lengths_msg *m, const struct addr *to, size_t count)
 {
 	uint32_t lengths[RDS_MOST_LENGTHS];
-	struct iovec io = { out, count * SMALL };
-	char control[CMSG_SPACE(sizeof(lengths))] __attribute__((aligned(8)));
-	struct msghdr msg = { .msg_name = (void *)to, .msg_namelen = to->len, .msg_iov = &io, .msg_iovlen = 1,
-			      .msg_control = control, .msg_controllen = CMSG_SPACE(count * sizeof(lengths[0])) };
-	struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
+	struct cmsghdr *h = (void *)m->control;
 
 	for (size_t i = 0; i < count; i++)
 		lengths[i] = SMALL;
+	m->io = (struct iovec){ out, count * SMALL };
+	m->msg = (struct msghdr){ .msg_name = (void *)to, .msg_namelen = to->len, .msg_iov = &m->io, .msg_iovlen = 1,
+				  .msg_control = m->control, .msg_controllen = CMSG_SPACE(count * sizeof(lengths[0])) };
 	*h = (struct cmsghdr){ CMSG_LEN(count * sizeof(lengths[0])), SOL_RDS, RDS_CMSG_LENGTHS };
 	memcpy(CMSG_DATA(h), lengths, count * sizeof(lengths[0]));
-	return sendmsg(fd, &msg, flags);
+}
+
+static ssize_t send_lengths(int fd, const struct addr *to, size_t count, int flags)
+{
+	struct lengths_msg m;
+
+	lengths_msg(&m, to, count);
+	return sendmsg(fd, &m.msg, flags);
 }
 
 /* The number of messages that a received control message names; 0: there is none, or a length is wrong. */
@@ -154,26 +167,29 @@ static void uring_receives(int fd, const struct addr *self)
 }
 
 /* A send that waits for room is repeated by io_uring when there is some, and must still have all of its data. */
-static void uring_sends(void)
+static void uring_sends(bool many)
 {
 	int fd = rds_bound(HERE, HERE4, 0);
 	struct addr nobody = addr(NOBODY4, 4000);
 	struct __kernel_timespec soon = { .tv_sec = SOON_MS / 1000 };
-	struct iovec io = { out, 5000 };
-	struct msghdr msg = { .msg_name = &nobody, .msg_namelen = nobody.len, .msg_iov = &io, .msg_iovlen = 1 };
+	struct lengths_msg m;
 	struct io_uring_cqe *cqe;
 	struct io_uring ring;
+	const char *how = many ? "of many messages" : "of one message";
 
+	lengths_msg(&m, &nobody, MANY);
+	if (!many)
+		m.msg.msg_controllen = 0;
 	NEED(!io_uring_queue_init(4, &ring, 0));
 	while (rds_send(fd, out, 5000, &nobody, MSG_DONTWAIT) == 5000)
 		;
-	EXPECT_EQ(errno, EAGAIN, "io_uring: the send buffer is full");
-	io_uring_prep_sendmsg(io_uring_get_sqe(&ring), fd, &msg, 0);
+	EXPECT_EQ(errno, EAGAIN, "io_uring: the send buffer is full, %s", how);
+	io_uring_prep_sendmsg(io_uring_get_sqe(&ring), fd, &m.msg, 0);
 	NEED(io_uring_submit(&ring) == 1);
-	check(io_uring_peek_cqe(&ring, &cqe) == -EAGAIN, "io_uring: a send waits for room");
-	EXPECT_OK(setsockopt(fd, SOL_RDS, RDS_CANCEL_SENT_TO, &nobody, nobody.len), "io_uring: there is room again");
+	check(io_uring_peek_cqe(&ring, &cqe) == -EAGAIN, "io_uring: a send waits for room, %s", how);
+	EXPECT_OK(setsockopt(fd, SOL_RDS, RDS_CANCEL_SENT_TO, &nobody, nobody.len), "io_uring: there is room again, %s", how);
 	NEED(!io_uring_wait_cqe_timeout(&ring, &cqe, &soon));
-	EXPECT_EQ(cqe->res, 5000, "io_uring: the message was sent whole");
+	EXPECT_EQ(cqe->res, MANY * SMALL, "io_uring: all was sent, %s", how);
 	io_uring_cqe_seen(&ring, cqe);
 	io_uring_queue_exit(&ring);
 	close(fd);
@@ -198,5 +214,6 @@ void api_runs(void)
 			uring_receives(fd, &self);
 		close(fd);
 	}
-	uring_sends();
+	uring_sends(false);
+	uring_sends(true);
 }
