@@ -14,8 +14,9 @@
  * Control message, an array of __u32: the lengths of messages that lie one behind the other in the buffer.
  * Received, when RDS_RECV_LENGTHS is 1, with every message or run of messages: their sum is what recvmsg() returned. All are of
  * the sender that msg_name names, and nothing came between them. A run ends before a message that does not fit in whole, that
- * needs a control message of its own (RDMA), or whose length has no room; after 64 messages; and after the first message
- * if the socket has time stamps or receive traces, or with MSG_PEEK. A first message that is longer than the buffer is cut
+ * was sent with an RDMA operation or cookie, or whose length has no room; after 64 messages; and after the first message
+ * if the socket has time stamps or receive traces, or with MSG_PEEK. It may end earlier (other threads that read, memory that
+ * faults): that it is short does not mean that nothing waits. A first message that is longer than the buffer is cut
  * off as without the option (MSG_TRUNC). Without room for one length there is one message, with MSG_CTRUNC.
  * Given to sendmsg(): each is a message of its own to the same destination. At most RDS_MOST_LENGTHS, none of them 0, and their
  * sum is the number of bytes (EINVAL). Not together with other control messages of RDS or MSG_ZEROCOPY (EINVAL). sendmsg()

@@ -38,7 +38,9 @@ void run(Node &node, kapi_workqueue &queue, kapi_work *work)
 {
     node.works_run++;
     inside(work).fn(work);
-    node.running_works.erase(work);
+    auto running = node.running_works.find(work);
+    if (running != node.running_works.end() && running->second.get() == World::current_task())
+        node.running_works.erase(running);
     queue.active--;
     node.world().wake(node.work_done);
     start_some(node, queue);
@@ -159,7 +161,12 @@ void kapi_workqueue_destroy(struct kapi_workqueue *queue) noexcept
 
 void kapi_work_init(struct kapi_work *work, kapi_work_fn fn) noexcept
 {
-    inside(work) = Work{fn, Node::current()};
+    // A work that freed itself may still be returning, and another be made in the same memory, or not: that is the host's choice,
+    // and a seed must not depend on it.
+    Node *node = Node::current();
+    if (node)
+        node->running_works.erase(work);
+    inside(work) = Work{fn, node};
 }
 
 int kapi_work_queue(struct kapi_workqueue *queue, struct kapi_work *work, kapi_u64 delay_ns) noexcept

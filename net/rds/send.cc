@@ -355,9 +355,14 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     }
     net.count(Stat::send_queued);
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
-    to.unsent = &path;
-    if (!to.gathers || to.connection->loops() || is_full_of_sent())
-        to.transmit(); // the next copy may take for ever, and nobody else could make room
+    // The copy of the next message may take for ever, and others may wait for the room that those before it have.
+    if (to.gathers && !to.connection->loops() && !is_full_of_sent()) {
+        if (!std::exchange(to.unsent, &path))
+            path.retry_later(RDS_PATH_SEND);
+        return size;
+    }
+    to.unsent = nullptr;
+    path.transmit();
     return size;
 }
 

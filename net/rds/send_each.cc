@@ -4,6 +4,8 @@
 #include "connection.h"
 #include "socket.h"
 
+#include <kapi/host.h>
+
 namespace rds {
 
 void Socket::Target::transmit()
@@ -19,8 +21,8 @@ Result<u32> Socket::send_next(const rds_send& send, const SendControls& controls
     return queue(message, to, wait);
 }
 
-// They are transmitted together: at the end, before this sender waits, or when the send buffer is full, since others may wait for
-// its room. An error behind the first is left to the next call, which meets it again.
+// They are transmitted together: at the end, before this sender waits, when the send buffer is full, or some time later. An error
+// behind the first is left to the next call, which meets it again.
 Result<u32> Socket::send_each(const rds_send& send, const SendControls& controls, Target& to)
 {
     TRY(check_lengths(controls, send.size));
@@ -38,6 +40,7 @@ Result<u32> Socket::send_each(const rds_send& send, const SendControls& controls
         if (!taken)
             break;
         sent += *taken;
+        kapi_resched();
     }
     to.transmit();
     return sent;

@@ -27,6 +27,7 @@ Socket::~Socket()
 {
     // Only notices that came while release() ran are left.
     Guard guard(lock_);
+    static_cast<void>(HW_ASSERT(!held_));
     zerocopy_.clear();
     rdma_notices_.clear();
     Module::drop_transport(transport_);

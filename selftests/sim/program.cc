@@ -305,6 +305,7 @@ RdsSocket::Run Program::receive()
     Random &random = course_.world.random();
     bool lengths = course_.profile.lengths;
     make_trouble(lengths ? 2000 : sizeof(Label));
+    socket_.trouble.control_faults = lengths && course_.profile.bad_memory && random.one_in(8);
     std::size_t control_room = lengths && random.one_in(2) ? random.below(4096) : 256;
     RdsSocket::Run run = socket_.receive_run(incoming_.data(), incoming_.size(), 0, control_room);
     take_back(run.cookies);
@@ -335,8 +336,9 @@ void Program::check_latency()
         if (control.type != RDS_ABI_CMSG_RXPATH_LATENCY)
             continue;
         rds_abi_cmsg_rx_trace trace{};
-        std::memcpy(&trace, control.data.data(), std::min(sizeof(trace), control.data.size()));
-        for (unsigned i = 0; i < trace.rx_traces; i++)
+        if (!control.data.empty()) // there was room for all of it, or for a part, or for its head alone
+            std::memcpy(&trace, control.data.data(), std::min(sizeof(trace), control.data.size()));
+        for (unsigned i = 0; i < std::min<unsigned>(trace.rx_traces, RDS_ABI_RX_TRACE_MAX); i++)
             if (trace.rx_trace[i] > course_.world.now_ns())
                 course_.world.fail("a message took %llu ns by its latency report", trace.rx_trace[i]);
     }

@@ -61,6 +61,34 @@ TEST_P(Moved, sender_that_waits__sends_to_this_host)
 
 INSTANTIATE_TEST_SUITE_P(Served, Moved, ::testing::Bool());
 
+// Of many messages in a call those that are copied later go where the address is then.
+TEST_F(RdsTest, address_moves_while_a_call_copies__the_rest_is_sent_here)
+{
+    RdsSocket sender(host_b), mine(host_b);
+    a.initial_net().add(sim::address(kService));
+    run(b, [&] {
+        ASSERT_EQ(sender.open(), 0);
+        ASSERT_EQ(sender.bind(sim::address("10.0.0.2", kPort)), 0);
+        EXPECT_EQ(send(sender, "zero", kService, kPort), 4); // there is a connection
+    });
+    sender.trouble.stall_at = 4; // in "two"
+    sender.trouble.stall_ns = sim::kSecond;
+    auto sends = world.spawn(b, "sends", [&] {
+        EXPECT_EQ(sender.send_each("onetwo", 6, sim::address(kService, kPort), {3, 3}), 6);
+    });
+    world.run_for(100 * sim::kMillisecond);
+    a.initial_net().remove(sim::address(kService));
+    b.initial_net().add(sim::address(kService));
+    run(b, [&] {
+        ASSERT_EQ(mine.open(), 0);
+        ASSERT_EQ(mine.bind(sim::address(kService, kPort)), 0);
+        mine.sk().rcvtimeo_ns = 2 * sim::kSecond;
+        EXPECT_EQ(receive(mine), "two");
+        sender.close(), mine.close();
+    });
+    EXPECT_TRUE(sends->is_done());
+}
+
 // A socket's first message to a host waits for its handshake, and no other one because addresses changed.
 TEST_F(RdsTest, addresses_change__a_silent_peer_is_not_waited_for_again)
 {

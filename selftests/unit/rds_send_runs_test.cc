@@ -92,6 +92,29 @@ TEST_P(SendRuns, sender_that_sleeps__leaves_no_full_buffer_behind)
     EXPECT_TRUE(sleeper->is_done());
 }
 
+// Another thread fills the buffer later, with messages for a host that is not there.
+TEST_P(SendRuns, sender_that_sleeps__leaves_no_buffer_that_is_filled_later)
+{
+    run(a, [&] { from.sk().sndbuf = 20'000; });
+    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
+    send_singly(from, {"zero"});
+    world.run_for(5 * sim::kSecond); // no timer of the path runs
+    std::string bytes(9'010, 'x');
+    from.trouble.stall_at = 9'001;
+    from.trouble.stall_ns = 10 * sim::kSecond;
+    auto sleeper = world.spawn(a, "sleeper", [&] {
+        EXPECT_EQ(from.send_each(bytes.data(), 9'010, target_addr(), {9'000, 10}), 9'010);
+    });
+    world.run_for(sim::kMillisecond);
+    run(a, [&] { EXPECT_EQ(send(from, std::string(2000, 'y'), "10.0.0.3", 7, kNow), 2000); });
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "one", target(), 7), 3); });
+    world.run_for(500 * sim::kMillisecond);
+    EXPECT_TRUE(sender->is_done());
+    EXPECT_FALSE(sleeper->is_done());
+    world.run_for(10 * sim::kSecond);
+    EXPECT_TRUE(sleeper->is_done());
+}
+
 // As by a call for each: in the queue of the receiver when the call returns.
 TEST_P(SendRuns, over_loopback__all_are_there)
 {
@@ -162,20 +185,27 @@ TEST_P(SendRuns, sender_that_waits_for_a_congested_port__has_sent_what_was_taken
     run(there(), [&] { filler.close(); });
 }
 
-// The time-out is that of the call.
-TEST_P(SendRuns, time_out__is_not_of_each_message)
+// The time-out is that of the call, and not of each message.
+TEST_P(SendRuns, time_out__ends_a_call_that_goes_on)
 {
     run(a, [&] {
         from.sk().sndbuf = 20'000;
         from.sk().sndtimeo_ns = sim::kSecond;
     });
     run(there(), [&] { to.sk().rcvbuf = 20'000; });
-    std::string bytes(1000 * 1000, 'x');
-    std::uint64_t began = world.now_ns();
-    long sent = send_as(bytes, Lengths(1000, 1000));
-    EXPECT_LT(sent, 1'000'000);
-    EXPECT_LT(world.now_ns() - began, 2 * sim::kSecond);
-    EXPECT_EQ(send_as(bytes, Lengths(1000, 1000)), -KAPI_ETIMEDOUT);
+    std::string bytes(200 * 5000, 'x');
+    std::uint64_t ended_ns = 0;
+    auto sender = world.spawn(a, "sender", [&] {
+        EXPECT_LT(from.send_each(bytes.data(), bytes.size(), target_addr(), Lengths(200, 5000)), 200 * 5000);
+        ended_ns = world.now_ns();
+    });
+    std::uint64_t began_ns = world.now_ns();
+    for (int i = 0; i < 10; i++) {
+        world.run_for(600 * sim::kMillisecond);
+        receive_run(5000);
+    }
+    EXPECT_TRUE(sender->is_done());
+    EXPECT_LT(ended_ns - began_ns, 1500 * sim::kMillisecond);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, SendRuns, ::testing::Bool(), RunsTest::name_of);
