@@ -116,8 +116,8 @@ void Mux::insert(Psock& psock)
 Mux::Removed Mux::remove(Psock& psock)
 {
     psock_count_--;
-    no_longer_alive(psock);
     Removed removed;
+    removed.was_last = no_longer_alive(psock);
     removed.member = psocks_.remove(psock);
     removed.by_id = by_id_->remove(psock);
     if (is_on<Ended>(psock)) {
@@ -251,6 +251,8 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
         return fail(idle.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : idle.error().code());
     }
     retire(*psock);
+    if (removed.was_last && draining_.load_relaxed())
+        give_up_closed();
     return {};
 }
 

@@ -120,7 +120,10 @@ private:
     template <class T> static void insert_by_index(RefList<T, Members>& list, T& item, u32 members);
     Result<> make_table();
     void insert(Psock& psock) HW_REQUIRES(lock_);
-    struct Removed { Ref<Psock> member, by_id, ended; }; // references that go without the lock
+    struct Removed {
+        Ref<Psock> member, by_id, ended; // references that go without the lock
+        bool was_last = false;           // that had not failed
+    };
     Removed remove(Psock& psock) HW_REQUIRES(lock_);
     bool no_longer_alive(Psock& psock) HW_REQUIRES(lock_);
     void publish(Psock& psock);
@@ -129,6 +132,7 @@ private:
     bool retire_forgotten();
     bool has_many_ended();
     void retire_later();
+    void give_up_closed();
     void retire_some();
     Ref<Psock> take_any();
     void retire(Psock& psock);

@@ -37,6 +37,22 @@ void Mux::report_failure(Psock& psock, bool was_last)
     }
 }
 
+// No connection is left to send on. Sockets that are open may get another one; those that are closed do not wait for it.
+void Mux::give_up_closed()
+{
+    constexpr unsigned at_a_time = 16;
+    Place<Socket> place;
+    while (!has_connections()) {
+        Ref<Socket> some[at_a_time];
+        unsigned count = 0;
+        if (!visit_next(place, at_a_time, [&](Socket& socket) { some[count++] = Ref<Socket>::share(socket); }))
+            return;
+        for (unsigned i = 0; i < count; i++)
+            some[i]->give_up_if_closed();
+        kapi_resched();
+    }
+}
+
 bool Mux::has_many_ended()
 {
     Guard guard(lock_);

@@ -170,6 +170,11 @@ void Socket::watch_errors(bool on)
 void Socket::connections_gone(int error)
 {
     report(error);
+    give_up_if_closed();
+}
+
+void Socket::give_up_if_closed()
+{
     bool closed;
     {
         Guard guard(send_lock_);

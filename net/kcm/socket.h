@@ -59,6 +59,7 @@ public:
     void watch_errors(bool on);
     void report(int error);
     void connections_gone(int error); // the last one ended
+    void give_up_if_closed();         // the same, and nothing is to be reported
 
     SharedCounter rx_msgs, rx_bytes; // of readers
     Counter tx_msgs, tx_bytes;       // of the transmitter

@@ -516,6 +516,29 @@ TEST_P(KcmConnection, close__while_the_rest_goes_holds_nothing)
     }
 }
 
+// Nobody is there to send it to, and nobody can attach another one.
+TEST_P(KcmConnection, unattach__of_the_last_one_ends_what_closed_sockets_have)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    unsigned before = a.live_sockets;
+    std::string message = framed(text(9000));
+    run(a, [&] {
+        KcmSocket sender(host);
+        ASSERT_EQ(sender.open_as_clone(socket), 0);
+        for (int i = 0; i < 3; i++)
+            ASSERT_EQ(sender.send(message.data(), message.size(), KCM_ABI_MSG_DONTWAIT), 9004);
+        sender.close();
+    });
+    settle();
+    EXPECT_EQ(a.live_sockets, before + 1);
+    auto unattaches = world.spawn(a, "unattaches", [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    EXPECT_EQ(peer_reads(ends, message.size()), message);
+    world.run_for(sim::kSecond);
+    EXPECT_TRUE(unattaches->is_done());
+    EXPECT_EQ(a.live_sockets, before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmConnection, ::testing::Range(1, 9));
 
 } // namespace
