@@ -4,7 +4,35 @@
 
 namespace {
 
-class SendRuns : public RunsTest {};
+class SendRuns : public RunsTest {
+protected:
+    /** A call of two messages of an idle connection, which sleeps for 10 s in the copy of the second one, of 10 bytes. */
+    sim::TaskRef spawn_sleeper(std::uint32_t first)
+    {
+        run(a, [&] { from.sk().sndbuf = 20'000; });
+        run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
+        send_singly(from, {"zero"});     // there is a connection
+        world.run_for(5 * sim::kSecond); // no timer of its path runs
+        from.trouble.stall_at = first + 1;
+        from.trouble.stall_ns = 10 * sim::kSecond;
+        auto sleeper = world.spawn(a, "sleeper", [this, first] {
+            std::string bytes(first + 10, 'x');
+            EXPECT_EQ(from.send_each(bytes.data(), bytes.size(), target_addr(), {first, 10}), static_cast<long>(bytes.size()));
+        });
+        world.run_for(sim::kMillisecond);
+        return sleeper;
+    }
+    /** Another thread of the program sends without waiting for the sleeper. */
+    void expect_room_beside(const sim::TaskRef &sleeper)
+    {
+        auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "one", target(), 7), 3); });
+        world.run_for(500 * sim::kMillisecond);
+        EXPECT_TRUE(sender->is_done());
+        EXPECT_FALSE(sleeper->is_done());
+        world.run_for(10 * sim::kSecond);
+        EXPECT_TRUE(sleeper->is_done());
+    }
+};
 
 TEST_P(SendRuns, messages_of_one_call__arrive_singly)
 {
@@ -73,46 +101,17 @@ TEST_P(SendRuns, sender_that_waits_for_room__gets_it)
 // Others of the socket wait for the room that the first message took, while the second one is copied.
 TEST_P(SendRuns, sender_that_sleeps__leaves_no_full_buffer_behind)
 {
-    run(a, [&] { from.sk().sndbuf = 20'000; });
-    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
-    send_singly(from, {"zero"}); // there is a connection
-    std::string bytes(10'010, 'x');
-    from.trouble.stall_at = 10'001;
-    from.trouble.stall_ns = 10 * sim::kSecond;
-    auto sleeper = world.spawn(a, "sleeper", [&] {
-        EXPECT_EQ(from.send_each(bytes.data(), 10'010, target_addr(), {10'000, 10}), 10'010);
-    });
-    world.run_for(sim::kMillisecond);
-    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "one", target(), 7), 3); });
-    world.run_for(sim::kSecond);
-    EXPECT_TRUE(sender->is_done());
-    EXPECT_FALSE(sleeper->is_done());
-    EXPECT_EQ(receive_run().lengths, (Lengths{4, 10'000, 3}));
-    world.run_for(10 * sim::kSecond);
-    EXPECT_TRUE(sleeper->is_done());
+    auto sleeper = spawn_sleeper(10'000);
+    expect_room_beside(sleeper);
+    EXPECT_EQ(receive_run().lengths, (Lengths{4, 10'000, 3, 10}));
 }
 
 // Another thread fills the buffer later, with messages for a host that is not there.
 TEST_P(SendRuns, sender_that_sleeps__leaves_no_buffer_that_is_filled_later)
 {
-    run(a, [&] { from.sk().sndbuf = 20'000; });
-    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
-    send_singly(from, {"zero"});
-    world.run_for(5 * sim::kSecond); // no timer of the path runs
-    std::string bytes(9'010, 'x');
-    from.trouble.stall_at = 9'001;
-    from.trouble.stall_ns = 10 * sim::kSecond;
-    auto sleeper = world.spawn(a, "sleeper", [&] {
-        EXPECT_EQ(from.send_each(bytes.data(), 9'010, target_addr(), {9'000, 10}), 9'010);
-    });
-    world.run_for(sim::kMillisecond);
+    auto sleeper = spawn_sleeper(9'000);
     run(a, [&] { EXPECT_EQ(send(from, std::string(2000, 'y'), "10.0.0.3", 7, kNow), 2000); });
-    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "one", target(), 7), 3); });
-    world.run_for(500 * sim::kMillisecond);
-    EXPECT_TRUE(sender->is_done());
-    EXPECT_FALSE(sleeper->is_done());
-    world.run_for(10 * sim::kSecond);
-    EXPECT_TRUE(sleeper->is_done());
+    expect_room_beside(sleeper);
 }
 
 // As by a call for each: in the queue of the receiver when the call returns.

@@ -6,11 +6,11 @@
 #ifndef SELFTESTS_RDS_FUZZ_H
 #define SELFTESTS_RDS_FUZZ_H
 
+#include <hawser_rds.h>
+
 #include "fuzz/calls.h"
 #include "fuzz/memory.h"
 #include "fuzz/storm.h"
-#include <hawser_rds.h>
-
 #include "rds.h"
 
 #include "kinds.h"
