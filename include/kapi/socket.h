@@ -15,6 +15,8 @@ void kapi_sk_put(struct kapi_sk *sk) KAPI_NOEXCEPT;
 /* [any] SOL_SOCKET values as the kernel keeps them (that is twice the value that the user set). */
 kapi_u32 kapi_sk_sndbuf(struct kapi_sk *sk) KAPI_NOEXCEPT;
 kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk) KAPI_NOEXCEPT;
+int kapi_sk_sndbuf_is_set(struct kapi_sk *sk) KAPI_NOEXCEPT; /* [any] the program set SO_SNDBUF: not the default */
+int kapi_sk_rcvbuf_is_set(struct kapi_sk *sk) KAPI_NOEXCEPT;
 /* [any] SO_SNDTIMEO and SO_RCVTIMEO, in ns; KAPI_FOREVER when unset. */
 kapi_u64 kapi_sk_sndtimeo_ns(struct kapi_sk *sk) KAPI_NOEXCEPT;
 kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) KAPI_NOEXCEPT;

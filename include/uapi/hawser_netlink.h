@@ -80,7 +80,7 @@ enum hawser_rds_socket {
 	HAWSER_RDS_SOCKET_REMOTE = 3,      /* if it is connected */
 	HAWSER_RDS_SOCKET_REMOTE_PORT = 4,
 	HAWSER_RDS_SOCKET_INODE = 5,
-	HAWSER_RDS_SOCKET_SEND_BUFFER = 6, /* in bytes, as SO_SNDBUF and SO_RCVBUF were set */
+	HAWSER_RDS_SOCKET_SEND_BUFFER = 6, /* in bytes, as set, or grown where the program set none */
 	HAWSER_RDS_SOCKET_RECEIVE_BUFFER = 7,
 	HAWSER_RDS_SOCKET_SENDING = 8,     /* bytes that are not acknowledged */
 	HAWSER_RDS_SOCKET_UNREAD = 9,      /* bytes that the program has not received yet */

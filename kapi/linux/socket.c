@@ -44,6 +44,18 @@ kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk)
 }
 EXPORT_SYMBOL_GPL(kapi_sk_rcvbuf);
 
+int kapi_sk_sndbuf_is_set(struct kapi_sk *sk)
+{
+	return !!(data_race(kapi_sk_to_sock(sk)->sk_userlocks) & SOCK_SNDBUF_LOCK);
+}
+EXPORT_SYMBOL_GPL(kapi_sk_sndbuf_is_set);
+
+int kapi_sk_rcvbuf_is_set(struct kapi_sk *sk)
+{
+	return !!(data_race(kapi_sk_to_sock(sk)->sk_userlocks) & SOCK_RCVBUF_LOCK);
+}
+EXPORT_SYMBOL_GPL(kapi_sk_rcvbuf_is_set);
+
 kapi_u64 kapi_sk_sndtimeo_ns(struct kapi_sk *sk)
 {
 	return kapi_timeo_ns(READ_ONCE(kapi_sk_to_sock(sk)->sk_sndtimeo));

@@ -140,6 +140,16 @@ kapi_u32 kapi_sk_sndbuf(struct kapi_sk *sk) noexcept
     return sk->sndbuf;
 }
 
+int kapi_sk_sndbuf_is_set(struct kapi_sk *sk) noexcept
+{
+    return sk->sndbuf.is_set();
+}
+
+int kapi_sk_rcvbuf_is_set(struct kapi_sk *sk) noexcept
+{
+    return sk->rcvbuf.is_set();
+}
+
 kapi_u32 kapi_sk_rcvbuf(struct kapi_sk *sk) noexcept
 {
     return sk->rcvbuf;

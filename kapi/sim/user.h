@@ -39,13 +39,34 @@ struct kapi_optval {
     std::size_t size = 0; // accesses beyond it fault
 };
 
+namespace sim {
+
+/** SO_SNDBUF or SO_RCVBUF of a socket, as the kernel keeps them. */
+class BufferSize {
+public:
+    operator kapi_u32() const { return bytes_; }
+    BufferSize &operator=(kapi_u32 bytes)
+    {
+        bytes_ = bytes;
+        set_ = true;
+        return *this;
+    }
+    bool is_set() const { return set_; }
+
+private:
+    kapi_u32 bytes_ = 212992;
+    bool set_ = false;
+};
+
+} // namespace sim
+
 struct kapi_sk {
     sim::Node *node = nullptr;
     kapi_net *net = nullptr;
     void (*destructor)(void *core) = nullptr;
     void *core = nullptr; // the core's object, given to the destructor
     unsigned references = 1;
-    kapi_u32 sndbuf = 212992, rcvbuf = 212992;
+    sim::BufferSize sndbuf, rcvbuf;
     kapi_u64 sndtimeo_ns = KAPI_FOREVER, rcvtimeo_ns = KAPI_FOREVER;
     int error = 0;
     unsigned signals_in = 0, signals_out = 0; // SIGIO

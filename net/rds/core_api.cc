@@ -39,6 +39,7 @@ extern constinit const rds_sysctl_row rds_sysctl_table[] = {
     ROW(ping_enable, 0, 1, -1, -1),
     ROW(congestion_refresh_ms, 10, 3'600'000, -1, -1),
     ROW(receive_limit_factor, 2, 64, -1, -1),
+    ROW(send_limit_max, 0, 0x3fffffff, -1, -1),
     ROW(idle_connection_ms, 0, 86'400'000, -1, -1),
 };
 #undef ROW

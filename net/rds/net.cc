@@ -189,6 +189,7 @@ Result<Net*> Net::create(kapi_net* host)
         .ping_enable = 1,
         .congestion_refresh_ms = 50,
         .receive_limit_factor = 4,
+        .send_limit_max = usual_send_limit_max,
         .idle_connection_ms = 600'000,
     };
     net->module.add_net(*net);

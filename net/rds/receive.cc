@@ -20,6 +20,12 @@ usize Socket::hard_limit() const
     return max<u64>(static_cast<u64>(kapi_sk_rcvbuf(sk)) * net.sysctl.receive_limit_factor, hard_limit_min);
 }
 
+u64 Socket::receive_limit()
+{
+    u64 initial = kapi_sk_rcvbuf(sk) / 2;
+    return kapi_sk_rcvbuf_is_set(sk) ? initial : receive_limit_.payload(initial);
+}
+
 void Socket::account_receive(Incoming& incoming, bool added)
 {
     if (added) {
@@ -45,6 +51,8 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     looped_full_ = is_full(limit) ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
     if (received_.empty() && !uncharged_)
         poor_ = false;
+    if (received_.empty())
+        receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, limit / 2);
     if (!is_full(limit))
         overdrawn_ = 0;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
@@ -54,6 +62,8 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     if (congested == congested_)
         return CongestionChange::none;
     congested_ = congested;
+    if (congested)
+        receive_limit_.congested();
     return congested ? CongestionChange::set : CongestionChange::cleared;
 }
 

@@ -129,8 +129,8 @@ int next_socket(kapi_net* host, kapi_report_place* place, kapi_report* report)
             kapi_report_number(report, HAWSER_RDS_SOCKET_REMOTE_PORT, info.peer.port);
         }
         kapi_report_number(report, HAWSER_RDS_SOCKET_INODE, info.inode);
-        kapi_report_number(report, HAWSER_RDS_SOCKET_SEND_BUFFER, info.sndbuf);
-        kapi_report_number(report, HAWSER_RDS_SOCKET_RECEIVE_BUFFER, info.rcvbuf);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_SEND_BUFFER, info.send_limit);
+        kapi_report_number(report, HAWSER_RDS_SOCKET_RECEIVE_BUFFER, info.receive_limit);
         kapi_report_number(report, HAWSER_RDS_SOCKET_SENDING, info.sending);
         kapi_report_number(report, HAWSER_RDS_SOCKET_UNREAD, info.unread);
     });

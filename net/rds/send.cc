@@ -14,9 +14,6 @@ namespace {
 // and RDS sends no signals.
 constexpr unsigned honoured_flags =
     RDS_ABI_MSG_DONTWAIT | RDS_ABI_MSG_ZEROCOPY | RDS_ABI_MSG_BATCH | RDS_ABI_MSG_NOSIGNAL;
-// Memory that the unacknowledged messages of a socket may take, as a multiple of the payload they may hold: tiny
-// messages cost much more than their payload.
-constexpr u64 true_size_factor = 8;
 // A sender that may wait gives the handshake this long, to be spread over the paths; then it uses path 0.
 constexpr u64 handshake_wait_ns = 5'000'000'000;
 constexpr u64 congestion_look_ns = 1'000'000'000; // how often a blocked sender repeats that it is blocked
@@ -244,6 +241,7 @@ Result<> Socket::wait_for_congestion(Target& target, const Wait& wait)
     u16 port = target.remote.port;
     if (!target.connection->remote_map().congested(port)) [[likely]]
         return {};
+    met_congestion();
     if (!wait.may) {
         target.connection->met_congestion(port);
         notify_of_room(target.connection->remote_map(), port);
@@ -269,60 +267,6 @@ Result<> Socket::wait_for_congestion(Target& target, const Wait& wait)
         TRY(route(target));
     } while (target.connection->remote_map().congested(port));
     return {};
-}
-
-bool Socket::has_send_room()
-{
-    u64 limit = kapi_sk_sndbuf(sk) / 2;
-    return sending_bytes_ < limit && sending_true_ < limit * true_size_factor;
-}
-
-bool Socket::is_full_of_sent()
-{
-    Guard guard(lock_);
-    return !has_send_room();
-}
-
-// Acknowledgements of the RDS of the peer make room: they are asked for in time.
-bool Socket::wants_room_soon()
-{
-    u64 limit = kapi_sk_sndbuf(sk) / 2;
-    return sending_bytes_ >= limit / 2 || sending_true_ >= limit / 2 * true_size_factor;
-}
-
-// Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
-bool Socket::try_reserve(Message& message)
-{
-    Guard guard(lock_);
-    if (closed_)
-        return false;
-    if (!has_send_room()) {
-        room_wanted_ = true;
-        return false;
-    }
-    sending_bytes_ += message.length();
-    sending_true_ += message.true_size();
-    if (message.connection->transport.post && wants_room_soon())
-        message.header().flags |= flag_ack_required;
-    message.was_owned = true;
-    message.set_owner(Ref<Socket>::share(*this));
-    sending_.push_back(Ref<Message>::share(message));
-    return true;
-}
-
-Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
-{
-    if (try_reserve(message)) [[likely]]
-        return {};
-    if (is_closed())
-        return fail(KAPI_ENOTCONN);
-    net.count(Stat::send_queue_full);
-    if (!wait.may)
-        return fail(KAPI_EAGAIN);
-    target.transmit();
-    bool reserved = false;
-    TRY(waiters.wait_until(wait.deadline_ns, [&] { return reserved || (reserved = try_reserve(message)) || is_closed(); }));
-    return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
 Socket::Wait Socket::wait_of(const rds_send& send)
@@ -356,13 +300,15 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     net.count(Stat::send_queued);
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
     // The copy of the next message may take for ever, and others may wait for the room that those before it have.
-    if (to.gathers && !to.connection->loops() && !is_full_of_sent()) {
+    if (to.gathers && !to.connection->loops() && !to.fills) {
         if (!std::exchange(to.unsent, &path))
             path.retry_later(RDS_PATH_SEND);
         return size;
     }
     to.unsent = nullptr;
     path.transmit();
+    if (to.fills) [[unlikely]]
+        grow_send_limit(path);
     return size;
 }
 

@@ -185,49 +185,7 @@ void Socket::release()
         end_use(*transport);
 }
 
-// ---- accounts of what was sent
-
-// True when a sender waits for room and now has it.
-bool Socket::room_came()
-{
-    return room_wanted_ && has_send_room() && std::exchange(room_wanted_, false);
-}
-
-Ref<Message> Socket::account_sent(Message& message)
-{
-    sending_bytes_ -= message.length();
-    sending_true_ -= message.true_size();
-    return sending_.remove(message);
-}
-
-void Socket::wake_senders()
-{
-    waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
-}
-
-void Socket::send_done(Message& message)
-{
-    Ref<Message> removed;
-    bool wanted;
-    {
-        Guard guard(lock_);
-        removed = account_sent(message);
-        wanted = room_came();
-    }
-    if (wanted)
-        wake_senders();
-}
-
-void Socket::send_limit_changed()
-{
-    bool wanted;
-    {
-        Guard guard(lock_);
-        wanted = room_came();
-    }
-    if (wanted)
-        wake_senders();
-}
+// ---- cancellation
 
 namespace {
 
@@ -336,7 +294,9 @@ void Socket::congestion_changed(u64 ports)
 Socket::Info Socket::info()
 {
     Guard guard(lock_);
-    return {bound_to_, peer_, kapi_sk_sndbuf(sk) / 2, receive_limit(), kapi_sk_inode(sk), sending_bytes_, received_bytes_};
+    return {.bound = bound_to_, .peer = peer_, .sndbuf = kapi_sk_sndbuf(sk) / 2, .rcvbuf = kapi_sk_rcvbuf(sk) / 2,
+            .send_limit = send_room().payload, .receive_limit = receive_limit(), .inode = kapi_sk_inode(sk),
+            .sending = sending_bytes_, .unread = received_bytes_};
 }
 
 } // namespace rds

@@ -4,6 +4,7 @@
 
 #include "../lock_order.h"
 #include "bind.h"
+#include "buffer_limit.h"
 #include "congestion.h"
 #include "incoming.h"
 #include "memory_region.h"
@@ -83,7 +84,8 @@ public:
 
     struct Info {
         Endpoint bound, peer;
-        u32 sndbuf, rcvbuf;
+        u32 sndbuf, rcvbuf;               // as set
+        u64 send_limit, receive_limit;    // as far as they have grown
         u64 inode;
         u64 sending, unread; // payload
     };
@@ -136,6 +138,7 @@ private:
         Path* path = nullptr;       // of connection; null: not chosen yet
         bool gathers = false;       // others follow at once, and are transmitted together
         Path* unsent = nullptr;     // of connection, with messages that were gathered
+        bool fills = false;         // the last message took the last room in the send buffer
         void transmit();            // those. Sleeps
     };
     // How long a call may wait, for all of its messages.
@@ -158,17 +161,24 @@ private:
     Path& path_to(Connection& connection, const Wait& wait);
     void notify_of_room(CongestionMap& map, u16 port);
     Result<> wait_for_congestion(Target& target, const Wait& wait);
-    Result<> reserve(Message& message, Target& target, const Wait& wait);
-    bool try_reserve(Message& message);
-    bool has_send_room() HW_REQUIRES(lock_);
-    bool is_full_of_sent();
-    bool wants_room_soon() HW_REQUIRES(lock_);
-    bool room_came() HW_REQUIRES(lock_);
-    Ref<Message> account_sent(Message& message) HW_REQUIRES(lock_); // off the list and the accounts
-    void wake_senders();
     Result<> waited(Result<> result, u64 timeout_ns);
     void cancel_sends(const Endpoint* destination);
     bool take_sends(const Endpoint* destination, Ref<Message>& place, RefList<Message, OwnerQueue>& taken) HW_REQUIRES(lock_);
+    // send_account.cc
+    struct SendRoom {
+        u64 payload, memory;
+    };
+    SendRoom send_room() HW_REQUIRES(lock_);
+    Result<> reserve(Message& message, Target& target, const Wait& wait);
+    bool try_reserve(Message& message, Target& target);
+    bool has_send_room() HW_REQUIRES(lock_);
+    bool wants_room_soon() HW_REQUIRES(lock_);
+    u64 most_send_limit() const;
+    void grow_send_limit(Path& path);
+    void met_congestion();
+    bool room_came() HW_REQUIRES(lock_);
+    Ref<Message> account_sent(Message& message) HW_REQUIRES(lock_); // off the list and the accounts
+    void wake_senders();
     // receive.cc
     enum class CongestionChange { none, set, cleared };
     // What a receiver took, all under one lock.
@@ -209,7 +219,7 @@ private:
     void resume_more();
     PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
     PeersAccount& account_of(const Incoming& incoming) const;
-    u32 receive_limit() const { return kapi_sk_rcvbuf(sk) / 2; }
+    u64 receive_limit() HW_REQUIRES(lock_);
     usize hard_limit() const;
     bool is_full(usize hard_limit) HW_REQUIRES(lock_) { return received_true_ >= hard_limit || uncharged_; }
     // info.cc
@@ -253,6 +263,7 @@ private:
     RefList<Incoming, SocketQueue> received_ HW_GUARDED_BY(lock_);
     u64 received_bytes_ HW_GUARDED_BY(lock_) = 0; // payload
     u64 received_true_ HW_GUARDED_BY(lock_) = 0;  // memory
+    ReceiveLimit receive_limit_ HW_GUARDED_BY(lock_);
     // Memory of messages that were not charged, because the limit was reached; also of those that are being copied.
     u64 uncharged_ HW_GUARDED_BY(lock_) = 0;
     u64 next_place_ HW_GUARDED_BY(lock_) = 0;     // of the next message that comes
@@ -268,6 +279,7 @@ private:
     RefList<Message, OwnerQueue> sending_ HW_GUARDED_BY(lock_);
     u64 sending_bytes_ HW_GUARDED_BY(lock_) = 0;
     u64 sending_true_ HW_GUARDED_BY(lock_) = 0;
+    SendLimit send_limit_ HW_GUARDED_BY(lock_);
     bool room_wanted_ HW_GUARDED_BY(lock_) = false; // a sender found no room and is to be woken
     RefList<ZerocopyBatch, ZerocopyBatch> zerocopy_ HW_GUARDED_BY(lock_);
     Ref<NoticeBox> notice_box_ HW_GUARDED_BY(lock_); // null: nothing was sent with MSG_ZEROCOPY

@@ -328,6 +328,7 @@ void Course::step_of_world(const Step &step)
         rds_sysctl &sysctl = *rds_net_sysctl(host_.net().rds);
         sysctl.congestion_refresh_ms = 10u << (step[1] % 8);
         sysctl.receive_limit_factor = 2 + step[2] % 8;
+        sysctl.send_limit_max = 65536u << step[2] / 8 % 8;
         sysctl.ping_enable = step[3] % 2;
         return;
     }

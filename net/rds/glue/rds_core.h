@@ -25,6 +25,7 @@ struct rds_sysctl {
 	unsigned int ping_enable;
 	unsigned int congestion_refresh_ms; /* the map of a congested peer that is silent for so long is requested */
 	unsigned int receive_limit_factor;  /* hard limit of a receive queue: this times SO_RCVBUF, in true size */
+	unsigned int send_limit_max;        /* bytes that a socket without SO_SNDBUF may send without acknowledgement */
 	unsigned int idle_connection_ms;    /* a connection that was unused for so long ends; 0: none does */
 };
 

@@ -67,6 +67,34 @@ static void names(int fd, const struct addr *self, const char *where)
 	EXPECT_EQ(from.len, self->len, "recv: a short name buffer gets the whole length, %s", where);
 }
 
+/* Messages that @fd takes from itself until its port is congested; then all are received. */
+static int full(int fd)
+{
+	static char large[32000];
+	struct addr self = addr_of(fd);
+	int count = 0;
+
+	while (rds_send(fd, large, sizeof(large), &self, MSG_DONTWAIT) == sizeof(large))
+		count++;
+	NEED(errno == ENOBUFS);
+	for (int i = 0; i < count; i++)
+		NEED(rds_recv(fd, large, sizeof(large), NULL, 0) == sizeof(large));
+	return count;
+}
+
+/* The buffer of a program that sets none grows when the program reads faster than senders go on. */
+static void growth(const char *where)
+{
+	int fd = rds_bound(HERE, where, 0), size = 106496, first = full(fd);
+
+	EXPECT_EQ(first, 4, "recv: messages until the port is congested, %s", where);
+	differs(full(fd) == 2 * first - 1, "buffers-grow", "recv: and twice as many bytes after all were read, %s", where);
+	NEED(!setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)));
+	EXPECT_EQ(full(fd), first, "recv: not with SO_RCVBUF, %s", where);
+	EXPECT_EQ(full(fd), first, "recv: nor later, %s", where);
+	close(fd);
+}
+
 void api_receive(void)
 {
 	empty();
@@ -82,5 +110,7 @@ void api_receive(void)
 			;
 		names(fd, &self, places[i].text);
 		close(fd);
+		if (places[i].tcp)
+			growth(places[i].text);
 	}
 }

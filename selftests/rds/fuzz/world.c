@@ -141,6 +141,7 @@ static void one_setting(struct caller *c, bool is_bad)
 		{ "/proc/sys/net/rds/ping_enable", 0, 1 },
 		{ "/proc/sys/net/rds/congestion_refresh_ms", 10, 1000 },
 		{ "/proc/sys/net/rds/receive_limit_factor", 2, 8 },
+		{ "/proc/sys/net/rds/send_limit_max", 0, 1 << 24 },
 		{ "/proc/sys/net/rds/tcp/rds_tcp_sndbuf", 4608, 1 << 20 },
 		{ "/proc/sys/net/rds/tcp/rds_tcp_rcvbuf", 2304, 1 << 20 },
 		{ "/proc/sys/net/rds/tcp/rds_tcp_dead_peer_ms", 1000, 60000 },

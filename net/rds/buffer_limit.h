@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a socket may hold whose program set no buffer. The default, half of net.core.wmem_default or rmem_default, has room for
+// two messages of 64 KiB: a stream of them stops and goes. So each limit is doubled when it was why a stream ran dry.
+#pragma once
+
+#include <hawser/base.h>
+
+namespace rds {
+
+// Payload that a socket has sent and that is not acknowledged. It grows when it is full and the transport has taken all of it, so
+// to less than twice what the peer's window lets through. What is under way when a port becomes congested comes in beyond the
+// receiver's limit, and at its hard limit other sockets wait for it: congestion sets the default again.
+class SendLimit {
+public:
+    // In bytes. initial: that of the default buffer.
+    u64 payload(u64 initial) const { return max(initial, grown_); }
+    // The same in memory; tiny messages cost much more than their payload.
+    u64 memory(u64 initial) const { return max(initial * small_messages, grown_ + grown_ / 4); }
+    // True: there is more room.
+    bool grow(u64 initial, u64 most)
+    {
+        u64 present = payload(initial);
+        if (present >= most)
+            return false;
+        grown_ = min(2 * present, most);
+        return true;
+    }
+    void reset() { grown_ = 0; }
+
+private:
+    static constexpr u64 small_messages = 8;
+
+    u64 grown_ = 0;
+};
+
+// Payload that waits for the program, above which peers are notified. It grows when the program has read everything since they
+// were, before they sent more: the program is faster than that takes.
+class ReceiveLimit {
+public:
+    u64 payload(u64 initial) const { return max(initial, grown_); }
+    void congested() { stopped_ = true; }
+    // Nothing waits any more. most: half of the hard limit, at which peers are notified in any case.
+    void emptied(u64 initial, u64 most)
+    {
+        if (!std::exchange(stopped_, false))
+            return;
+        if (u64 present = payload(initial); present < most)
+            grown_ = min(2 * present, most);
+    }
+
+private:
+    u64 grown_ = 0;
+    bool stopped_ = false; // since the queue was empty
+};
+
+} // namespace rds

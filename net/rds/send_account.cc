@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a socket has sent and may send: SO_SNDBUF.
+#include "connection.h"
+#include "socket.h"
+
+namespace rds {
+
+Socket::SendRoom Socket::send_room()
+{
+    u64 initial = kapi_sk_sndbuf(sk) / 2;
+    SendLimit limit = kapi_sk_sndbuf_is_set(sk) ? SendLimit() : send_limit_;
+    return {limit.payload(initial), limit.memory(initial)};
+}
+
+bool Socket::has_send_room()
+{
+    SendRoom room = send_room();
+    return sending_bytes_ < room.payload && sending_true_ < room.memory;
+}
+
+// Acknowledgements of the RDS of the peer make room: they are asked for in time.
+bool Socket::wants_room_soon()
+{
+    SendRoom room = send_room();
+    return sending_bytes_ >= room.payload / 2 || sending_true_ >= room.memory / 2;
+}
+
+// Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
+bool Socket::try_reserve(Message& message, Target& target)
+{
+    Guard guard(lock_);
+    if (closed_)
+        return false;
+    if (!has_send_room()) {
+        room_wanted_ = true;
+        return false;
+    }
+    sending_bytes_ += message.length();
+    sending_true_ += message.true_size();
+    if (message.connection->transport.post && wants_room_soon())
+        message.header().flags |= flag_ack_required;
+    message.was_owned = true;
+    message.set_owner(Ref<Socket>::share(*this));
+    sending_.push_back(Ref<Message>::share(message));
+    target.fills = !has_send_room();
+    return true;
+}
+
+Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
+{
+    if (try_reserve(message, target)) [[likely]]
+        return {};
+    if (is_closed())
+        return fail(KAPI_ENOTCONN);
+    net.count(Stat::send_queue_full);
+    if (!wait.may)
+        return fail(KAPI_EAGAIN);
+    target.transmit();
+    bool reserved = false;
+    TRY(waiters.wait_until(wait.deadline_ns,
+                           [&] { return reserved || (reserved = try_reserve(message, target)) || is_closed(); }));
+    return reserved ? Result<>() : fail(KAPI_ENOTCONN);
+}
+
+// Any user can be the administrator of a namespace, and gets no more by it than SO_SNDBUF gives to all.
+u64 Socket::most_send_limit() const
+{
+    u64 most = net.sysctl.send_limit_max;
+    return net.connections.shares.is_users() ? min<u64>(most, Net::usual_send_limit_max) : most;
+}
+
+// The last message filled the buffer. When the stream has taken all of path, it could take more.
+void Socket::grow_send_limit(Path& path)
+{
+    if (kapi_sk_sndbuf_is_set(sk) || path.connection().loops() || !path.took_all())
+        return;
+    bool wanted;
+    {
+        Guard guard(lock_);
+        wanted = send_limit_.grow(kapi_sk_sndbuf(sk) / 2, most_send_limit()) && room_came();
+    }
+    if (wanted)
+        wake_senders();
+}
+
+void Socket::met_congestion()
+{
+    Guard guard(lock_);
+    send_limit_.reset();
+}
+
+// True when a sender waits for room and now has it.
+bool Socket::room_came()
+{
+    return room_wanted_ && has_send_room() && std::exchange(room_wanted_, false);
+}
+
+Ref<Message> Socket::account_sent(Message& message)
+{
+    sending_bytes_ -= message.length();
+    sending_true_ -= message.true_size();
+    return sending_.remove(message);
+}
+
+void Socket::wake_senders()
+{
+    waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
+}
+
+void Socket::send_done(Message& message)
+{
+    Ref<Message> removed;
+    bool wanted;
+    {
+        Guard guard(lock_);
+        removed = account_sent(message);
+        wanted = room_came();
+    }
+    if (wanted)
+        wake_senders();
+}
+
+void Socket::send_limit_changed()
+{
+    bool wanted;
+    {
+        Guard guard(lock_);
+        wanted = room_came();
+    }
+    if (wanted)
+        wake_senders();
+}
+
+} // namespace rds

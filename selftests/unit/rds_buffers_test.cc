@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+// Buffers of sockets whose programs set none: they grow with what is under way and with how fast it is read.
+#include "rds_test.h"
+
+#include <kapi/errno.h>
+#include <uapi/hawser_netlink.h>
+
+#include <string>
+
+namespace {
+
+constexpr std::size_t kSize = 30'000, kDefault = 212'992 / 2, kTcpBuffer = 256 * 1024;
+// Those that a buffer has room for: one more is accepted while it is not full.
+constexpr unsigned messages_of(std::size_t limit) { return static_cast<unsigned>((limit + kSize - 1) / kSize); }
+
+class Buffers : public RdsTest {
+protected:
+    Buffers()
+    {
+        run(a, [&] { open(from, "10.0.0.1"); });
+        run(b, [&] { open(to, "10.0.0.2"); });
+    }
+    ~Buffers() override
+    {
+        run(a, [&] { from.close(); });
+        run(b, [&] { to.close(); });
+    }
+
+    static void open(RdsSocket &socket, const char *address)
+    {
+        ASSERT_EQ(socket.open(), 0);
+        ASSERT_EQ(socket.bind(sim::address(address, 70)), 0);
+    }
+    long send_one()
+    {
+        return send(from, std::string(kSize, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
+    }
+    void connect_them()
+    {
+        run(a, [&] { EXPECT_EQ(send(from, "first", "10.0.0.2", 70), 5); });
+        run(b, [&] { EXPECT_EQ(receive(to), "first"); });
+        world.run_for(sim::kSecond);
+    }
+    /** Messages that the sender's buffer takes while nothing reaches the peer. Then they arrive, and are received. */
+    unsigned sent_at_once()
+    {
+        unsigned count = 0;
+        world.network().cut(a, b);
+        run(a, [&] {
+            while (send_one() > 0)
+                count++;
+        });
+        world.network().cut(a, b, false);
+        run(b, [&] {
+            for (unsigned i = 0; i < count; i++)
+                EXPECT_EQ(receive(to).size(), kSize);
+        });
+        world.run_for(sim::kSecond);
+        return count;
+    }
+    /** Messages until the port is congested. */
+    unsigned sent_until_congested()
+    {
+        unsigned count = 0;
+        run(a, [&] {
+            while (send_one() > 0) {
+                count++;
+                world.sleep(20 * sim::kMillisecond);
+            }
+            EXPECT_EQ(send_one(), -KAPI_ENOBUFS);
+        });
+        return count;
+    }
+    void read(unsigned count)
+    {
+        run(b, [&] {
+            for (unsigned i = 0; i < count; i++)
+                EXPECT_EQ(receive(to).size(), kSize);
+        });
+        world.run_for(sim::kSecond);
+    }
+    /** Of the only socket of node, as programs see it over netlink. */
+    std::size_t reported(sim::Node &node, std::uint16_t field)
+    {
+        std::string found;
+        run(node, [&] {
+            auto sockets = sim::dump(node.initial_net(), HAWSER_CMD_RDS_SOCKET_GET);
+            ASSERT_EQ(sockets.size(), 1u);
+            found = sim::Report::text(sockets[0].attributes, field);
+        });
+        return std::stoul(found);
+    }
+    rds_sysctl &settings() { return *rds_net_sysctl(host_a.net().rds); }
+
+    RdsSocket from{host_a}, to{host_b};
+};
+
+TEST_F(Buffers, send_limit__grows_while_the_stream_takes_all)
+{
+    connect_them();
+    // The last doubling is that at which the stream has room left.
+    EXPECT_EQ(sent_at_once(), messages_of(4 * kDefault));
+    EXPECT_GT(4 * kDefault, kTcpBuffer);
+    EXPECT_LT(2 * kDefault, kTcpBuffer);
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), 4 * kDefault);
+}
+
+TEST_F(Buffers, send_limit__that_is_set_stays)
+{
+    connect_them();
+    from.sk().sndbuf = 2 * kDefault;
+    EXPECT_EQ(sent_at_once(), messages_of(kDefault));
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), kDefault);
+}
+
+TEST_F(Buffers, send_limit__that_is_set_after_it_has_grown_is_obeyed)
+{
+    connect_them();
+    sent_at_once();
+    from.sk().sndbuf = 2 * 50'000;
+    EXPECT_EQ(sent_at_once(), messages_of(50'000));
+}
+
+TEST_F(Buffers, send_limit__has_a_maximum)
+{
+    connect_them();
+    settings().send_limit_max = 150'000;
+    EXPECT_EQ(sent_at_once(), messages_of(150'000));
+}
+
+TEST_F(Buffers, send_limit__without_one)
+{
+    connect_them();
+    settings().send_limit_max = 0;
+    EXPECT_EQ(sent_at_once(), messages_of(kDefault));
+}
+
+// What is not connected takes nothing.
+TEST_F(Buffers, send_limit__stays_while_there_is_no_stream)
+{
+    unsigned count = 0;
+    run(a, [&] {
+        while (send(from, std::string(kSize, 'x'), "10.0.0.77", 70, RDS_ABI_MSG_DONTWAIT) > 0)
+            count++;
+    });
+    EXPECT_EQ(count, messages_of(kDefault));
+}
+
+TEST_F(Buffers, send_limit__is_the_default_again_after_congestion)
+{
+    connect_them();
+    sent_at_once();
+    settings().send_limit_max = 0; // for the limit that it has by now, too late
+    EXPECT_EQ(sent_at_once(), messages_of(4 * kDefault));
+    to.sk().rcvbuf = 4096;
+    read(sent_until_congested());
+    EXPECT_EQ(sent_at_once(), messages_of(kDefault));
+}
+
+TEST_F(Buffers, receive_limit__doubles_when_all_was_read)
+{
+    connect_them();
+    // Up to half of the hard limit, in memory.
+    for (std::size_t limit : {kDefault, 2 * kDefault, 4 * kDefault, 8 * kDefault}) {
+        unsigned count = sent_until_congested();
+        EXPECT_EQ(reported(b, HAWSER_RDS_SOCKET_RECEIVE_BUFFER), limit);
+        EXPECT_EQ(count, messages_of(limit));
+        read(count);
+    }
+    unsigned most = sent_until_congested();
+    read(most);
+    EXPECT_LT(most * kSize, std::size_t{2304} * 1024 / 2);
+    unsigned again = sent_until_congested();
+    EXPECT_NEAR(again, most, 2); // buffers of the network are shared by messages
+    read(again);
+}
+
+TEST_F(Buffers, receive_limit__that_is_set_stays)
+{
+    connect_them();
+    to.sk().rcvbuf = 2 * kDefault;
+    for (int i = 0; i < 3; i++) {
+        unsigned count = sent_until_congested();
+        EXPECT_EQ(count, messages_of(kDefault));
+        read(count);
+    }
+}
+
+// A slow program: its peers send again before it has read all.
+TEST_F(Buffers, receive_limit__stays_while_some_wait)
+{
+    connect_them();
+    unsigned waiting = 0;
+    for (int i = 0; i < 3; i++) {
+        waiting += sent_until_congested();
+        EXPECT_EQ(waiting, messages_of(kDefault));
+        read(waiting - 1);
+        waiting = 1;
+    }
+    read(1);
+}
+
+// It is the congestion that shows that it was too small.
+TEST_F(Buffers, receive_limit__stays_without_congestion)
+{
+    connect_them();
+    for (int i = 0; i < 5; i++) {
+        run(a, [&] { EXPECT_GT(send_one(), 0); });
+        read(1);
+    }
+    unsigned count = sent_until_congested();
+    EXPECT_EQ(count, messages_of(kDefault));
+    read(count);
+}
+
+// Anyone can be the administrator of such a namespace.
+TEST_F(Buffers, send_limit__of_a_users_namespace_is_the_usual_one_at_most)
+{
+    constexpr unsigned usual = 1 << 20;
+    a.wmem_max = 8 * usual;
+    auto fill = [&](kapi_net &net, const char *address) {
+        RdsSocket socket(host_a);
+        rds_net_sysctl(host_a.net(net).rds)->send_limit_max = 4 * usual;
+        rds_tcp_net_sysctl(host_a.net(net).tcp)->rds_tcp_sndbuf = 8 * usual;
+        EXPECT_EQ(socket.open(net), 0);
+        EXPECT_EQ(socket.bind(sim::address(address, 71)), 0);
+        EXPECT_EQ(send(socket, "first", "10.0.0.2", 70), 5);
+        world.sleep(sim::kSecond);
+        unsigned count = 0;
+        world.network().cut(a, b);
+        while (send(socket, std::string(kSize, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT) > 0)
+            count++;
+        world.network().cut(a, b, false);
+        return count;
+    };
+    run(a, [&] {
+        kapi_net &net = a.add_net();
+        net.owner = 1000;
+        net.add(sim::address("10.0.0.9"));
+        ASSERT_EQ(host_a.add_net(net), 0);
+        EXPECT_EQ(fill(net, "10.0.0.9"), messages_of(usual));
+        EXPECT_TRUE(host_a.delete_nets({&net}));
+        EXPECT_EQ(fill(a.initial_net(), "10.0.0.1"), messages_of(4 * usual));
+    });
+}
+
+} // namespace
