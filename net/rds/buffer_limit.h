@@ -39,18 +39,18 @@ class ReceiveLimit {
 public:
     u64 payload(u64 initial) const { return max(initial, grown_); }
     void congested() { stopped_ = true; }
-    // Nothing waits any more. most: half of the hard limit, at which peers are notified in any case.
+    bool was_congested() const { return stopped_; } // since the queue was empty
+    // After it was, nothing waits any more. most: half of the hard limit, at which peers are notified in any case.
     void emptied(u64 initial, u64 most)
     {
-        if (!std::exchange(stopped_, false))
-            return;
+        stopped_ = false;
         if (u64 present = payload(initial); present < most)
             grown_ = min(2 * present, most);
     }
 
 private:
     u64 grown_ = 0;
-    bool stopped_ = false; // since the queue was empty
+    bool stopped_ = false;
 };
 
 } // namespace rds

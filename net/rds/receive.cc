@@ -22,8 +22,8 @@ usize Socket::hard_limit() const
 
 u64 Socket::receive_limit()
 {
-    u64 initial = kapi_sk_rcvbuf(sk) / 2;
-    return kapi_sk_rcvbuf_is_set(sk) ? initial : receive_limit_.payload(initial);
+    u64 initial = kapi_sk_rcvbuf(sk) / 2, limit = receive_limit_.payload(initial);
+    return limit != initial && kapi_sk_rcvbuf_is_set(sk) ? initial : limit;
 }
 
 void Socket::account_receive(Incoming& incoming, bool added)
@@ -51,7 +51,7 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     looped_full_ = is_full(limit) ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
     if (received_.empty() && !uncharged_)
         poor_ = false;
-    if (received_.empty())
+    if (received_.empty() && receive_limit_.was_congested()) [[unlikely]]
         receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, limit / 2);
     if (!is_full(limit))
         overdrawn_ = 0;

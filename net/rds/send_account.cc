@@ -8,7 +8,9 @@ namespace rds {
 Socket::SendRoom Socket::send_room()
 {
     u64 initial = kapi_sk_sndbuf(sk) / 2;
-    SendLimit limit = kapi_sk_sndbuf_is_set(sk) ? SendLimit() : send_limit_;
+    SendLimit limit = send_limit_;
+    if (limit.payload(initial) != initial && kapi_sk_sndbuf_is_set(sk))
+        limit.reset();
     return {limit.payload(initial), limit.memory(initial)};
 }
 
