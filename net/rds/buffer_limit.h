@@ -9,18 +9,19 @@ namespace rds {
 
 // Payload that a socket has sent and that is not acknowledged. It grows when it is full and the transport has taken all of it, so
 // to less than twice what the peer's window lets through. What is under way when a port becomes congested comes in beyond the
-// receiver's limit, and at its hard limit other sockets wait for it: congestion sets the default again.
+// receiver's limit, and at its hard limit other sockets wait for it: so congestion sets the default again, and the usual maximum
+// is such that two senders do not reach it, and that a socket has no more memory than the default allows.
 class SendLimit {
 public:
     // In bytes. initial: that of the default buffer.
     u64 payload(u64 initial) const { return max(initial, grown_); }
     // The same in memory; tiny messages cost much more than their payload.
     u64 memory(u64 initial) const { return max(initial * small_messages, grown_ + grown_ / 4); }
-    // True: there is more room.
-    bool grow(u64 initial, u64 most)
+    // It is full, and sent is the payload that was sent: tiny messages fill the memory first. True: there is more room.
+    bool grow(u64 initial, u64 sent, u64 most)
     {
         u64 present = payload(initial);
-        if (present >= most)
+        if (present >= most || sent < present)
             return false;
         grown_ = min(2 * present, most);
         return true;

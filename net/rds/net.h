@@ -138,7 +138,7 @@ public:
     Module& module;
     Net* next = nullptr; // in the module's list, under its lock
     rds_sysctl sysctl{};
-    static constexpr u32 usual_send_limit_max = 1u << 20;
+    static constexpr u32 usual_send_limit_max = 512u << 10;
     BindTable binds;
     ConnectionTable connections{module.trying_of_owner(host)};
     CongestionMaps own_maps{*this};  // of our addresses

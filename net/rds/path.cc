@@ -48,6 +48,13 @@ void Path::transmit()
         notify(RDS_PATH_SEND);
 }
 
+bool Path::took_all()
+{
+    if (Path* other = moved_to_.load_acquire()) [[unlikely]]
+        return other->took_all();
+    return is_up() && !transmitter_.is_blocked() && !queue_.has_unsent();
+}
+
 bool Path::pass(const Ref<Message>& message)
 {
     if (!connection_.loops() || !owner_.acquire())

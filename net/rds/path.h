@@ -73,8 +73,8 @@ public:
     // Over loopback a message needs no queue when nothing is before it. False: it is to be queued. Sleeps.
     [[nodiscard]] bool pass(const Ref<Message>& message);
 
-    // Any context. The stream has all that was enqueued, and could take more.
-    bool took_all() { return is_up() && !transmitter_.is_blocked() && !queue_.has_unsent(); }
+    // Any context. The stream has all that was enqueued, and could take more: so it was just now.
+    bool took_all();
 
     // Receiving. Any context; as in PathReceiver.
     void receive(Ref<Incoming> incoming) { receiver_.receive(std::move(incoming)); }

@@ -62,7 +62,7 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     if (congested == congested_)
         return CongestionChange::none;
     congested_ = congested;
-    if (congested)
+    if (congested && counts_payload && received_bytes_ > receive_limit())
         receive_limit_.congested();
     return congested ? CongestionChange::set : CongestionChange::cleared;
 }

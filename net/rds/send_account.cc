@@ -20,11 +20,13 @@ bool Socket::has_send_room()
     return sending_bytes_ < room.payload && sending_true_ < room.memory;
 }
 
-// Acknowledgements of the RDS of the peer make room: they are asked for in time.
+// Acknowledgements of the RDS of the peer make room: they are asked for in time, also for the case that the limit is the initial
+// one again.
 bool Socket::wants_room_soon()
 {
-    SendRoom room = send_room();
-    return sending_bytes_ >= room.payload / 2 || sending_true_ >= room.memory / 2;
+    u64 initial = kapi_sk_sndbuf(sk) / 2;
+    SendLimit least;
+    return sending_bytes_ >= least.payload(initial) / 2 || sending_true_ >= least.memory(initial) / 2;
 }
 
 // Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
@@ -64,7 +66,7 @@ Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
     return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
-// Any user can be the administrator of a namespace, and gets no more by it than SO_SNDBUF gives to all.
+// Any user can be the administrator of a namespace: there the usual maximum is the largest.
 u64 Socket::most_send_limit() const
 {
     u64 most = net.sysctl.send_limit_max;
@@ -79,7 +81,7 @@ void Socket::grow_send_limit(Path& path)
     bool wanted;
     {
         Guard guard(lock_);
-        wanted = send_limit_.grow(kapi_sk_sndbuf(sk) / 2, most_send_limit()) && room_came();
+        wanted = send_limit_.grow(kapi_sk_sndbuf(sk) / 2, sending_bytes_, most_send_limit()) && room_came();
     }
     if (wanted)
         wake_senders();
@@ -127,6 +129,8 @@ void Socket::send_limit_changed()
     bool wanted;
     {
         Guard guard(lock_);
+        if (kapi_sk_sndbuf_is_set(sk))
+            send_limit_.reset(); // for good: no room comes back, unnoticed, when the program makes it unset again (SO_BUF_LOCK)
         wanted = room_came();
     }
     if (wanted)

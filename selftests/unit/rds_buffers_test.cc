@@ -135,6 +135,37 @@ TEST_F(Buffers, send_limit__without_one)
     EXPECT_EQ(sent_at_once(), messages_of(kDefault));
 }
 
+// They fill the memory first.
+TEST_F(Buffers, send_limit__stays_with_tiny_messages)
+{
+    connect_them();
+    world.network().cut(a, b);
+    unsigned count = 0;
+    run(a, [&] {
+        while (send(from, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT) > 0)
+            count++;
+    });
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), kDefault);
+    world.network().cut(a, b, false);
+    run(b, [&] {
+        for (unsigned i = 0; i < count; i++)
+            EXPECT_EQ(receive(to), "x");
+    });
+}
+
+// SO_BUF_LOCK does so.
+TEST_F(Buffers, send_limit__does_not_come_back_when_it_is_unset_again)
+{
+    connect_them();
+    sent_at_once();
+    run(a, [&] {
+        from.sk().sndbuf = 2 * kDefault;
+        rds_socket_send_limit_changed(from.core());
+    });
+    from.sk().sndbuf = sim::BufferSize();
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), kDefault);
+}
+
 // What is not connected takes nothing.
 TEST_F(Buffers, send_limit__stays_while_there_is_no_stream)
 {
@@ -153,8 +184,28 @@ TEST_F(Buffers, send_limit__is_the_default_again_after_congestion)
     settings().send_limit_max = 0; // for the limit that it has by now, too late
     EXPECT_EQ(sent_at_once(), messages_of(4 * kDefault));
     to.sk().rcvbuf = 4096;
-    read(sent_until_congested());
+    unsigned count = sent_until_congested();
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), kDefault);
+    read(count);
     EXPECT_EQ(sent_at_once(), messages_of(kDefault));
+}
+
+TEST_F(Buffers, send_limit__is_the_default_again_when_a_sender_waits_for_a_congested_port)
+{
+    connect_them();
+    sent_at_once();
+    settings().send_limit_max = 0;
+    to.sk().rcvbuf = 4096;
+    run(a, [&] { EXPECT_GT(send_one(), 0); });
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), 4 * kDefault);
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "x", "10.0.0.2", 70), 1); });
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(sender->is_done());
+    EXPECT_EQ(reported(a, HAWSER_RDS_SOCKET_SEND_BUFFER), kDefault);
+    read(1);
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, 60 * sim::kSecond));
+    run(b, [&] { EXPECT_EQ(receive(to), "x"); });
 }
 
 TEST_F(Buffers, receive_limit__doubles_when_all_was_read)
@@ -184,6 +235,17 @@ TEST_F(Buffers, receive_limit__that_is_set_stays)
         EXPECT_EQ(count, messages_of(kDefault));
         read(count);
     }
+}
+
+TEST_F(Buffers, receive_limit__that_is_set_after_it_has_grown_is_obeyed)
+{
+    connect_them();
+    read(sent_until_congested());
+    EXPECT_EQ(reported(b, HAWSER_RDS_SOCKET_RECEIVE_BUFFER), 2 * kDefault);
+    to.sk().rcvbuf = 2 * kDefault;
+    unsigned count = sent_until_congested();
+    EXPECT_EQ(count, messages_of(kDefault));
+    read(count);
 }
 
 // A slow program: its peers send again before it has read all.
@@ -216,7 +278,7 @@ TEST_F(Buffers, receive_limit__stays_without_congestion)
 // Anyone can be the administrator of such a namespace.
 TEST_F(Buffers, send_limit__of_a_users_namespace_is_the_usual_one_at_most)
 {
-    constexpr unsigned usual = 1 << 20;
+    constexpr unsigned usual = 512 << 10;
     a.wmem_max = 8 * usual;
     auto fill = [&](kapi_net &net, const char *address) {
         RdsSocket socket(host_a);

@@ -48,7 +48,7 @@ TEST_F(SettingsTest, of_rds__are_those_of_the_documentation)
                                {"ping_enable", {1, 0, 1}},
                                {"congestion_refresh_ms", {50, 10, 3600000}},
                                {"receive_limit_factor", {4, 2, 64}},
-                               {"send_limit_max", {1048576, 0, 1073741823}},
+                               {"send_limit_max", {524288, 0, 1073741823}},
                                {"idle_connection_ms", {600000, 0, 86400000}}}));
 }
 
