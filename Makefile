@@ -206,6 +206,10 @@ bench-programs: modules-all
 bench-rds: bench-programs
 	@scripts/bench/bench $(BENCH)
 
+# The instructions of a message of RDS against those in selftests/bench/cells.json; CELLS=--write measures these anew.
+bench-cells: bench-programs
+	@scripts/bench/cells $(CELLS)
+
 bench-kcm: bench-programs
 	@scripts/bench/kcm $(BENCH_KCM)
 
@@ -240,6 +244,7 @@ help:
 	@echo 'make coverage         share of core that the tests on this machine execute'
 	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
 	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
+	@echo 'make bench-cells      fails when a message of RDS costs 3 % more instructions than selftests/bench/cells.json says'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'
 	@echo 'make dist             the last commit as build/hawser-$(version).tar.gz'
@@ -250,5 +255,5 @@ help:
 .PHONY: all modules mirror modules-all modules_install programs clean help
 .PHONY: run run-rtrs lab lab-ready check check-newest check-debug sim fuzz coverage mutate
 .PHONY: uninstall dist deb check-packages
-.PHONY: bench bench-programs bench-rds bench-kcm bench-rdma bench-rtrs
+.PHONY: bench bench-programs bench-cells bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all

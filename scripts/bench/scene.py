@@ -11,12 +11,18 @@ BUILD = f"{TOP}/build/bench"
 PROCESSOR = "-cpu max,-erms,-fsrm"
 
 
-def run(script, name, kernel, suite):
-    """Runs selftests/bench/script; returns the lines that the benchmark printed, as lists of words."""
+def run(script, name, kernel, suite, quiet=False):
+    """Runs selftests/bench/script; returns the lines that the benchmark printed, as lists of words.
+
+    quiet: what the lab prints is only shown when the scene fails.
+    """
     folder = f"{BUILD}/{name}"
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    subprocess.run([f"{TOP}/scripts/lab/lab", "run", "--default-host", f"{kernel}:{suite}", "--out", folder,
-                    "--qemu", PROCESSOR, f"{TOP}/selftests/bench/{script}"], check=True)
+    done = subprocess.run([f"{TOP}/scripts/lab/lab", "run", "--default-host", f"{kernel}:{suite}", "--out", folder,
+                           "--qemu", PROCESSOR, f"{TOP}/selftests/bench/{script}"], check=not quiet,
+                          stdout=subprocess.PIPE if quiet else None, text=True)
+    if done.returncode:
+        raise SystemExit(done.stdout)
     with open(f"{folder}/a.results", encoding="ascii") as file:
         return [line.split() for line in file]
