@@ -206,7 +206,7 @@ bench-programs: modules-all
 bench-rds: bench-programs
 	@scripts/bench/bench $(BENCH)
 
-# The instructions of a message of RDS against those in selftests/bench/cells.json; CELLS=--write measures these anew.
+# The instructions of a message of RDS against those in selftests/bench/cells.txt; CELLS=--write measures these anew.
 bench-cells: bench-programs
 	@scripts/bench/cells $(CELLS)
 
@@ -244,7 +244,7 @@ help:
 	@echo 'make coverage         share of core that the tests on this machine execute'
 	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
 	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP'
-	@echo 'make bench-cells      fails when a message of RDS costs 3 % more instructions than selftests/bench/cells.json says'
+	@echo 'make bench-cells      fails when a message of RDS costs 3 % more instructions than selftests/bench/cells.txt says'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'
 	@echo 'make dist             the last commit as build/hawser-$(version).tar.gz'
