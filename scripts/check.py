@@ -32,7 +32,7 @@ PLAN = f"{TOP}/selftests/plan"
 OUT = f"{TOP}/build/check"
 
 SCENE_RINGS = ("lab", "interop")
-RINGS = ("prepare", "static", "unit", "sim", "fuzz", *SCENE_RINGS)
+RINGS = ("prepare", "static", "unit", "sim", "fuzz", "bench", *SCENE_RINGS)
 LEVELS = ("quick", "all", "newest")
 PLAN_LEVELS = {"both": ("quick", "all"), **{level: (level,) for level in LEVELS}}   # first word of a line: where it runs
 # The lab limits its scenes itself; this is for other steps.

@@ -4,11 +4,36 @@
 import os
 import shutil
 import subprocess
+import time
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 BUILD = f"{TOP}/build/bench"
 # Without ERMS and FSRM, or a copied byte would count as an instruction.
 PROCESSOR = "-cpu max,-erms,-fsrm"
+# Other work on this machine's processors, in percent, above which a time is worth little; and how long to wait for its end.
+BUSY, PATIENCE_SECONDS = 5, 60
+
+
+def wait_until_quiet():
+    """Waits until this machine does nothing else; returns a remark for the report, empty when it became quiet.
+
+    Times are compared by their ratio to TCP's in the same round, but a busy host still decides which of two processes waits.
+    """
+    def ticks():
+        with open("/proc/stat", encoding="ascii") as file:
+            values = [int(word) for word in file.readline().split()[1:9]]
+        return sum(values), values[3] + values[4]
+
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        all_before, idle_before = ticks()
+        time.sleep(2)
+        all_now, idle_now = ticks()
+        busy = 100 - 100 * (idle_now - idle_before) / (all_now - all_before)
+        if busy <= BUSY:
+            return ""
+        if time.monotonic() > until:
+            return f"The machine was not quiet: {busy:.0f} % of its processors' time went to other work."
 
 
 def run(script, name, kernel, suite, quiet=False):
