@@ -26,7 +26,10 @@ bool touch(const kapi_msg &msg, std::size_t size)
 {
     enter_any("user copy");
     std::size_t end = msg.at + size;
-    if (msg.stall_at >= msg.at && msg.stall_at < end)
+    std::size_t stall_at = msg.stall_at;
+    if (msg.stall_every && msg.at > stall_at)
+        stall_at += (msg.at - stall_at + msg.stall_every - 1) / msg.stall_every * msg.stall_every;
+    if (stall_at >= msg.at && stall_at < end)
         world().sleep(msg.stall_ns);
     if (size > msg.size - msg.at || (msg.fault_at >= msg.at && msg.fault_at < end))
         return false;
@@ -42,6 +45,7 @@ kapi_msg make_msg(const void *data, std::size_t size, const Trouble &trouble)
     msg.size = size;
     msg.fault_at = trouble.fault_at;
     msg.stall_at = trouble.stall_at;
+    msg.stall_every = trouble.stall_every;
     msg.stall_ns = trouble.stall_ns;
     msg.control_faults = trouble.control_faults;
     return msg;

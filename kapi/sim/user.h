@@ -23,6 +23,7 @@ struct kapi_msg {
     std::size_t at = 0;
     std::size_t fault_at = never;   // touching this byte faults
     std::size_t stall_at = never;   // touching this byte takes stall_ns (userfaultfd, a slow disk)
+    std::size_t stall_every = 0;    // so does each that is a multiple of these bytes behind it; 0: no other
     std::uint64_t stall_ns = 0;
     std::size_t control_room = 0;
     bool control_faults = false;    // the program's memory for control messages is bad
@@ -124,6 +125,7 @@ private:
 /** What goes wrong with a program's memory in a call: a byte faults, or takes its time. */
 struct Trouble {
     std::size_t fault_at = kapi_msg::never, stall_at = kapi_msg::never;
+    std::size_t stall_every = 0;
     std::uint64_t stall_ns = 0;
     bool control_faults = false;
 };

@@ -301,8 +301,8 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
     // The copy of the next message may take for ever, and others may wait for the room that those before it have.
     if (to.gathers && !to.connection->loops() && !to.fills) {
-        if (!std::exchange(to.unsent, &path))
-            path.retry_later(RDS_PATH_SEND);
+        to.unsent = &path;
+        path.retry_later(RDS_PATH_SEND); // for each: that of those before it may be over
         return size;
     }
     to.unsent = nullptr;

@@ -114,6 +114,20 @@ TEST_P(SendRuns, sender_that_sleeps__leaves_no_buffer_that_is_filled_later)
     expect_room_beside(sleeper);
 }
 
+TEST_P(SendRuns, sender_that_sleeps_again__has_sent_what_came_between)
+{
+    send_singly(from, {"zero"});
+    world.run_for(5 * sim::kSecond); // no timer of its path runs
+    from.trouble = {.stall_at = 4, .stall_every = 4, .stall_ns = 10 * sim::kSecond};
+    auto sleeper = world.spawn(a, "sleeper",
+                               [&] { EXPECT_EQ(from.send_each("onetwothree", 11, target_addr(), {3, 3, 5}), 11); });
+    world.run_for(10'100 * sim::kMillisecond);
+    EXPECT_FALSE(sleeper->is_done());
+    expect_run({"zero", "one", "two"});
+    world.run_for(20 * sim::kSecond);
+    expect_run({"three"});
+}
+
 // As by a call for each: in the queue of the receiver when the call returns.
 TEST_P(SendRuns, over_loopback__all_are_there)
 {
