@@ -275,6 +275,26 @@ TEST_F(Buffers, receive_limit__stays_without_congestion)
     read(count);
 }
 
+// They fill the memory: more room for payload would not help them.
+TEST_F(Buffers, receive_limit__stays_after_congestion_by_tiny_messages)
+{
+    connect_them();
+    from.sk().sndbuf = 8 << 20;
+    unsigned count = 0;
+    run(a, [&] {
+        for (; send(from, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT) > 0; count++)
+            world.sleep(sim::kMillisecond);
+        EXPECT_EQ(send(from, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+    });
+    EXPECT_LT(count, kDefault);
+    run(b, [&] {
+        for (unsigned i = 0; i < count; i++)
+            EXPECT_EQ(receive(to), "x");
+    });
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(reported(b, HAWSER_RDS_SOCKET_RECEIVE_BUFFER), kDefault);
+}
+
 // Anyone can be the administrator of such a namespace.
 TEST_F(Buffers, send_limit__of_a_users_namespace_is_the_usual_one_at_most)
 {
