@@ -53,6 +53,14 @@ void Path::retry_later(u32 events, u64 delay_ns)
         unref();
 }
 
+// A path that moves at this moment notifies the other one after it has moved everything.
+void Path::transmit_later()
+{
+    if (Path* other = moved_to_.load_acquire()) [[unlikely]]
+        return other->transmit_later();
+    retry_later(RDS_PATH_SEND);
+}
+
 void Path::retried()
 {
     notify(later_.exchange(0));

@@ -22,8 +22,10 @@ usize Socket::hard_limit() const
 
 u64 Socket::receive_limit()
 {
-    u64 initial = kapi_sk_rcvbuf(sk) / 2, limit = receive_limit_.payload(initial);
-    return limit != initial && kapi_sk_rcvbuf_is_set(sk) ? initial : limit;
+    u64 initial = kapi_sk_rcvbuf(sk) / 2;
+    if (receive_limit_.has_grown() && kapi_sk_rcvbuf_is_set(sk))
+        receive_limit_.reset();
+    return receive_limit_.payload(initial);
 }
 
 void Socket::account_receive(Incoming& incoming, bool added)
@@ -52,17 +54,19 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     if (received_.empty() && !uncharged_)
         poor_ = false;
     if (received_.empty() && receive_limit_.was_congested()) [[unlikely]]
-        receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, limit / 2);
+        receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, limit / 4);
     if (!is_full(limit))
         overdrawn_ = 0;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
-    bool much = congested_ ? received_bytes_ >= receive_limit() / 2 || received_true_ >= limit / 4
-                           : received_bytes_ > receive_limit() || received_true_ > limit / 2;
+    u64 payload = receive_limit();
+    usize memory = limit / (receive_limit_.has_grown() ? 4 : 2);
+    bool much = congested_ ? received_bytes_ >= payload / 2 || received_true_ >= memory / 2
+                           : received_bytes_ > payload || received_true_ > memory;
     bool congested = looped_full_ || poor_ || (counts_payload && much);
     if (congested == congested_)
         return CongestionChange::none;
     congested_ = congested;
-    if (congested && counts_payload && received_bytes_ > receive_limit())
+    if (congested && counts_payload && received_bytes_ > payload)
         receive_limit_.congested();
     return congested ? CongestionChange::set : CongestionChange::cleared;
 }
@@ -290,7 +294,8 @@ void Socket::put_back(std::span<Ref<Incoming>> messages)
         change = update_congestion(false);
     }
     report_congestion(change);
-    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    for (usize i = 0; i < messages.size(); i++) // each for a waiter of its own, as when they came (EPOLLEXCLUSIVE)
+        waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 
 Result<u32> Socket::receive(rds_receive& receive)

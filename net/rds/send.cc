@@ -10,8 +10,7 @@ namespace rds {
 
 namespace {
 
-// MSG_BATCH is sendmmsg's own hint, MSG_NOSIGNAL io_uring's. They need no heed: what follows closely is sent in batches anyway,
-// and RDS sends no signals.
+// MSG_BATCH is sendmmsg's own hint. MSG_NOSIGNAL is io_uring's, and needs no heed: RDS sends no signals.
 constexpr unsigned honoured_flags =
     RDS_ABI_MSG_DONTWAIT | RDS_ABI_MSG_ZEROCOPY | RDS_ABI_MSG_BATCH | RDS_ABI_MSG_NOSIGNAL;
 // A sender that may wait gives the handshake this long, to be spread over the paths; then it uses path 0.
@@ -48,6 +47,8 @@ Result<> Socket::find_target(const rds_send& send, Target& target)
         remote = *parsed;
     }
     Guard guard(lock_);
+    if (gathered_) [[unlikely]]
+        target.gathered.swap(gathered_);
     if (!is_named)
         remote = peer_;
     if (bound_to_.ip.is_any() || remote.ip.is_any())
@@ -156,7 +157,6 @@ Result<> Socket::route(Target& target)
     u32 generation = kapi_net_addr_generation(net.host);
     if (target.connection && target.connection->checked_generation == generation && !target.connection->dying())
         return {};
-    target.transmit();
     target.path = nullptr;
     // Whether the destination is this host is checked again whenever addresses changed: they may move between hosts.
     kapi_addr addr = target.remote.ip.with(0, target.remote.scope);
@@ -248,7 +248,7 @@ Result<> Socket::wait_for_congestion(Target& target, const Wait& wait)
         net.count(Stat::cong_send_error);
         return fail(KAPI_ENOBUFS);
     }
-    target.transmit();
+    target.gathered.transmit();
     net.count(Stat::cong_send_blocked);
     do {
         Connection& connection = *target.connection;
@@ -301,15 +301,25 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
     // The copy of the next message may take for ever, and others may wait for the room that those before it have.
     if (to.gathers && !to.connection->loops() && !to.fills) {
-        to.unsent = &path;
-        path.retry_later(RDS_PATH_SEND); // for each: that of those before it may be over
+        to.gathered.add(path);
         return size;
     }
-    to.unsent = nullptr;
+    to.gathered.remove(path);
     path.transmit();
     if (to.fills) [[unlikely]]
         grow_send_limit(path);
     return size;
+}
+
+// For the next call. After a failure there may be none.
+Result<u32> Socket::keep_gathered(const rds_send& send, Target& to, Result<u32> sent)
+{
+    if ((send.flags & RDS_ABI_MSG_BATCH) && sent) [[unlikely]] {
+        Guard guard(lock_);
+        if (!closed_)
+            to.gathered.swap(gathered_); // to is left with those of another thread
+    }
+    return sent;
 }
 
 Result<u32> Socket::send(const rds_send& send)
@@ -317,12 +327,13 @@ Result<u32> Socket::send(const rds_send& send)
     if (send.flags & ~honoured_flags)
         return fail(KAPI_EOPNOTSUPP);
     Target to;
+    to.gathers = (send.flags & RDS_ABI_MSG_BATCH) != 0;
     TRY(find_target(send, to));
     HW_UNINITIALIZED SendControls controls; // most messages have none
     if (send.control_length)
         controls = TRY(parse_controls({static_cast<const std::byte*>(send.control), send.control_length}));
     if (!controls.lengths.empty())
-        return send_each(send, controls, to);
+        return keep_gathered(send, to, send_each(send, controls, to));
     Ref<Message> message = TRY(build(send, controls, to));
     TRY(route(to));
     if (controls.rdma() && !to.connection->transport.get_mr)
@@ -330,7 +341,7 @@ Result<u32> Socket::send(const rds_send& send)
     if (controls.atomic)
         TRY(check(to.connection->transport.check_atomic(to.connection->state(), message->operation()->c().kind)));
     if (!controls.rdma_map)
-        return queue(message, to, wait_of(send));
+        return keep_gathered(send, to, queue(message, to, wait_of(send)));
     u64 cookie = TRY(add_region(*controls.rdma_map, to, !(send.flags & RDS_ABI_MSG_DONTWAIT)));
     write_cookie(message->header(), cookie);
     auto sent = queue(message, to, wait_of(send));

@@ -8,7 +8,7 @@ namespace rds {
 Socket::SendRoom Socket::send_room()
 {
     u64 initial = kapi_sk_sndbuf(sk) / 2;
-    SendLimit limit = send_limit_;
+    SendLimit& limit = send_limit_; // that is reset for good: nobody waits for room that comes unnoticed with SO_BUF_LOCK
     if (limit.payload(initial) != initial && kapi_sk_sndbuf_is_set(sk))
         limit.reset();
     return {limit.payload(initial), limit.memory(initial)};
@@ -59,7 +59,7 @@ Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
     net.count(Stat::send_queue_full);
     if (!wait.may)
         return fail(KAPI_EAGAIN);
-    target.transmit();
+    target.gathered.transmit();
     bool reserved = false;
     TRY(waiters.wait_until(wait.deadline_ns,
                            [&] { return reserved || (reserved = try_reserve(message, target)) || is_closed(); }));
@@ -129,8 +129,7 @@ void Socket::send_limit_changed()
     bool wanted;
     {
         Guard guard(lock_);
-        if (kapi_sk_sndbuf_is_set(sk))
-            send_limit_.reset(); // for good: no room comes back, unnoticed, when the program makes it unset again (SO_BUF_LOCK)
+        static_cast<void>(send_room()); // one that is set is not forgotten when it is unset again
         wanted = room_came();
     }
     if (wanted)

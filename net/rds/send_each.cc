@@ -8,12 +8,6 @@
 
 namespace rds {
 
-void Socket::Target::transmit()
-{
-    if (Path* path = std::exchange(unsent, nullptr))
-        path->transmit();
-}
-
 Result<u32> Socket::send_next(const rds_send& send, const SendControls& controls, Target& to, const Wait& wait)
 {
     Ref<Message> message = TRY(build(send, controls, to));
@@ -42,7 +36,6 @@ Result<u32> Socket::send_each(const rds_send& send, const SendControls& controls
         sent += *taken;
         kapi_resched();
     }
-    to.transmit();
     return sent;
 }
 

@@ -145,15 +145,18 @@ void Socket::release()
 {
     RefList<Incoming, SocketQueue> unread;
     RefList<MemoryRegion, OwnedRegions> regions;
+    Gathered gathered;
     bool was_bound;
     const rds_transport* transport;
     {
         Guard guard(lock_);
         closed_ = true;
+        gathered.swap(gathered_);
         congested_ = false;
         was_bound = bound_ && !bound_to_.ip.is_any();
         transport = transport_; // which stays until the socket is freed
     }
+    gathered.transmit(); // as what was sent before the end: the rest is cancelled below
     report_congestion(CongestionChange::cleared); // while the port is ours
     if (was_bound)
         net.binds.remove(*this);

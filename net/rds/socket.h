@@ -6,6 +6,7 @@
 #include "bind.h"
 #include "buffer_limit.h"
 #include "congestion.h"
+#include "gathered.h"
 #include "incoming.h"
 #include "memory_region.h"
 #include "message.h"
@@ -137,9 +138,8 @@ private:
         Ref<Connection> connection; // null: not looked up yet
         Path* path = nullptr;       // of connection; null: not chosen yet
         bool gathers = false;       // others follow at once, and are transmitted together
-        Path* unsent = nullptr;     // of connection, with messages that were gathered
+        Gathered gathered{};        // those of this call, and of the one before
         bool fills = false;         // the last message took the last room in the send buffer
-        void transmit();            // those. Sleeps
     };
     // How long a call may wait, for all of its messages.
     struct Wait {
@@ -151,6 +151,7 @@ private:
     Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
     Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
+    Result<u32> keep_gathered(const rds_send& send, Target& to, Result<u32> sent);
     Result<u32> queue(const Ref<Message>& message, Target& to, const Wait& wait);
     // send_each.cc
     Result<u32> send_each(const rds_send& send, const SendControls& controls, Target& to);
@@ -259,6 +260,7 @@ private:
     u8 tos_ HW_GUARDED_BY(lock_) = 0;
     Ref<Connection> connection_ HW_GUARDED_BY(lock_); // of the last message
     Path* path_ HW_GUARDED_BY(lock_) = nullptr;       // of connection_
+    Gathered gathered_ HW_GUARDED_BY(lock_);          // by calls with MSG_BATCH
 
     RefList<Incoming, SocketQueue> received_ HW_GUARDED_BY(lock_);
     u64 received_bytes_ HW_GUARDED_BY(lock_) = 0; // payload

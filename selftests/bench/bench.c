@@ -2,10 +2,11 @@
 //
 // Cost of a message: the same two loops over RDS, over TCP, and over sequential packets of AF_UNIX, which has no addresses.
 //
-//   bench server tcp|rds|rds-many|unix MINE PORT
-//   bench client tcp|rds|rds-many|unix MINE PORT PEER ROUND SCALE [large]
+//   bench server tcp|rds|rds-batch|rds-many|unix MINE PORT
+//   bench client tcp|rds|rds-batch|rds-many|unix MINE PORT PEER ROUND SCALE [large]
 //
-// rds-many: streams of up to 1 KiB with 64 KiB in a call, by RDS_CMSG_LENGTHS; nothing where RDS does not have it.
+// rds-batch: streams of up to 1 KiB with 64 messages in a call, by sendmmsg() and recvmmsg(). rds-many: the same with 64 KiB in a
+// call, by RDS_CMSG_LENGTHS; nothing where RDS does not have it.
 //
 // The client runs all cells and prints a line for each:
 //
@@ -34,6 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "batch.h"
 #include "clock.h"
 #include "many.h"
 
@@ -44,7 +46,7 @@ enum {
 	LARGE_BUFFER = 4 << 20,
 	USUAL = 65536,		// larger messages need larger buffers
 	WARM_UP = 24,		// round trips before the marks: connections are up, windows open
-	MANY_LARGEST = 1024,	// message of rds-many
+	MANY_LARGEST = 1024,	// message of rds-batch and rds-many
 	CELL_SECONDS = 30,	// one that takes longer is stuck
 	EXIT_STUCK = 3,
 };
@@ -65,8 +67,8 @@ static const struct cell {
 	{ STREAM, LARGEST, 60 },
 };
 
-static enum { TCP, RDS, RDS_MANY, UNIX, PROTOCOLS } protocol;
-static const char *const protocol_names[] = { "tcp", "rds", "rds-many", "unix" };
+static enum { TCP, RDS, RDS_BATCH, RDS_MANY, UNIX, PROTOCOLS } protocol;
+static const char *const protocol_names[] = { "tcp", "rds", "rds-batch", "rds-many", "unix" };
 static int fd = -1;
 static struct sockaddr_in peer;
 static char buffer[LARGEST];
@@ -80,7 +82,12 @@ static void die(const char *what)
 
 static bool is_rds(void)
 {
-	return protocol == RDS || protocol == RDS_MANY;
+	return protocol == RDS || protocol == RDS_BATCH || protocol == RDS_MANY;
+}
+
+static bool is_many_a_call(void)
+{
+	return protocol == RDS_BATCH || protocol == RDS_MANY;
 }
 
 static struct sockaddr_in address_of(const char *ip, const char *port)
@@ -120,6 +127,21 @@ static void receive_message(void *data, size_t size)
 
 	if (got != (ssize_t)size)
 		die("receive");
+}
+
+static void send_many(size_t size, size_t count)
+{
+	struct sockaddr *to = (struct sockaddr *)&peer;
+
+	if (protocol == RDS_BATCH ? !batch_send_all(fd, to, sizeof(peer), size, count) :
+				    !many_send_all(MANY_OF_RDS, fd, to, sizeof(peer), size, count))
+		die("send many messages");
+}
+
+static void receive_many(size_t size, size_t count)
+{
+	if (protocol == RDS_BATCH ? !batch_receive_all(fd, size, count) : !many_receive_all(MANY_OF_RDS, fd, size, count))
+		die("receive many messages");
 }
 
 static void open_socket(struct sockaddr_in mine)
@@ -186,9 +208,8 @@ static void serve(void)
 			die("size");
 		if (order.size > USUAL)
 			large_buffers();
-		if (protocol == RDS_MANY && order.mode == STREAM) {
-			if (!many_receive_all(MANY_OF_RDS, fd, order.size, order.messages))
-				die("many messages");
+		if (is_many_a_call() && order.mode == STREAM) {
+			receive_many(order.size, order.messages);
 			order.messages = 0;
 		}
 		for (uint32_t i = 0; i < order.messages; i++) {
@@ -256,9 +277,8 @@ static void run_cell(const struct cell *cell, const char *round, uint32_t scale)
 	MARK_BEGIN();
 	if (cell->mode == RR) {
 		round_trips(order.size, order.messages);
-	} else if (protocol == RDS_MANY) {
-		if (!many_send_all(MANY_OF_RDS, fd, (struct sockaddr *)&peer, sizeof(peer), order.size, order.messages))
-			die("many messages");
+	} else if (is_many_a_call()) {
+		send_many(order.size, order.messages);
 		receive_message(buffer, 1);
 	} else {
 		for (uint32_t i = 0; i < order.messages; i++)
@@ -282,7 +302,7 @@ static void run_client(const char *round, uint32_t scale, bool large)
 
 	signal(SIGALRM, stuck);
 	for (size_t i = 0; i < ARRAY_SIZE(cells) && (large || cells[i].size <= USUAL); i++)
-		if (protocol != RDS_MANY || (cells[i].mode == STREAM && cells[i].size <= MANY_LARGEST))
+		if (!is_many_a_call() || (cells[i].mode == STREAM && cells[i].size <= MANY_LARGEST))
 			run_cell(&cells[i], round, scale);
 	send_message(&quit, sizeof(quit));
 	if (is_rds())
@@ -335,8 +355,8 @@ int main(int argc, char **argv)
 	while (argc > 2 && protocol < PROTOCOLS && strcmp(argv[2], protocol_names[protocol]))
 		protocol++;
 	if (argc - large != (server ? 5 : 8) || protocol == PROTOCOLS) {
-		fprintf(stderr, "usage: bench server tcp|rds|rds-many|unix MINE PORT\n"
-				"       bench client tcp|rds|rds-many|unix MINE PORT PEER ROUND SCALE [large]\n");
+		fprintf(stderr, "usage: bench server tcp|rds|rds-batch|rds-many|unix MINE PORT\n"
+				"       bench client tcp|rds|rds-batch|rds-many|unix MINE PORT PEER ROUND SCALE [large]\n");
 		return 2;
 	}
 	if (server) {

@@ -11,4 +11,4 @@ ip addr add 10.66.0.2/24 dev lo
 load_rds
 . quiet.sh
 . rounds.sh
-rounds '' '' unix rds rds-many
+rounds '' '' unix rds $many

@@ -18,4 +18,4 @@ ip -n right link set east up
 load_rds
 . quiet.sh
 . rounds.sh
-rounds 'ip netns exec left' 'ip netns exec right' tcp rds rds-many
+rounds 'ip netns exec left' 'ip netns exec right' tcp rds $many

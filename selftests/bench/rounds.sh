@@ -3,6 +3,10 @@
 # rounds FROM TO PROTOCOL...	runs the bench of each protocol three times, in turn, from 10.66.0.1 to 10.66.0.2. FROM and TO
 #				are empty or the command that runs a program in the namespace of that end
 
+# The kernel's own has neither: its sendmsg() refuses sendmmsg()'s MSG_BATCH.
+many=
+[ "$SUITE" != ours ] || many="rds-batch rds-many"
+
 rounds() {
 	from=$1 to=$2
 	shift 2

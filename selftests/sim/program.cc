@@ -126,6 +126,7 @@ long Program::try_to_send(const kapi_addr &to)
     Random &random = course_.world.random();
     auto &bytes = *outgoing_;
     unsigned flags = course_.profile.nonblocking && random.one_in(2) ? RDS_ABI_MSG_DONTWAIT : 0;
+    flags |= random.one_in(4) ? RDS_ABI_MSG_BATCH : 0;
     make_trouble(bytes.size());
     if (!course_.profile.zerocopy || random.one_in(2))
         return socket_.send(bytes.data(), bytes.size(), to, flags);

@@ -128,6 +128,81 @@ TEST_P(SendRuns, sender_that_sleeps_again__has_sent_what_came_between)
     expect_run({"three"});
 }
 
+// sendmmsg() says that more follow: MSG_BATCH in all calls but the last.
+class SendBatches : public SendRuns {
+protected:
+    SendBatches()
+    {
+        run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
+        send_singly(from, {"zero"});
+        world.run_for(5 * sim::kSecond); // no timer of its path runs
+        expect_run({"zero"});
+    }
+    void batch(const Texts &texts, unsigned flags = RDS_ABI_MSG_BATCH)
+    {
+        run(a, [&] {
+            for (const std::string &text : texts)
+                EXPECT_EQ(send(from, text, target(), 7, flags), static_cast<long>(text.size()));
+        });
+    }
+    void expect_soon(const Texts &texts)
+    {
+        world.run_for(5 * sim::kMillisecond);
+        texts.empty() ? expect_nothing() : expect_run(texts);
+    }
+    /** Over loopback all arrive at once. */
+    void expect_only_over_loopback(const Texts &texts) { expect_soon(loops() ? texts : Texts{}); }
+};
+
+TEST_P(SendBatches, are_transmitted_with_the_last_message)
+{
+    batch({"one", "two"});
+    expect_only_over_loopback({"one", "two"});
+    batch({"three"}, 0);
+    expect_soon(loops() ? Texts{"three"} : Texts{"one", "two", "three"});
+}
+
+TEST_P(SendBatches, without_a_last_message__are_transmitted_a_little_later)
+{
+    batch({"one", "two"});
+    world.run_for(10 * sim::kMillisecond);
+    expect_soon({"one", "two"});
+}
+
+TEST_P(SendBatches, are_transmitted_when_the_next_call_fails)
+{
+    batch({"one", "two"});
+    from.trouble.fault_at = 1;
+    run(a, [&] { EXPECT_EQ(send(from, "three", target(), 7, RDS_ABI_MSG_BATCH), -KAPI_EFAULT); });
+    expect_soon({"one", "two"});
+}
+
+TEST_P(SendBatches, are_transmitted_when_the_next_message_is_for_another_host)
+{
+    batch({"one", "two"});
+    run(a, [&] { EXPECT_EQ(send(from, "three", "10.0.0.3", 7, RDS_ABI_MSG_BATCH | kNow), 5); });
+    expect_soon({"one", "two"});
+}
+
+TEST_P(SendBatches, are_transmitted_when_the_socket_is_closed)
+{
+    batch({"one", "two"});
+    run(a, [&] { from.close(); });
+    expect_soon({"one", "two"});
+    run(a, [&] { ASSERT_EQ(from.open(), 0); });
+}
+
+// Its room comes with their acknowledgements.
+TEST_P(SendBatches, that_fill_the_buffer__are_transmitted)
+{
+    std::string first(5'000, 'x'), second(5'000, 'y');
+    run(a, [&] { from.sk().sndbuf = 20'000; });
+    batch({first});
+    expect_only_over_loopback({first});
+    batch({second});
+    expect_soon(loops() ? Texts{second} : Texts{first, second});
+}
+
 // As by a call for each: in the queue of the receiver when the call returns.
 TEST_P(SendRuns, over_loopback__all_are_there)
 {
@@ -222,5 +297,6 @@ TEST_P(SendRuns, time_out__ends_a_call_that_goes_on)
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, SendRuns, ::testing::Bool(), RunsTest::name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, SendBatches, ::testing::Bool(), RunsTest::name_of);
 
 } // namespace
