@@ -131,7 +131,9 @@ static void end_connection(struct server *server, struct connection *c, const st
 {
 	char text[INET6_ADDRSTRLEN];
 
-	if (kcm_unattach(server->kcm, c->tcp) == -EAGAIN)
+	int error = kcm_unattach(server->kcm, c->tcp);
+
+	if (error == -EAGAIN || error == -EINTR)
 		return;
 	if (stats->error == EPIPE || stats->error == 0) {
 		server->closed++;

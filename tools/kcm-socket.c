@@ -123,7 +123,7 @@ bool kcm_is_up(int kcm, uint64_t connection)
 	for (int i = 0; i < count; i++)
 		if (stats[i].id == connection)
 			return !stats[i].error;
-	return false;
+	return count < 0; // not known, as without memory: an answer is tried again
 }
 
 int kcm_take_error(int kcm)

@@ -68,11 +68,20 @@ kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk)
 }
 EXPORT_SYMBOL_GPL(kapi_sk_rcvtimeo_ns);
 
+/*
+ * A recvmmsg() that a signal interrupts behind its first message leaves the code for "start it again" as the error of the socket
+ * (net/socket.c: do_recvmmsg()), which the next call would return to the program. That call has lost nothing.
+ */
+static int real_error(int error)
+{
+	return error == ERESTARTSYS ? 0 : error;
+}
+
 int kapi_sk_has_error(struct kapi_sk *kapi_sk)
 {
 	struct sock *sk = kapi_sk_to_sock(kapi_sk);
 
-	return READ_ONCE(sk->sk_err) || !skb_queue_empty_lockless(&sk->sk_error_queue);
+	return real_error(READ_ONCE(sk->sk_err)) || !skb_queue_empty_lockless(&sk->sk_error_queue);
 }
 EXPORT_SYMBOL_GPL(kapi_sk_has_error);
 
@@ -94,7 +103,7 @@ EXPORT_SYMBOL_GPL(kapi_sk_signal);
 
 int kapi_sk_take_error(struct kapi_sk *sk)
 {
-	return sock_error(kapi_sk_to_sock(sk));
+	return -real_error(-sock_error(kapi_sk_to_sock(sk)));
 }
 EXPORT_SYMBOL_GPL(kapi_sk_take_error);
 

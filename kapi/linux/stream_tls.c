@@ -87,7 +87,12 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	if (rx->reader_present)
 		return -EBUSY;
 	result = stream->sock->ops->read_sock(sk, reader, actor);
-	/* TLS gives the socket's error to the reader, but the program must find it. */
+	/*
+	 * TLS gives the socket's error to the reader, but the program must find it. TLS takes it only when it has no record left:
+	 * it returns the error, or the bytes before it. One that stayed may be with the program by now.
+	 */
+	if (error && result != -error && !(result > 0 && reader->count))
+		error = 0;
 	error = error ?: taken_error(stream, result);
 	if (error)
 		kapi_stream_put_error_back(stream, error);

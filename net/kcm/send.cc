@@ -230,7 +230,8 @@ void Socket::release_batch()
     transmit();
 }
 
-// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began.
+// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began. One that fails before it comes
+// here does not (kcm.rst).
 Result<u32> Socket::send(const kcm_send& send)
 {
     auto sent = send_one(send);

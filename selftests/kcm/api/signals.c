@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SIGIO, if enabled: for a message, for room in the send buffer, and for nothing else. */
+/*
+ * SIGIO, if enabled: for a message, for room in the send buffer, and for nothing else. And a signal that interrupts recvmmsg().
+ */
 #include "api.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/time.h>
 
 #define READABLE (SIGRTMIN + 1) /* instead of SIGIO, so that it carries the event and the socket */
 
@@ -96,6 +99,37 @@ static void of_the_end(void)
 	rig_close(&r);
 }
 
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Linux keeps what ended it behind its first message as the error of the socket, for the next call. */
+static void of_recvmmsg(void)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct sigaction act = { .sa_handler = on_alarm };
+	struct itimerval each = { { 0, 100000 }, { 0, 100000 } }, none = { 0 };
+	static char bytes[2][MEDIUM * 2];
+	struct iovec pieces[2];
+	struct mmsghdr messages[2] = { 0 };
+
+	if (ktap_suite() == SUITE_OURS) {
+		for (int i = 0; i < 2; i++) {
+			pieces[i] = (struct iovec){ bytes[i], sizeof(bytes[i]) };
+			messages[i].msg_hdr = (struct msghdr){ .msg_iov = &pieces[i], .msg_iovlen = 1 };
+		}
+		peer_send_frame(r.peer, MEDIUM, 1);
+		NEED(polled(r.kcm, POLLIN, SOON_MS));
+		NEED(sigaction(SIGALRM, &act, NULL) == 0 && setitimer(ITIMER_REAL, &each, NULL) == 0);
+		check(recvmmsg(r.kcm, messages, 2, 0, NULL) == 1, "signals: recvmmsg ends with the message that was there");
+		NEED(setitimer(ITIMER_REAL, &none, NULL) == 0);
+		check(!polled(r.kcm, POLLERR, 0), "signals: an interrupted recvmmsg is no error for poll");
+		check(kcm_sends(r.kcm, MEDIUM, 2) && peer_takes(r.peer, MEDIUM, 2), "signals: nor for the next send");
+	}
+	rig_close(&r);
+}
+
 void api_signals(void)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
@@ -104,4 +138,5 @@ void api_signals(void)
 	rig_close(&r);
 	of_room();
 	of_the_end();
+	of_recvmmsg();
 }
