@@ -11,12 +11,12 @@ namespace rds {
 class Gathered {
 public:
     Gathered() = default;
-    Gathered(Gathered&& other) { swap(other); }
+    Gathered(Gathered&& other) noexcept { swap(other); }
     Gathered& operator=(Gathered&&) = delete;
     ~Gathered() { transmit(); }
 
     explicit operator bool() const { return path_ != nullptr; }
-    void swap(Gathered& other)
+    void swap(Gathered& other) noexcept
     {
         std::swap(connection_, other.connection_);
         std::swap(path_, other.path_);
