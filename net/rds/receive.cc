@@ -10,14 +10,18 @@ namespace {
 
 // With any SO_RCVBUF, one message of the largest size with its overhead fits.
 constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
+// When the limit of payload has grown. Three quarters are then free for what two senders with grown buffers have under way, if it
+// takes less than three times its payload in memory.
+constexpr u64 grown_hard_limit_min = 2 * hard_limit_min;
 
 } // namespace
 
 // ---- the queue
 
-usize Socket::hard_limit() const
+usize Socket::hard_limit()
 {
-    return max<u64>(static_cast<u64>(kapi_sk_rcvbuf(sk)) * net.sysctl.receive_limit_factor, hard_limit_min);
+    u64 least = receive_limit_.has_grown() ? grown_hard_limit_min : hard_limit_min;
+    return max<u64>(static_cast<u64>(kapi_sk_rcvbuf(sk)) * net.sysctl.receive_limit_factor, least);
 }
 
 u64 Socket::receive_limit()
@@ -50,12 +54,12 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
     if (closed_ || !transport_)
         return CongestionChange::none;
     usize limit = hard_limit();
-    looped_full_ = is_full(limit) ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
+    looped_full_ = is_full() ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
     if (received_.empty() && !uncharged_)
         poor_ = false;
     if (received_.empty() && receive_limit_.was_congested()) [[unlikely]]
         receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, limit / 4);
-    if (!is_full(limit))
+    if (!is_full())
         overdrawn_ = 0;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
     u64 payload = receive_limit();
@@ -110,7 +114,6 @@ void Socket::write_congestion(CongestionChange change)
 // messages sent before the port was congested are accepted, too: until then they counted for the sockets that sent them.
 bool Socket::deliver(Ref<Incoming> incoming)
 {
-    usize limit = hard_limit();
     bool looped = incoming->looped();
     bool poor = !incoming->charge(sk);
     if (kapi_sk_timestamps(sk))
@@ -130,7 +133,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
         incoming->place = next_place_++;
         received_.push_back(std::move(incoming));
         poor_ |= poor;
-        over = is_full(limit);
+        over = is_full();
         change = update_congestion(looped);
     }
     net.count(Stat::recv_queued);

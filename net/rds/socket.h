@@ -221,8 +221,8 @@ private:
     PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
     PeersAccount& account_of(const Incoming& incoming) const;
     u64 receive_limit() HW_REQUIRES(lock_);
-    usize hard_limit() const;
-    bool is_full(usize hard_limit) HW_REQUIRES(lock_) { return received_true_ >= hard_limit || uncharged_; }
+    usize hard_limit() HW_REQUIRES(lock_);
+    bool is_full() HW_REQUIRES(lock_) { return received_true_ >= hard_limit() || uncharged_; }
     // info.cc
     Result<int> get_info(int option, const kapi_optval* value, int& length, bool& report);
     // options.cc

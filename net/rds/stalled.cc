@@ -13,9 +13,8 @@ constexpr unsigned resumed_at_once = 16; // paths
 
 bool Socket::stall(Path& path)
 {
-    usize limit = hard_limit();
     Guard guard(lock_);
-    if (closed_ || !is_full(limit))
+    if (closed_ || !is_full())
         return false;
     if (!static_cast<ListNode<Stalled>&>(path).linked()) {
         stalled_.push_back(Ref<Path>::share(path));
@@ -45,12 +44,11 @@ bool Socket::stalls(Path& path)
 // there is still room after those have had their turn in the same queue of works.
 void Socket::room_made()
 {
-    usize limit = hard_limit();
     for (unsigned resumed = 0; resumed < resumed_at_once; resumed++) {
         Ref<Path> path;
         {
             Guard guard(lock_);
-            if (!closed_ && is_full(limit))
+            if (!closed_ && is_full())
                 return;
             path = stalled_.pop_front();
             if (path)

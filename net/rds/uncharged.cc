@@ -50,9 +50,8 @@ bool Socket::has_memory_for(usize bytes)
 bool Socket::has_room_for_answer(usize bytes)
 {
     {
-        usize limit = hard_limit();
         Guard guard(lock_);
-        if (is_full(limit) || poor_)
+        if (is_full() || poor_)
             return false;
     }
     return has_memory_for(bytes);
@@ -63,11 +62,10 @@ bool Socket::has_room_for_answer(usize bytes)
 // minute, so their bytes are limited together.
 bool Socket::takes_overdraft(usize bytes, usize beyond, bool posted)
 {
-    usize limit = hard_limit();
     Guard guard(lock_);
-    if (closed_ || !is_full(limit))
+    if (closed_ || !is_full())
         return true;
-    bool within = overdrawn_ < limit + beyond;
+    bool within = overdrawn_ < hard_limit() + beyond;
     overdrawn_ += bytes;
     return within && (!uncharged_ || uncharged().share(bytes) >= 0 || (posted && may_overdraw_memory()));
 }

@@ -17,7 +17,7 @@ constexpr std::uint64_t kSettleNs = 120 * kSecond; // without the links' time; s
 
 constexpr std::uint64_t kWatchNs = 20 * kMillisecond;
 constexpr std::size_t kBaseBytes = 2 << 20;
-constexpr std::size_t kSocketBytes = 9 << 18; // 2.25 MiB
+constexpr std::size_t kSocketBytes = 9 << 19; // 4.5 MiB
 constexpr std::size_t kPeerBytes = 1 << 18;
 constexpr std::uint64_t kSlowest = 200'000;        // bytes a second over a link
 constexpr std::uint64_t kLossFactor = 4;
