@@ -69,12 +69,12 @@ kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk)
 EXPORT_SYMBOL_GPL(kapi_sk_rcvtimeo_ns);
 
 /*
- * A recvmmsg() that a signal interrupts behind its first message leaves the code for "start it again" as the error of the socket
- * (net/socket.c: do_recvmmsg()), which the next call would return to the program. That call has lost nothing.
+ * A recvmmsg() that a signal interrupts behind its first message leaves the code for "start it again", or EINTR, as the error of
+ * the socket (net/socket.c: do_recvmmsg()), which the next call would return to the program. That call has lost nothing.
  */
 static int real_error(int error)
 {
-	return error == ERESTARTSYS ? 0 : error;
+	return error == ERESTARTSYS || error == EINTR ? 0 : error;
 }
 
 int kapi_sk_has_error(struct kapi_sk *kapi_sk)

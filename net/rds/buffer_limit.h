@@ -9,9 +9,9 @@ namespace rds {
 
 // Payload that a socket has sent and that is not acknowledged. It grows when it is full and the transport has taken all of it, so
 // to less than twice what the peer's window lets through. What is under way when a port becomes congested comes in beyond the
-// receiver's limit, and at its hard limit other sockets wait for it: so congestion sets the default again, and with the usual
-// maximum two senders do not reach it with messages that take up to 2.9 times their payload in memory. The usual maximum is also
-// such that a socket has no more memory than the default allows.
+// receiver's limit, and at its hard limit other sockets wait for it: so congestion sets the default again, and the usual
+// maximum is such that two senders do not reach it with messages that take up to 1.7 times their payload in memory, or 2.6 times
+// when the receiver's limit has grown, too; and that a socket has no more memory than the default allows.
 class SendLimit {
 public:
     // In bytes. initial: that of the default buffer.
@@ -42,11 +42,9 @@ public:
     u64 payload(u64 initial) const { return max(initial, grown_); }
     void congested() { stopped_ = true; }
     bool was_congested() const { return stopped_; } // since the queue was empty
-    // Then the buffers of its senders probably have, too: the hard limit is larger, and three quarters of it are for what these
-    // hold.
     bool has_grown() const { return grown_ != 0; }
     void reset() { grown_ = 0; }
-    // It was congested, and nothing waits any more. most: a quarter of the hard limit, at which peers are notified in any case.
+    // It was congested, and nothing waits any more. most: of memory, at which peers are notified in any case.
     void emptied(u64 initial, u64 most)
     {
         stopped_ = false;

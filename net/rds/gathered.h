@@ -34,14 +34,17 @@ public:
     // Sleeps.
     void transmit()
     {
+        Ref<Connection> connection = std::move(connection_); // which may be the last reference to it
         if (Path* path = std::exchange(path_, nullptr)) [[unlikely]]
             path->transmit();
     }
-    // path is transmitted now.
+    // path, whose connection the caller holds, is transmitted now.
     void remove(const Path& path)
     {
-        if (path_ == &path)
+        if (path_ == &path) {
             path_ = nullptr;
+            connection_ = {};
+        }
     }
 
 private:

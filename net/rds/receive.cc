@@ -10,18 +10,20 @@ namespace {
 
 // With any SO_RCVBUF, one message of the largest size with its overhead fits.
 constexpr u64 hard_limit_min = 2 * max_message + 256 * 1024;
-// When the limit of payload has grown. Three quarters are then free for what two senders with grown buffers have under way, if it
-// takes less than three times its payload in memory.
-constexpr u64 grown_hard_limit_min = 2 * hard_limit_min;
 
 } // namespace
 
 // ---- the queue
 
+usize Socket::initial_hard_limit() const
+{
+    return max<u64>(static_cast<u64>(kapi_sk_rcvbuf(sk)) * net.sysctl.receive_limit_factor, hard_limit_min);
+}
+
+// When the limit of payload has grown, as those of its senders probably have, there is more room for what these have under way.
 usize Socket::hard_limit()
 {
-    u64 least = receive_limit_.has_grown() ? grown_hard_limit_min : hard_limit_min;
-    return max<u64>(static_cast<u64>(kapi_sk_rcvbuf(sk)) * net.sysctl.receive_limit_factor, least);
+    return receive_limit_.has_grown() ? 2 * initial_hard_limit() : initial_hard_limit();
 }
 
 u64 Socket::receive_limit()
@@ -53,19 +55,18 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
 {
     if (closed_ || !transport_)
         return CongestionChange::none;
-    usize limit = hard_limit();
-    looped_full_ = is_full() ? looped_full_ || looped : looped_full_ && received_true_ >= limit / 2;
+    usize much_memory = initial_hard_limit() / 2;
+    looped_full_ = is_full() ? looped_full_ || looped : looped_full_ && received_true_ >= much_memory;
     if (received_.empty() && !uncharged_)
         poor_ = false;
     if (received_.empty() && receive_limit_.was_congested()) [[unlikely]]
-        receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, limit / 4);
+        receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, much_memory);
     if (!is_full())
         overdrawn_ = 0;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
     u64 payload = receive_limit();
-    usize memory = limit / (receive_limit_.has_grown() ? 4 : 2);
-    bool much = congested_ ? received_bytes_ >= payload / 2 || received_true_ >= memory / 2
-                           : received_bytes_ > payload || received_true_ > memory;
+    bool much = congested_ ? received_bytes_ >= payload / 2 || received_true_ >= much_memory / 2
+                           : received_bytes_ > payload || received_true_ > much_memory;
     bool congested = looped_full_ || poor_ || (counts_payload && much);
     if (congested == congested_)
         return CongestionChange::none;

@@ -221,6 +221,7 @@ private:
     PeersAccount& uncharged() const { return net.module.peers_share.of_socket(sk); }
     PeersAccount& account_of(const Incoming& incoming) const;
     u64 receive_limit() HW_REQUIRES(lock_);
+    usize initial_hard_limit() const;
     usize hard_limit() HW_REQUIRES(lock_);
     bool is_full() HW_REQUIRES(lock_) { return received_true_ >= hard_limit() || uncharged_; }
     // info.cc

@@ -17,7 +17,7 @@ constexpr std::uint64_t kSettleNs = 120 * kSecond; // without the links' time; s
 
 constexpr std::uint64_t kWatchNs = 20 * kMillisecond;
 constexpr std::size_t kBaseBytes = 2 << 20;
-constexpr std::size_t kSocketBytes = 9 << 19; // 4.5 MiB
+constexpr std::size_t kSocketBytes = 9 << 18; // 2.25 MiB, twice as much when a buffer that was not set has grown
 constexpr std::size_t kPeerBytes = 1 << 18;
 constexpr std::uint64_t kSlowest = 200'000;        // bytes a second over a link
 constexpr std::uint64_t kLossFactor = 4;
@@ -107,7 +107,8 @@ void Scenario::watch_memory()
 {
     const Profile &profile = course_.profile;
     std::size_t sockets = std::size_t{profile.sockets} * profile.namespaces;
-    std::size_t socket_bytes = std::max(kSocketBytes, 4 * std::size_t{profile.rcvbuf}); // the receive queue's hard limit
+    // The receive queue's hard limit.
+    std::size_t socket_bytes = profile.rcvbuf ? std::max(kSocketBytes, 4 * std::size_t{profile.rcvbuf}) : 2 * kSocketBytes;
     std::size_t bound = kBaseBytes + 2 * sockets * socket_bytes + course_.sites.size() * kPeerBytes * profile.namespaces;
     for (const auto &machine : course_.machines) {
         std::size_t taken = machine->node.memory().bytes();

@@ -60,10 +60,28 @@ TEST_F(KcmSendLengths, lengths_that_are_not_those_of_the_call__are_refused)
     EXPECT_EQ(send_with(24), -KAPI_EINVAL) << "half a length";
     control.first_head.length = 16;
     EXPECT_EQ(send_with(24), -KAPI_EINVAL) << "none";
+    for (int level : {KCM_ABI_SOL_KCM, KCM_ABI_SOL_KCM + 1})
+        for (kapi_u64 length : {kapi_u64{0}, kapi_u64{15}, kapi_u64{25}, ~kapi_u64{0}}) {
+            control.first_head = {length, level, KCM_ABI_LENGTHS};
+            EXPECT_EQ(send_with(24), -KAPI_EINVAL) << "no control message: " << length;
+        }
+    control.first_head.level = KCM_ABI_SOL_KCM;
     settle();
     EXPECT_FALSE(peer_has_unread(ends));
     control.first_head.length = 24;
     EXPECT_EQ(send_with(24), 29);
+}
+
+// Small ones are copied together up to 32 KiB.
+TEST_F(KcmSendLengths, large_message__is_not_copied_with_those_behind_it)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    for (std::size_t size : {32'000, 32'768, 40'000}) {
+        std::vector<std::string> messages{framed(std::string(size, 'x')), framed("second"), framed("third")};
+        EXPECT_EQ(send_each(socket, messages), static_cast<long>(joined(messages).size()));
+        EXPECT_EQ(peer_reads(ends, joined(messages).size()), joined(messages));
+    }
 }
 
 TEST_F(KcmSendLengths, message_that_was_begun__does_not_go_on_with_them)

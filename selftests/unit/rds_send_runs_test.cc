@@ -2,6 +2,8 @@
 // net/rds/send_each: RDS_CMSG_LENGTHS.
 #include "rds_runs_test.h"
 
+#include <uapi/hawser_netlink.h>
+
 namespace {
 
 class SendRuns : public RunsTest {
@@ -182,6 +184,24 @@ TEST_P(SendBatches, are_transmitted_when_the_next_message_is_for_another_host)
     batch({"one", "two"});
     run(a, [&] { EXPECT_EQ(send(from, "three", "10.0.0.3", 7, RDS_ABI_MSG_BATCH | kNow), 5); });
     expect_soon({"one", "two"});
+}
+
+// They hold the connection until then, and no longer.
+TEST_P(SendBatches, that_are_transmitted__hold_no_connection)
+{
+    run(a, [&] {
+        from.sk().sndbuf = 20'000;
+        rds_net_sysctl(host_a.net().rds)->idle_connection_ms = 10'000;
+    });
+    batch({"one", std::string(9'999, 'y')}); // the second one fills the buffer
+    expect_soon({"one", std::string(9'999, 'y')});
+    run(a, [&] { EXPECT_EQ(send(from, "elsewhere", "10.0.0.3", 7, kNow), 9); });
+    world.run_for(200 * sim::kSecond);
+    run(a, [&] {
+        auto left = sim::dump(a.initial_net(), HAWSER_CMD_RDS_CONNECTION_GET);
+        ASSERT_EQ(left.size(), 1u);
+        EXPECT_NE(sim::Report::text(left[0].attributes, HAWSER_RDS_CONNECTION_REMOTE).find("10.0.0.3"), std::string::npos);
+    });
 }
 
 TEST_P(SendBatches, are_transmitted_when_the_socket_is_closed)

@@ -105,16 +105,18 @@ static void on_alarm(int signal)
 }
 
 /* Linux keeps what ended it behind its first message as the error of the socket, for the next call. */
-static void of_recvmmsg(void)
+static void of_recvmmsg(int timeout_s)
 {
 	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
 	struct sigaction act = { .sa_handler = on_alarm };
+	struct timeval timeout = { .tv_sec = timeout_s };
 	struct itimerval each = { { 0, 100000 }, { 0, 100000 } }, none = { 0 };
 	static char bytes[2][MEDIUM * 2];
 	struct iovec pieces[2];
 	struct mmsghdr messages[2] = { 0 };
 
 	if (ktap_suite() == SUITE_OURS) {
+		NEED(setsockopt(r.kcm, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0);
 		for (int i = 0; i < 2; i++) {
 			pieces[i] = (struct iovec){ bytes[i], sizeof(bytes[i]) };
 			messages[i].msg_hdr = (struct msghdr){ .msg_iov = &pieces[i], .msg_iovlen = 1 };
@@ -138,5 +140,6 @@ void api_signals(void)
 	rig_close(&r);
 	of_room();
 	of_the_end();
-	of_recvmmsg();
+	of_recvmmsg(0);
+	of_recvmmsg(10); /* then it is not to be started again */
 }
