@@ -198,7 +198,7 @@ mutate:
 		$(SEED:%=--seed %) $(ONLY:%=--only %) $(KIND:%=--kind %) $(GIVEN:%=--given %)'
 
 # The cost of a message with ours, with the kernel's own modules and with raw TCP. Tables and JSON in build/bench.
-# BENCH=quick: five minutes, of 6.12 what is counted in instructions; else BENCH is the options of scripts/bench/bench.
+# BENCH=quick: two minutes, of 6.12 what is counted in instructions; else BENCH is the options of scripts/bench/bench.
 ifeq ($(BENCH),quick)
 bench: bench-programs
 	@scripts/bench/bench --kernel 6.12 --part instructions --part loopback
@@ -250,7 +250,7 @@ help:
 	@echo 'make fuzz             the fuzzers, MINUTES= each'
 	@echo 'make coverage         share of core that the tests on this machine execute'
 	@echo 'make mutate           changes core in COUNT= places, one by one, and reports the changes that no test notices'
-	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP (BENCH=quick: in 5 min)'
+	@echo 'make bench            the cost of a message: ours, the kernel'"'"'s own and raw TCP (BENCH=quick: in 2 min)'
 	@echo 'make bench-cells      fails when a message costs 3 % more instructions than selftests/bench/cells.txt says'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'

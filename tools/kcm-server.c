@@ -130,7 +130,6 @@ static struct connection *find_connection(struct server *server, uint64_t id)
 static void end_connection(struct server *server, struct connection *c, const struct kcm_connection_stats *stats)
 {
 	char text[INET6_ADDRSTRLEN];
-
 	int error = kcm_unattach(server->kcm, c->tcp);
 
 	if (error == -EAGAIN || error == -EINTR)

@@ -138,6 +138,7 @@ public:
     Module& module;
     Net* next = nullptr; // in the module's list, under its lock
     rds_sysctl sysctl{};
+    // Default of net.rds.send_limit_max, and the most in a namespace of a user: see SendLimit.
     static constexpr u32 usual_send_limit_max = 512u << 10;
     BindTable binds;
     ConnectionTable connections{module.trying_of_owner(host)};

@@ -88,6 +88,7 @@ public:
     void notify(u32 events);
     // Any context. The same after delay_ns, for want of memory.
     void retry_later(u32 events, u64 delay_ns = 10'000'000);
+    // Any context. Messages that were enqueued are transmitted then, if not before.
     void transmit_later();
     // Any context. The same for the transport, which could not receive.
     void receive_later(u32 events);
