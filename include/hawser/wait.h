@@ -16,6 +16,8 @@ public:
         if (kapi_waitq_active(&queue_))
             kapi_wake(&queue_, events);
     }
+    // Whether anybody waits or polls. The caller has changed what they look at, or holds the lock under which they do.
+    bool has_waiters() { return kapi_waitq_active(&queue_); }
     kapi_waitq* c() { return &queue_; }
 
     // Sleeps until condition() is true, whatever signals come: see kapi_park_uninterruptible.

@@ -132,14 +132,19 @@ void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u
 /* [any] The largest sizes that programs without privileges may set (net.core.wmem_max and rmem_max), in bytes. */
 void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) KAPI_NOEXCEPT;
 
+enum kapi_stream_flag {
+	/* Further bytes follow soon, so do not push a partial packet; with count 0 and without this it is pushed after all. */
+	KAPI_STREAM_MORE = 1,
+	/* A partial packet may wait for the acknowledgement of those before it, if there are some on their way. */
+	KAPI_STREAM_GATHER = 2,
+};
 /*
  * [sleep] Appends the segments in order, without waiting for room: returns the number of bytes taken (maybe 0: acked()
  * follows when there is room) or the error that ended the stream (-EPIPE, -ECONNRESET, ...). *end_seq is the TCP
- * sequence number after the last byte taken. more: further bytes follow soon, so do not push a partial packet; with count
- * 0 and without more it is pushed after all.
+ * sequence number after the last byte taken. flags: enum kapi_stream_flag or-ed.
  */
-kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
-			  kapi_u32 *end_seq) KAPI_NOEXCEPT;
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count,
+			  unsigned int flags, kapi_u32 *end_seq) KAPI_NOEXCEPT;
 /* [sleep] Offers unread bytes to rx() until it declines or none are left. Returns the bytes still unread (0: drained).
  */
 kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;

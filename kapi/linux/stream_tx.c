@@ -179,11 +179,21 @@ static void push(struct kapi_stream *stream)
 		tcp_sock_set_cork(sk, false);
 }
 
-kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
-			  kapi_u32 *end_seq)
+/*
+ * What is held back then needs no timer: without Nagle's algorithm TCP sends it at the next acknowledgement. A receiver
+ * acknowledges two small packets when it reads them, one perhaps after its delay only (RFC 9293, 3.8.6.3).
+ */
+static bool has_packets_under_way(const struct sock *sk)
+{
+	return tcp_sk(sk)->packets_out >= 2;
+}
+
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count,
+			  unsigned int flags, kapi_u32 *end_seq)
 {
 	struct sock *sk = stream->sk;
 	s64 sent = 0;
+	bool more = flags & KAPI_STREAM_MORE;
 	int taken;
 
 	might_sleep();
@@ -194,6 +204,7 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 		lock_sock(sk);
 	} else {
 		lock_sock(sk);
+		more |= (flags & KAPI_STREAM_GATHER) && has_packets_under_way(sk);
 		taken = likely(!kapi_stream_is_replaced(stream)) ? send_runs(stream, segments, &count, more, &sent) : -ECONNRESET;
 	}
 	if (unlikely(taken < 0))

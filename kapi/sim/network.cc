@@ -113,6 +113,7 @@ bool Network::transmit(Link &link, std::size_t size, std::uint64_t &sent_ns)
 
 void Network::send(const Node &from, Packet made)
 {
+    packets_++;
     auto packet = std::make_shared<const Packet>(std::move(made));
     kapi_net *source = nullptr;
     for (const auto &net : from.nets())

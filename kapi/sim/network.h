@@ -79,6 +79,7 @@ public:
 
     // For TCP.
     void send(const Node &from, Packet packet);
+    std::uint64_t packets() const { return packets_; } // that were sent
     kapi_net *owner_of(const kapi_addr &addr, kapi_net *near) const;
     void drop_node(const Node &node);
     void drop_net(kapi_net &net);
@@ -112,7 +113,7 @@ private:
     };
     std::map<Flow, Way> ways_;
     std::map<std::tuple<unsigned, unsigned, std::uint64_t>, std::uint64_t> carried_; // when the last of a flow arrives
-    std::uint64_t reset_after_bytes_ = 0, resets_done_ = 0, connections_made_ = 0;
+    std::uint64_t reset_after_bytes_ = 0, resets_done_ = 0, connections_made_ = 0, packets_ = 0;
 };
 
 } // namespace sim

@@ -298,8 +298,8 @@ void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) noexcept
     *rcvbuf = node->rmem_max;
 }
 
-kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int,
-                          kapi_u32 *end_seq) noexcept
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count,
+                          unsigned int flags, kapi_u32 *end_seq) noexcept
 {
     enter_stream("kapi_stream_send");
     Tcb &tcb = *stream->tcb;
@@ -319,6 +319,7 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
     world().note("send from, to port", tcb.local.port, tcb.remote.port);
     world().note("send", wanted, taken);
     enter_any("kapi_stream_send");
+    tcb.gathers = (flags & KAPI_STREAM_GATHER) != 0;
     tcb.push();
     return static_cast<kapi_s64>(taken);
 }

@@ -185,6 +185,8 @@ bool Tcb::push_one()
         end = una + on_the_way;
     if (before(next, end)) {
         kapi_u32 length = std::min(end - next, segment_size);
+        if (gathers && next != una && length < segment_size && !fin_queued)
+            return false;
         if (world.host_random().one_in(16))
             length = 1 + static_cast<kapi_u32>(world.host_random().below(length));
         send_data(length);
@@ -429,6 +431,7 @@ void Tcb::handle_packet(const Packet &packet)
         backoff = 0;
     probes = 0;
     handle_ack(packet);
+    gathers = false;
     if (state == TcpState::established)
         handle_data(packet);
     push();

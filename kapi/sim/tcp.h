@@ -71,6 +71,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     std::deque<Piece> out;
     bool fin_queued = false, fin_sent = false, fin_acked = false;
     bool wants_room = false;
+    bool gathers = false; // a partial packet waits for the acknowledgement of what is on its way
     std::uint64_t reset_budget = 0; // bytes until the network resets the connection; 0: never
     Sees reset_seen = Sees::both;
 

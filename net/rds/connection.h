@@ -7,6 +7,7 @@
 #include "congestion.h"
 #include "map_refresh.h"
 #include "net.h"
+#include "one_way.h"
 #include "path.h"
 
 namespace rds {
@@ -28,6 +29,7 @@ public:
     const rds_transport& transport;
     const Endpoint local, remote; // port 0
     const u8 tos;
+    OneWay one_way; // of all its paths: those of a request and of its answer are chosen by the ports
 
     bool loops() const { return transport.type == RDS_TRANSPORT_LOOP; }
     // Our address is the smaller one: we connect, the peer listens.

@@ -179,6 +179,8 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
             return found.error().to_c();
         }
         overdraws = *found;
+        if (conn_of(conn).path(path).leaves_to_program(checked))
+            return -KAPI_EAGAIN;
     }
     auto made = Incoming::create(checked);
     if (!made)
@@ -193,6 +195,11 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
     return 0;
 }
 u32 rds_inc_left(const rds_inc* inc) { return inc_of(inc).left(); }
+int rds_inc_leaves(rds_inc* inc)
+{
+    Incoming& incoming = inc_of(inc);
+    return incoming.connection->path(incoming.path).leaves_to_program(incoming.header);
+}
 int rds_inc_append(rds_inc* inc, kapi_rx* rx, usize offset, u32 size) {
     return to_c(inc_of(inc).append(rx, offset, size));
 }

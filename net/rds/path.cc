@@ -73,6 +73,19 @@ void Path::resumed(Socket& socket)
     notify(RDS_PATH_RESUME | RDS_PATH_SEND); // harmless if it waits for another socket now: stalled()
 }
 
+void Path::pull()
+{
+    receiver_.pull().end();
+    if (!owner_.acquire()) {
+        notify(RDS_PATH_RESUME);
+        return;
+    }
+    if (is_up()) // else it is read to its end when it is closed
+        receiver_.pull().read();
+    if (owner_.release())
+        notify(RDS_PATH_SEND);
+}
+
 void Path::receive_later(u32 events)
 {
     if (u64 delay_ns = partial_.take_retry_delay())
@@ -130,7 +143,7 @@ void Path::let_acknowledgements_pass()
         receiver_.overdraw_memory();
     else if (!receiver_.overdraw(most_before))
         return;
-    connection_.transport.resume(connection_.state(), index_);
+    receiver_.pull().read();
 }
 
 void Path::give_up_sent(bool with_present)

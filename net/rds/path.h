@@ -81,7 +81,10 @@ public:
     bool stalled() const { return receiver_.stalled(); }
     bool may_read(MessageKind kind) { return receiver_.may_read(kind); }
     Result<bool> find_place(const Header& header) { return receiver_.find_place(header); }
+    bool leaves_to_program(const Header& header) { return receiver_.leaves_to_program(header); }
     void resumed(Socket& socket);
+    // A program comes for the messages that were left to it. Sleeps.
+    void pull();
     Partial& partial() { return partial_; }
 
     // Any context. Informs the worker (rds_path_event bits).

@@ -14,6 +14,9 @@ u32 new_receiver_id()
     return kapi_random_u32() | 1;
 }
 
+// More would be read in many parts, for each of which its program would be woken.
+constexpr u32 most_left = 16384;
+
 // To a ping of a program. Its sender does not wait for a full socket, and it may be lost.
 bool is_answer(const Header& header)
 {
@@ -22,7 +25,7 @@ bool is_answer(const Header& header)
 
 } // namespace
 
-PathReceiver::PathReceiver(Path& path, Spin<PathLock>& lock) : path_(path), lock_(lock), memory_(new_receiver_id()) {}
+PathReceiver::PathReceiver(Path& path, Spin<PathLock>& lock) : path_(path), lock_(lock), pull_(path, lock), memory_(new_receiver_id()) {}
 PathReceiver::~PathReceiver() = default;
 
 // ---- numbers
@@ -117,6 +120,7 @@ bool PathReceiver::overdraw(usize beyond)
 
 void PathReceiver::release_stall()
 {
+    pull_.end();
     Ref<Socket> old;
     Guard guard(lock_);
     old = std::move(stalled_on_);
@@ -129,6 +133,7 @@ void PathReceiver::stream_ended()
 {
     heard_.store_relaxed(0);
     memory_lack_.store_relaxed(lacks_none);
+    pull_.end();
     Guard guard(lock_);
     memory_.stream_ended();
     if (stalled_on_)
@@ -183,6 +188,16 @@ Result<bool> PathReceiver::find_place(const Header& header)
     memory_lack_.store_relaxed(lacks);
     path_.partial().wait_for_turn(net.peers_memory);
     return fail(KAPI_ENOMEM);
+}
+
+bool PathReceiver::leaves_to_program(const Header& header)
+{
+    if (!path_.connection().one_way.receives() || header.length > most_left || classify(header) != MessageKind::data)
+        return false;
+    Endpoint to = path_.connection().local;
+    to.port = header.dport;
+    Ref<Socket> socket = find_socket(to);
+    return socket && pull_.leave_to(*socket);
 }
 
 void PathReceiver::resumed(Socket& socket)
@@ -294,6 +309,7 @@ void PathReceiver::receive(Ref<Incoming> incoming)
             answer_ping(header);
         return;
     case MessageKind::data:
+        connection.one_way.received();
         deliver(std::move(incoming));
         return;
     }

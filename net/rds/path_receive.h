@@ -3,6 +3,7 @@
 #pragma once
 
 #include "incoming.h"
+#include "pull.h"
 #include "receiver_memory.h"
 #include "send_queue.h"
 
@@ -40,6 +41,9 @@ public:
     // context. EAGAIN: until resumed(); ENOMEM: for the time that the partial message's take_retry_delay() returns. True: it does
     // not wait, though there is no memory, because it is in a ring.
     Result<bool> find_place(const Header& header);
+    // A part of the message has come: true when it stays in the stream until its program comes. Any context.
+    bool leaves_to_program(const Header& header);
+    Pull& pull() { return pull_; }
     // A message waits as find_place() said; after overdraw_memory() none of this stream does, up to a limit.
     bool lacks_memory() const { return memory_lack_.load_relaxed() == lacks; }
     void overdraw_memory() { memory_lack_.store_relaxed(does_not_matter); }
@@ -72,6 +76,7 @@ private:
 
     Path& path_;
     Spin<PathLock>& lock_;
+    Pull pull_;
     ReceiverMemory memory_ HW_GUARDED_BY(lock_);
     u64 received_ HW_GUARDED_BY(lock_) = 0;
     Ref<Socket> stalled_on_ HW_GUARDED_BY(lock_);

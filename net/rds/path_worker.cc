@@ -219,7 +219,7 @@ bool Path::step_up(u32& events)
     }
     if (events & RDS_PATH_RESUME) {
         events &= ~RDS_PATH_RESUME;
-        connection_.transport.resume(connection_.state(), index_);
+        receiver_.pull().read();
     }
     u64 now = kapi_now_ns();
     if (peer_is_dead(now)) {

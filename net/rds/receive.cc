@@ -132,6 +132,8 @@ bool Socket::deliver(Ref<Incoming> incoming)
         if (!incoming->charged())
             note_uncharged(*incoming);
         incoming->place = next_place_++;
+        if (pushed_) [[unlikely]]
+            pushed_--;
         received_.push_back(std::move(incoming));
         poor_ |= poor;
         over = is_full();
@@ -261,8 +263,10 @@ bool Socket::take_input(bool peek, Input& input)
     input.freed_ports = std::exchange(freed_ports_, 0);
     if (input.freed_ports)
         return true;
-    if (received_.empty())
+    if (received_.empty()) {
+        input.unread = std::move(unread_);
         return false;
+    }
     input.traced = trace_count_ != 0;
     input.with_lengths = lengths_wanted_;
     if (peek) {
@@ -308,14 +312,14 @@ Result<u32> Socket::receive(rds_receive& receive)
         return 0u;
     bool peek = (receive.flags & RDS_ABI_MSG_PEEK) != 0;
     Input input;
-    if (!take_input(peek, input)) {
+    if (!take_or_pull(peek, input)) {
         if (put_zerocopy(receive))
             return 0u;
         if (receive.flags & RDS_ABI_MSG_DONTWAIT)
             return fail(KAPI_EAGAIN);
         u64 timeout = kapi_sk_rcvtimeo_ns(sk);
         u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
-        TRY(waited(waiters.wait_until(deadline, [&] { return take_input(peek, input); }), timeout));
+        TRY(waited(waiters.wait_until(deadline, [&] { return take_or_pull(peek, input); }), timeout));
     }
     if (input.closed)
         return fail(KAPI_ENOTCONN);
@@ -344,6 +348,7 @@ unsigned Socket::poll(kapi_poll* poll)
     kapi_poll_wait(poll, waiters.c());
     u32 generation = net.congestion_generation();
     unsigned events = 0;
+    Ref<Path> unread;
     {
         Guard guard(lock_);
         if (monitors_) {
@@ -359,6 +364,14 @@ unsigned Socket::poll(kapi_poll* poll)
             events |= KAPI_OUT | KAPI_WRNORM;
         else
             room_wanted_ = true;
+        if (received_.empty())
+            unread = std::move(unread_);
+    }
+    if (unread) {
+        unread->pull();
+        Guard guard(lock_);
+        if (!received_.empty())
+            events |= KAPI_IN | KAPI_RDNORM;
     }
     if (kapi_sk_has_error(sk))
         events |= KAPI_ERR;

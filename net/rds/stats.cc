@@ -11,7 +11,7 @@ const char* const stat_names[] = {
     "send_queued", "send_rdma", "send_rdma_bytes", "send_pong", "page_remainder_hit", "page_remainder_miss",
     "copy_to_user", "copy_from_user", "cong_update_queued", "cong_update_received", "cong_send_error",
     "cong_send_blocked", "recv_bytes_added_to_sock", "recv_bytes_freed_fromsock", "send_stuck_rm",
-    "recv_garbage", "recv_stalled", "recv_drop_pong", "cong_refresh", "peer_restarted", "send_drop_restart",
+    "recv_garbage", "recv_stalled", "recv_left", "recv_drop_pong", "cong_refresh", "peer_restarted", "send_drop_restart",
     "path_dead_peer",
 };
 static_assert(sizeof(stat_names) / sizeof(stat_names[0]) == static_cast<unsigned>(Stat::count));

@@ -17,6 +17,7 @@ enum class Stat : unsigned {
     // only hawser's
     recv_garbage,       // streams closed because of data that no RDS peer sends
     recv_stalled,       // a path was not read because a socket's queue was at its hard limit
+    recv_left,          // a message stayed in its stream until its program came for it
     recv_drop_pong,     // pings not answered because too many answers were waiting
     cong_refresh,       // requests for the map of a silent congested peer
     peer_restarted,     // a peer's module was loaded again

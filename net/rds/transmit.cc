@@ -120,7 +120,9 @@ s64 Transmitter::offer(Batch& batch, u32& end_seq)
     const rds_transport& transport = connection.transport;
     if (!batch.whole) {
         held_back_ = batch.more;
-        return transport.send(connection.state(), path_.index(), batch.segment, batch.segments, batch.more, &end_seq);
+        connection.one_way.sent(batch.count);
+        u32 flags = batch.more ? KAPI_STREAM_MORE : connection.one_way.sends() ? KAPI_STREAM_GATHER : 0;
+        return transport.send(connection.state(), path_.index(), batch.segment, batch.segments, flags, &end_seq);
     }
     rds_out* messages[Batch::max_messages];
     for (unsigned i = 0; i < batch.count; i++)

@@ -169,7 +169,7 @@ struct rds_transport {
 	enum rds_closing (*close)(void *state, unsigned int path, enum rds_close_mode mode);
 	/* [worker or sender, one at a time a path] As kapi_stream_send. NULL of a transport with post(). */
 	kapi_s64 (*send)(void *state, unsigned int path, const struct kapi_segment *segments, unsigned int count,
-			 int more, kapi_u32 *end_seq);
+			 unsigned int flags, kapi_u32 *end_seq);
 	/*
 	 * [worker or sender, one at a time a path] Takes whole messages in order: returns how many, or a negative error that
 	 * ended the stream and took none. Fewer than count: RDS_PATH_SEND follows when there is room. It holds (rds_out_hold)
@@ -301,6 +301,11 @@ void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
 int rds_inc_create(struct rds_conn *conn, unsigned int path, const void *header, kapi_size behind,
 		   struct rds_inc **inc);
 kapi_u32 rds_inc_left(const struct rds_inc *inc); /* payload bytes still missing */
+/*
+ * [any] One byte of the message at least has come. 1: it stays unread until the program that the message is for comes for it,
+ * or a few milliseconds have passed: resume() follows.
+ */
+int rds_inc_leaves(struct rds_inc *inc);
 /* From rx(): takes size bytes at offset of the offer. -ENOMEM: nothing was taken. */
 int rds_inc_append(struct rds_inc *inc, struct kapi_rx *rx, kapi_size offset, kapi_u32 size);
 /*

@@ -30,13 +30,14 @@ struct Noted {
 };
 Noted *Noted::present = nullptr;
 
-kapi_s64 note_send(void *state, unsigned int, const kapi_segment *segments, unsigned int count, int more, kapi_u32 *end_seq)
+kapi_s64 note_send(void *state, unsigned int, const kapi_segment *segments, unsigned int count,
+                   unsigned int flags, kapi_u32 *end_seq)
 {
     Noted &noted = Noted::of(state);
     kapi_u32 bytes = 0;
     for (unsigned int i = 0; i < count; i++)
         bytes += segments[i].length;
-    noted.sent.push_back({bytes, more != 0});
+    noted.sent.push_back({bytes, (flags & KAPI_STREAM_MORE) != 0});
     noted.after_send();
     *end_seq = noted.sequence += bytes;
     return bytes;

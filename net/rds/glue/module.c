@@ -44,6 +44,7 @@ EXPORT_SYMBOL_GPL(rds_path_retry_later);
 EXPORT_SYMBOL_GPL(rds_path_acked);
 EXPORT_SYMBOL_GPL(rds_inc_create);
 EXPORT_SYMBOL_GPL(rds_inc_left);
+EXPORT_SYMBOL_GPL(rds_inc_leaves);
 EXPORT_SYMBOL_GPL(rds_inc_append);
 EXPORT_SYMBOL_GPL(rds_inc_attach);
 EXPORT_SYMBOL_GPL(rds_inc_free);

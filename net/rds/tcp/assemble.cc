@@ -24,6 +24,8 @@ Assembler::Verdict verdict_of(int error)
 
 Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
 {
+    if (inc_ && rds_inc_leaves(inc_))
+        return {0, Verdict::stalled};
     usize used = 0;
     for (;;) {
         if (rds_path_stalled(conn_, path_))

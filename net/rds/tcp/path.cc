@@ -225,11 +225,11 @@ rds_closing TcpPath::close(rds_close_mode mode)
     return complete ? RDS_CLOSED_COMPLETE : RDS_CLOSED;
 }
 
-s64 TcpPath::send(const kapi_segment* segments, unsigned count, bool more, u32* end_seq)
+s64 TcpPath::send(const kapi_segment* segments, unsigned count, u32 flags, u32* end_seq)
 {
     if (!stream_)
         return -KAPI_ENOTCONN;
-    s64 taken = kapi_stream_send(stream_, segments, count, more, end_seq);
+    s64 taken = kapi_stream_send(stream_, segments, count, flags, end_seq);
     if (taken < 0)
         return taken;
     end_seq_.store_relaxed(*end_seq);

@@ -21,7 +21,7 @@ public:
     int adopt();
     rds_stream_waits has_accepted();
     rds_closing close(rds_close_mode mode);
-    s64 send(const kapi_segment* segments, unsigned count, bool more, u32* end_seq);
+    s64 send(const kapi_segment* segments, unsigned count, u32 flags, u32* end_seq);
     void resume();
     rds_tick tick();
     bool row(rds_tcp_socket_row& row);
