@@ -68,7 +68,7 @@ rds_transport noting_transport()
 /** A connection over that transport. All bodies run as a program of its host. */
 class PathWorker : public SimTest {
 protected:
-    PathWorker()
+    explicit PathWorker(std::uint64_t seed = 1) : SimTest(seed)
     {
         Noted::present = &noted;
         in_node([&] {
@@ -84,7 +84,7 @@ protected:
     ~PathWorker() override
     {
         in_node([&] {
-            connection->kill();
+            kill();
             connection = nullptr;
             EXPECT_TRUE(host.unload_soon());
         });
@@ -99,6 +99,11 @@ protected:
         world.sleep(kMs);
         ASSERT_TRUE(path(index).is_up());
     }
+    void kill()
+    {
+        if (!std::exchange(killed, true))
+            connection->kill();
+    }
     static rds::Ref<rds::Message> message()
     {
         auto made = rds::Message::internal(1);
@@ -111,6 +116,7 @@ protected:
     const rds_transport transport = noting_transport();
     RdsHost host{a};
     rds::Ref<rds::Connection> connection;
+    bool killed = false;
 };
 
 // TCP holds the end of what it has back for up to 200 ms when more was promised.
@@ -220,5 +226,142 @@ TEST_F(PathWorker, retry__comes_in_its_time)
         EXPECT_GE(noted.resumed[0] - from_ns, 500 * kMs);
     });
 }
+
+// It once waited for the longer one, which may be one for memory.
+TEST_F(PathWorker, retry__comes_earlier_after_a_shorter_request)
+{
+    in_node([&] {
+        come_up();
+        path().retry_later(RDS_PATH_RESUME, 1000 * kMs);
+        world.sleep(100 * kMs);
+        std::uint64_t from_ns = world.now_ns();
+        path().retry_later(RDS_PATH_RESUME, 10 * kMs);
+        path().retry_later(RDS_PATH_RESUME, 2000 * kMs); // which puts nothing off
+        world.sleep(5000 * kMs);
+        ASSERT_EQ(noted.resumed.size(), 1u) << "once for all requests";
+        EXPECT_GE(noted.resumed[0] - from_ns, 10 * kMs);
+        EXPECT_LE(noted.resumed[0] - from_ns, 12 * kMs);
+    });
+}
+
+// A message that is gathered again and again, on a path that waits for its turn to get memory.
+TEST_F(PathWorker, retry__of_each_kind_comes_in_its_own_time)
+{
+    in_node([&] {
+        come_up();
+        path().answered(7);
+        world.sleep(10 * kMs);
+        std::uint64_t from_ns = world.now_ns();
+        path().retry_later(RDS_PATH_RESUME, 1000 * kMs);
+        for (int i = 0; i < 90; i++) {
+            std::size_t sent = noted.sent.size();
+            ASSERT_TRUE(path().enqueue(message()));
+            path().transmit_later();
+            world.sleep(9 * kMs);
+            EXPECT_EQ(noted.sent.size(), sent);
+            world.sleep(2 * kMs);
+            EXPECT_EQ(noted.sent.size(), sent + 1);
+        }
+        EXPECT_EQ(noted.resumed.size(), 0u);
+        world.sleep(500 * kMs);
+        ASSERT_EQ(noted.resumed.size(), 1u);
+        EXPECT_GE(noted.resumed[0] - from_ns, 1000 * kMs);
+        EXPECT_LE(noted.resumed[0] - from_ns, 1002 * kMs);
+        EXPECT_GE(noted.ticks[0].size(), 1u);
+    });
+}
+
+// A message could not be mapped while the path waits for its turn to get memory for what it receives.
+TEST_F(PathWorker, turn_for_memory__is_not_of_what_is_sent)
+{
+    in_node([&] {
+        come_up();
+        path().answered(7);
+        world.sleep(10 * kMs);
+        for (int i = 0; i < 1000; i++) // others have the turns before it
+            path().partial().wait_for_turn(connection->net.peers_memory);
+        std::size_t sent = noted.sent.size();
+        ASSERT_TRUE(path().enqueue(message()));
+        auto *conn = reinterpret_cast<rds_conn *>(connection.get());
+        rds_path_retry_later(conn, 0, RDS_PATH_SEND);
+        rds_path_retry_later(conn, 0, RDS_PATH_RESUME);
+        world.sleep(12 * kMs);
+        EXPECT_EQ(noted.sent.size(), sent + 1);
+        EXPECT_EQ(noted.resumed.size(), 0u);
+        world.sleep(1000 * kMs);
+        EXPECT_EQ(noted.resumed.size(), 1u);
+    });
+}
+
+TEST_F(PathWorker, retry__of_a_path_that_has_ended_is_not_queued)
+{
+    in_node([&] {
+        come_up();
+        path().retry_later(RDS_PATH_RESUME, 20 * kMs);
+        kill();
+        auto works = a.works_run;
+        auto references = connection->references();
+        path().retry_later(RDS_PATH_RESUME, 10 * kMs);
+        path().transmit_later();
+        EXPECT_EQ(connection->references(), references);
+        world.sleep(100 * kMs);
+        EXPECT_EQ(a.works_run, works);
+    });
+}
+
+/** Threads that request the same at any times, for a path that may end meanwhile. */
+class PathWorkerStorm : public PathWorker, public ::testing::WithParamInterface<int> {
+protected:
+    PathWorkerStorm() : PathWorker(static_cast<std::uint64_t>(GetParam())) {}
+
+    void request(kapi_u64 delay_ns)
+    {
+        first_ns = std::min<std::uint64_t>(first_ns, world.now_ns() + delay_ns);
+        path().retry_later(RDS_PATH_RESUME, delay_ns);
+    }
+    /** Each with its own sequence of delays. Only while none is due nobody else requests it, so first_ns is exact. */
+    std::vector<sim::TaskRef> spawn_threads()
+    {
+        std::vector<sim::TaskRef> threads;
+        for (kapi_u64 i = 0; i < 4; i++)
+            threads.push_back(world.spawn(a, "requests", [this, i] {
+                for (kapi_u64 j = 0; j < 20; j++) {
+                    request((30 + (i * 37 + j * 61) % 200) * kMs);
+                    path().retry_later(RDS_PATH_SEND, (i * 13 + j * 7) % 20 * kMs);
+                    world.sleep((i + j) % 3 * kMs / 2);
+                }
+            }));
+        return threads;
+    }
+
+    std::uint64_t first_ns = ~0ull;
+};
+
+TEST_P(PathWorkerStorm, retry__comes_at_the_first_time)
+{
+    in_node([&] { come_up(); });
+    for (const auto &thread : spawn_threads())
+        EXPECT_TRUE(world.run_until([&] { return thread->is_done(); }, sim::kSecond));
+    world.run_for(sim::kSecond);
+    ASSERT_EQ(noted.resumed.size(), 1u);
+    EXPECT_GE(noted.resumed[0], first_ns);
+    EXPECT_LE(noted.resumed[0], first_ns + 2 * kMs);
+}
+
+// Neither a reference nor a work is left, or the module would not unload.
+TEST_P(PathWorkerStorm, path_ends)
+{
+    in_node([&] { come_up(); });
+    auto threads = spawn_threads();
+    world.run_for(static_cast<kapi_u64>(GetParam()) * kMs / 2);
+    in_node([&] { kill(); });
+    for (const auto &thread : threads)
+        EXPECT_TRUE(world.run_until([&] { return thread->is_done(); }, sim::kSecond));
+    auto resumed = noted.resumed.size();
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(noted.resumed.size(), resumed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PathWorkerStorm, ::testing::Range(1, 21));
 
 } // namespace
