@@ -1,69 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 // The worker of a path with a transport that only notes what it is called for: what is sent, when the stream is looked after
 // and read again, and how it is closed.
-#include "rds_test.h"
+#include "rds_noting_test.h"
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
-
-#include "net/rds/connection.h"
 
 namespace {
 
 constexpr kapi_u64 kMs = sim::kMillisecond;
-
-/** What the transport was called for, and what it answers. */
-struct Noted {
-    struct Send {
-        kapi_u32 bytes;
-        bool more;
-    };
-    std::vector<Send> sent;
-    std::vector<std::uint64_t> ticks[2], resumed; // when, and of which path
-    std::function<void()> after_send = [] {};
-    kapi_u32 sequence = 0;
-
-    static Noted &of(void *state) { return *static_cast<Noted *>(state); }
-    static Noted *present;
-};
-Noted *Noted::present = nullptr;
-
-kapi_s64 note_send(void *state, unsigned int, const kapi_segment *segments, unsigned int count, int more, kapi_u32 *end_seq)
-{
-    Noted &noted = Noted::of(state);
-    kapi_u32 bytes = 0;
-    for (unsigned int i = 0; i < count; i++)
-        bytes += segments[i].length;
-    noted.sent.push_back({bytes, more != 0});
-    noted.after_send();
-    *end_seq = noted.sequence += bytes;
-    return bytes;
-}
-
-rds_transport noting_transport()
-{
-    rds_transport transport{};
-    transport.name = "noting";
-    transport.type = RDS_TRANSPORT_TCP;
-    transport.max_paths = 2;
-    transport.create = [](rds_conn *, kapi_net *, const kapi_addr *, const kapi_addr *, kapi_u8,
-                          kapi_alloc_mode) -> void * { return Noted::present; };
-    transport.destroy = [](void *) {};
-    transport.connect = [](void *, unsigned int) { return 0; };
-    transport.established = [](void *, unsigned int) { return 1; };
-    transport.adopt = [](void *, unsigned int) { return 0; };
-    transport.has_accepted = [](void *, unsigned int) { return RDS_NO_STREAM_WAITS; };
-    transport.close = [](void *, unsigned int, rds_close_mode) { return RDS_CLOSED; };
-    transport.send = note_send;
-    transport.resume = [](void *state, unsigned int) { Noted::of(state).resumed.push_back(kapi_now_ns()); };
-    transport.tick = [](void *state, unsigned int path) {
-        Noted::of(state).ticks[path].push_back(kapi_now_ns());
-        return RDS_TICK_ANSWERED;
-    };
-    return transport;
-}
 
 /** A connection over that transport. All bodies run as a program of its host. */
 class PathWorker : public SimTest {
@@ -306,6 +252,59 @@ TEST_F(PathWorker, retry__of_a_path_that_has_ended_is_not_queued)
         EXPECT_EQ(connection->references(), references);
         world.sleep(100 * kMs);
         EXPECT_EQ(a.works_run, works);
+    });
+}
+
+/** The peer had only one path for a while: what sockets enqueue on path 1 goes over path 0 for good. */
+class PathWorkerMoved : public PathWorker {
+protected:
+    PathWorkerMoved()
+    {
+        in_node([&] {
+            come_up();
+            says_paths(1);
+            path(1).notify(RDS_PATH_SEND);
+            world.sleep(kMs);
+            says_paths(2);
+            world.sleep(kMs);
+            noted.sent.clear();
+            EXPECT_TRUE(path(1).enqueue(message()));
+        });
+    }
+    void says_paths(kapi_u8 count)
+    {
+        rds::Header header{};
+        rds::write_foreign_handshake(header, 9, true);
+        header.extensions[2] = count;
+        connection->handshake_received(path(), header, true);
+        ASSERT_EQ(connection->paths(), count);
+    }
+    void expect_sent_over_the_other()
+    {
+        ASSERT_EQ(noted.sent.size(), 1u);
+        EXPECT_EQ(noted.sent[0].path, 0u);
+        EXPECT_EQ(noted.sent[0].bytes, kSize);
+    }
+};
+
+TEST_F(PathWorkerMoved, transmit__is_of_the_other_path)
+{
+    in_node([&] {
+        EXPECT_FALSE(path(1).took_all());
+        path(1).transmit();
+        expect_sent_over_the_other();
+        EXPECT_TRUE(path(1).took_all());
+    });
+}
+
+TEST_F(PathWorkerMoved, transmit_later__is_of_the_other_path)
+{
+    in_node([&] {
+        path(1).transmit_later();
+        world.sleep(9 * kMs);
+        EXPECT_EQ(noted.sent.size(), 0u);
+        world.sleep(3 * kMs);
+        expect_sent_over_the_other();
     });
 }
 
