@@ -103,6 +103,33 @@ TEST_P(RdsRdmaEdges, a_device_is_used__if_it_suffices)
     }
 }
 
+// Either host may be the one that has few, and the one that accepts: more than the peer has is refused by the simulated host.
+TEST_P(RdsRdmaEdges, reads_at_a_time__are_not_more_than_the_peer_has)
+{
+    using Change = std::function<void(kapi_rdma_attrs &)>;
+    const Change kFew[] = {[](auto &attrs) { attrs.max_reads_in = 3; }, [](auto &attrs) { attrs.max_reads_out = 3; }};
+    kapi_u32 link = 3;
+    for (const Change &few : kFew)
+        for (bool a_has_few : {true, false}) {
+            std::string own = "10.1." + std::to_string(link) + ".1", theirs = "10.1." + std::to_string(link) + ".2";
+            a.initial_net().add(sim::address(own.c_str()), link);
+            b.initial_net().add(sim::address(theirs.c_str()), link);
+            sim::plug_rdma(a.initial_net(), "few", link, a_has_few ? few : Change());
+            sim::plug_rdma(b.initial_net(), "few", link, a_has_few ? Change() : few);
+            world.run_for(sim::kMillisecond);
+            auto at_a = on_a(own.c_str(), theirs.c_str()), at_b = on_b(theirs.c_str(), own.c_str());
+            open(at_a);
+            open(at_b);
+            run(b, [&] { at_b.send("hello"); });
+            run(a, [&] { EXPECT_EQ(at_a.receive(), "hello"); });
+            run(a, [&] { at_a.send("again"); });
+            run(b, [&] { EXPECT_EQ(at_b.receive(), "again"); });
+            close(at_a);
+            close(at_b);
+            link++;
+        }
+}
+
 // The pieces of an operation lie in so many pages at most, and what is refused is not kept.
 TEST_P(RdsRdmaEdges, an_operation_has_the_pages_that_fit_into_a_queue)
 {

@@ -3,6 +3,7 @@
 // and read again, and how it is closed.
 #include "rds_noting_test.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -44,6 +45,14 @@ protected:
         path(index).notify(RDS_PATH_ESTABLISHED);
         world.sleep(kMs);
         ASSERT_TRUE(path(index).is_up());
+    }
+    /** As a hawser peer answers over a path. */
+    void answers(unsigned index, kapi_u32 generation, kapi_u8 paths = Noted::kPaths)
+    {
+        rds::Header header{};
+        rds::write_handshake(header, generation, static_cast<kapi_u8>(index), 7);
+        header.extensions[2] = paths;
+        connection->handshake_received(path(index), header, true);
     }
     void kill()
     {
@@ -255,6 +264,32 @@ TEST_F(PathWorker, retry__of_a_path_that_has_ended_is_not_queued)
     });
 }
 
+// The first path has an answer, for which another one waits. It comes from another sender than before, so it is not believed that
+// there are fewer paths.
+TEST_F(PathWorker, missing_path__is_connected_after_an_answer_that_is_not_believed)
+{
+    in_node([&] {
+        for (unsigned i = 0; i < Noted::kPaths; i++) {
+            come_up(i);
+            answers(i, 9);
+            world.sleep(kMs);
+        }
+        ASSERT_EQ(connection->paths(), Noted::kPaths);
+        path(1).notify(RDS_PATH_LOST);
+        path(0).notify(RDS_PATH_LOST);
+        world.sleep(100 * kMs);
+        noted.connected.clear();
+        path(0).notify(RDS_PATH_ESTABLISHED);
+        world.sleep(100 * kMs);
+        ASSERT_TRUE(path(0).is_up());
+        EXPECT_EQ(noted.connected, std::vector<unsigned>{});
+        answers(0, 10, 2);
+        world.sleep(10 * kMs);
+        EXPECT_EQ(connection->paths(), Noted::kPaths);
+        EXPECT_EQ(noted.connected, std::vector<unsigned>{1});
+    });
+}
+
 /** The peer had only one path for a while: what sockets enqueue on path 1 goes over path 0 for good. */
 class PathWorkerMoved : public PathWorker {
 protected:
@@ -359,6 +394,30 @@ TEST_P(PathWorkerStorm, path_ends)
     auto resumed = noted.resumed.size();
     world.run_for(sim::kSecond);
     EXPECT_EQ(noted.resumed.size(), resumed);
+}
+
+// At the same moment. A foreign peer gets no probe, and a hawser no message before it has answered one.
+TEST_P(PathWorkerStorm, path_comes_up_and_the_peer_turns_out_to_be_a_hawser)
+{
+    in_node([&] {
+        come_up();
+        answers(0, 9);
+        come_up(1);
+    });
+    for (int round = 0; round < 30; round++) {
+        in_node([&] {
+            path(1).notify(RDS_PATH_LOST);
+            connection->peer_is(rds::Peer::foreign);
+            while (!path(1).is_connecting())
+                world.sleep(kMs);
+            noted.sent.clear();
+        });
+        world.spawn(a, "established", [&] { path(1).notify(RDS_PATH_ESTABLISHED); });
+        world.spawn(a, "answers", [&] { answers(0, 9); });
+        world.run_for(kMs);
+        EXPECT_TRUE(path(1).is_up());
+        EXPECT_TRUE(std::ranges::any_of(noted.sent, [](const auto &sent) { return sent.path == 1; })) << round;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PathWorkerStorm, ::testing::Range(1, 21));
