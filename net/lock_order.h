@@ -51,6 +51,7 @@ namespace rds {
 struct MapLock { static constexpr const char* name = "rds map"; static constexpr unsigned rank = 60; };
 struct ChangedMapsLock { static constexpr const char* name = "rds changed maps"; static constexpr unsigned rank = 62; };
 struct MapTableLock { static constexpr const char* name = "rds maps"; static constexpr unsigned rank = 65; };
+struct PathTimerLock { static constexpr const char* name = "rds path timer"; static constexpr unsigned rank = 68; };
 struct LiveLock { static constexpr const char* name = "rds live"; static constexpr unsigned rank = 70; };
 
 } // namespace rds

@@ -192,6 +192,8 @@ int kapi_cm_accept(struct kapi_cm *cm, const struct kapi_cm_options *options) no
     enter_sleep("kapi_cm_accept");
     if (!cm->qp || !cm->listener)
         broken("a connection is accepted %s", cm->qp ? "that no peer asked for" : "without a queue pair");
+    if (options->reads_in > cm->request.reads_out || options->reads_out > cm->request.reads_in)
+        broken("a connection is accepted with more reads at a time than its peer has");
     if (int err = check_options(*cm, *options, KAPI_CM_ACCEPT_BYTES))
         return err;
     if (cm->state != CmState::request_received || cm->is_over())

@@ -137,10 +137,14 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
     return 0;
 }
 
+/** What a result that means nothing after an error is: whoever uses it crashes. */
+constexpr std::uintptr_t kPoison = 0xdead'0000'0000;
+
 int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int backlog,
                 void (*ready)(void *context), void *context, struct kapi_listener **listener) noexcept
 {
     enter_stream("kapi_listen");
+    *listener = reinterpret_cast<kapi_listener *>(kPoison);
     if (fault("kapi_listen"))
         return -KAPI_ENOMEM;
     static constexpr kapi_u8 kV4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

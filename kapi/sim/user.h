@@ -83,6 +83,7 @@ struct kapi_poll {
     sim::PollWatch *watch = nullptr; // null: the poll does not wait
     unsigned wanted = 0;             // wake-ups for other events pass it by, as in the kernel
     bool woken = false;
+    bool exclusive = false, sleeps = false; // EPOLLEXCLUSIVE; a thread is in epoll_wait()
     unsigned queues = 0;             // that it was given
 };
 
@@ -105,7 +106,7 @@ private:
 /** A program in poll() or epoll_wait() on one socket, whose poll operation is ask(). It ends before the socket. */
 class Poller {
 public:
-    enum class Kind { poll, epoll, epoll_edge };
+    enum class Kind { poll, epoll, epoll_edge, epoll_exclusive };
     using Ask = std::function<unsigned(kapi_poll *)>;
 
     /** With epoll: calls the poll operation, and watches the queues from here on, as EPOLL_CTL_ADD. */

@@ -66,6 +66,7 @@ void PollWatch::end()
 Poller::Poller(Ask ask, unsigned wanted, Kind kind) : ask_(std::move(ask)), kind_(kind)
 {
     poll_.wanted = wanted | KAPI_ERR | KAPI_HUP;
+    poll_.exclusive = kind_ == Kind::epoll_exclusive;
     if (kind_ != Kind::poll)
         poll_.woken = this->ask(&watch_) != 0;
 }
@@ -88,13 +89,15 @@ unsigned Poller::wait(std::uint64_t timeout_ns)
             events = ask(first ? &watch_ : nullptr);
         first = false;
         if (!events && node.now_ns() < deadline_ns) {
+            poll_.sleeps = true;
             if (!poll_.woken)
                 world().park(deadline_ns == KAPI_FOREVER ? KAPI_FOREVER : node.world_time(deadline_ns));
+            poll_.sleeps = false;
             continue;
         }
         if (kind_ == Kind::poll)
             watch_.end();
-        if (kind_ == Kind::epoll && events)
+        if ((kind_ == Kind::epoll || kind_ == Kind::epoll_exclusive) && events)
             poll_.woken = true; // stays on epoll's list until it is found without events
         return events;
     }
@@ -112,11 +115,13 @@ void kapi_waitq_init(struct kapi_waitq *queue) noexcept
 void kapi_wake(struct kapi_waitq *queue, unsigned int events) noexcept
 {
     enter_any("kapi_wake");
+    bool enough = false; // of exclusive ones one that sleeps, but at the end
     for (Waiter *waiter = inside(queue).first; waiter; waiter = waiter->next) {
-        if (waiter->poll) {
-            if (!(events & waiter->poll->wanted))
+        if (kapi_poll *poll = waiter->poll) {
+            if (!(events & poll->wanted) || (poll->exclusive && enough))
                 continue;
-            waiter->poll->woken = true;
+            enough = enough || (poll->exclusive && poll->sleeps && !poll->woken && !(events & KAPI_HUP));
+            poll->woken = true;
         }
         waiter->woken = true;
         world().make_ready(*waiter->task);

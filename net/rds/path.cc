@@ -88,7 +88,8 @@ void Path::pull()
 
 void Path::receive_later(u32 events)
 {
-    if (u64 delay_ns = partial_.take_retry_delay())
+    u64 delay_ns = events & RDS_PATH_RESUME ? partial_.take_retry_delay() : 0; // in its turn, if it waits for one
+    if (delay_ns)
         retry_later(events, delay_ns);
     else
         retry_later(events);

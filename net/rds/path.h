@@ -10,6 +10,7 @@
 #include "owner.h"
 #include "partial.h"
 #include "path_receive.h"
+#include "path_timer.h"
 #include "probe_timer.h"
 #include "trace.h"
 #include "transmit.h"
@@ -89,7 +90,7 @@ public:
 
     // Any context. Informs the worker (rds_path_event bits).
     void notify(u32 events);
-    // Any context. The same after delay_ns, for want of memory.
+    // Any context. The same after delay_ns, for want of memory; as in PathTimer.
     void retry_later(u32 events, u64 delay_ns = 10'000'000);
     // Any context. Messages that were enqueued are transmitted then, if not before.
     void transmit_later();
@@ -164,8 +165,6 @@ private:
     void publish(const Change& change);
     // path_worker.cc
     void run();
-    void ticked();
-    void retried();
     void step();
     bool step_down();
     void step_left_out();
@@ -214,9 +213,7 @@ private:
     kapi_trace_rds_reason reason_ HW_GUARDED_BY(lock_) = KAPI_RDS_CLOSED; // as in a snapshot
     u64 since_ns_ HW_GUARDED_BY(lock_) = kapi_now_ns();
     Atomic<u32> events_{0};   // for the worker
-    Atomic<u32> later_{0};    // for the worker, when retry_ has waited
     Atomic<u32> up_{0};       // state_ is up
-    Atomic<u64> due_ns_{0};   // when the timer runs out, 0: it is not set, or runs out now
     Atomic<u32> unanswered_{0}; // as the transport said last: the next tick comes sooner
     Atomic<u32> ending_{static_cast<u32>(Ending::none)};
     Atomic<u32> answered_{0}; // the peer answered a probe over the present stream
@@ -246,8 +243,7 @@ private:
     u64 look_ns_ = 0; // when the worker looks again though nothing happens: the first time of all reasons
 
     Work<Path, &Path::run> work_{*this};
-    Work<Path, &Path::ticked> timer_{*this};
-    Work<Path, &Path::retried> retry_{*this}; // its own, lest a tick puts it off
+    PathTimer timer_{*this};
 };
 
 } // namespace rds

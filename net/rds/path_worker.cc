@@ -375,10 +375,7 @@ void Path::kill()
 {
     if (work_.cancel_sync())
         unref();
-    if (timer_.cancel_sync())
-        unref();
-    if (retry_.cancel_sync())
-        unref();
+    timer_.stop();
     owner_.acquire_for_good(); // nobody else touches the transport any more
     up_.store_release(0);
     if (!connection_.loops()) {

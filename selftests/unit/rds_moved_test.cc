@@ -84,9 +84,9 @@ TEST_F(RdsTest, address_moves_while_a_call_copies__the_rest_is_sent_here)
         ASSERT_EQ(mine.bind(sim::address(kService, kPort)), 0);
         mine.sk().rcvtimeo_ns = 2 * sim::kSecond;
         EXPECT_EQ(receive(mine), "two");
-        sender.close(), mine.close();
     });
-    EXPECT_TRUE(sends->is_done());
+    EXPECT_TRUE(world.run_until([&] { return sends->is_done(); }, sim::kMillisecond));
+    run(b, [&] { sender.close(), mine.close(); });
 }
 
 // A socket's first message to a host waits for its handshake, and no other one because addresses changed.

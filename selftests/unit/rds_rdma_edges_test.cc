@@ -103,6 +103,65 @@ TEST_P(RdsRdmaEdges, a_device_is_used__if_it_suffices)
     }
 }
 
+// Either host may be the one that has few, and the one that accepts: more than the peer has is refused by the simulated host.
+TEST_P(RdsRdmaEdges, reads_at_a_time__are_not_more_than_the_peer_has)
+{
+    using Change = std::function<void(kapi_rdma_attrs &)>;
+    const Change kFew[] = {[](auto &attrs) { attrs.max_reads_in = 3; }, [](auto &attrs) { attrs.max_reads_out = 3; }};
+    kapi_u32 link = 3;
+    for (const Change &few : kFew)
+        for (bool a_has_few : {true, false}) {
+            std::string own = "10.1." + std::to_string(link) + ".1", theirs = "10.1." + std::to_string(link) + ".2";
+            a.initial_net().add(sim::address(own.c_str()), link);
+            b.initial_net().add(sim::address(theirs.c_str()), link);
+            sim::plug_rdma(a.initial_net(), "few", link, a_has_few ? few : Change());
+            sim::plug_rdma(b.initial_net(), "few", link, a_has_few ? Change() : few);
+            world.run_for(sim::kMillisecond);
+            auto at_a = on_a(own.c_str(), theirs.c_str()), at_b = on_b(theirs.c_str(), own.c_str());
+            open(at_a);
+            open(at_b);
+            run(b, [&] { at_b.send("hello"); });
+            run(a, [&] { EXPECT_EQ(at_a.receive(), "hello"); });
+            run(a, [&] { at_a.send("again"); });
+            run(b, [&] { EXPECT_EQ(at_b.receive(), "again"); });
+            close(at_a);
+            close(at_b);
+            link++;
+        }
+}
+
+// Any program of the peer's host may ask, while the peer itself answers.
+TEST_P(RdsRdmaEdges, a_request_that_nobody_accepts__is_kept_for_ten_seconds)
+{
+    open_both();
+    run(b, [&] { pb.send("hello"); });
+    run(a, [&] { EXPECT_EQ(pa.receive(), "hello"); });
+    Peer stranger;
+    run(b, [&] {
+        kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
+        ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &stranger, &stranger.cm), 0);
+    });
+    ASSERT_TRUE(world.run_until([&] { return stranger.resolved; }, 10 * sim::kSecond));
+    std::string data = says("10.0.0.2", "10.0.0.1", 3, 1);
+    run(b, [&] {
+        stranger.make_queues();
+        kapi_cm_options with{};
+        with.data = data.data();
+        with.size = data.size();
+        ASSERT_EQ(kapi_cm_request(stranger.cm, &with), 0);
+    });
+    std::uint64_t began_ns = world.now_ns();
+    world.run_until([&] { return stranger.end.has_value(); }, 60 * sim::kSecond);
+    ASSERT_TRUE(stranger.end);
+    EXPECT_EQ(stranger.end->why, KAPI_CM_REJECTED);
+    EXPECT_GE(world.now_ns() - began_ns, 10 * sim::kSecond);
+    EXPECT_LE(world.now_ns() - began_ns, 12 * sim::kSecond);
+    run(b, [&] { pb.send("again"); });
+    run(a, [&] { EXPECT_EQ(pa.receive(), "again"); });
+    run(b, [&] { stranger.drop(); });
+    close_both();
+}
+
 // The pieces of an operation lie in so many pages at most, and what is refused is not kept.
 TEST_P(RdsRdmaEdges, an_operation_has_the_pages_that_fit_into_a_queue)
 {

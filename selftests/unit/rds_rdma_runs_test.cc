@@ -37,6 +37,32 @@ TEST_P(RdsRdmaRuns, messages_of_one_call__are_received_by_one)
     expect_run(bytes, lengths);
 }
 
+TEST_P(RdsRdmaRuns, messages_of_sendmmsg__are_posted_with_the_last_one_or_by_a_timer)
+{
+    auto send = [&](const std::string &text, unsigned flags) {
+        run(b, [&] { EXPECT_EQ(pb.socket.send(text.data(), text.size(), sim::address(pb.to, kPort), flags), 3); });
+    };
+    auto expect_nothing_after = [&](std::uint64_t ns) {
+        world.run_for(ns);
+        char byte;
+        run(a, [&] { EXPECT_EQ(pa.socket.receive(&byte, 1, nullptr, RDS_ABI_MSG_DONTWAIT), -KAPI_EAGAIN); });
+    };
+    send("two", 0); // there is a connection
+    world.run_for(5 * sim::kSecond); // no timer of its path runs
+    expect_run("two", {3});
+    send("one", RDS_ABI_MSG_BATCH);
+    send("two", RDS_ABI_MSG_BATCH);
+    expect_nothing_after(3 * sim::kMillisecond);
+    send("six", 0);
+    world.run_for(6 * sim::kMillisecond); // then no timer has run
+    expect_run("onetwosix", {3, 3, 3});
+    world.run_for(sim::kSecond);
+    send("ten", RDS_ABI_MSG_BATCH);
+    expect_nothing_after(9 * sim::kMillisecond);
+    world.run_for(8 * sim::kMillisecond);
+    expect_run("ten", {3});
+}
+
 // The name of a region is of one message.
 TEST_P(RdsRdmaRuns, message_with_a_cookie__is_alone)
 {

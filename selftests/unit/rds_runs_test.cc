@@ -302,6 +302,43 @@ TEST_P(RunReaders, threads_that_sleep__hold_few_messages)
     expect_nothing();
 }
 
+TEST_P(RunReaders, threads_that_sleep__hold_256_messages)
+{
+    run(there(), [&] { to.sk().rcvbuf = 4'000'000; });
+    send_singly(from, Texts(5 * 64, "x"));
+    for (int i = 0; i < 4; i++)
+        spawn(stall_at(63)); // with 63 beside the first one
+    EXPECT_EQ(receive_run().lengths.size(), 1u + 256 - 4 * 63);
+    world.run_for(2 * sim::kSecond);
+    for (const auto &reader : readers_)
+        EXPECT_EQ(reader->got.lengths.size(), 64u);
+    expect_run(Texts(59, "x"));
+}
+
+// One for each, as when they came: of threads in epoll_wait() with EPOLLEXCLUSIVE a wake-up is for one.
+TEST_P(RunReaders, those_put_back__wake_as_many_threads)
+{
+    send_singly(from, {"one", "two", "three"});
+    run(there(), [&] { to.poll(); }); // shows that there is a map, once
+    sim::Trouble trouble = stall_at(6); // in "three"
+    trouble.control_faults = true;
+    Reader &reader = spawn(trouble);
+    unsigned woken = 0;
+    for (int i = 0; i < 4; i++)
+        world.spawn(there(), "thread", [&] {
+            auto poller = to.poller(KAPI_IN, sim::Poller::Kind::epoll_exclusive);
+            woken += poller.wait(5 * sim::kSecond) != 0;
+        });
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(woken, 0u);
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(reader.got.result, -KAPI_EFAULT);
+    EXPECT_EQ(woken, 3u);
+    world.run_for(5 * sim::kSecond);
+    EXPECT_EQ(woken, 3u);
+    expect_run({"one", "two", "three"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, Runs, ::testing::Bool(), RunsTest::name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, RunReaders, ::testing::Bool(), RunsTest::name_of);
 

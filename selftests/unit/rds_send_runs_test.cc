@@ -223,6 +223,43 @@ TEST_P(SendBatches, that_fill_the_buffer__are_transmitted)
     expect_soon(loops() ? Texts{second} : Texts{first, second});
 }
 
+// Each thread keeps its own for its next call, and transmits those that it finds in their place.
+TEST_P(SendBatches, of_two_threads__are_all_transmitted)
+{
+    if (loops())
+        return;
+    b.initial_net().add(sim::address("10.0.0.4"));
+    RdsSocket second(host_b);
+    run(b, [&] { open(second, "10.0.0.4", 7); });
+    run(a, [&] { EXPECT_EQ(send(from, "zero", "10.0.0.4", 7), 4); });
+    world.run_for(5 * sim::kSecond);
+    run(b, [&] { EXPECT_EQ(receive(second, kNow), "zero"); });
+    from.trouble = {.stall_at = 1, .stall_ns = 2 * sim::kMillisecond};
+    auto sleeper = world.spawn(a, "sleeper", [&] { EXPECT_EQ(send(from, "one", target(), 7, RDS_ABI_MSG_BATCH), 3); });
+    world.run_for(sim::kMillisecond);
+    run(a, [&] { EXPECT_EQ(send(from, "two", "10.0.0.4", 7, RDS_ABI_MSG_BATCH), 3); });
+    expect_soon({});
+    EXPECT_TRUE(sleeper->is_done());
+    run(b, [&] { EXPECT_EQ(receive(second, kNow), "two"); });
+    batch({"three"}, 0);
+    expect_soon({"one", "three"});
+    run(b, [&] { second.close(); });
+}
+
+// Another thread takes the room while the second message is copied.
+TEST_P(SendBatches, sender_that_waits_for_room__has_transmitted_what_was_taken)
+{
+    if (loops())
+        return;
+    run(a, [&] { from.sk().sndbuf = 20'000; });
+    from.trouble = {.stall_at = 3, .stall_ns = 2 * sim::kMillisecond};
+    auto sleeper = world.spawn(a, "sleeper", [&] { EXPECT_EQ(from.send_each("onetwo", 6, target_addr(), {3, 3}), 6); });
+    world.run_for(sim::kMillisecond);
+    run(a, [&] { EXPECT_EQ(send(from, std::string(9'998, 'y'), "10.0.0.3", 7, kNow), 9'998); });
+    expect_soon({"one", "two"}); // before a timer transmits the first one, whose acknowledgement makes room
+    EXPECT_TRUE(sleeper->is_done());
+}
+
 // As by a call for each: in the queue of the receiver when the call returns.
 TEST_P(SendRuns, over_loopback__all_are_there)
 {
@@ -267,14 +304,14 @@ TEST_P(SendRuns, sender_that_waits_for_a_congested_port__has_sent_what_was_taken
     run(there(), [&] { open(filler, target(), 8); });
     send_singly(from, {"zero"}); // there is a connection
     from.trouble.stall_at = 4; // in the second message
-    from.trouble.stall_ns = 500 * sim::kMillisecond;
+    from.trouble.stall_ns = 4 * sim::kMillisecond;
     long sent = 0;
     auto sender = world.spawn(a, "sender", [&] { sent = from.send_each("onetwo", 6, target_addr(), {3, 3}); });
     run(there(), [&] {
         while (send(filler, std::string(100'000, 'x'), target(), 7, kNow) == 100'000)
             ;
     });
-    world.run_for(600 * sim::kMillisecond);
+    world.run_for(8 * sim::kMillisecond); // then no timer has transmitted it
     EXPECT_FALSE(sender->is_done());
     std::string got;
     auto take_all = [&] {

@@ -1,75 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 // The worker of a path with a transport that only notes what it is called for: what is sent, when the stream is looked after
 // and read again, and how it is closed.
-#include "rds_test.h"
+#include "rds_noting_test.h"
 
+#include <algorithm>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
-
-#include "net/rds/connection.h"
 
 namespace {
 
 constexpr kapi_u64 kMs = sim::kMillisecond;
 
-/** What the transport was called for, and what it answers. */
-struct Noted {
-    struct Send {
-        kapi_u32 bytes;
-        bool more;
-    };
-    std::vector<Send> sent;
-    std::vector<std::uint64_t> ticks[2], resumed; // when, and of which path
-    std::function<void()> after_send = [] {};
-    kapi_u32 sequence = 0;
-
-    static Noted &of(void *state) { return *static_cast<Noted *>(state); }
-    static Noted *present;
-};
-Noted *Noted::present = nullptr;
-
-kapi_s64 note_send(void *state, unsigned int, const kapi_segment *segments, unsigned int count,
-                   unsigned int flags, kapi_u32 *end_seq)
-{
-    Noted &noted = Noted::of(state);
-    kapi_u32 bytes = 0;
-    for (unsigned int i = 0; i < count; i++)
-        bytes += segments[i].length;
-    noted.sent.push_back({bytes, (flags & KAPI_STREAM_MORE) != 0});
-    noted.after_send();
-    *end_seq = noted.sequence += bytes;
-    return bytes;
-}
-
-rds_transport noting_transport()
-{
-    rds_transport transport{};
-    transport.name = "noting";
-    transport.type = RDS_TRANSPORT_TCP;
-    transport.max_paths = 2;
-    transport.create = [](rds_conn *, kapi_net *, const kapi_addr *, const kapi_addr *, kapi_u8,
-                          kapi_alloc_mode) -> void * { return Noted::present; };
-    transport.destroy = [](void *) {};
-    transport.connect = [](void *, unsigned int) { return 0; };
-    transport.established = [](void *, unsigned int) { return 1; };
-    transport.adopt = [](void *, unsigned int) { return 0; };
-    transport.has_accepted = [](void *, unsigned int) { return RDS_NO_STREAM_WAITS; };
-    transport.close = [](void *, unsigned int, rds_close_mode) { return RDS_CLOSED; };
-    transport.send = note_send;
-    transport.resume = [](void *state, unsigned int) { Noted::of(state).resumed.push_back(kapi_now_ns()); };
-    transport.tick = [](void *state, unsigned int path) {
-        Noted::of(state).ticks[path].push_back(kapi_now_ns());
-        return RDS_TICK_ANSWERED;
-    };
-    return transport;
-}
-
 /** A connection over that transport. All bodies run as a program of its host. */
 class PathWorker : public SimTest {
 protected:
-    PathWorker()
+    explicit PathWorker(std::uint64_t seed = 1) : SimTest(seed)
     {
         Noted::present = &noted;
         in_node([&] {
@@ -85,7 +31,7 @@ protected:
     ~PathWorker() override
     {
         in_node([&] {
-            connection->kill();
+            kill();
             connection = nullptr;
             EXPECT_TRUE(host.unload_soon());
         });
@@ -100,6 +46,19 @@ protected:
         world.sleep(kMs);
         ASSERT_TRUE(path(index).is_up());
     }
+    /** As a hawser peer answers over a path. */
+    void answers(unsigned index, kapi_u32 generation, kapi_u8 paths = Noted::kPaths)
+    {
+        rds::Header header{};
+        rds::write_handshake(header, generation, static_cast<kapi_u8>(index), 7);
+        header.extensions[2] = paths;
+        connection->handshake_received(path(index), header, true);
+    }
+    void kill()
+    {
+        if (!std::exchange(killed, true))
+            connection->kill();
+    }
     static rds::Ref<rds::Message> message()
     {
         auto made = rds::Message::internal(1);
@@ -112,6 +71,7 @@ protected:
     const rds_transport transport = noting_transport();
     RdsHost host{a};
     rds::Ref<rds::Connection> connection;
+    bool killed = false;
 };
 
 // TCP holds the end of what it has back for up to 200 ms when more was promised.
@@ -221,5 +181,245 @@ TEST_F(PathWorker, retry__comes_in_its_time)
         EXPECT_GE(noted.resumed[0] - from_ns, 500 * kMs);
     });
 }
+
+// It once waited for the longer one, which may be one for memory.
+TEST_F(PathWorker, retry__comes_earlier_after_a_shorter_request)
+{
+    in_node([&] {
+        come_up();
+        path().retry_later(RDS_PATH_RESUME, 1000 * kMs);
+        world.sleep(100 * kMs);
+        std::uint64_t from_ns = world.now_ns();
+        path().retry_later(RDS_PATH_RESUME, 10 * kMs);
+        path().retry_later(RDS_PATH_RESUME, 2000 * kMs); // which puts nothing off
+        world.sleep(5000 * kMs);
+        ASSERT_EQ(noted.resumed.size(), 1u) << "once for all requests";
+        EXPECT_GE(noted.resumed[0] - from_ns, 10 * kMs);
+        EXPECT_LE(noted.resumed[0] - from_ns, 12 * kMs);
+    });
+}
+
+// A message that is gathered again and again, on a path that waits for its turn to get memory.
+TEST_F(PathWorker, retry__of_each_kind_comes_in_its_own_time)
+{
+    in_node([&] {
+        come_up();
+        path().answered(7);
+        world.sleep(10 * kMs);
+        std::uint64_t from_ns = world.now_ns();
+        path().retry_later(RDS_PATH_RESUME, 1000 * kMs);
+        for (int i = 0; i < 90; i++) {
+            std::size_t sent = noted.sent.size();
+            ASSERT_TRUE(path().enqueue(message()));
+            path().transmit_later();
+            world.sleep(9 * kMs);
+            EXPECT_EQ(noted.sent.size(), sent);
+            world.sleep(2 * kMs);
+            EXPECT_EQ(noted.sent.size(), sent + 1);
+        }
+        EXPECT_EQ(noted.resumed.size(), 0u);
+        world.sleep(500 * kMs);
+        ASSERT_EQ(noted.resumed.size(), 1u);
+        EXPECT_GE(noted.resumed[0] - from_ns, 1000 * kMs);
+        EXPECT_LE(noted.resumed[0] - from_ns, 1002 * kMs);
+        EXPECT_GE(noted.ticks[0].size(), 1u);
+    });
+}
+
+// A message could not be mapped while the path waits for its turn to get memory for what it receives.
+TEST_F(PathWorker, turn_for_memory__is_not_of_what_is_sent)
+{
+    in_node([&] {
+        come_up();
+        path().answered(7);
+        world.sleep(10 * kMs);
+        for (int i = 0; i < 1000; i++) // others have the turns before it
+            path().partial().wait_for_turn(connection->net.peers_memory);
+        std::size_t sent = noted.sent.size();
+        ASSERT_TRUE(path().enqueue(message()));
+        auto *conn = reinterpret_cast<rds_conn *>(connection.get());
+        rds_path_retry_later(conn, 0, RDS_PATH_SEND);
+        rds_path_retry_later(conn, 0, RDS_PATH_RESUME);
+        world.sleep(12 * kMs);
+        EXPECT_EQ(noted.sent.size(), sent + 1);
+        EXPECT_EQ(noted.resumed.size(), 0u);
+        world.sleep(1000 * kMs);
+        EXPECT_EQ(noted.resumed.size(), 1u);
+    });
+}
+
+TEST_F(PathWorker, retry__of_a_path_that_has_ended_is_not_queued)
+{
+    in_node([&] {
+        come_up();
+        path().retry_later(RDS_PATH_RESUME, 20 * kMs);
+        kill();
+        auto works = a.works_run;
+        auto references = connection->references();
+        path().retry_later(RDS_PATH_RESUME, 10 * kMs);
+        path().transmit_later();
+        EXPECT_EQ(connection->references(), references);
+        world.sleep(100 * kMs);
+        EXPECT_EQ(a.works_run, works);
+    });
+}
+
+// The first path has an answer, for which another one waits. It comes from another sender than before, so it is not believed that
+// there are fewer paths.
+TEST_F(PathWorker, missing_path__is_connected_after_an_answer_that_is_not_believed)
+{
+    in_node([&] {
+        for (unsigned i = 0; i < Noted::kPaths; i++) {
+            come_up(i);
+            answers(i, 9);
+            world.sleep(kMs);
+        }
+        ASSERT_EQ(connection->paths(), Noted::kPaths);
+        path(1).notify(RDS_PATH_LOST);
+        path(0).notify(RDS_PATH_LOST);
+        world.sleep(100 * kMs);
+        noted.connected.clear();
+        path(0).notify(RDS_PATH_ESTABLISHED);
+        world.sleep(100 * kMs);
+        ASSERT_TRUE(path(0).is_up());
+        EXPECT_EQ(noted.connected, std::vector<unsigned>{});
+        answers(0, 10, 2);
+        world.sleep(10 * kMs);
+        EXPECT_EQ(connection->paths(), Noted::kPaths);
+        EXPECT_EQ(noted.connected, std::vector<unsigned>{1});
+    });
+}
+
+/** The peer had only one path for a while: what sockets enqueue on path 1 goes over path 0 for good. */
+class PathWorkerMoved : public PathWorker {
+protected:
+    PathWorkerMoved()
+    {
+        in_node([&] {
+            come_up();
+            says_paths(1);
+            path(1).notify(RDS_PATH_SEND);
+            world.sleep(kMs);
+            says_paths(2);
+            world.sleep(kMs);
+            noted.sent.clear();
+            EXPECT_TRUE(path(1).enqueue(message()));
+        });
+    }
+    void says_paths(kapi_u8 count)
+    {
+        rds::Header header{};
+        rds::write_foreign_handshake(header, 9, true);
+        header.extensions[2] = count;
+        connection->handshake_received(path(), header, true);
+        ASSERT_EQ(connection->paths(), count);
+    }
+    void expect_sent_over_the_other()
+    {
+        ASSERT_EQ(noted.sent.size(), 1u);
+        EXPECT_EQ(noted.sent[0].path, 0u);
+        EXPECT_EQ(noted.sent[0].bytes, kSize);
+    }
+};
+
+TEST_F(PathWorkerMoved, transmit__is_of_the_other_path)
+{
+    in_node([&] {
+        EXPECT_FALSE(path(1).took_all());
+        path(1).transmit();
+        expect_sent_over_the_other();
+        EXPECT_TRUE(path(1).took_all());
+    });
+}
+
+TEST_F(PathWorkerMoved, transmit_later__is_of_the_other_path)
+{
+    in_node([&] {
+        path(1).transmit_later();
+        world.sleep(9 * kMs);
+        EXPECT_EQ(noted.sent.size(), 0u);
+        world.sleep(3 * kMs);
+        expect_sent_over_the_other();
+    });
+}
+
+/** Threads that request the same at any times, for a path that may end meanwhile. */
+class PathWorkerStorm : public PathWorker, public ::testing::WithParamInterface<int> {
+protected:
+    PathWorkerStorm() : PathWorker(static_cast<std::uint64_t>(GetParam())) {}
+
+    void request(kapi_u64 delay_ns)
+    {
+        first_ns = std::min<std::uint64_t>(first_ns, world.now_ns() + delay_ns);
+        path().retry_later(RDS_PATH_RESUME, delay_ns);
+    }
+    /** Each with its own sequence of delays. Only while none is due nobody else requests it, so first_ns is exact. */
+    std::vector<sim::TaskRef> spawn_threads()
+    {
+        std::vector<sim::TaskRef> threads;
+        for (kapi_u64 i = 0; i < 4; i++)
+            threads.push_back(world.spawn(a, "requests", [this, i] {
+                for (kapi_u64 j = 0; j < 20; j++) {
+                    request((30 + (i * 37 + j * 61) % 200) * kMs);
+                    path().retry_later(RDS_PATH_SEND, (i * 13 + j * 7) % 20 * kMs);
+                    world.sleep((i + j) % 3 * kMs / 2);
+                }
+            }));
+        return threads;
+    }
+
+    std::uint64_t first_ns = ~0ull;
+};
+
+TEST_P(PathWorkerStorm, retry__comes_at_the_first_time)
+{
+    in_node([&] { come_up(); });
+    for (const auto &thread : spawn_threads())
+        EXPECT_TRUE(world.run_until([&] { return thread->is_done(); }, sim::kSecond));
+    world.run_for(sim::kSecond);
+    ASSERT_EQ(noted.resumed.size(), 1u);
+    EXPECT_GE(noted.resumed[0], first_ns);
+    EXPECT_LE(noted.resumed[0], first_ns + 2 * kMs);
+}
+
+// Neither a reference nor a work is left, or the module would not unload.
+TEST_P(PathWorkerStorm, path_ends)
+{
+    in_node([&] { come_up(); });
+    auto threads = spawn_threads();
+    world.run_for(static_cast<kapi_u64>(GetParam()) * kMs / 2);
+    in_node([&] { kill(); });
+    for (const auto &thread : threads)
+        EXPECT_TRUE(world.run_until([&] { return thread->is_done(); }, sim::kSecond));
+    auto resumed = noted.resumed.size();
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(noted.resumed.size(), resumed);
+}
+
+// At the same moment. A foreign peer gets no probe, and a hawser no message before it has answered one.
+TEST_P(PathWorkerStorm, path_comes_up_and_the_peer_turns_out_to_be_a_hawser)
+{
+    in_node([&] {
+        come_up();
+        answers(0, 9);
+        come_up(1);
+    });
+    for (int round = 0; round < 30; round++) {
+        in_node([&] {
+            path(1).notify(RDS_PATH_LOST);
+            connection->peer_is(rds::Peer::foreign);
+            while (!path(1).is_connecting())
+                world.sleep(kMs);
+            noted.sent.clear();
+        });
+        world.spawn(a, "established", [&] { path(1).notify(RDS_PATH_ESTABLISHED); });
+        world.spawn(a, "answers", [&] { answers(0, 9); });
+        world.run_for(kMs);
+        EXPECT_TRUE(path(1).is_up());
+        EXPECT_TRUE(std::ranges::any_of(noted.sent, [](const auto &sent) { return sent.path == 1; })) << round;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PathWorkerStorm, ::testing::Range(1, 21));
 
 } // namespace

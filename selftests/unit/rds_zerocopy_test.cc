@@ -18,7 +18,7 @@ constexpr std::size_t kRoomForNotice = 56;
 
 class Zerocopy : public RdsTest {
 protected:
-    Zerocopy() : here(host_a), there(host_b)
+    explicit Zerocopy(std::uint64_t seed = 1) : RdsTest(seed), here(host_a), there(host_b)
     {
         run(b, [&] {
             ASSERT_EQ(there.open(), 0);
@@ -209,5 +209,38 @@ TEST_F(Zerocopy, notice__of_a_failed_call_is_not_counted)
         EXPECT_EQ(send_pinned(1), 5);
     });
 }
+
+class ZerocopyThreads : public Zerocopy, public ::testing::WithParamInterface<int> {
+protected:
+    ZerocopyThreads() : Zerocopy(static_cast<std::uint64_t>(GetParam())) {}
+    void open_again()
+    {
+        here.close();
+        ASSERT_EQ(here.open(), 0);
+        here.sk().zerocopy = true;
+        ASSERT_EQ(here.bind(sim::address("10.0.0.1", 5)), 0);
+    }
+};
+
+// The account of notices is made with the first message; one that was counted by another account would be taken off this one.
+TEST_P(ZerocopyThreads, first_messages_of_two_threads__are_counted_by_one_account)
+{
+    for (int round = 0; round < 10; round++) {
+        run(a, [&] { open_again(); });
+        for (std::uint32_t cookie : {1u, 2u})
+            world.spawn(a, "sender", [this, cookie] { EXPECT_EQ(send_pinned(cookie), 5); });
+        world.run_for(100 * sim::kMillisecond);
+        run(b, [&] { EXPECT_EQ(receive(there) + receive(there), "hellohello"); });
+        world.run_for(100 * sim::kMillisecond);
+        run(a, [&] {
+            while (notices(receive_control(here)))
+                ;
+            EXPECT_EQ(send_pinned(3), 5);
+        });
+        run(b, [&] { EXPECT_EQ(receive(there), "hello"); });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ZerocopyThreads, ::testing::Range(1, 11));
 
 } // namespace

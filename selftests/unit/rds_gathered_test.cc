@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+// Messages that are gathered: in how many transmissions they go.
+#include "rds_noting_test.h"
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using sim::kMillisecond;
+
+constexpr kapi_u16 kPort = 7;
+constexpr const char *kRemote = "10.0.0.9";
+
+/** A socket whose messages go over that transport, to a peer that has answered. */
+class Gathered : public SimTest {
+protected:
+    Gathered()
+    {
+        Noted::present = &noted_;
+        run(a, [&] {
+            ASSERT_EQ(host_.load_rds(), 0);
+            ASSERT_EQ(rds_transport_register(&transport_), 0);
+            ASSERT_EQ(socket_.open(), 0);
+            ASSERT_EQ(socket_.bind(sim::address("10.0.0.1", kPort)), 0);
+            socket_.sk().sndbuf = 1 << 20;
+            send("first", RDS_ABI_MSG_DONTWAIT);
+            world.sleep(kMillisecond);
+            rds_path_notify(noted_.made, 0, RDS_PATH_ESTABLISHED);
+            world.sleep(kMillisecond);
+            reinterpret_cast<rds::Connection *>(noted_.made)->path(0).answered(7);
+            world.sleep(kMillisecond);
+            forget();
+        });
+    }
+    ~Gathered() override
+    {
+        run(a, [&] {
+            socket_.close();
+            rds_transport_unregister(&transport_);
+            rds_transport_leave_net(&transport_, &a.initial_net());
+            EXPECT_TRUE(host_.unload_soon());
+        });
+    }
+    void send(const std::string &text, unsigned flags)
+    {
+        EXPECT_EQ(socket_.send(text.data(), text.size(), sim::address(kRemote, kPort), flags), static_cast<long>(text.size()));
+    }
+    /** As sendmmsg() does. */
+    void send_many(unsigned count)
+    {
+        for (unsigned i = 0; i < count; i++)
+            send("x", i + 1 < count ? RDS_ABI_MSG_BATCH : 0);
+    }
+    /** Of how many messages of one byte each transmission was. */
+    std::vector<unsigned> messages() const
+    {
+        std::vector<unsigned> counts;
+        for (const auto &sent : noted_.sent)
+            counts.push_back(sent.bytes / (sizeof(rds::Header) + 1));
+        return counts;
+    }
+    void forget() { noted_.sent.clear(); }
+
+    Noted noted_;
+    const rds_transport transport_ = noting_transport();
+    RdsHost host_{a};
+    RdsSocket socket_{host_};
+};
+
+using Counts = std::vector<unsigned>;
+
+TEST_F(Gathered, single_messages__go_singly)
+{
+    run(a, [&] {
+        for (int i = 0; i < 3; i++)
+            send("x", 0);
+        EXPECT_EQ(messages(), (Counts{1, 1, 1}));
+    });
+}
+
+TEST_F(Gathered, messages_of_sendmmsg__go_together)
+{
+    run(a, [&] {
+        send_many(10);
+        EXPECT_EQ(messages(), Counts{10}) << "when the last call returns";
+        EXPECT_FALSE(noted_.sent[0].more);
+        forget();
+        world.sleep(20 * kMillisecond);
+        EXPECT_EQ(messages(), Counts{}) << "and not again";
+        send_many(10);
+        EXPECT_EQ(messages(), Counts{10});
+    });
+}
+
+TEST_F(Gathered, more_than_go_together__are_as_few_transmissions_as_can_be)
+{
+    constexpr unsigned kMost = rds::Batch::max_messages;
+    run(a, [&] {
+        send_many(2 * kMost + 1);
+        EXPECT_EQ(messages(), (Counts{kMost, kMost, 1}));
+    });
+}
+
+TEST_F(Gathered, messages_of_one_call__go_together)
+{
+    run(a, [&] {
+        EXPECT_EQ(socket_.send_each("0123456789", 10, sim::address(kRemote, kPort), std::vector<std::uint32_t>(10, 1)), 10);
+        EXPECT_EQ(messages(), Counts{10});
+    });
+}
+
+TEST_F(Gathered, without_a_last_message__go_together_by_a_timer)
+{
+    run(a, [&] {
+        for (int i = 0; i < 10; i++)
+            send("x", RDS_ABI_MSG_BATCH);
+        world.sleep(9 * kMillisecond);
+        EXPECT_EQ(messages(), Counts{});
+        world.sleep(3 * kMillisecond);
+        EXPECT_EQ(messages(), Counts{10});
+    });
+}
+
+} // namespace
