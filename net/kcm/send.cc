@@ -9,6 +9,8 @@ namespace {
 
 // One message with its overhead, whatever the send buffer: it is in memory until its end is known.
 constexpr u64 max_outgoing = 64u << 20;
+// For so long messages wait for the rest of their batch.
+constexpr u64 batch_limit_ns = 10'000'000;
 
 u64 deadline_after(u64 timeout_ns)
 {
@@ -104,7 +106,7 @@ void Socket::notify_room(Room room)
 
 Result<> Socket::wait_for_room(const Part& part, bool may_wait, u64 deadline_ns)
 {
-    // What is held for the rest of a batch would fill the buffer for ever.
+    // What is held for the rest of a batch would fill the buffer.
     release_batch();
     if (may_add(part.to))
         return {};
@@ -230,8 +232,34 @@ void Socket::release_batch()
     transmit();
 }
 
-// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began. One that fails before it comes
-// here does not (kcm.rst).
+// The rest of a batch may never come: the next call of a sendmmsg() can fail before it reaches KCM, or its copy take for ever.
+// One timer serves all batches that begin before it has run: a sender of many sets it once in such a time, and never takes it
+// back.
+void Socket::limit_batch()
+{
+    // The lock was held since the message was added: end_late_batch() has cleared this before it, or sees the message.
+    if (batch_limited_.load_relaxed() || batch_limited_.exchange(1)) [[likely]]
+        return;
+    ref();
+    if (!batch_work_.queue(mux->workqueue(), batch_limit_ns))
+        unref();
+}
+
+void Socket::end_late_batch()
+{
+    batch_limited_.exchange(0);
+    bool holds;
+    {
+        Guard guard(send_lock_);
+        holds = may_go_below_ != next_number_;
+        end_batch();
+    }
+    if (holds)
+        transmit();
+    unref();
+}
+
+// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began.
 Result<u32> Socket::send(const kcm_send& send)
 {
     auto sent = send_one(send);
@@ -270,11 +298,17 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
             break;
         next += count;
         sent += size;
-        if (next < control.count && is_full(wanted)) // the next copy may take for ever, and nobody else could make room
+        if (next == control.count)
+            break;
+        if (is_full(wanted)) // the next copy may take for ever, and nobody else could make room
             release_batch();
+        else
+            limit_batch();
     }
     if (sent < send.size || !(send.flags & KCM_ABI_MSG_BATCH))
         release_batch();
+    else
+        limit_batch();
     return sent;
 }
 
@@ -312,8 +346,7 @@ Result<u32> Socket::send_one(const kcm_send& send)
             return size;
         }
         TRY(add_when_room({.bytes = std::move(bytes), .to = wanted.get(), .ends = ends, .goes = goes}, send));
-        if (goes)
-            transmit();
+        goes ? transmit() : limit_batch();
         return size;
     }
     if (ends) {
@@ -321,8 +354,7 @@ Result<u32> Socket::send_one(const kcm_send& send)
         if (building_)
             complete();
     }
-    if (goes)
-        release_batch();
+    goes ? release_batch() : limit_batch();
     return 0;
 }
 

@@ -124,6 +124,8 @@ private:
     void complete() HW_REQUIRES(send_lock_);
     void end_batch() HW_REQUIRES(send_lock_);
     void release_batch();
+    void limit_batch();
+    void end_late_batch();
     // What waits to be sent.
     Result<> make_spare(Psock& to, Spare& spare);
     SendQueue* find_queue(Psock* to) HW_REQUIRES(send_lock_);
@@ -206,9 +208,11 @@ private:
     Atomic<u32> transmitters_{0}; // requests for transmission since it began; not 0: a thread transmits
     Atomic<u32> given_up_{0};     // closed, and sending takes too long: the rest is discarded
     Atomic<u32> finished_{0};
+    Atomic<u32> batch_limited_{0}; // batch_work_ is queued, and has yet to run
     Atomic<u32> errors_{0}, tell_connection_{0}, tell_lengths_{0}, max_message_{0};
     Work<Socket, &Socket::transmit_in_work> transmit_work_;
     Work<Socket, &Socket::give_up> give_up_work_;
+    Work<Socket, &Socket::end_late_batch> batch_work_;
 };
 
 } // namespace kcm

@@ -127,7 +127,7 @@ void Socket::release_psock(SendQueue& queue)
 }
 
 // What is only parked here goes: another queue may want it. It is kept for messages that may go now, but not for those that wait
-// for the end of their batch, which may never come.
+// for the end of their batch.
 void Socket::release_parked()
 {
     if (!any_.parked)
