@@ -133,6 +133,14 @@ void Socket::complete()
         building_for_ = nullptr; // the lists have references, too
 }
 
+// Before anybody can be seen to transmit it.
+void Socket::trace_sent(const Outgoing& bytes, const Psock* to, bool ends)
+{
+    if (kapi_traces(KAPI_TRACE_KCM_SEND))
+        for (u32 i = 0; i < bytes.count(); i++)
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, to ? to->id : 0, ends, bytes.length_of(i));
+}
+
 // All messages that are whole may go.
 void Socket::end_batch()
 {
@@ -151,6 +159,7 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
             return fail(KAPI_EINVAL); // another message is being built, whose receiver must not get this
         if (u64{building_->length()} + building_->overhead() + part.bytes->length() > max_outgoing)
             return fail(KAPI_EMSGSIZE);
+        trace_sent(*part.bytes, part.to, part.ends);
         building_->append(std::move(part.bytes));
     } else {
         SendQueue* queue = find_queue(part.to);
@@ -164,6 +173,7 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
             queue = spare.queue.get();
             addressed_->insert(std::move(spare.queue));
         }
+        trace_sent(*part.bytes, part.to, part.ends);
         building_ = std::move(part.bytes);
         building_for_ = Ref<SendQueue>::share(*queue);
         queue->building = true;
@@ -269,14 +279,11 @@ Result<u32> Socket::send(const kcm_send& send)
 }
 
 // Several messages of these lengths, as one object.
-Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted)
+Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size)
 {
     Ref<Outgoing> bytes = TRY(Outgoing::create(nullptr, send.msg, size));
     if (lengths.size() > 1)
         TRY(bytes->divide(lengths));
-    if (kapi_traces(KAPI_TRACE_KCM_SEND))
-        for (u32 length : lengths)
-            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, 1, length);
     return bytes;
 }
 
@@ -288,7 +295,7 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
     u32 sent = 0;
     for (u32 next = 0; next < control.count;) {
         u32 size = 0, count = control.read(next, lengths, size);
-        auto bytes = copy_several(send, {lengths, count}, size, wanted);
+        auto bytes = copy_several(send, {lengths, count}, size);
         Result<> added = bytes ? add_when_room({.bytes = std::move(*bytes), .to = wanted, .ends = true, .goes = false,
                                                 .alone = true, .leaves_errors = sent != 0}, send)
                                : fail(bytes.error());
@@ -338,8 +345,6 @@ Result<u32> Socket::send_one(const kcm_send& send)
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
         Ref<Outgoing> bytes = TRY(Outgoing::create(used_.take(), send.msg, size));
-        if (kapi_traces(KAPI_TRACE_KCM_SEND))
-            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, ends, size);
         if (ends && goes && !wanted && send_at_once(bytes)) {
             if (bytes)
                 used_.recycle(std::move(bytes));

@@ -121,6 +121,7 @@ private:
     Result<Added> add(Part& part, Spare& spare);
     Result<> add_when_room(Part part, const kcm_send& send);
     Result<> wait_and_add(Part& part, Added added, bool may_wait, u64 deadline_ns);
+    static void trace_sent(const Outgoing& bytes, const Psock* to, bool ends);
     void complete() HW_REQUIRES(send_lock_);
     void end_batch() HW_REQUIRES(send_lock_);
     void release_batch();
@@ -145,7 +146,7 @@ private:
     void release_parked();
     void finish_if_done();
     void release_psock(SendQueue& queue);
-    Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted);
+    Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size);
     Result<u32> send_each(const kcm_send& send, const Control& control, Psock* wanted);
     Result<u32> send_one(const kcm_send& send);
     bool send_at_once(Ref<Outgoing>& message);

@@ -165,6 +165,7 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
         transmit_until_left();
         return false;
     }
+    trace_sent(*message, nullptr, true);
     if (!any_.parked) {
         HW_ASSERT(!any_.psock); // a queue without messages has none
         any_.psock = mux->reservations.take_if_free(any_);
