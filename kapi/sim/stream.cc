@@ -298,10 +298,12 @@ void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) noexcept
     *rcvbuf = node->rmem_max;
 }
 
-kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int,
+kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int more,
                           kapi_u32 *end_seq) noexcept
 {
     enter_stream("kapi_stream_send");
+    if (auto &announced = Node::current()->announced)
+        announced->push_back(more != 0);
     Tcb &tcb = *stream->tcb;
     Locked locked(tcb);
     *end_seq = tcb.write_seq;

@@ -149,6 +149,30 @@ TEST_F(KcmBatch, large_batch__that_does_not_end_gives_its_buffer_back)
     EXPECT_EQ(peer_has(ends).size(), 4000u);
 }
 
+// TCP holds back a segment that is not full only for what follows at once.
+TEST_F(KcmBatch, more__is_announced_to_tcp_when_it_follows)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    auto calls = [&](unsigned messages, unsigned held) {
+        a.announced.emplace();
+        for (unsigned i = 0; i < messages; i++)
+            EXPECT_EQ(send(socket, "x", i + 1 < messages ? kBatch : 0), 1);
+        for (unsigned i = 0; i < held; i++)
+            EXPECT_EQ(send(socket, "y", kBatch), 1);
+        peer_reads(ends, messages + held);
+        return std::exchange(a.announced, std::nullopt).value();
+    };
+    using Calls = std::vector<bool>;
+    constexpr unsigned kSegments = 32; // of a call; messages whose memory was used before are one each
+    EXPECT_EQ(calls(1, 0), Calls{false});
+    EXPECT_EQ(calls(kSegments, 0), Calls{false}) << "as many as go at once";
+    EXPECT_EQ(calls(kSegments + 1, 0), (Calls{true, false}));
+    EXPECT_EQ(calls(3 * kSegments, 0), (Calls{true, true, false}));
+    EXPECT_EQ(calls(0, kSegments + 1), (Calls{true, false}));
+    EXPECT_EQ(calls(2, 1), (Calls{false, false})) << "what waits for its batch does not follow at once";
+}
+
 TEST_F(KcmBatch, timer__is_set_once_for_many_messages)
 {
     KcmSocket &socket = new_socket();
