@@ -86,12 +86,15 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	/* TLS would wait for that reader without the lock, and report nothing when it went away without reading. */
 	if (rx->reader_present)
 		return -EBUSY;
-	result = stream->sock->ops->read_sock(sk, reader, actor);
 	/*
-	 * TLS gives the socket's error to the reader, but the program must find it. TLS takes it only when it has no record left:
-	 * it returns the error, or the bytes before it. One that stayed may be with the program by now.
+	 * TLS gives the socket's error to the reader, but the program must find it, once. Behind a record TLS has taken the error
+	 * or, since 7.1 and in later 6.12, left it; when it is gone, the program may have it. So TLS is not to look for an error
+	 * behind a record. When it has no record at all, it returns the error that it takes.
 	 */
-	if (error && result != -error && !(result > 0 && reader->count))
+	if (error)
+		reader->count = 1;
+	result = stream->sock->ops->read_sock(sk, reader, actor);
+	if (result != -error)
 		error = 0;
 	error = error ?: taken_error(stream, result);
 	if (error)

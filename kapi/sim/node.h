@@ -159,7 +159,8 @@ public:
     std::multiset<kapi_work *> cancelled_works; // by calls that still wait
     std::vector<const Spin *> held_locks; // by any of its tasks
     WaitList work_done; // woken whenever a work ends
-    std::uint64_t works_run = 0;
+    std::optional<std::vector<bool>> announced; // when it is there: of each kapi_stream_send(), whether more was to follow
+    std::uint64_t works_run = 0, work_requests = 0; // of kapi_work_queue()
     std::vector<std::string> log; // lines of its modules
     std::optional<std::vector<std::string>> traced; // the events of tracepoints, as lines, if a test wants them
     Reports reports;

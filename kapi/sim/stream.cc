@@ -306,6 +306,8 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
                           unsigned int flags, kapi_u32 *end_seq) noexcept
 {
     enter_stream("kapi_stream_send");
+    if (auto &announced = Node::current()->announced)
+        announced->push_back((flags & KAPI_STREAM_MORE) != 0);
     Tcb &tcb = *stream->tcb;
     Locked locked(tcb);
     *end_seq = tcb.write_seq;

@@ -173,6 +173,7 @@ int kapi_work_queue(struct kapi_workqueue *queue, struct kapi_work *work, kapi_u
 {
     enter_any("kapi_work_queue");
     Node &node = node_of(work);
+    node.work_requests++;
     if (node.pending_works.contains(work) || node.cancelled_works.contains(work))
         return 0;
     arm(node, *queue, work, delay_ns);

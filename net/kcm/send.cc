@@ -9,6 +9,8 @@ namespace {
 
 // One message with its overhead, whatever the send buffer: it is in memory until its end is known.
 constexpr u64 max_outgoing = 64u << 20;
+// For so long messages wait for the rest of their batch.
+constexpr u64 batch_limit_ns = 10'000'000;
 
 u64 deadline_after(u64 timeout_ns)
 {
@@ -104,7 +106,7 @@ void Socket::notify_room(Room room)
 
 Result<> Socket::wait_for_room(const Part& part, bool may_wait, u64 deadline_ns)
 {
-    // What is held for the rest of a batch would fill the buffer for ever.
+    // What is held for the rest of a batch would fill the buffer.
     release_batch();
     if (may_add(part.to))
         return {};
@@ -131,6 +133,14 @@ void Socket::complete()
         building_for_ = nullptr; // the lists have references, too
 }
 
+// Before anybody can be seen to transmit it.
+void Socket::trace_sent(const Outgoing& bytes, const Psock* to, bool ends)
+{
+    if (kapi_traces(KAPI_TRACE_KCM_SEND))
+        for (u32 i = 0; i < bytes.count(); i++)
+            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, to ? to->id : 0, ends, bytes.length_of(i));
+}
+
 // All messages that are whole may go.
 void Socket::end_batch()
 {
@@ -149,6 +159,7 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
             return fail(KAPI_EINVAL); // another message is being built, whose receiver must not get this
         if (u64{building_->length()} + building_->overhead() + part.bytes->length() > max_outgoing)
             return fail(KAPI_EMSGSIZE);
+        trace_sent(*part.bytes, part.to, part.ends);
         building_->append(std::move(part.bytes));
     } else {
         SendQueue* queue = find_queue(part.to);
@@ -162,6 +173,7 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
             queue = spare.queue.get();
             addressed_->insert(std::move(spare.queue));
         }
+        trace_sent(*part.bytes, part.to, part.ends);
         building_ = std::move(part.bytes);
         building_for_ = Ref<SendQueue>::share(*queue);
         queue->building = true;
@@ -230,8 +242,34 @@ void Socket::release_batch()
     transmit();
 }
 
-// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began. One that fails before it comes
-// here does not (kcm.rst).
+// The rest of a batch may never come: the next call of a sendmmsg() can fail before it reaches KCM, or its copy take for ever.
+// One timer serves all batches that begin before it has run: a sender of many sets it once in such a time, and never takes it
+// back.
+void Socket::limit_batch()
+{
+    // The lock was held since the message was added: end_late_batch() has cleared this before it, or sees the message.
+    if (batch_limited_.load_relaxed() || batch_limited_.exchange(1)) [[likely]]
+        return;
+    ref();
+    if (!batch_work_.queue(mux->workqueue(), batch_limit_ns))
+        unref();
+}
+
+void Socket::end_late_batch()
+{
+    batch_limited_.exchange(0);
+    bool holds;
+    {
+        Guard guard(send_lock_);
+        holds = may_go_below_ != next_number_;
+        end_batch();
+    }
+    if (holds)
+        transmit();
+    unref();
+}
+
+// A call that fails is the last of its sendmmsg(), which then ends what the calls before it began.
 Result<u32> Socket::send(const kcm_send& send)
 {
     auto sent = send_one(send);
@@ -241,14 +279,11 @@ Result<u32> Socket::send(const kcm_send& send)
 }
 
 // Several messages of these lengths, as one object.
-Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted)
+Result<Ref<Outgoing>> Socket::copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size)
 {
     Ref<Outgoing> bytes = TRY(Outgoing::create(nullptr, send.msg, size));
     if (lengths.size() > 1)
         TRY(bytes->divide(lengths));
-    if (kapi_traces(KAPI_TRACE_KCM_SEND))
-        for (u32 length : lengths)
-            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, 1, length);
     return bytes;
 }
 
@@ -260,7 +295,7 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
     u32 sent = 0;
     for (u32 next = 0; next < control.count;) {
         u32 size = 0, count = control.read(next, lengths, size);
-        auto bytes = copy_several(send, {lengths, count}, size, wanted);
+        auto bytes = copy_several(send, {lengths, count}, size);
         Result<> added = bytes ? add_when_room({.bytes = std::move(*bytes), .to = wanted, .ends = true, .goes = false,
                                                 .alone = true, .leaves_errors = sent != 0}, send)
                                : fail(bytes.error());
@@ -270,11 +305,17 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
             break;
         next += count;
         sent += size;
-        if (next < control.count && is_full(wanted)) // the next copy may take for ever, and nobody else could make room
+        if (next == control.count)
+            break;
+        if (is_full(wanted)) // the next copy may take for ever, and nobody else could make room
             release_batch();
+        else
+            limit_batch();
     }
     if (sent < send.size || !(send.flags & KCM_ABI_MSG_BATCH))
         release_batch();
+    else
+        limit_batch();
     return sent;
 }
 
@@ -304,16 +345,13 @@ Result<u32> Socket::send_one(const kcm_send& send)
         // The copy comes first: it may fault, or take for ever, and then nothing has begun.
         u32 size = static_cast<u32>(send.size);
         Ref<Outgoing> bytes = TRY(Outgoing::create(used_.take(), send.msg, size));
-        if (kapi_traces(KAPI_TRACE_KCM_SEND))
-            kapi_trace_kcm_message(KAPI_TRACE_KCM_SEND, wanted ? wanted->id : 0, ends, size);
         if (ends && goes && !wanted && send_at_once(bytes)) {
             if (bytes)
                 used_.recycle(std::move(bytes));
             return size;
         }
         TRY(add_when_room({.bytes = std::move(bytes), .to = wanted.get(), .ends = ends, .goes = goes}, send));
-        if (goes)
-            transmit();
+        goes ? transmit() : limit_batch();
         return size;
     }
     if (ends) {
@@ -321,8 +359,7 @@ Result<u32> Socket::send_one(const kcm_send& send)
         if (building_)
             complete();
     }
-    if (goes)
-        release_batch();
+    goes ? release_batch() : limit_batch();
     return 0;
 }
 

@@ -13,7 +13,8 @@ constexpr u64 drain_limit_ns = 60'000'000'000;
 } // namespace
 
 Socket::Socket(kapi_sk* of, bool is_datagram, Ref<Mux> shared)
-    : sk(of), datagram(is_datagram), mux(std::move(shared)), transmit_work_(*this), give_up_work_(*this)
+    : sk(of), datagram(is_datagram), mux(std::move(shared)), transmit_work_(*this), give_up_work_(*this),
+      batch_work_(*this)
 {
 }
 
@@ -63,6 +64,8 @@ void Socket::release()
         stop_sending();
         drop_all_unsent();
     }
+    if (batch_work_.cancel()) // every batch has ended, and no other begins
+        unref();
     // It may be of no use any more. Not before: a work that transmits may wait for a program, and nobody else drops anything.
     if (unfinished_in)
         unfinished_in->wake();

@@ -121,9 +121,12 @@ private:
     Result<Added> add(Part& part, Spare& spare);
     Result<> add_when_room(Part part, const kcm_send& send);
     Result<> wait_and_add(Part& part, Added added, bool may_wait, u64 deadline_ns);
+    static void trace_sent(const Outgoing& bytes, const Psock* to, bool ends);
     void complete() HW_REQUIRES(send_lock_);
     void end_batch() HW_REQUIRES(send_lock_);
     void release_batch();
+    void limit_batch();
+    void end_late_batch();
     // What waits to be sent.
     Result<> make_spare(Psock& to, Spare& spare);
     SendQueue* find_queue(Psock* to) HW_REQUIRES(send_lock_);
@@ -143,7 +146,7 @@ private:
     void release_parked();
     void finish_if_done();
     void release_psock(SendQueue& queue);
-    Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size, const Psock* wanted);
+    Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size);
     Result<u32> send_each(const kcm_send& send, const Control& control, Psock* wanted);
     Result<u32> send_one(const kcm_send& send);
     bool send_at_once(Ref<Outgoing>& message);
@@ -206,9 +209,11 @@ private:
     Atomic<u32> transmitters_{0}; // requests for transmission since it began; not 0: a thread transmits
     Atomic<u32> given_up_{0};     // closed, and sending takes too long: the rest is discarded
     Atomic<u32> finished_{0};
+    Atomic<u32> batch_limited_{0}; // batch_work_ is queued, and has yet to run
     Atomic<u32> errors_{0}, tell_connection_{0}, tell_lengths_{0}, max_message_{0};
     Work<Socket, &Socket::transmit_in_work> transmit_work_;
     Work<Socket, &Socket::give_up> give_up_work_;
+    Work<Socket, &Socket::end_late_batch> batch_work_;
 };
 
 } // namespace kcm

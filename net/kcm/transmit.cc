@@ -127,7 +127,7 @@ void Socket::release_psock(SendQueue& queue)
 }
 
 // What is only parked here goes: another queue may want it. It is kept for messages that may go now, but not for those that wait
-// for the end of their batch, which may never come.
+// for the end of their batch.
 void Socket::release_parked()
 {
     if (!any_.parked)
@@ -165,6 +165,7 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
         transmit_until_left();
         return false;
     }
+    trace_sent(*message, nullptr, true);
     if (!any_.parked) {
         HW_ASSERT(!any_.psock); // a queue without messages has none
         any_.psock = mux->reservations.take_if_free(any_);
@@ -231,7 +232,7 @@ bool Socket::send_whole(Outgoing& message)
     Psock& psock = *any_.psock;
     auto filled = message.fill(segments, few_segments);
     u32 end;
-    s64 taken = kapi_stream_send(psock.stream(), segments, filled.segments, filled.bytes < message.left(), &end);
+    s64 taken = kapi_stream_send(psock.stream(), segments, filled.segments, filled.bytes < message.left() ? KAPI_STREAM_MORE : 0, &end);
     if (taken < 0) {
         psock.fail(static_cast<int>(-taken));
         return false;

@@ -248,7 +248,7 @@ bool Socket::send_batch(SendQueue& queue, Batch& batch)
         return true;
     }
     u32 end;
-    s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more, &end);
+    s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more ? KAPI_STREAM_MORE : 0, &end);
     if (taken < 0) {
         psock.fail(static_cast<int>(-taken));
         return true;

@@ -152,7 +152,8 @@ void KcmProgram::send_loop()
         while (sent_ < course_.wanted() && (course_.profile.lengths && random.one_in(2) ? send_several() : send_one()))
             if (!course_.calm && random.one_in(4))
                 course_.world.sleep(random.below(20 * kMillisecond));
-        if (flushed_ != sent_ && send_part(nullptr, 0, true, 0, 0)) // the end of a batch
+        // The end of a batch, which goes without it, too.
+        if (flushed_ != sent_ && (random.one_in(2) || send_part(nullptr, 0, true, 0, 0)))
             flushed_ = sent_;
         course_.world.sleep(10 * kMillisecond);
     }

@@ -297,6 +297,26 @@ protected:
         });
     }
 
+    /** The peer's program sends more messages, one by one. */
+    sim::TaskRef write_more(const Ends &ends, unsigned first, unsigned count)
+    {
+        return world.spawn(b, "writer", [=, this] {
+            for (unsigned i = first; i < first + count; i++) {
+                std::string message = number(i);
+                sim::program_write(ends.there, message.data(), message.size());
+                world.sleep(1000);
+            }
+        });
+    }
+    /** The first socket's messages go to the others. */
+    void leave()
+    {
+        if (GetParam() % 2)
+            sockets[0]->close();
+        else
+            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+    }
+
     unsigned seen = 0; // by the reader
 };
 
@@ -305,20 +325,11 @@ TEST_P(KcmMoving, new_messages__do_not_overtake_those_that_move)
     constexpr unsigned kSockets = 33, kMoving = 500, kNew = 300; // so that a few of a piece go to each
     Ends ends = open_with_messages(kSockets, kMoving);
     auto reader = ordered_reader(*sockets[1], kMoving);
-    auto writer = world.spawn(b, "writer", [&] {
-        for (unsigned i = kMoving; i < kMoving + kNew; i++) {
-            std::string message = number(i);
-            sim::program_write(ends.there, message.data(), message.size());
-            world.sleep(1000);
-        }
-    });
+    auto writer = write_more(ends, kMoving, kNew);
     auto leaver = world.spawn(a, "leaver", [&] {
         while (seen < 2) // the others arrive from now on
             world.sleep(1000);
-        if (GetParam() % 2)
-            sockets[0]->close();
-        else
-            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+        leave();
     });
     EXPECT_TRUE(world.run_until([&] { return reader->is_done() && leaver->is_done(); }, sim::kSecond));
 }
@@ -328,20 +339,11 @@ TEST_P(KcmMoving, connection__that_stops_while_messages_move_goes_on)
 {
     constexpr unsigned kMoving = 100, kNew = 30;
     Ends ends = open_with_messages(2, kMoving);
-    auto writer = world.spawn(b, "writer", [&] {
-        for (unsigned i = kMoving; i < kMoving + kNew; i++) {
-            std::string message = number(i);
-            sim::program_write(ends.there, message.data(), message.size());
-            world.sleep(1000);
-        }
-    });
+    auto writer = write_more(ends, kMoving, kNew);
     auto leaver = world.spawn(a, "leaver", [&] {
         while (sockets[0]->connections().at(0).rx_msgs < kMoving + 3)
             world.sleep(1000);
-        if (GetParam() % 2)
-            sockets[0]->close();
-        else
-            EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0);
+        leave();
     });
     EXPECT_TRUE(world.run_until([&] { return writer->is_done() && leaver->is_done(); }, sim::kSecond));
     settle();

@@ -6,7 +6,18 @@
 
 namespace {
 
-using KcmLateWorks = KcmUsers;
+class KcmLateWorks : public KcmUsers {
+protected:
+    /** A socket of the user whose works are late, at which its connection is parked. */
+    Ends open_parked(KcmSocket &socket)
+    {
+        open_as(1, socket);
+        Ends ends = connect();
+        attach(socket, ends);
+        EXPECT_EQ(send(socket, "."), 1);
+        return ends;
+    }
+};
 
 // While SIOCKCMUNATTACH waits, the connection begins no new message. Here it was granted to a queue before, which has not begun:
 // the works are late.
@@ -56,10 +67,7 @@ TEST_P(KcmLateWorks, unattach__lets_no_message_begin_on_a_parked_connection)
 {
     std::vector<sim::TaskRef> tasks = stop_works_of(1);
     KcmSocket &socket = new_socket();
-    open_as(1, socket);
-    Ends ends = connect();
-    attach(socket, ends);
-    EXPECT_EQ(send(socket, "."), 1);
+    Ends ends = open_parked(socket);
     tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
     world.run_for(sim::kMillisecond);
     bool stop = false;
@@ -132,10 +140,7 @@ TEST_P(KcmLateWorks, connection__that_is_waited_for_is_idle_when_it_is_taken_fro
 {
     std::vector<sim::TaskRef> tasks = stop_works_of(1);
     KcmSocket &socket = new_socket();
-    open_as(1, socket);
-    Ends ends = connect();
-    attach(socket, ends);
-    EXPECT_EQ(send(socket, "."), 1);
+    Ends ends = open_parked(socket);
     tasks.push_back(start_to_hold(ends, 100 * sim::kMillisecond));
     world.run_for(sim::kMillisecond);
     auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send("x", 1), 1); });

@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr std::size_t kMostSockets = 65536;
+constexpr std::size_t kMostSockets = 65536, kMostConnections = 65536;
 
 constexpr std::size_t kHeadroom = 32 * 1024; // for objects that are not charged
 
@@ -71,6 +71,18 @@ TEST_F(KcmLimits, socket__one_above_the_limit_is_refused_until_another_one_ends)
         sockets.pop_back();
         EXPECT_EQ(other.open_as_clone(*sockets[0]), 0);
         other.close();
+    }, 600 * sim::kSecond);
+}
+
+TEST_F(KcmLimits, connection__that_cannot_be_attached_does_not_count)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect();
+    run(a, [&] {
+        ASSERT_EQ(socket.open(), 0);
+        for (std::size_t i = 0; i <= kMostConnections; i++)
+            ASSERT_EQ(socket.attach(-1, by_length), -KAPI_ENOENT) << i;
+        EXPECT_EQ(socket.attach(ends.here, by_length), 0);
     }, 600 * sim::kSecond);
 }
 

@@ -137,6 +137,25 @@ TEST_F(KcmSendLengths, fault__leaves_the_messages_before)
     EXPECT_FALSE(peer_has_unread(ends));
 }
 
+// The next copy may take for ever, as may the next call.
+TEST_F(KcmSendLengths, messages_that_are_queued__wait_for_the_others_for_a_short_time)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    std::vector<std::string> messages(64 + 3, framed("small"));
+    socket.trouble = {.stall_at = 65 * messages[0].size(), .stall_ns = 2 * sim::kSecond};
+    auto sender = world.spawn(a, "sender", [&] { socket.send_each(joined(messages).data(), 67 * 9, lengths_of(messages)); });
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_TRUE(peer_has_unread(ends));
+    EXPECT_FALSE(sender->is_done());
+    EXPECT_EQ(peer_reads(ends, 67 * 9), joined(messages));
+    messages.resize(3); // of which none waits for another copy
+    EXPECT_EQ(send_each(socket, messages, KCM_ABI_MSG_BATCH), 3 * 9);
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_TRUE(peer_has_unread(ends));
+    EXPECT_EQ(peer_reads(ends, 3 * 9), joined(messages));
+}
+
 // Of messages that were copied together, those that TCP has whole do not go again when their connection ends.
 TEST_F(KcmSendLengths, connection_that_ends_between_them__gets_no_message_twice)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Many threads that send on several sockets, with and without batches and addresses, while connections are unattached and
-// attached again: each message arrives whole and once, and none waits for another socket's batch, which may never end.
+// attached again: each message arrives whole and once, and none waits for the end of a batch, which may never come.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -87,10 +87,10 @@ protected:
             size = size << 8 | static_cast<unsigned char>(stream[i]);
         return size;
     }
-    void expect_all(unsigned at, const char *when)
+    void expect_all(unsigned at)
     {
         for (std::uint32_t number : owed[at])
-            EXPECT_TRUE(arrived.contains(number)) << number << " of socket " << at << " " << when;
+            EXPECT_TRUE(arrived.contains(number)) << number << " of socket " << at;
     }
 
     std::mt19937_64 random;
@@ -116,17 +116,12 @@ TEST_P(KcmSendStorm, each_message__arrives_once_whatever_others_do)
         peers.push_back(world.spawn(b, "peer", [&, fd = each.there] { read_all(fd); }));
     for (unsigned round = 0; round < kRounds; round++) {
         work(ends);
-        unsigned waits = below(kSockets); // it does not end its batch
         for (unsigned at = 0; at < kSockets; at++)
-            if (at != waits)
+            if (below(2))
                 end_batch(*sockets[at]);
         world.run_for(sim::kSecond);
         for (unsigned at = 0; at < kSockets; at++)
-            if (at != waits)
-                expect_all(at, "beside a batch that waits");
-        end_batch(*sockets[waits]);
-        world.run_for(sim::kSecond);
-        expect_all(waits, "in the end");
+            expect_all(at);
     }
     run(a, [&] {
         for (const Ends &each : ends) {

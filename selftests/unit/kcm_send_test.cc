@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// From sendmsg to TCP: messages of several calls, batches, messages for one connection, full buffers, faults.
+// From sendmsg to TCP: messages of several calls, messages for one connection, full buffers, faults.
 #include "kcm_test.h"
 
 namespace {
 
-constexpr unsigned kMore = KCM_ABI_MSG_MORE, kBatch = KCM_ABI_MSG_BATCH, kEor = KCM_ABI_MSG_EOR;
+constexpr unsigned kMore = KCM_ABI_MSG_MORE, kEor = KCM_ABI_MSG_EOR;
 constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
 
 class KcmSend : public KcmTest {
@@ -68,25 +68,6 @@ TEST_F(KcmSend, message_alone__needs_no_new_memory_after_the_first_time)
     EXPECT_EQ(allocations(4096), again);
     EXPECT_EQ(allocations(4097), first); // needs another page
     EXPECT_EQ(allocations(5000), again);
-}
-
-TEST_F(KcmSend, batch__needs_no_new_memory_after_the_first_time)
-{
-    KcmSocket &socket = new_socket();
-    Ends ends = open_with_one(socket);
-    auto allocations = [&](unsigned count) {
-        std::uint64_t before = a.faults().count;
-        for (unsigned i = 0; i < count; i++)
-            EXPECT_EQ(send(socket, "x", i + 1 < count ? kBatch : 0), 1);
-        EXPECT_EQ(peer_reads(ends, count), std::string(count, 'x'));
-        return a.faults().count - before;
-    };
-    auto first = allocations(16), again = allocations(16);
-    EXPECT_LT(again, first);
-    EXPECT_EQ(allocations(16), again);
-    // Not without bound.
-    allocations(200);
-    EXPECT_GT(allocations(200), 200 * again / 16);
 }
 
 TEST_F(KcmSend, small_messages__fill_the_buffer_too)
@@ -154,36 +135,6 @@ TEST_F(KcmSend, end_of_a_spliced_file__takes_no_error)
     EXPECT_EQ(send(socket, ""), 0);
     EXPECT_EQ(peer_reads(ends, 1), "y");
     EXPECT_EQ(send(socket, "z"), -KAPI_ECONNRESET);
-}
-
-TEST_F(KcmSend, batch__waits_for_its_last_message)
-{
-    KcmSocket &socket = new_socket();
-    Ends ends = open_with_one(socket);
-    for (const char *message : {"a", "b", "c"})
-        EXPECT_EQ(send(socket, message, kBatch), 1);
-    settle();
-    EXPECT_FALSE(peer_has_unread(ends));
-    EXPECT_EQ(send(socket, "d"), 1);
-    EXPECT_EQ(peer_reads(ends, 4), "abcd");
-    EXPECT_EQ(send(socket, "e", kBatch), 1);
-    EXPECT_EQ(send(socket, ""), 0);
-    EXPECT_EQ(peer_reads(ends, 1), "e");
-}
-
-TEST_F(KcmSend, batch__that_fills_the_buffer_goes)
-{
-    KcmSocket &socket = new_socket();
-    Ends ends = open_with_one(socket);
-    run(a, [&] { socket.sk().sndbuf = 5000; });
-    std::string all;
-    for (unsigned i = 0; i < 20; i++) {
-        std::string message = framed(text(1000, i));
-        ASSERT_EQ(send(socket, message, kBatch), static_cast<long>(message.size()));
-        all += message;
-    }
-    EXPECT_EQ(send(socket, ""), 0);
-    EXPECT_EQ(peer_reads(ends, all.size()), all);
 }
 
 TEST_F(KcmSend, connection__that_is_named_is_taken)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // What tracepoints show of messages and connections (Documentation/tracepoints.rst).
+#include <algorithm>
+
 #include "kcm_test.h"
 
 namespace {
@@ -40,6 +42,34 @@ TEST_F(KcmTrace, message__is_followed_from_program_to_TCP)
     EXPECT_EQ(take(id), Lines{"kcm_send connection=ID messages=0 length=5"});
     EXPECT_EQ(send(socket, "ello", 0, id), 4);
     EXPECT_EQ(take(id), (Lines{"kcm_send connection=ID messages=1 length=4", "kcm_transmit connection=ID messages=1 length=9"}));
+}
+
+TEST_F(KcmTrace, message__that_is_refused_is_not_shown)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { socket.set_sndbuf(20'000); });
+    std::uint64_t id = id_of(socket, ends);
+    take(id);
+    EXPECT_EQ(send(socket, framed(text(29'996))), 30'000);
+    EXPECT_EQ(take(id).size(), 1u);
+    EXPECT_EQ(send(socket, "no room", KCM_ABI_MSG_DONTWAIT), -KAPI_EAGAIN);
+    EXPECT_EQ(send(socket, "begun", KCM_ABI_MSG_MORE, id), 5); // its own queue has room
+    EXPECT_EQ(take(id), Lines{"kcm_send connection=ID messages=0 length=5"});
+    EXPECT_EQ(send(socket, "another one's", 0, id + 1), -KAPI_ENOTCONN);
+    EXPECT_EQ(take(id), Lines());
+    // One that waits for room is shown when it has some.
+    auto writer = world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send("ended", 5, 0, id), 5); });
+    settle();
+    EXPECT_TRUE(writer->is_done());
+    EXPECT_EQ(take(id), Lines{"kcm_send connection=ID messages=1 length=5"});
+    writer = world.spawn(a, "writer", [&] { EXPECT_EQ(socket.send("late", 4), 4); });
+    settle();
+    EXPECT_EQ(take(id), Lines());
+    EXPECT_EQ(peer_reads(ends, 30'014).size(), 30'014u);
+    EXPECT_TRUE(writer->is_done());
+    Lines shown = take(id);
+    EXPECT_EQ(std::count(shown.begin(), shown.end(), "kcm_send connection=0 messages=1 length=4"), 1);
 }
 
 TEST_F(KcmTrace, messages__arrive_together_and_are_delivered_one_by_one)

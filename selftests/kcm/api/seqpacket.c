@@ -114,9 +114,8 @@ static void held(void)
 	EXPECT_EQ(write(r.kcm, frame + 40, MEDIUM - 40), MEDIUM - 40, "SOCK_SEQPACKET: write()");
 	check(peer_takes(r.peer, MEDIUM, 1), "SOCK_SEQPACKET: ends a message");
 	NEED(send(r.kcm, frame, MEDIUM, MSG_EOR | MSG_BATCH) == MEDIUM);
-	check(stays_quiet(r.peer), "SOCK_SEQPACKET: MSG_BATCH is held");
 	check(kcm_sends(r.kcm, MEDIUM, 2) && peer_takes(r.peer, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 2),
-	      "SOCK_SEQPACKET: until one without");
+	      "SOCK_SEQPACKET: MSG_BATCH waits at most until one without");
 	rig_close(&r);
 }
 
