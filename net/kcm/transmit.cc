@@ -232,7 +232,8 @@ bool Socket::send_whole(Outgoing& message)
     Psock& psock = *any_.psock;
     auto filled = message.fill(segments, few_segments);
     u32 end;
-    s64 taken = kapi_stream_send(psock.stream(), segments, filled.segments, filled.bytes < message.left() ? KAPI_STREAM_MORE : 0, &end);
+    u32 flags = filled.bytes < message.left() ? KAPI_STREAM_MORE : 0;
+    s64 taken = kapi_stream_send(psock.stream(), segments, filled.segments, flags, &end);
     if (taken < 0) {
         psock.fail(static_cast<int>(-taken));
         return false;

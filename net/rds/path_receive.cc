@@ -25,7 +25,10 @@ bool is_answer(const Header& header)
 
 } // namespace
 
-PathReceiver::PathReceiver(Path& path, Spin<PathLock>& lock) : path_(path), lock_(lock), pull_(path, lock), memory_(new_receiver_id()) {}
+PathReceiver::PathReceiver(Path& path, Spin<PathLock>& lock)
+    : path_(path), lock_(lock), pull_(path, lock), memory_(new_receiver_id())
+{
+}
 PathReceiver::~PathReceiver() = default;
 
 // ---- numbers
@@ -192,7 +195,9 @@ Result<bool> PathReceiver::find_place(const Header& header)
 
 bool PathReceiver::leaves_to_program(const Header& header)
 {
-    if (!path_.connection().one_way.receives() || header.length > most_left || classify(header) != MessageKind::data)
+    if (!path_.connection().one_way.receives() || is_posted())
+        return false;
+    if (header.length > most_left || classify(header) != MessageKind::data)
         return false;
     Endpoint to = path_.connection().local;
     to.port = header.dport;

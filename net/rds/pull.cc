@@ -9,7 +9,10 @@ namespace rds {
 namespace {
 
 constexpr u64 wait_ns = 4'000'000;
-constexpr u32 pushed_when_late = 256; // messages
+// A path waits in vain for this part of the time at most, and a sixteenth of burst_ns at once: a user may have any number of
+// sockets whose programs do not come.
+constexpr u64 vain_part = 16;
+constexpr u64 burst_ns = 1'000'000'000;
 
 } // namespace
 
@@ -18,17 +21,18 @@ Pull::~Pull() = default;
 
 bool Pull::leave_to(Socket& socket)
 {
-    if (reads_.load_relaxed() || !path_.is_up())
+    if (!path_.is_up())
         return false;
     bool notifies = false;
+    u64 now = kapi_now_ns();
     {
         Guard guard(lock_);
         if (awaited_)
             return awaited_.get() == &socket;
-        if (!socket.await_program(path_, notifies))
+        if (reads_ || now + burst_ns < in_vain_until_ns_ || !socket.await_program(path_, notifies))
             return false;
         awaited_ = Ref<Socket>::share(socket);
-        since_ns_ = kapi_now_ns();
+        since_ns_ = now;
     }
     path_.connection().net.count(Stat::recv_left);
     path_.retry_later(RDS_PATH_RESUME, wait_ns);
@@ -37,30 +41,35 @@ bool Pull::leave_to(Socket& socket)
     return true;
 }
 
-Ref<Socket> Pull::take_awaited(u64& since_ns)
-{
-    Guard guard(lock_);
-    since_ns = since_ns_;
-    return std::move(awaited_);
-}
-
 void Pull::end()
 {
-    u64 since_ns;
-    if (Ref<Socket> socket = take_awaited(since_ns))
-        socket->await_no_more(path_, 0);
+    Ref<Socket> socket;
+    {
+        Guard guard(lock_);
+        socket = std::move(awaited_);
+    }
+    if (socket)
+        socket->await_no_more(path_);
 }
 
 // A timer that an earlier wait has set says nothing of this one.
 void Pull::read()
 {
-    u64 since_ns;
-    if (Ref<Socket> socket = take_awaited(since_ns))
-        socket->await_no_more(path_, kapi_now_ns() - since_ns >= wait_ns / 2 ? pushed_when_late : 0);
+    Ref<Socket> late;
+    {
+        Guard guard(lock_);
+        late = std::move(awaited_);
+        u64 now = late ? kapi_now_ns() : 0;
+        if (late && now - since_ns_ >= wait_ns / 2)
+            in_vain_until_ns_ = max(in_vain_until_ns_, now) + vain_part * (now - since_ns_);
+        reads_ = true;
+    }
+    if (late)
+        late->await_no_more(path_);
     Connection& connection = path_.connection();
-    reads_.store_relaxed(1);
     connection.transport.resume(connection.state(), path_.index());
-    reads_.store_relaxed(0);
+    Guard guard(lock_);
+    reads_ = false;
 }
 
 // ---- the socket's side
@@ -70,7 +79,7 @@ void Pull::read()
 bool Socket::await_program(Path& path, bool& notifies)
 {
     Guard guard(lock_);
-    if (closed_ || pushed_ || unread_ || congested_ || trace_count_ || kapi_sk_timestamps(sk))
+    if (closed_ || unread_ || congested_ || trace_count_ || kapi_sk_timestamps(sk))
         return false;
     notifies = received_.empty();
     if (notifies && !waiters.has_waiters())
@@ -79,25 +88,26 @@ bool Socket::await_program(Path& path, bool& notifies)
     return true;
 }
 
-void Socket::await_no_more(Path& path, u32 pushed)
+void Socket::await_no_more(Path& path)
 {
     Ref<Path> old;
     Guard guard(lock_);
     if (unread_.get() == &path)
         old = std::move(unread_);
-    if (pushed)
-        pushed_ = pushed;
 }
 
-// Takes what comes next, from a stream if there is nothing else. False: there is nothing. Sleeps.
-bool Socket::take_or_pull(bool peek, Input& input)
+Ref<Path> Socket::take_unread()
 {
-    while (!take_input(peek, input)) {
-        if (!input.unread) [[likely]]
-            return false;
-        std::exchange(input.unread, {})->pull();
-    }
-    return true;
+    Guard guard(lock_);
+    return std::move(unread_);
+}
+
+// Once: if more is left meanwhile, the caller is woken, and sees signals and the end of its time before it comes again.
+bool Socket::pull_input(bool peek, Input& input)
+{
+    if (Ref<Path> path = take_unread())
+        path->pull();
+    return take_input(peek, input);
 }
 
 } // namespace rds

@@ -5,7 +5,7 @@
 // own, with an acknowledgement and a wake-up. When the next message is complete and its program is waiting, or still receives
 // earlier ones, it is only notified. It then reads all that has come meanwhile, as a program reads a TCP socket, and its host's
 // transport acknowledges that together. The program may be late, or another one's messages may be behind: after a few
-// milliseconds the path's worker reads, and what comes next for that socket is read at once for a while.
+// milliseconds the path's worker reads, and when that has happened often, all that comes is read at once for a while.
 #pragma once
 
 #include "../lock_order.h"
@@ -33,13 +33,12 @@ public:
     void end();
 
 private:
-    Ref<Socket> take_awaited(u64& since_ns);
-
     Path& path_;
     Spin<PathLock>& lock_;
     Ref<Socket> awaited_ HW_GUARDED_BY(lock_); // which refers to the path until it has come
     u64 since_ns_ HW_GUARDED_BY(lock_) = 0;
-    Atomic<u32> reads_{0};
+    u64 in_vain_until_ns_ HW_GUARDED_BY(lock_) = 0; // when what it has waited in vain is paid for
+    bool reads_ HW_GUARDED_BY(lock_) = false;
 };
 
 } // namespace rds

@@ -132,8 +132,6 @@ bool Socket::deliver(Ref<Incoming> incoming)
         if (!incoming->charged())
             note_uncharged(*incoming);
         incoming->place = next_place_++;
-        if (pushed_) [[unlikely]]
-            pushed_--;
         received_.push_back(std::move(incoming));
         poor_ |= poor;
         over = is_full();
@@ -264,7 +262,7 @@ bool Socket::take_input(bool peek, Input& input)
     if (input.freed_ports)
         return true;
     if (received_.empty()) {
-        input.unread = std::move(unread_);
+        input.unread = static_cast<bool>(unread_);
         return false;
     }
     input.traced = trace_count_ != 0;
@@ -348,7 +346,7 @@ unsigned Socket::poll(kapi_poll* poll)
     kapi_poll_wait(poll, waiters.c());
     u32 generation = net.congestion_generation();
     unsigned events = 0;
-    Ref<Path> unread;
+    bool unread;
     {
         Guard guard(lock_);
         if (monitors_) {
@@ -364,11 +362,11 @@ unsigned Socket::poll(kapi_poll* poll)
             events |= KAPI_OUT | KAPI_WRNORM;
         else
             room_wanted_ = true;
-        if (received_.empty())
-            unread = std::move(unread_);
+        unread = unread_ && received_.empty();
     }
-    if (unread) {
-        unread->pull();
+    if (unread) [[unlikely]] {
+        if (Ref<Path> path = take_unread())
+            path->pull();
         Guard guard(lock_);
         if (!received_.empty())
             events |= KAPI_IN | KAPI_RDNORM;

@@ -161,6 +161,8 @@ void Socket::release()
     if (was_bound)
         net.binds.remove(*this);
     net.remove_watcher(*this);
+    if (Ref<Path> path = take_unread())
+        path->notify(RDS_PATH_RESUME); // others wait for what comes behind
     Ref<Connection> connection;
     Ref<NoticeBox> notices;
     {

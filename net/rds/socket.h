@@ -70,8 +70,7 @@ public:
     // pull.cc. Any context. Path p has a message for this socket: true when the program is about to receive, so that it can
     // stay there until await_no_more(), or until the program calls p.pull(). notifies: the caller is to wake it.
     bool await_program(Path& p, bool& notifies);
-    // pushed: so many messages that come next are not to stay anywhere. Any context.
-    void await_no_more(Path& p, u32 pushed);
+    void await_no_more(Path& p); // any context
     // A stream that overdraws has so many bytes for the socket, though the queue is at its limit: true when it takes more.
     // beyond: what is let through of this stream. posted: it comes through a ring. Any context.
     bool takes_overdraft(usize bytes, usize beyond, bool posted);
@@ -190,14 +189,20 @@ private:
     // What a receiver took, all under one lock.
     struct Input {
         Ref<Incoming> incoming;
-        Ref<Path> unread; // nothing is there, but the path has something
         Ref<RdmaNotice> rdma; // a notice, that comes before all others
         u64 freed_ports = 0;  // a notice, that comes before data
         CongestionChange change = CongestionChange::none;
         bool closed = false, traced = false, stalls = false, with_lengths = false;
+        bool unread = false; // nothing is there, but a path has something
     };
     bool take_input(bool peek, Input& input);
-    bool take_or_pull(bool peek, Input& input);
+    // The same, also from a stream if there is nothing else. Sleeps.
+    bool take_or_pull(bool peek, Input& input)
+    {
+        return take_input(peek, input) || (input.unread && pull_input(peek, input));
+    }
+    bool pull_input(bool peek, Input& input);
+    Ref<Path> take_unread();
     void put_back(std::span<Ref<Incoming>> messages);
     void handed_over(u32 bytes, unsigned messages, rds_receive& receive);
     Result<u32> put_notice(rds_receive& receive, u64 freed_ports);
@@ -284,7 +289,6 @@ private:
     Spin<CongestionReportLock> reporting_; // from reading congested_ until the map has it
     Ref<CongestionMap> full_on_ HW_GUARDED_BY(reporting_); // the map with this socket's bit set; null: none
     Ref<Path> unread_ HW_GUARDED_BY(lock_); // it has a message that waits for this socket's program
-    u32 pushed_ HW_GUARDED_BY(lock_) = 0;   // so many that come next do not
     RefList<Path, Stalled> stalled_ HW_GUARDED_BY(lock_);
     Work<Socket, &Socket::resume_more> resume_more_{*this};
 

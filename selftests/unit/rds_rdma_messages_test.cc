@@ -2,6 +2,8 @@
 // Messages over RDMA: contents of all sizes, order, exactly once whatever breaks.
 #include "rds_rdma_test.h"
 
+#include "net/rds/net.h"
+
 namespace {
 
 constexpr std::size_t kSizes[] = {0, 1, 4095, 4096, 4097, 8192, 65536, 1 << 20};
@@ -65,6 +67,19 @@ TEST_P(RdsRdmaMessages, arrive__of_each_size__in_both_directions)
     EXPECT_TRUE(wait({send_all(pa), receive_all(pb)}));
     EXPECT_TRUE(wait({send_all(pb), receive_all(pa)}));
     EXPECT_TRUE(wait({send_all(pa), send_all(pb), receive_all(pa), receive_all(pb)}));
+    close(pa);
+    close(pb);
+}
+
+// A ring is not read by programs (net/rds/pull.h).
+TEST_P(RdsRdmaMessages, arrive__and_are_not_left_to_a_program_that_waits)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    EXPECT_TRUE(wait({send_numbers(pa, 40), receive_numbers(pb, 40)}));
+    EXPECT_EQ(reinterpret_cast<rds::Net *>(host_b.net().rds)->counted(rds::Stat::recv_left), 0u);
     close(pa);
     close(pb);
 }
