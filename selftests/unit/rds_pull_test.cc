@@ -59,24 +59,30 @@ protected:
     struct Watcher {
         Watcher(Pull &test, RdsSocket &socket) : test_(test)
         {
-            test_.run(test_.b, [&] {
-                poll_ = {&watch_, KAPI_IN};
-                rds_socket_poll(socket.core(), &poll_);
+            task_ = test.world.spawn(test.b, "watcher", [this, &socket] {
+                sim::PollWatch watch;
+                kapi_poll poll{&watch, KAPI_IN};
+                rds_socket_poll(socket.core(), &poll);
+                while (!ends_) {
+                    test_.world.sleep(200 * sim::kMicrosecond);
+                    woken_ = poll.woken;
+                }
+                watch.end();
             });
+            test.world.run_for(sim::kMicrosecond);
         }
         ~Watcher() { end(); }
         void end()
         {
-            if (!std::exchange(ended_, true))
-                test_.run(test_.b, [&] { watch_.end(); });
+            ends_ = true;
+            EXPECT_TRUE(test_.world.run_until([this] { return task_->is_done(); }, sim::kSecond));
         }
-        bool woken() const { return poll_.woken; }
+        bool woken() const { return woken_; }
 
     private:
         Pull &test_;
-        sim::PollWatch watch_;
-        kapi_poll poll_{};
-        bool ended_ = false;
+        sim::TaskRef task_;
+        bool ends_ = false, woken_ = false;
     };
 
     const std::string again = "error " + std::to_string(-KAPI_EAGAIN);
