@@ -135,7 +135,7 @@ void kapi_stream_buffer_limits(kapi_u32 *sndbuf, kapi_u32 *rcvbuf) KAPI_NOEXCEPT
 enum kapi_stream_flag {
 	/* Further bytes follow soon, so do not push a partial packet; with count 0 and without this it is pushed after all. */
 	KAPI_STREAM_MORE = 1,
-	/* A partial packet may wait for the acknowledgement of those before it, if there are some on their way. */
+	/* A partial packet may wait for an acknowledgement, if two packets or more are on their way. */
 	KAPI_STREAM_GATHER = 2,
 };
 /*

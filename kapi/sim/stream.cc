@@ -137,7 +137,7 @@ int kapi_stream_connect(struct kapi_net *net, const struct kapi_addr *local, con
     return 0;
 }
 
-/** What a result that means nothing after an error is: whoever uses it crashes. */
+/** Poison for a result that is undefined after an error: its use crashes. */
 constexpr std::uintptr_t kPoison = 0xdead'0000'0000;
 
 int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int backlog,

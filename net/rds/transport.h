@@ -296,7 +296,7 @@ void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
 /*
  * [any] A new message with this header (RDS_HEADER_SIZE bytes, not yet trusted), behind which the offer has so many bytes.
  * -EPROTO: no RDS header; -ENOMEM, also when there are too many messages of which only a part has arrived; -EAGAIN: a
- * socket is full, RDS_PATH_RESUME follows.
+ * socket is full, RDS_PATH_RESUME follows, or as rds_inc_leaves().
  */
 int rds_inc_create(struct rds_conn *conn, unsigned int path, const void *header, kapi_size behind,
 		   struct rds_inc **inc);

@@ -17,6 +17,16 @@ protected:
             all += peer_reads(ends, 1);
         return all;
     }
+    /** Attaches another connection, and returns its number, which messages name. */
+    std::uint64_t attach(KcmSocket &socket, const Ends &ends)
+    {
+        std::uint64_t id = 0;
+        run(a, [&] {
+            ASSERT_EQ(socket.attach(ends.here, by_length), 0);
+            id = static_cast<std::uint64_t>(socket.id_of(ends.here));
+        });
+        return id;
+    }
 };
 
 TEST_F(KcmBatch, batch__needs_no_new_memory_after_the_first_time)
@@ -108,11 +118,7 @@ TEST_F(KcmBatch, addressed_message__goes_in_time)
 {
     KcmSocket &socket = new_socket();
     Ends first = open_with_one(socket), second = connect();
-    std::uint64_t id = 0;
-    run(a, [&] {
-        ASSERT_EQ(socket.attach(second.here, by_length), 0);
-        id = static_cast<std::uint64_t>(socket.id_of(second.here));
-    });
+    std::uint64_t id = attach(socket, second);
     EXPECT_EQ(send(socket, "x", kBatch, id), 1);
     world.run_for(kLimit + kSoon);
     EXPECT_EQ(peer_has(first) + "|" + peer_has(second), "|x");
@@ -122,11 +128,7 @@ TEST_F(KcmBatch, connection_that_ends__takes_what_waits_for_it_along)
 {
     KcmSocket &socket = new_socket();
     Ends first = open_with_one(socket), second = connect();
-    std::uint64_t id = 0;
-    run(a, [&] {
-        ASSERT_EQ(socket.attach(second.here, by_length), 0);
-        id = static_cast<std::uint64_t>(socket.id_of(second.here));
-    });
+    std::uint64_t id = attach(socket, second);
     EXPECT_EQ(send(socket, "x", kBatch, id), 1);
     EXPECT_EQ(send(socket, "y", kBatch), 1);
     run(a, [&] { ASSERT_EQ(socket.unattach(second.here), 0); });

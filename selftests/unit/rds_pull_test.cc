@@ -51,6 +51,21 @@ protected:
     {
         run(a, [&] { EXPECT_EQ(send(from, text, "10.0.0.2", port), static_cast<long>(text.size())); });
     }
+    /** So many have been left by now, this one among them or not. */
+    void send_and_expect_left(const std::string &text, std::uint64_t count)
+    {
+        send_to(70, text);
+        world.run_for(kWait / 2);
+        EXPECT_EQ(left(host_b), count);
+    }
+    /** With another program's message behind it. */
+    void leave_two()
+    {
+        send_to(70, "left");
+        send_to(71, "behind");
+        world.run_for(kWait / 2);
+        EXPECT_EQ(left(host_b), 1u);
+    }
     static std::uint64_t left(RdsHost &host)
     {
         return reinterpret_cast<rds::Net *>(host.net().rds)->counted(rds::Stat::recv_left);
@@ -152,9 +167,7 @@ TEST_F(Pull, answered_requests__are_never_left)
 TEST_F(Pull, program_that_polls__is_woken_and_finds_it)
 {
     Watcher watcher(*this, to);
-    send_to(70, "text");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 1u);
+    send_and_expect_left("text", 1u);
     EXPECT_TRUE(watcher.woken());
     run(b, [&] {
         EXPECT_NE(to.poll() & KAPI_IN, 0u);
@@ -165,28 +178,20 @@ TEST_F(Pull, program_that_polls__is_woken_and_finds_it)
 TEST_F(Pull, call_that_does_not_wait__finds_it)
 {
     Watcher watcher(*this, to);
-    send_to(70, "text");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 1u);
+    send_and_expect_left("text", 1u);
     run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "text"); });
 }
 
 TEST_F(Pull, program_that_nobody_waits_for__gets_it_pushed)
 {
-    send_to(70, "text");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 0u);
+    send_and_expect_left("text", 0u);
     run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "text"); });
 }
 
-// Behind a message that stays is another program's.
 TEST_F(Pull, program_that_is_late__holds_up_others_for_milliseconds)
 {
     Watcher watcher(*this, to);
-    send_to(70, "left");
-    send_to(71, "behind");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 1u);
+    leave_two();
     run(b, [&] { EXPECT_EQ(receive(other, RDS_ABI_MSG_DONTWAIT), again); });
     world.run_for(2 * kWait);
     run(b, [&] {
@@ -207,14 +212,10 @@ TEST_F(Pull, programs_that_are_late__hold_up_others_for_a_small_part_of_the_time
     EXPECT_GT(left(host_b), 10u);
     EXPECT_LT(left(host_b), 30u);
     std::uint64_t before = left(host_b);
-    send_to(70, "pushed");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), before);
+    send_and_expect_left("pushed", before);
     world.run_for(2 * sim::kSecond);
     run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "pushed"); });
-    send_to(70, "left");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), before + 1);
+    send_and_expect_left("left", before + 1);
 }
 
 // The timer of the first wait runs out in the second one.
@@ -228,18 +229,14 @@ TEST_F(Pull, earlier_timer__makes_no_program_late)
     world.run_for(kWait * 2);
     EXPECT_EQ(left(host_b), 2u);
     run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "second"); });
-    send_to(70, "third");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 3u);
+    send_and_expect_left("third", 3u);
 }
 
 TEST_F(Pull, socket_that_wants_times__gets_it_when_it_comes)
 {
     Watcher watcher(*this, to);
     to.sk().timestamps = 1;
-    send_to(70, "text");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 0u);
+    send_and_expect_left("text", 0u);
 }
 
 TEST_F(Pull, large_message__is_read_as_it_comes)
@@ -254,10 +251,7 @@ TEST_F(Pull, large_message__is_read_as_it_comes)
 TEST_F(Pull, closed_socket__lets_the_stream_go_on)
 {
     Watcher watcher(*this, to);
-    send_to(70, "left");
-    send_to(71, "behind");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 1u);
+    leave_two();
     watcher.end();
     run(b, [&] { to.close(); });
     world.run_for(kWait / 4);
@@ -267,9 +261,7 @@ TEST_F(Pull, closed_socket__lets_the_stream_go_on)
 TEST_F(Pull, stream_that_ends__is_read_to_its_end)
 {
     Watcher watcher(*this, to);
-    send_to(70, "left");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 1u);
+    send_and_expect_left("left", 1u);
     run(a, [&] { from.close(); });
     run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); });
     run(b, [&] { EXPECT_EQ(receive(to), "left"); });
@@ -282,9 +274,7 @@ TEST_F(Pull, stream_that_ends__is_read_to_its_end)
 TEST_F(Pull, unloading__forgets_what_was_left)
 {
     Watcher watcher(*this, to);
-    send_to(70, "left");
-    world.run_for(kWait / 2);
-    EXPECT_EQ(left(host_b), 1u);
+    send_and_expect_left("left", 1u);
     watcher.end();
     run(b, [&] {
         to.close();
