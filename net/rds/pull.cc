@@ -52,16 +52,17 @@ void Pull::end()
         socket->await_no_more(path_);
 }
 
-// A timer that an earlier wait has set says nothing of this one.
+// A timer that an earlier wait has set may end this one early: only the time that was waited counts.
 void Pull::read()
 {
     Ref<Socket> late;
     {
         Guard guard(lock_);
         late = std::move(awaited_);
-        u64 now = late ? kapi_now_ns() : 0;
-        if (late && now - since_ns_ >= wait_ns / 2)
+        if (late) {
+            u64 now = kapi_now_ns();
             in_vain_until_ns_ = max(in_vain_until_ns_, now) + vain_part * (now - since_ns_);
+        }
         reads_ = true;
     }
     if (late)
