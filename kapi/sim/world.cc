@@ -58,6 +58,12 @@ World::World(std::uint64_t seed, const Options &options)
 
 World::~World()
 {
+    // A connection that nobody owns any more may have a packet in this very moment; that is no task of a module's.
+    auto no_softirqs = [this] {
+        return std::all_of(tasks_.begin(), tasks_.end(),
+                           [](const TaskRef &task) { return task->is_done() || task->kind != TaskKind::softirq; });
+    };
+    run_until(no_softirqs, kSecond);
     drop_done_tasks();
     if (!tasks_.empty()) {
         print_tasks();
