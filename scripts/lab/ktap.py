@@ -6,11 +6,13 @@ too. A parent test that sums up its subtests is not counted a second time.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 RESULT = re.compile(r"^(\s*)(not ok|ok)\b(?:\s+(\d+))?(?:\s+-)?\s*(.*)$")
 PLAN = re.compile(r"^(\s*)1\.\.(\d+)\s*(?:#.*)?$")
 SKIP = re.compile(r"#\s*skip\b:?\s*(.*)", re.IGNORECASE)
+COMMENT = re.compile(r"^\s*#\s*(.*)$")
+NOTES = 20      # lines of comment that are kept with a test that failed
 BAIL = re.compile(r"^\s*Bail out!\s*(.*)", re.IGNORECASE)
 
 
@@ -19,6 +21,7 @@ class Result:
     name: str
     outcome: str    # "ok", "not ok" or "skip"
     reason: str = ""
+    notes: list = field(default_factory=list)   # of a test that failed: the comments behind it
 
 
 class Parser:
@@ -64,6 +67,10 @@ class Parser:
                 self._plans[indent] = [int(match[2]), 0]
         elif match := BAIL.match(line):
             self.errors.append(f"bailed out: {match[1]}")
+        elif match := COMMENT.match(line):
+            last = self.results[-1] if self.results else None
+            if last and last.outcome == "not ok" and len(last.notes) < NOTES:
+                last.notes.append(match[1])
 
     def _result(self, indent, word, number, text):
         plan = self._plans.get(indent)

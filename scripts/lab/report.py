@@ -24,13 +24,14 @@ class Reporter:
             self.line(f"  {host}| {line}")
 
     def scene_ended(self, result):
-        """One line for the scene; for one that failed, why."""
+        """One line for the scene; for one that failed, why. The logs come first: who sees only an end, as of a CI's log, sees the
+        reasons."""
         self.results.append(result)
         hosts = " ".join(f"{name}={spec}" for name, spec in result.hosts.items())
         word = "not ok" if result.failures else "ok"
         tests = f", {len(result.results)} tests" if result.results else ""
         self.line(f"{word} {result.scene} [{hosts}] {result.seconds:.1f} s{tests}")
-        for host, reason, lines in result.failures:
+        for host, reason, lines in sorted(result.failures, key=lambda failure: -len(failure[2])):
             self.line(f"  {host + ': ' if host else ''}{reason}")
             for line in lines:
                 self.line(f"    | {line}")

@@ -114,7 +114,7 @@ def judge(result, host, suite, evidence, build_ids, skips):
             test = ktap.Result(test.name, "not ok", f"skipped, and not in selftests/skips: {test.reason}")
         result.results.append((host, test))
         if test.outcome == "not ok":
-            result.fail(host, f"not ok: {test.name}" + (f" ({test.reason})" if test.reason else ""))
+            result.fail(host, f"not ok: {test.name}" + (f" ({test.reason})" if test.reason else ""), test.notes)
     for error in evidence.parser.errors:
         result.fail(host, error, evidence.output[-20:])
     if evidence.first_complaint >= 0:

@@ -25,6 +25,11 @@ class KtapTest(unittest.TestCase):
         self.assertEqual(parser.errors, [])
         self.assertTrue(parser.failed)
 
+    def test_a_failure_keeps_the_comments_behind_it(self):
+        parser = parse("# before\nok 1 one\n# of one\nnot ok 2 two\n# got 5, expected 0\n  # more\nok 3 three\n# of three\n1..3\n")
+        self.assertEqual([result.notes for result in parser.results], [[], ["got 5, expected 0", "more"], []])
+        self.assertEqual(len(parse("not ok 1 one\n" + "# line\n" * 100 + "1..1\n").results[0].notes), ktap.NOTES)
+
     def test_skip_has_its_reason(self):
         parser = parse("1..1\nok 1 fast path # SKIP no hardware\n")
         self.assertEqual(outcomes(parser), [("fast path", "skip")])

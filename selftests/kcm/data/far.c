@@ -120,17 +120,44 @@ static bool all_carried(struct far *f)
 	return true;
 }
 
+static void note_lines(const char *path, const char *with)
+{
+	FILE *file = fopen(path, "re");
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strstr(line, with))
+			note("%s", line);
+	}
+	if (file)
+		fclose(file);
+}
+
+/* What an end that waits in vain sees: the queues of KCM, and those and the timers of TCP. */
+static void note_state(void)
+{
+	char port[8];
+
+	snprintf(port, sizeof(port), ":%04X ", PORT);
+	note_lines("/proc/net/kcm", "");
+	note_lines("/proc/net/tcp", port);
+	note_lines("/proc/net/tcp6", port);
+}
+
 static void judge(struct far *f)
 {
-	bool sound = true;
+	int errors[LINKS], broken = 0;
 
 	if (ktap_suite() == SUITE_OURS) {
 		EXPECT_EQ(f->in->misordered, 0, "far: %s: in order for each connection and socket", f->kind);
 		check(all_carried(f), "far: %s: over every connection", f->kind);
 	}
 	for (int i = 0; i < LINKS; i++)
-		sound = !sock_error(f->tcp[i]) && sound;
-	check(sound, "far: %s: no connection broke", f->kind);
+		broken += (errors[i] = sock_error(f->tcp[i])) != 0;
+	EXPECT_EQ(broken, 0, "far: %s: no connection broke", f->kind);
+	for (int i = 0; broken && i < LINKS; i++)
+		note("connection %d: %s", i, strerror(errors[i]));
 }
 
 /* Both ends continue until both have everything, or one gives up. */
@@ -141,10 +168,13 @@ static void exchange(struct far *f)
 
 	workers_start(f->reads, SOCKETS, kcm_reads);
 	workers_start(f->writes, SOCKETS, kcm_writes);
-	WAIT_UNTIL(PATIENCE_MS, ledger_over(f->in));
+	bool over = WAIT_UNTIL(PATIENCE_MS, ledger_over(f->in));
+
 	f->in->stop = true;
 	workers_join(f->reads, SOCKETS);
 	check(ledger_complete(f->in), "far: %s: every message, once and whole", f->kind);
+	if (!over)
+		note_state();
 	for (int i = 0; i < SOCKETS; i++)
 		all = task_finished(&f->writes[i].task, PATIENCE_MS) && all;
 	check(all, "far: %s: every sender ends", f->kind);
