@@ -51,6 +51,21 @@ static int connect_to(const char *ip)
 	return fd;
 }
 
+/*
+ * A connection is accepted when it is whole at that end: when the last packet of its handshake is lost, a later one is accepted
+ * before it. The others are alike, but if one of them was taken for this one, what either end sends on it would be read by
+ * nobody. So no other is made before both ends have this one.
+ */
+static void agree_on(int word, bool listens)
+{
+	char byte;
+
+	if (listens)
+		NEED(send(word, "w", 1, MSG_NOSIGNAL) == 1);
+	else
+		NEED(polled(word, POLLIN, PATIENCE_MS) && recv(word, &byte, 1, MSG_DONTWAIT) == 1);
+}
+
 static void join(struct far *f, bool listens, const char *ip4, const char *ip6)
 {
 	int listener[2];
@@ -63,6 +78,8 @@ static void join(struct far *f, bool listens, const char *ip4, const char *ip6)
 
 		*fd = listens ? accept4(listener[six], NULL, NULL, SOCK_CLOEXEC) : connect_to(six ? ip6 : ip4);
 		NEED(*fd >= 0 && set_int(*fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0);
+		if (i < 0)
+			agree_on(*fd, listens);
 	}
 	for (int i = 0; listens && i < 2; i++)
 		close(listener[i]);
