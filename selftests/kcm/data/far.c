@@ -186,6 +186,7 @@ static void exchange(struct far *f)
 	workers_start(f->reads, SOCKETS, kcm_reads);
 	workers_start(f->writes, SOCKETS, kcm_writes);
 	bool over = WAIT_UNTIL(PATIENCE_MS, ledger_over(f->in));
+	int patience = over ? PATIENCE_MS : SOON_MS; /* a failure is to be reported before the scene's time is over */
 
 	f->in->stop = true;
 	workers_join(f->reads, SOCKETS);
@@ -193,12 +194,12 @@ static void exchange(struct far *f)
 	if (!over)
 		note_state();
 	for (int i = 0; i < SOCKETS; i++)
-		all = task_finished(&f->writes[i].task, PATIENCE_MS) && all;
+		all = task_finished(&f->writes[i].task, patience) && all;
 	check(all, "far: %s: every sender ends", f->kind);
 	judge(f);
 	/* From here on the other end may exit. */
 	NEED(send(f->word, "y", 1, MSG_NOSIGNAL) == 1);
-	check(polled(f->word, POLLIN, PATIENCE_MS) && recv(f->word, &word, 1, MSG_DONTWAIT) == 1 && word == 'y',
+	check(polled(f->word, POLLIN, patience) && recv(f->word, &word, 1, MSG_DONTWAIT) == 1 && word == 'y',
 	      "far: %s: the other end is complete, too", f->kind);
 }
 
@@ -210,9 +211,15 @@ void data_far(bool mixed, bool listens, const char *ip4, const char *ip6)
 	join(&f, listens, ip4, ip6);
 	open_sockets(&f, mixed);
 	exchange(&f);
-	/* A stuck sender would block the program without end. */
+	/*
+	 * A stuck sender would block the program without end, and not every one returns when its connections end: the error may
+	 * have gone to a reader.
+	 */
 	for (int i = 0; i < LINKS; i++)
 		shutdown(f.tcp[i], SHUT_RDWR);
+	for (int i = 0; i < SOCKETS; i++)
+		while (!task_finished(&f.writes[i].task, SOON_MS))
+			task_signal(&f.writes[i].task);
 	workers_join(f.writes, SOCKETS);
 	for (int i = 0; i < SOCKETS; i++)
 		close(f.reads[i].fd);
