@@ -26,7 +26,8 @@ class KtapTest(unittest.TestCase):
         self.assertTrue(parser.failed)
 
     def test_a_failure_keeps_the_comments_behind_it(self):
-        parser = parse("# before\nok 1 one\n# of one\nnot ok 2 two\n# got 5, expected 0\n  # more\nok 3 three\n# of three\n1..3\n")
+        parser = parse("# before\nok 1 one\n# of one\nnot ok 2 two\n# got 5, expected 0\n  # more\n"
+                       "ok 3 three\n# of three\n1..3\n")
         self.assertEqual([result.notes for result in parser.results], [[], ["got 5, expected 0", "more"], []])
         self.assertEqual(len(parse("not ok 1 one\n" + "# line\n" * 100 + "1..1\n").results[0].notes), ktap.NOTES)
 
