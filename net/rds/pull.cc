@@ -13,6 +13,15 @@ constexpr u64 wait_ns = 4'000'000;
 // sockets whose programs do not come.
 constexpr u64 vain_part = 16;
 constexpr u64 burst_ns = 1'000'000'000;
+// A program that comes after this time was not about to come: what it is late by is waited in vain, too. Else one that comes
+// every 3 ms would hold up the others all the time.
+constexpr u64 prompt_ns = 1'000'000;
+
+// When a path that has waited in vain until now has paid for it.
+u64 paid_until(u64 before_ns, u64 now, u64 waited_ns)
+{
+    return max(before_ns, now) + vain_part * waited_ns;
+}
 
 } // namespace
 
@@ -44,9 +53,12 @@ bool Pull::leave_to(Socket& socket)
 void Pull::end()
 {
     Ref<Socket> socket;
+    u64 now = kapi_now_ns();
     {
         Guard guard(lock_);
         socket = std::move(awaited_);
+        if (socket && now > since_ns_ + prompt_ns)
+            in_vain_until_ns_ = paid_until(in_vain_until_ns_, now, now - since_ns_ - prompt_ns);
     }
     if (socket)
         socket->await_no_more(path_);
@@ -61,7 +73,7 @@ void Pull::read()
         late = std::move(awaited_);
         if (late) {
             u64 now = kapi_now_ns();
-            in_vain_until_ns_ = max(in_vain_until_ns_, now) + vain_part * (now - since_ns_);
+            in_vain_until_ns_ = paid_until(in_vain_until_ns_, now, now - since_ns_);
         }
         reads_ = true;
     }

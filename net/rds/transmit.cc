@@ -6,6 +6,24 @@
 
 namespace rds {
 
+namespace {
+
+// A map, a handshake, a ping or its answer: somebody waits for it, who has nothing to do with the messages that go one way.
+bool hurries(Message& message)
+{
+    return !message.was_owned || u16{message.header().dport} == 0;
+}
+
+bool may_wait_for_others(Batch& batch)
+{
+    for (unsigned i = 0; i < batch.count; i++)
+        if (hurries(*batch.item(i).message))
+            return false;
+    return true;
+}
+
+} // namespace
+
 Transmitter::~Transmitter()
 {
     HW_ASSERT(!partial_);
@@ -121,7 +139,8 @@ s64 Transmitter::offer(Batch& batch, u32& end_seq)
     if (!batch.whole) {
         held_back_ = batch.more;
         connection.one_way.sent(batch.count);
-        u32 flags = batch.more ? KAPI_STREAM_MORE : connection.one_way.sends() ? KAPI_STREAM_GATHER : 0;
+        bool gathers = connection.one_way.sends() && may_wait_for_others(batch);
+        u32 flags = batch.more ? KAPI_STREAM_MORE : gathers ? KAPI_STREAM_GATHER : 0;
         return transport.send(connection.state(), path_.index(), batch.segment, batch.segments, flags, &end_seq);
     }
     rds_out* messages[Batch::max_messages];

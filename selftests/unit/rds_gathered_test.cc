@@ -122,4 +122,70 @@ TEST_F(Gathered, without_a_last_message__go_together_by_a_timer)
     });
 }
 
+/** Traffic goes one way: the transport may let a partial packet wait. */
+class GatheredOneWay : public Gathered {
+protected:
+    GatheredOneWay()
+    {
+        run(a, [&] {
+            for (int i = 0; i < 8; i++)
+                send("x", 0);
+        });
+        forget();
+    }
+    rds::Connection &connection() { return *reinterpret_cast<rds::Connection *>(noted_.made); }
+    /** Of the transmissions since the last forget(). */
+    std::vector<bool> gathers() const
+    {
+        std::vector<bool> flags;
+        for (const auto &sent : noted_.sent)
+            flags.push_back(sent.gathers);
+        return flags;
+    }
+};
+
+using Flags = std::vector<bool>;
+
+TEST_F(GatheredOneWay, message__may_wait_for_others)
+{
+    run(a, [&] { send("x", 0); });
+    EXPECT_EQ(gathers(), Flags{true});
+}
+
+TEST_F(GatheredOneWay, map__waits_for_nothing)
+{
+    run(a, [&] {
+        connection().map_changed();
+        world.sleep(kMillisecond);
+    });
+    EXPECT_EQ(gathers(), Flags{false});
+}
+
+TEST_F(GatheredOneWay, handshake__waits_for_nothing)
+{
+    run(a, [&] {
+        connection().send_handshake(connection().path(0), true);
+        world.sleep(kMillisecond);
+    });
+    EXPECT_EQ(gathers(), Flags{false});
+}
+
+TEST_F(GatheredOneWay, answer_to_a_ping__waits_for_nothing)
+{
+    run(a, [&] {
+        auto pong = rds::Message::internal();
+        ASSERT_TRUE(pong);
+        (*pong)->header().dport = kapi_u16{9};
+        ASSERT_TRUE(connection().path(0).enqueue_bounded(std::move(*pong)));
+        connection().path(0).transmit();
+    });
+    EXPECT_EQ(gathers(), Flags{false});
+}
+
+TEST_F(GatheredOneWay, ping__waits_for_nothing)
+{
+    run(a, [&] { EXPECT_EQ(socket_.send("", 0, sim::address(kRemote, 0), 0), 0); });
+    EXPECT_EQ(gathers(), Flags{false});
+}
+
 } // namespace

@@ -15,7 +15,7 @@ struct Noted {
     struct Send {
         unsigned path;
         kapi_u32 bytes;
-        bool more;
+        bool more, gathers;
     };
     std::vector<Send> sent;
     std::vector<std::uint64_t> ticks[kPaths], resumed; // when, and of which path
@@ -35,7 +35,7 @@ inline kapi_s64 note_send(void *state, unsigned int path, const kapi_segment *se
     kapi_u32 bytes = 0;
     for (unsigned int i = 0; i < count; i++)
         bytes += segments[i].length;
-    noted.sent.push_back({path, bytes, (flags & KAPI_STREAM_MORE) != 0});
+    noted.sent.push_back({path, bytes, (flags & KAPI_STREAM_MORE) != 0, (flags & KAPI_STREAM_GATHER) != 0});
     noted.after_send();
     *end_seq = noted.sequence += bytes;
     return bytes;
