@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // A program's TCP socket in the simulator: what the program does with it, core taking it over and giving it back.
 #include "kapi_sim_test.h"
+#include "pattern.h"
 
 #include <kapi/errno.h>
 #include <kapi/filter.h>
@@ -100,13 +101,6 @@ protected:
         if (last)
             *last = result;
         return text;
-    }
-    static std::string text(std::size_t size)
-    {
-        std::string bytes(size, '\0');
-        for (std::size_t i = 0; i < size; i++)
-            bytes[i] = static_cast<char>('a' + (i * 7 + i / 251) % 26);
-        return bytes;
     }
 
     int here = -1, there = -1;

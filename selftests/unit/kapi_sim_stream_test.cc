@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The simulated TCP: order, windows, resets, partitions, half-open connections, pages by reference.
 #include "kapi_sim_test.h"
+#include "pattern.h"
 
 #include <kapi/errno.h>
 #include <kapi/pages.h>
@@ -112,13 +113,6 @@ protected:
             kapi_listener_close(std::exchange(listener, nullptr));
         });
         world.run_for(100 * sim::kSecond);
-    }
-    static std::string text(std::size_t size)
-    {
-        std::string bytes(size, '\0');
-        for (std::size_t i = 0; i < size; i++)
-            bytes[i] = static_cast<char>('a' + (i * 7 + i / 251) % 26);
-        return bytes;
     }
 
     bool ready = false;

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 // The simulated RDMA queues: order, completions, what happens to all that is posted when something fails.
 #include "kapi_verbs_test.h"
+#include "pattern.h"
 
 namespace {
 
 class VerbsMessages : public VerbsTest {
 protected:
-    static std::string text(std::size_t size)
-    {
-        std::string bytes(size, '\0');
-        for (std::size_t i = 0; i < size; i++)
-            bytes[i] = static_cast<char>('a' + (i * 7 + i / 251) % 26);
-        return bytes;
-    }
     static kapi_size count_flushed(const std::vector<kapi_wc> &wcs)
     {
         return static_cast<kapi_size>(std::count_if(wcs.begin(), wcs.end(), [](const kapi_wc &wc) {

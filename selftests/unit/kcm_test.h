@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "pattern.h"
 #include "selftests/sim/kcm_host.h"
 
 /** A message of KCM's documentation: its length, then so many bytes. */
@@ -22,15 +23,6 @@ inline std::string framed(const std::string &payload)
     for (int shift = 24; shift >= 0; shift -= 8)
         head += static_cast<char>(size >> shift);
     return head + payload;
-}
-
-/** Bytes that depend on their position. */
-inline std::string text(std::size_t size, unsigned start = 0)
-{
-    std::string bytes(size, '\0');
-    for (std::size_t i = 0; i < size; i++)
-        bytes[i] = static_cast<char>('a' + (start + i * 7 + i / 251) % 26);
-    return bytes;
 }
 
 class KcmTest : public SimTest {
@@ -169,13 +161,13 @@ protected:
     std::string receive(KcmSocket &socket, std::size_t room = 1 << 20, unsigned flags = KCM_ABI_MSG_DONTWAIT,
                         unsigned *flags_out = nullptr, std::uint64_t *connection = nullptr)
     {
-        std::string bytes(room, '\0');
+        std::string bytes;
         long size = 0;
-        run(a, [&] { size = socket.receive(bytes.data(), room, flags, flags_out, connection); });
-        if (size < 0)
-            return "error " + std::to_string(-size);
-        bytes.resize(static_cast<std::size_t>(size));
-        return bytes;
+        bytes.resize_and_overwrite(room, [&](char *to, std::size_t) { // most of it is never used
+            run(a, [&] { size = socket.receive(to, room, flags, flags_out, connection); });
+            return size < 0 ? 0 : static_cast<std::size_t>(size);
+        });
+        return size < 0 ? "error " + std::to_string(-size) : bytes;
     }
     long send(KcmSocket &socket, const std::string &bytes, unsigned flags = 0, std::uint64_t connection = 0)
     {

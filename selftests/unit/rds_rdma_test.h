@@ -14,6 +14,7 @@
 #include "inbox.h"
 #include "kapi_sim_test.h"
 #include "net/rds/uapi.h"
+#include "pattern.h"
 #include "selftests/sim/rds_host.h"
 
 class RdmaTest : public SimTest, public ::testing::WithParamInterface<int> {
@@ -50,10 +51,7 @@ protected:
     /** Bytes that differ from message to message and from place to place. */
     static std::string contents(std::size_t size, unsigned number)
     {
-        std::string bytes(size, '\0');
-        for (std::size_t i = 0; i < size; i++)
-            bytes[i] = static_cast<char>((i * 7 + i / 4096 * 31 + number * 131) & 0xff);
-        return bytes;
+        return patterned(size, [=](std::size_t i) { return i * 7 + i / 4096 * 31 + number * 131; });
     }
     /** A number in front, for those that hold one. */
     static std::string numbered(std::size_t size, unsigned number)

@@ -12,6 +12,7 @@
 #include "net/rds/batch.h"
 #include "net/rds/uapi.h"
 #include "net/rds/wire.h"
+#include "pattern.h"
 
 namespace {
 
@@ -34,10 +35,7 @@ std::vector<std::size_t> sizes()
 
 std::string pattern(std::size_t size)
 {
-    std::string bytes(size, '\0');
-    for (std::size_t i = 0; i < size; i++)
-        bytes[i] = static_cast<char>(i * 31 + i / 4093);
-    return bytes;
+    return patterned(size, [](std::size_t i) { return i * 31 + i / 4093; });
 }
 
 struct Way {

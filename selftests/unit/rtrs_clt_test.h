@@ -2,6 +2,7 @@
 // A machine with the client, and another one with a server at the level of verbs, over one or two links.
 #pragma once
 
+#include "pattern.h"
 #include "rtrs_wire_server.h"
 
 #include "drivers/infiniband/ulp/rtrs/client/glue/rtrs_clt_core.h"
@@ -170,10 +171,7 @@ protected:
     }
     static std::string contents(std::size_t size, unsigned number)
     {
-        std::string bytes(size, '\0');
-        for (std::size_t i = 0; i < size; i++)
-            bytes[i] = static_cast<char>((i * 7 + i / 4096 * 31 + number * 131) & 0xff);
-        return bytes;
+        return patterned(size, [=](std::size_t i) { return i * 7 + i / 4096 * 31 + number * 131; });
     }
     void cut(bool cut) { world.network().cut(a, b, cut); }
 

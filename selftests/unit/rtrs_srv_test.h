@@ -19,6 +19,7 @@
 #include "drivers/infiniband/ulp/rtrs/common/request.h"
 #include "drivers/infiniband/ulp/rtrs/server/glue/rtrs_srv_core.h"
 #include "kapi_verbs_test.h"
+#include "pattern.h"
 
 /** Who has opened the server: a disk of named contents. A message is "r" or "w" and a name. */
 struct SrvUser {
@@ -545,10 +546,7 @@ protected:
     }
     static std::string contents(std::size_t size, unsigned number)
     {
-        std::string bytes(size, '\0');
-        for (std::size_t i = 0; i < size; i++)
-            bytes[i] = static_cast<char>((i * 7 + i / 512 * 31 + number * 131) & 0xff);
-        return bytes;
+        return patterned(size, [=](std::size_t i) { return i * 7 + i / 512 * 31 + number * 131; });
     }
 
     kapi_rdma_dev *dev_b = nullptr, *dev_b2 = nullptr;
