@@ -193,7 +193,7 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 {
 	struct sock *sk = stream->sk;
 	s64 sent = 0;
-	bool more = flags & KAPI_STREAM_MORE;
+	bool more = flags & KAPI_STREAM_MORE, gathers = false;
 	int taken;
 
 	might_sleep();
@@ -204,8 +204,12 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 		lock_sock(sk);
 	} else {
 		lock_sock(sk);
-		more |= (flags & KAPI_STREAM_GATHER) && has_packets_under_way(sk);
-		taken = likely(!kapi_stream_is_replaced(stream)) ? send_runs(stream, segments, &count, more, &sent) : -ECONNRESET;
+		gathers = (flags & KAPI_STREAM_GATHER) && has_packets_under_way(sk);
+		taken = likely(!kapi_stream_is_replaced(stream)) ?
+				send_runs(stream, segments, &count, more || gathers, &sent) :
+				-ECONNRESET;
+		/* In a long call TCP looks for acknowledgements, and the last ones may have come (sk_flush_backlog()). */
+		gathers = gathers && !more && !has_packets_under_way(sk);
 	}
 	if (unlikely(taken < 0))
 		put_error_back(stream, -taken);
@@ -215,6 +219,8 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 		note_blocked(stream);
 	*end_seq = tcp_sk(sk)->write_seq;
 	release_sock(sk);
+	if (unlikely(gathers))
+		push(stream);
 	return sent ? sent : taken;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_send);

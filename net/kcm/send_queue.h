@@ -54,6 +54,7 @@ public:
     Ref<Psock> psock;    // it sends on it
     bool parked = false; // psock is kept for the next message only: Reservations::park()
     bool waits = false;  // for a connection
+    bool unpushed = false; // TCP may wait for what was to follow on psock
 
 private:
     HW_MADE_BY_CREATE;

@@ -146,6 +146,7 @@ private:
     void release_parked();
     void finish_if_done();
     void release_psock(SendQueue& queue);
+    void leave_psock(SendQueue& queue);
     Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size);
     Result<u32> send_each(const kcm_send& send, const Control& control, Psock* wanted);
     Result<u32> send_one(const kcm_send& send);

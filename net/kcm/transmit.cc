@@ -121,9 +121,18 @@ void Socket::release_psock(SendQueue& queue)
     Ref<Psock> psock = std::move(queue.psock);
     if (!psock)
         return;
-    queue.parked = false;
+    queue.parked = queue.unpushed = false;
     psock->expect_room(false);
     mux->reservations.give_back(*psock);
+}
+
+// Between two messages. What TCP holds back for those that were to follow, over another connection now, would wait for a timer.
+void Socket::leave_psock(SendQueue& queue)
+{
+    u32 end;
+    if (queue.unpushed)
+        static_cast<void>(kapi_stream_send(queue.psock->stream(), nullptr, 0, 0, &end));
+    release_psock(queue);
 }
 
 // What is only parked here goes: another queue may want it. It is kept for messages that may go now, but not for those that wait

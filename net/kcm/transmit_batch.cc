@@ -128,7 +128,7 @@ bool Socket::send_next(SendQueue& queue)
         report(KAPI_ENOTCONN);
         return true;
     case Step::release:
-        release_psock(queue);
+        leave_psock(queue);
         return true;
     case Step::send:
         return send_batch(queue, batch);
@@ -248,6 +248,7 @@ bool Socket::send_batch(SendQueue& queue, Batch& batch)
         return true;
     }
     u32 end;
+    queue.unpushed = batch.more;
     s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more ? KAPI_STREAM_MORE : 0, &end);
     if (taken < 0) {
         psock.fail(static_cast<int>(-taken));
@@ -257,7 +258,7 @@ bool Socket::send_batch(SendQueue& queue, Batch& batch)
     if (taken < batch.bytes) {
         // Between messages it goes to a socket that wants it for itself: that is not to wait for room.
         if (!left.cut && !mux->reservations.usable(psock)) {
-            release_psock(queue);
+            leave_psock(queue);
             return true;
         }
         // Once more after saying that we wait: what TCP acknowledged in between went unnoticed.
@@ -272,7 +273,7 @@ bool Socket::send_batch(SendQueue& queue, Batch& batch)
         return true;
     }
     if (!left.cut && (mux->reservations.contended(psock) || !mux->reservations.usable(psock)))
-        release_psock(queue);
+        leave_psock(queue);
     return true;
 }
 

@@ -22,6 +22,19 @@ u64 deadline_after(u64 timeout_ns)
     return timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout_ns;
 }
 
+// False: it is not that of a host.
+bool read_name(const rds_send& send, Endpoint& to)
+{
+    std::span name(static_cast<const std::byte*>(send.name), static_cast<usize>(send.name_length));
+    if (name.size() < sizeof(rds_abi_sockaddr_in))
+        return false;
+    auto parsed = parse_sockaddr(name);
+    if (!parsed || !parsed->ip.is_host() || (parsed->ip.is_link_local() && parsed->scope == 0))
+        return false;
+    to = *parsed;
+    return true;
+}
+
 } // namespace
 
 // An interrupted call without a time-out is restarted by the kernel; one with a time-out is not, as it would start
@@ -37,18 +50,12 @@ Result<> Socket::find_target(const rds_send& send, Target& target)
 {
     bool is_named = send.name_length != 0;
     Endpoint& remote = target.remote;
-    if (is_named) {
-        std::span name(static_cast<const std::byte*>(send.name), static_cast<usize>(send.name_length));
-        if (name.size() < sizeof(rds_abi_sockaddr_in))
-            return fail(KAPI_EINVAL);
-        auto parsed = parse_sockaddr(name);
-        if (!parsed || !parsed->ip.is_host() || (parsed->ip.is_link_local() && parsed->scope == 0))
-            return fail(KAPI_EINVAL);
-        remote = *parsed;
-    }
+    bool is_good = !is_named || read_name(send, remote);
     Guard guard(lock_);
-    if (gathered_) [[unlikely]]
+    if (gathered_) [[unlikely]] // also by a call that fails: it is the last of its sendmmsg()
         target.gathered.swap(gathered_);
+    if (!is_good)
+        return fail(KAPI_EINVAL);
     if (!is_named)
         remote = peer_;
     if (bound_to_.ip.is_any() || remote.ip.is_any())

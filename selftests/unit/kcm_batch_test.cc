@@ -2,6 +2,8 @@
 // Messages that wait for the rest of their batch: what ends it, and that its end may not come.
 #include "kcm_test.h"
 
+#include "kapi/sim/stream.h"
+
 namespace {
 
 constexpr unsigned kBatch = KCM_ABI_MSG_BATCH, kEor = KCM_ABI_MSG_EOR, kNow = KCM_ABI_MSG_DONTWAIT;
@@ -173,6 +175,35 @@ TEST_F(KcmBatch, more__is_announced_to_tcp_when_it_follows)
     EXPECT_EQ(calls(3 * kSegments, 0), (Calls{true, true, false}));
     EXPECT_EQ(calls(0, kSegments + 1), (Calls{true, false}));
     EXPECT_EQ(calls(2, 1), (Calls{false, false})) << "what waits for its batch does not follow at once";
+}
+
+// They were to follow over the connection that is unattached while the first of them go to TCP.
+TEST_F(KcmBatch, more__that_does_not_follow_is_not_waited_for)
+{
+    constexpr unsigned kSegments = 32; // as above
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    auto send_all = [&](unsigned count) {
+        for (unsigned i = 0; i < count; i++)
+            EXPECT_EQ(socket.send("x", 1, i + 1 < count ? kBatch : 0), 1);
+    };
+    run(a, [&] { send_all(kSegments); });
+    peer_reads(ends, kSegments);
+    sim::TcbRef tcb;
+    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+    auto holder = world.spawn(a, "holder", [&] {
+        sim::Locked locked(*tcb);
+        world.sleep(30 * sim::kMillisecond);
+    });
+    world.run_for(sim::kMicrosecond);
+    a.announced.emplace();
+    auto sender = world.spawn(a, "sender", [&] { send_all(kSegments + 1); });
+    EXPECT_TRUE(world.run_until([&] { return !a.announced->empty(); }, sim::kMillisecond));
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    EXPECT_TRUE(holder->is_done() && sender->is_done());
+    EXPECT_EQ(std::exchange(a.announced, std::nullopt).value(), (std::vector<bool>{true, false}));
+    EXPECT_EQ(peer_reads(ends, kSegments), std::string(kSegments, 'x'));
+    EXPECT_FALSE(peer_has_unread(ends));
 }
 
 TEST_F(KcmBatch, timer__is_set_once_for_many_messages)

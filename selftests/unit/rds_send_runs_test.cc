@@ -177,6 +177,9 @@ TEST_P(SendBatches, are_transmitted_when_the_next_call_fails)
     from.trouble.fault_at = 1;
     run(a, [&] { EXPECT_EQ(send(from, "three", target(), 7, RDS_ABI_MSG_BATCH), -KAPI_EFAULT); });
     expect_soon({"one", "two"});
+    batch({"four", "five"});
+    run(a, [&] { EXPECT_EQ(send(from, "six", "224.0.0.1", 7, RDS_ABI_MSG_BATCH), -KAPI_EINVAL); });
+    expect_soon({"four", "five"});
 }
 
 TEST_P(SendBatches, are_transmitted_when_the_next_message_is_for_another_host)
