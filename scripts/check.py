@@ -168,9 +168,21 @@ class Runner:
         while step.failed and step.attempts > 1 and not self._stopped:
             step.attempts -= 1
             step.earlier += [f"an earlier attempt failed: {reason}" for reason in step.reasons]
-            os.replace(step.log, f"{step.log}.{step.attempts}")
+            self._keep(step)
             step.passed, step.failed, step.reasons = 0, 0, []
             self._attempt(step)
+
+    @staticmethod
+    def _keep(step):
+        """Keeps what the next attempt would overwrite: the output, and the logs of scenes, which explain a fault that is rare."""
+        with open(step.log, encoding="utf-8", errors="replace") as file:
+            folders = re.findall(r"^  logs: (.+)$", file.read(), re.MULTILINE)
+        for folder in folders:
+            kept = f"{folder}.{step.attempts}"
+            shutil.rmtree(kept, ignore_errors=True)
+            if os.path.isdir(folder):
+                os.rename(folder, kept)
+        os.replace(step.log, f"{step.log}.{step.attempts}")
 
     def _attempt(self, step):
         step.log = f"{OUT}/{re.sub(r'[^A-Za-z0-9.+-]+', '_', step.title)}.log"

@@ -54,3 +54,61 @@ no_session() {
 serve() {
 	modprobe brd rd_nr=1 rd_size=12288 >out 2>err && load_suite rtrs-core rtrs-server rnbd-server >>out 2>>err
 }
+
+# ---- What explains an error of IO, if there is one. All times are seconds since boot, as in the kernel's log.
+
+note() { # what the scene does now
+	echo "$(cut -d' ' -f1 /proc/uptime) s: $*" >>notes
+}
+
+# A machine that its host stops for long may lose all paths at once. In a process of its own.
+watch_clock() {
+	: >notes
+	read -r now _ </proc/uptime
+	while sleep 0.2; do
+		before=$now
+		read -r now _ </proc/uptime
+		late=$((${now%.*}${now#*.} - ${before%.*}${before#*.} - 20))
+		[ $late -lt 80 ] || note "this machine stood still, or was late, for ${late}0 ms"
+	done
+}
+
+# From here on: states of paths, and requests that end with an error. The kernel's own client has tracepoints for the first, and a
+# debug kernel may have none.
+trace_paths() {
+	tracing=/sys/kernel/tracing
+	mount -t tracefs tracefs $tracing 2>/dev/null
+	echo >$tracing/trace
+	for event in rtrs/rtrs_client_done rtrs/rtrs_server_answer; do
+		[ ! -d "$tracing/events/$event" ] || echo 'error != 0' >"$tracing/events/$event/filter"
+	done
+	trace_events 1
+}
+
+trace_events() { # 0 or 1
+	for event in rtrs/rtrs_client_done rtrs/rtrs_server_answer rtrs/rtrs_client_path rtrs/rtrs_server_path rtrs_clt; do
+		[ ! -d "$tracing/events/$event" ] || echo "$1" >"$tracing/events/$event/enable"
+	done
+}
+
+trace_ends() {
+	trace_events 0
+	for event in rtrs/rtrs_client_done rtrs/rtrs_server_answer; do
+		[ ! -d "$tracing/events/$event" ] || echo 0 >"$tracing/events/$event/filter"
+	done
+}
+
+explain() {
+	echo "# host $HOST at $(cut -d' ' -f1 /proc/uptime) s"
+	sed 's/^/# /' notes
+	[ -z "$tracing" ] || grep -v '^#' "$tracing/trace" | tail -n 60 | sed 's/^/# trace: /'
+	dmesg | grep -iE 'rnbd|rtrs|rxe|hawser' | tail -n 60 | sed 's/^/# dmesg: /'
+}
+
+explain_client() {
+	for file in /sys/block/rnbd0/rnbd/state "$class"/paths/*/state* "$class"/paths/*/last_error "$class"/paths/*/stats/rdma \
+		"$class"/paths/*/stats/reconnects; do
+		[ ! -r "$file" ] || echo "# $file: $(cat "$file")"
+	done
+	explain
+}

@@ -6,7 +6,8 @@
  * the device, and in it one write or read at a time, of any place and of any size up to --size. At the end all that was written
  * is read again. With --table the contents are known from one run to the next: what the file describes must be there.
  *
- * Fails when a byte is wrong, a call fails, or one takes longer than --max-ms.
+ * Fails when a byte is wrong, a call fails, or one takes longer than --max-ms. Says when, in seconds since boot as the kernel's
+ * log, and how long this machine stood still meanwhile, which may be the reason.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 #define SECTOR 512
 #define MAX_DEPTH 256
 #define LEAST 8 /* that each thread does, however slow they are */
+#define PAUSE_NS 20000000
 
 static const char *device, *table_file;
 static unsigned seconds = 3, depth = 1, size_max = 65536;
@@ -35,6 +37,8 @@ static uint64_t sectors;
 static uint32_t *generations; /* of each sector: how often it was written; 0: never */
 static atomic_uint_fast64_t writes, reads, bytes, longest_ns;
 static atomic_uint faults;
+static atomic_bool over;
+static uint64_t still_ns, still_at_ns; /* the longest time for which this machine did nothing, and its end */
 
 struct part {
 	pthread_t thread;
@@ -73,8 +77,27 @@ static uint64_t word_of(uint64_t sector, uint32_t generation, unsigned place)
 
 static void fault(const char *what, uint64_t sector, const char *more)
 {
+	uint64_t ms = now_ns() / 1000000;
+
 	if (atomic_fetch_add(&faults, 1) < 10)
-		printf("%s at sector %" PRIu64 ": %s\n", what, sector, more);
+		printf("%s at sector %" PRIu64 ": %s, at %" PRIu64 ".%03" PRIu64 " s\n", what, sector, more, ms / 1000,
+		       ms % 1000);
+}
+
+static void *watch_clock(void *unused)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	uint64_t before = now_ns(), now;
+
+	for (; !atomic_load(&over); before = now) {
+		nanosleep(&pause, NULL);
+		now = now_ns();
+		if (now - before < still_ns + PAUSE_NS)
+			continue;
+		still_ns = now - before - PAUSE_NS;
+		still_at_ns = now;
+	}
+	return unused;
 }
 
 static void fill(unsigned char *buffer, uint64_t sector, unsigned count)
@@ -238,6 +261,7 @@ int main(int argc, char **argv)
 {
 	static struct part parts[MAX_DEPTH];
 	uint64_t size = 0, longest;
+	pthread_t watcher;
 
 	parse(argc, argv);
 	disk = open(device, O_RDWR | O_DIRECT);
@@ -247,6 +271,7 @@ int main(int argc, char **argv)
 	generations = calloc(sectors, sizeof(*generations));
 	need(generations && sectors >= depth * 16, "the device's size");
 	use_table(false);
+	need(!pthread_create(&watcher, NULL, watch_clock, NULL), "a thread");
 	for (unsigned i = 0; i < depth; i++) {
 		struct part *part = &parts[i];
 
@@ -258,11 +283,16 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < depth; i++)
 		pthread_join(parts[i].thread, NULL);
+	atomic_store(&over, true);
+	pthread_join(watcher, NULL);
 	use_table(true);
 	longest = atomic_load(&longest_ns) / 1000000;
 	printf("%" PRIuFAST64 " writes, %" PRIuFAST64 " reads, %" PRIuFAST64 " KiB, the longest took %" PRIu64 " ms, %u faults\n",
 	       atomic_load(&writes), atomic_load(&reads), atomic_load(&bytes) / 1024, longest, atomic_load(&faults));
 	if (longest > max_ms)
 		printf("more than %" PRIu64 " ms\n", max_ms);
+	if (longest > max_ms || atomic_load(&faults))
+		printf("this machine stood still for %" PRIu64 " ms at most, until %" PRIu64 " ms\n", still_ns / 1000000,
+		       still_at_ns / 1000000);
 	return atomic_load(&faults) || longest > max_ms || !atomic_load(&writes);
 }

@@ -12,7 +12,10 @@
 . rnbd.sh
 
 io() { # options of rtrs_blockio...
-	timeout $((90 * TIME_SCALE)) rtrs_blockio "$disk" --table table "$@" >out 2>err
+	timeout $((90 * TIME_SCALE)) rtrs_blockio "$disk" --table table "$@" >out 2>err && return
+	status=$?
+	explain_client >>err 2>&1
+	return $status
 }
 
 # Requests that went over a path.
@@ -23,8 +26,11 @@ requests() { # path
 serve_disk() {
 	serve
 	verdict $? "the server's modules are loaded"
+	trace_paths
 	barrier served
 	barrier used
+	explain
+	trace_ends
 	soon no_session
 	verdict $? "no session is left"
 	rmmod rnbd_server rtrs_server >out 2>err
@@ -91,16 +97,21 @@ under_io() {
 	io --seconds 6 --depth 8 &
 	running=$!
 	sleep 1
+	note "the second path is disconnected"
 	put_in "$class/paths/$two/disconnect" 1 && soon not_up "$two"
 	disconnected=$?
 	sleep 1
+	note "and connected again"
 	put_in "$class/paths/$two/reconnect" 1 && soon is_up "$two"
 	reconnected=$?
 	sleep 1
+	note "the first one is removed"
 	put_in "$class/paths/$one/remove_path" 1 && soon [ ! -e "$class/paths/$one" ]
 	removed=$?
+	note "and added again"
 	put_in $class/add_path "$one" && soon is_up "$one"
 	added=$?
+	note "paths stay as they are"
 	wait $running
 	checked=$?
 	verdict $disconnected "a path is disconnected under IO"
@@ -114,8 +125,10 @@ cut_link() {
 	io --seconds 12 --depth 8 --max-ms $((8000 * TIME_SCALE)) &
 	running=$!
 	sleep 2
+	note "a link is cut"
 	link cut eth1 >link.log 2>&1
 	sleep 8
+	note "and whole again"
 	link up eth1 >>link.log 2>&1
 	wait $running
 	verdict $? "a link is cut and IO moves to the other path: $(cat out)"
@@ -134,10 +147,12 @@ use() {
 	verdict $? "the other host answers"
 	one_path
 	if [ -b $disk ]; then
+		trace_paths
 		two_paths
 		under_io
 		# The kernel's own takes half a minute to notice it, and as long again to connect.
 		[ "$SUITE_a$SUITE_b" != oursours ] || cut_link
+		trace_ends
 		unmap
 		verdict $? "the disk is unmapped"
 	fi
@@ -146,9 +161,12 @@ use() {
 	barrier used
 }
 
+watch_clock &
+watcher=$!
 load_rxe && rdma link add rxe0 type rxe netdev eth0 && rdma link add rxe1 type rxe netdev eth1
 case $HOST in
 a) serve_disk ;;
 b) use ;;
 esac
+kill $watcher
 end_of_verdicts

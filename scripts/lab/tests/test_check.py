@@ -39,6 +39,14 @@ class Attempts(unittest.TestCase):
         step, runs = self.run_step(attempts=2, good_run=1)
         self.assertEqual((step.passed, step.failed, runs), (1, 0, 1))
 
+    def test_the_logs_of_a_scene_that_failed_are_kept(self):
+        logs = f"{self.counter}.logs"
+        script = 'mkdir -p "$1"; echo >>"$0"; cp "$0" "$1/kmsg"; echo "  logs: $1"; [ "$(wc -l <"$0")" = 2 ]'
+        step = check.Step("static", "step", ["bash", "-c", script, self.counter, logs], ("all",), 5, attempts=2)
+        check.Runner().run(step)
+        self.assertEqual((step.passed, step.failed), (1, 0))
+        self.assertEqual((os.path.getsize(f"{logs}.1/kmsg"), os.path.getsize(f"{logs}/kmsg")), (1, 2))
+
     def test_not_more_than_the_attempts(self):
         step, runs = self.run_step(attempts=2, good_run=3)
         self.assertEqual((step.passed, step.failed, runs), (0, 1, 2))

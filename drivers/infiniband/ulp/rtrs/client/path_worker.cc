@@ -141,20 +141,19 @@ bool Path::act_connecting()
 
 void Path::established()
 {
-    auto counted = session_.count_up(link_->makes_session());
-    if (!counted)
-        return try_again(counted.error());
     Place place{};
     kapi_cm_describe(link_->connection(0).cm(), &place.info);
     kapi_copy(place.device, link_->device().attrs.name, sizeof(place.device));
     heartbeat_.received();
     latency_ns_.store_relaxed(0);
     next_heartbeat_ns_ = 0;
+    session_.path_returns(*this);
+    auto counted = session_.count_up(*link_);
+    if (!counted)
+        return try_again(counted.error());
     attempts_ = 0;
     has_been_up_.store_relaxed(true);
     stats_.connects.fetch_add(1);
-    session_.path_returns(*this);
-    link_->open();
     session_.path_up(*counted);
     Guard guard(lock_);
     place_ = place;

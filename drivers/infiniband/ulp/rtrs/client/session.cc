@@ -185,11 +185,14 @@ void Session::path_returns(const Path& path)
 
 // Another path may have come up since this one has asked the server for a session, and the server may have lost it since, which
 // is not noticed here: its user's session would begin anew, and the user here would not be told.
-Result<bool> Session::count_up(bool makes_session)
+// What the path does in one go, path_down() of another sees as a whole: if this one took requests later than it counts, those of
+// the other one would find neither, and fail although a path is there.
+Result<bool> Session::count_up(Link& link)
 {
     Guard guard(lock_);
-    if (makes_session && paths_up_)
+    if (link.makes_session() && paths_up_)
         return fail(KAPI_ECONNRESET);
+    link.open();
     return ++paths_up_ == 1 && opened_;
 }
 

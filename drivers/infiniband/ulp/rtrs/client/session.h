@@ -84,10 +84,10 @@ public:
     void interrupted(Path& path, Io* first);
     // Before requests go over it again: the server has ended what came over it before, or at least noticed its loss long ago.
     void path_returns(const Path& path);
-    // A path is connected, and counts from here on to path_down(), which includes all time in which it takes requests. Returns
-    // whether that is to be reported when it does, by path_up(). ECONNRESET: it makes_session, and another path counts; then the
-    // server may have made a session for it beside that of the other one.
-    Result<bool> count_up(bool makes_session);
+    // The path of link is connected: it takes requests, and counts, from here on to path_down(). Returns whether that is to be
+    // reported, by path_up(). ECONNRESET: link makes a session, and another path counts; then the server may have made one for it
+    // beside that of the other one.
+    Result<bool> count_up(Link& link);
     void path_up(bool reports);
     void path_down();
     void release_expired(); // chunks that are kept from use

@@ -67,17 +67,33 @@ void Connection::send_heartbeat(ImmediateType type)
 
 // ---- operations
 
+void Connection::defer(Operation& op)
+{
+    op.connection->path().defer(op);
+}
+
 // The operation ends without an answer, or after it: the next one in its chunk begins.
 void Connection::finish(Operation& op)
 {
     Path& path = op.connection->path();
     if (path.session().chunks[op.chunk].release())
-        op.connection->path().defer(op);
+        defer(op);
     path.operation_ended();
+}
+
+// Once, and at once. A client that has lost a path sends its requests again over another one, with other keys to its memory: what
+// it sent before, and is late, may lie over this header soon. Else the two are the same.
+void Connection::read_header(Operation& op)
+{
+    const u32 size = Module::get().settings.geometry.chunk_bytes();
+    path_->regions().sync(op.chunk, op.offset, min<u32>(size - op.offset, max_request_header), KAPI_MAP_FOR_CPU);
+    auto read = parse_request({path_->session().chunks[op.chunk].memory, size}, op.offset, op.request);
+    op.error = read ? 0 : read.error().code();
 }
 
 void Connection::start(Operation& op)
 {
+    read_header(op);
     if (!Module::get().settings.always_invalidate)
         process(op);
     else if (!registrar(op.chunk).submit(op))
@@ -145,7 +161,7 @@ void Connection::after_step(Operation& op, Next next, bool broke)
     } else if (next != Next::waits) {
         Path& path = *path_;
         if (next == Next::frees_and_begins)
-            op.connection->path().defer(op);
+            defer(op);
         path.operation_ended();
     }
 }
@@ -208,7 +224,7 @@ bool Connection::post_answer(Operation& op)
     kapi_sge data = regions.data(chunk, request.target.length), key_message;
     u32 n = 0;
     if (has_data) {
-        regions.sync(chunk, request.target.length, KAPI_MAP_FOR_DEVICE);
+        regions.sync(chunk, 0, request.target.length, KAPI_MAP_FOR_DEVICE);
         kapi_wr& write = wrs[n++];
         write.op = KAPI_WR_WRITE;
         write.sges = &data;

@@ -18,7 +18,9 @@ void Chunk::begin(Connection& connection, u32 offset)
 Chunk::Arrival Chunk::arrived(Connection& connection, u32 offset, Held& held)
 {
     Guard guard(lock_);
-    if (!busy_) {
+    if (!busy_ && first_ && after_ == &connection.path())
+        forget_all(); // the path lives, so they came over others, which the client has lost
+    if (!busy_ && !first_) {
         busy_ = true;
         op.follows_read = false;
         begin(connection, offset);
@@ -32,24 +34,48 @@ Chunk::Arrival Chunk::arrived(Connection& connection, u32 offset, Held& held)
     return Arrival::waits;
 }
 
-bool Chunk::release()
+void Chunk::begin_first()
 {
-    Guard guard(lock_);
     Held* held = first_;
-    if (!held) {
-        busy_ = false;
-        return false;
-    }
     first_ = held->next;
     if (!first_)
         end_ = &first_;
+    busy_ = true;
+    begin(*std::exchange(held->connection, nullptr), held->offset);
+}
+
+void Chunk::forget_all()
+{
+    for (; first_; first_ = first_->next)
+        first_->connection = nullptr;
+    end_ = &first_;
+}
+
+bool Chunk::release()
+{
+    Guard guard(lock_);
+    busy_ = false;
+    if (!first_)
+        return false;
     // One that was never given to the user says nothing about the bytes; what was there before it still holds.
     if (op.given) {
         op.follows_read = op.request.is_read;
         last_offset_ = op.offset;
         last_user_bytes_ = op.request.user_bytes;
     }
-    begin(*std::exchange(held->connection, nullptr), held->offset);
+    after_ = &op.connection->path();
+    if (&first_->connection->path() != after_ && !after_->is_quiet())
+        return false;
+    begin_first();
+    return true;
+}
+
+bool Chunk::path_ended(const Path& path)
+{
+    Guard guard(lock_);
+    if (busy_ || !first_ || after_ != &path)
+        return false;
+    begin_first();
     return true;
 }
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // The memory of a session, chunk by chunk, and whose each chunk is. Chunks belong to the session: after the loss of a path a user
 // may still work on a request that came over it, and until that has ended no request in the chunk begins over another path.
+//
+// A client that has requests in one chunk over two paths has lost one of these, and has sent the request again over the other.
+// The one over the lost path may be the first here, or the second, if it was late on its way. Which it is shows when the path
+// ends, or when the client uses the chunk again. So the second one begins when nothing arrives any more over the path of the
+// first. A late one that began sooner would change what the client writes into the chunk next.
 #pragma once
 
 #include "../common/request.h"
@@ -21,21 +26,21 @@ struct Operation {
         begins,       // nothing was done yet
         invalidating, // the client's key to the chunk ends
         with_user,
-        answering,    // request and error are set
+        answering,    // error is that of the answer
     };
     u32 direction = 0; // first: users may read it (include/rtrs-srv.h). 0: a read, 1: a write, as Linux numbers them
     u32 chunk = 0;
     Connection* connection = nullptr; // that it came over
     u32 offset = 0; // of the header
-    Request request{};
-    int error = 0; // of the answer, positive
+    Request request{}; // as its header says, which is read when it begins
+    int error = 0; // of that, then of the answer, positive
     Step step = Step::begins;
     bool given = false;           // to the user, at least once
     bool follows_read = false;    // what was read for the request before it may have changed its message
     Operation* next = nullptr;    // in a queue of its connection or its path
 };
 
-// A request that waits for its chunk. A path has one for each chunk.
+// A request that waits for its chunk, or for the end of the path of the one before. A path has one for each chunk.
 struct Held {
     Connection* connection = nullptr; // null: none waits
     u32 offset = 0;
@@ -52,6 +57,8 @@ public:
     bool release();
     // Any context. The path of held is over.
     void forget(Held& held);
+    // Any context. Nothing arrives over this path any more. True: op has waited for that, and begins.
+    bool path_ended(const Path& path);
     // Any context. An operation of that path which waits for an invalidation.
     bool is_invalidating(const Path& path);
     // What was read before overlaps op's message, or op is a write whose data it overlaps.
@@ -62,10 +69,13 @@ public:
 
 private:
     void begin(Connection& connection, u32 offset) HW_REQUIRES(lock_);
+    void begin_first() HW_REQUIRES(lock_);
+    void forget_all() HW_REQUIRES(lock_);
     Spin<ChunkLock> lock_;
     bool busy_ HW_GUARDED_BY(lock_) = false;
     Held* first_ HW_GUARDED_BY(lock_) = nullptr;
     Held** end_ HW_GUARDED_BY(lock_) = &first_;
+    const Path* after_ HW_GUARDED_BY(lock_) = nullptr; // whose end they wait for, if the chunk is not busy
     u32 last_offset_ = 0, last_user_bytes_ = 0; // of the request before, the owner's of op
 };
 

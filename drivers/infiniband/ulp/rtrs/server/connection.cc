@@ -294,7 +294,7 @@ Operation* Connection::next_call()
     if (!first_call_)
         calls_end_ = &first_call_;
     u32 size = Module::get().settings.geometry.chunk_bytes();
-    path_->regions().sync(op->chunk, min<u32>(size, op->offset + max_request_header), KAPI_MAP_FOR_CPU);
+    path_->regions().sync(op->chunk, 0, min<u32>(size, op->offset + max_request_header), KAPI_MAP_FOR_CPU);
     return op;
 }
 
@@ -318,12 +318,13 @@ void Connection::give_to_user(Operation& op)
 {
     Session& session = path_->session();
     Chunk& chunk = session.chunks[op.chunk];
-    u32 size = Module::get().settings.geometry.chunk_bytes();
-    auto parsed = parse_request({chunk.memory, size}, op.offset, op.request);
-    if (!parsed || chunk.is_damaged()) {
-        op.connection->answer(op, parsed ? KAPI_EIO : parsed.error().code());
-        return;
+    if (!op.error && chunk.is_damaged()) {
+        kapi_log(KAPI_LOG_WARN, "rtrs_server: over %s a request fails: what was read over a lost path lies over it",
+                 path_->device_name());
+        op.error = KAPI_EIO;
     }
+    if (op.error)
+        return op.connection->answer(op, op.error);
     const Request& request = op.request;
     op.given = true;
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);

@@ -43,6 +43,8 @@ public:
 
     // Done, or the path's worker. The first step of an operation that has begun over it.
     void start(Operation& op);
+    // Any context. The operation has begun; its path's worker starts it.
+    static void defer(Operation& op);
     // Any context. The operation ends without an answer.
     static void finish(Operation& op);
     // Done, or the path's worker. An operation of the path, maybe of another connection, is to be given to the user, by a work;
@@ -97,6 +99,7 @@ private:
     void lost();
 
     // The send queue, answer.cc.
+    void read_header(Operation& op);
     enum class Next { waits, frees, frees_and_begins, gives_up };
     bool submit(Operation& op);
     void after_step(Operation& op, Next next, bool broke);

@@ -250,6 +250,7 @@ Result<> Path::tick()
     case Heartbeat::Action::wait:
         return {};
     case Heartbeat::Action::dead:
+        kapi_log(KAPI_LOG_WARN, "rtrs_server: over %s a client is silent, its path ends", device_name());
         return fail(KAPI_ETIMEDOUT);
     }
     return {};
@@ -363,6 +364,10 @@ void Path::end_connections()
     }
     info_response_ = Buffer();
     regions_.reset();
+    quiet_.store_release(true);
+    for (u32 i = 0; held_ && i < session_->chunks.count(); i++)
+        if (session_->chunks[i].path_ended(*this))
+            Connection::defer(session_->chunks[i].op);
 }
 
 void Path::end()

@@ -100,6 +100,7 @@ public:
 
     // Any context, of requests.
     bool takes_requests() const { return takes_requests_.load_acquire(); }
+    bool is_quiet() const { return quiet_.load_acquire(); } // nothing arrives over it any more
     Held& held(u32 chunk) { return held_[chunk]; }
     void operation_began() { operations_.fetch_add(1); }
     void operation_ended();
@@ -166,7 +167,7 @@ private:
     Operation* deferred_ HW_GUARDED_BY(lock_) = nullptr;
     Operation** deferred_end_ HW_GUARDED_BY(lock_) = &deferred_;
 
-    Atomic<bool> takes_requests_{false};
+    Atomic<bool> takes_requests_{false}, quiet_{false};
     Atomic<u32> operations_{1}; // one for the path until it has closed
 
     // The work's own.

@@ -85,10 +85,10 @@ wire::Descriptor Regions::describe(u32 index) const
     return {kapi_mr_address(mr), kapi_mr_key(mr), count * chunk_bytes_};
 }
 
-void Regions::sync(u32 chunk, u32 length, kapi_map_side side) const
+void Regions::sync(u32 chunk, u32 offset, u32 length, kapi_map_side side) const
 {
     u32 region = chunk / per_region_;
-    kapi_map_sync(regions_[region].map.c(), usize{chunk % per_region_} * chunk_bytes_, length, side);
+    kapi_map_sync(regions_[region].map.c(), usize{chunk % per_region_} * chunk_bytes_ + offset, length, side);
 }
 
 kapi_sge Regions::write_key_message(u32 chunk, u32 key)

@@ -28,7 +28,7 @@ public:
     kapi_mr* region_of_chunk(u32 chunk) { return regions_[chunk / per_region_].mr.get(); }
     // The first length bytes of a chunk.
     kapi_sge data(u32 chunk, u32 length) const { return {places_[chunk].address, length, places_[chunk].key}; }
-    void sync(u32 chunk, u32 length, kapi_map_side side) const;
+    void sync(u32 chunk, u32 offset, u32 length, kapi_map_side side) const;
     // Where the chunk's last registration was posted, or soon will be: in the send queue of by, up to position. Null: it is the
     // first one, and valid. Of who has the chunk.
     struct Posted {
