@@ -73,8 +73,9 @@ watch_clock() {
 	done
 }
 
-# From here on: states of paths, and requests that end with an error. The kernel's own client has tracepoints for the first, and a
-# debug kernel may have none.
+# From here on: states of paths, and requests that end with an error, as hawser traces them; a debug kernel may not. The events of
+# the kernel's own client stay off: that of a lost connection reads the name of a device which is not there yet, when a path is
+# refused.
 trace_paths() {
 	tracing=/sys/kernel/tracing
 	mount -t tracefs tracefs $tracing 2>/dev/null
@@ -86,7 +87,7 @@ trace_paths() {
 }
 
 trace_events() { # 0 or 1
-	for event in rtrs/rtrs_client_done rtrs/rtrs_server_answer rtrs/rtrs_client_path rtrs/rtrs_server_path rtrs_clt; do
+	for event in rtrs/rtrs_client_done rtrs/rtrs_server_answer rtrs/rtrs_client_path rtrs/rtrs_server_path; do
 		[ ! -d "$tracing/events/$event" ] || echo "$1" >"$tracing/events/$event/enable"
 	done
 }
