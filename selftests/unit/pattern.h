@@ -9,10 +9,10 @@
 template <class ByteAt> std::string patterned(std::size_t size, ByteAt byte_at)
 {
     std::string bytes;
-    bytes.resize_and_overwrite(size, [&](char *to, std::size_t count) {
-        for (std::size_t i = 0; i < count; i++)
+    bytes.resize_and_overwrite(size, [&](char *to, std::size_t) { // GCC 12 may offer more
+        for (std::size_t i = 0; i < size; i++)
             to[i] = static_cast<char>(byte_at(i));
-        return count;
+        return size;
     });
     return bytes;
 }
