@@ -25,6 +25,18 @@ protected:
     {
         run(b, [&] { user.answer(user.calls[index]); });
     }
+    /** A read over the first path is answered; it has been sent over the second one before, and arrives there late. */
+    void answer_before_late_copy()
+    {
+        establish_both();
+        user.keeps = true;
+        read(first, 1, 0, 500, "rx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        read(second, 1, 0, 500, "rx");
+        world.run_for(100 * sim::kMillisecond);
+        answer_call(0);
+        EXPECT_EQ(answer(first, 0), 0);
+    }
     bool is_alive(const SrvPath &path) const
     {
         return std::none_of(path.links.begin(), path.links.end(), [](const auto &link) { return link->end.has_value(); });
@@ -77,14 +89,7 @@ TEST_P(SrvLate, nor_does_half_a_request_change_it)
 /** It would read into the chunk while the client writes its next request there. */
 TEST_P(SrvLate, one_that_arrives_behind_its_repetition_does_not_begin)
 {
-    establish_both();
-    user.keeps = true;
-    read(first, 1, 0, 500, "rx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
-    read(second, 1, 0, 500, "rx");
-    world.run_for(100 * sim::kMillisecond);
-    answer_call(0);
-    EXPECT_EQ(answer(first, 0), 0);
+    answer_before_late_copy();
     world.run_for(100 * sim::kMillisecond);
     EXPECT_EQ(user.calls.size(), 1u);
     for (unsigned round = 0; round < 2; round++) {
@@ -105,14 +110,7 @@ TEST_P(SrvLate, one_that_arrives_behind_its_repetition_does_not_begin)
 /** The same while the client does not use the chunk again. */
 TEST_P(SrvLate, nor_when_its_path_ends)
 {
-    establish_both();
-    user.keeps = true;
-    read(first, 1, 0, 500, "rx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
-    read(second, 1, 0, 500, "rx");
-    world.run_for(100 * sim::kMillisecond);
-    answer_call(0);
-    EXPECT_EQ(answer(first, 0), 0);
+    answer_before_late_copy();
     drop(second);
     world.run_for(sim::kSecond);
     EXPECT_EQ(user.calls.size(), 1u);
