@@ -1,104 +1,205 @@
 // SPDX-License-Identifier: GPL-2.0
-// Streams that a host opens because peers ask it to: no program pays for them.
-#include "rds_peer_test.h"
+// net/rds/peers_memory: streams of peers, how many wait and where.
+#include "rds_peers_memory_test.h"
+
+#include <memory>
+#include <vector>
 
 #include "net/rds/connection.h"
+#include "net/rds/send_queue.h"
 
 namespace {
 
-/** RDS runs on the smaller address; a peer with many larger ones asks it to connect to each. */
-class AskedToConnect : public SimTest {
+/** Streams that one address opens, 8 for each path. */
+class PeersStreams : public PeersMemory {
 protected:
-    static constexpr unsigned kAddresses = 5;
-
-    AskedToConnect() : host(a)
+    void open_many(unsigned paths = 8, unsigned done = 0)
     {
-        run(a, [&] { ASSERT_EQ(host.load(), 0); });
-        run(b, [&] {
-            kapi_addr any{};
-            any.port = 16385;
-            ASSERT_EQ(kapi_listen(&b.initial_net(), &any, 64, [](void *) {}, nullptr, &listener), 0);
-            for (unsigned i = 0; i < kAddresses; i++)
-                b.initial_net().add(address(i));
-        });
-    }
-    ~AskedToConnect() override
-    {
-        run(b, [&] {
-            streams.clear();
-            kapi_listener_stop(listener);
-            kapi_listener_close(listener);
-        });
         run(a, [&] {
-            EXPECT_TRUE(host.unload_soon());
-            world.sleep(10 * sim::kMillisecond);
+            for (unsigned i = done; i < 8 * paths; i++) {
+                WireStream &stream = *streams_.emplace_back(std::make_unique<WireStream>(a));
+                if (i < paths)
+                    shake_hands(stream, i);
+                else
+                    connect(stream, i % paths);
+            }
+            world.sleep(100 * sim::kMillisecond);
         });
     }
-    static kapi_addr address(unsigned i, kapi_u16 port = 0)
+    void close_all()
     {
-        return sim::address(("10.0.1." + std::to_string(i + 1)).c_str(), port);
+        run(a, [&] {
+            for (auto &stream : streams_)
+                stream->close(true);
+            streams_.clear();
+            world.sleep(100 * sim::kSecond); // the victim asks for new ones for a while
+        }, 200 * sim::kSecond);
     }
-    /** A stream that is reset when it is there. */
-    void knock(unsigned i)
+    /** Counts streams while room is what it is now; how many. */
+    unsigned take_while(int room)
     {
-        WireStream stream(b);
-        EXPECT_TRUE(stream.connect(address(i, 30000), sim::address("10.0.0.1", 16385)));
-        stream.close(true);
-    }
-    void accept()
-    {
-        kapi_stream *stream = nullptr;
-        while (kapi_accept(listener, &stream))
-            world.sleep(sim::kMillisecond);
-        streams.push_back(std::make_unique<WireStream>(b));
-        streams.back()->adopt(stream);
-    }
-    rds::PeersMemory &memory() { return reinterpret_cast<rds::Net *>(host.net().rds)->peers_memory; }
-    /** For how many there is room. */
-    unsigned room()
-    {
-        sim::NodeScope scope(a);
+        sim::NodeScope scope(b);
         unsigned count = 0;
-        for (; memory().stream_room() == 0; count++)
-            memory().stream_added();
-        for (unsigned i = 0; i < count; i++)
-            memory().stream_gone();
+        for (; net().peers_memory.stream_room() == room; count++)
+            net().peers_memory.stream_added();
         return count;
     }
-    unsigned connections()
+    void give(unsigned count)
     {
-        sim::NodeScope scope(a);
-        return reinterpret_cast<rds::Net *>(host.net().rds)->connections.size();
+        sim::NodeScope scope(b);
+        while (count--)
+            net().peers_memory.stream_gone();
     }
-
-    RdsHost host;
-    kapi_listener *listener = nullptr;
-    std::vector<std::unique_ptr<WireStream>> streams;
 };
 
-TEST_F(AskedToConnect, its_streams_are_counted_with_its_connections)
+TEST_F(PeersStreams, of_one_address__are_counted_while_they_wait)
 {
-    const unsigned before = room();
-    run(b, [&] {
-        for (unsigned i = 0; i < kAddresses; i++) {
-            knock(i);
-            accept();
-            EXPECT_TRUE(streams.back()->handshake(false, kGeneration, 0, kMemory));
-            EXPECT_TRUE(streams.back()->handshake(true, kGeneration, 0, kMemory));
-            for (unsigned path = 1; path < rds::max_paths; path++)
-                accept();
-        }
-    }, 20 * sim::kSecond);
-    ASSERT_EQ(a.live_streams, 8 * kAddresses) << "each address has all paths";
-    ASSERT_EQ(connections(), kAddresses);
-    const unsigned connection = 4 + 8; // of the size of so many streams, and has so many
-    EXPECT_EQ(before - room(), connection * kAddresses);
-    run(b, [&] {
-        streams.clear();
-        kapi_listener_stop(listener);
-        world.sleep(2 * sim::kSecond);
-    }, 20 * sim::kSecond);
-    EXPECT_EQ(before - room(), connection * connections()) << "those that ended were given back";
+    open_socket(kPort);
+    open_many(1);
+    unsigned live = static_cast<unsigned>(b.live_streams), left = take_while(0);
+    EXPECT_EQ(live, 8u);
+    give(left);
+    close_all();
+    EXPECT_EQ(b.live_streams, 0u);
+    unsigned all = take_while(0);
+    EXPECT_EQ(all, left + live - 1) << "all were given back; the first is the connection's";
+    give(all);
 }
+
+TEST_F(PeersStreams, of_one_address__one_waits_at_each_path_when_there_are_many)
+{
+    open_socket(kPort);
+    unsigned taken = take_while(0);
+    open_many();
+    EXPECT_EQ(b.live_streams, 16u);
+    close_all();
+    give(taken);
+}
+
+// A path that has none gets one.
+TEST_F(PeersStreams, of_one_address__none_waits_when_there_is_no_room)
+{
+    open_socket(kPort);
+    run(a, [&] { shake_hands(*streams_.emplace_back(std::make_unique<WireStream>(a)), 0); });
+    unsigned taken = take_while(0) + take_while(1);
+    open_many(8, 1);
+    EXPECT_EQ(b.live_streams, 8u);
+    close_all();
+    give(taken);
+}
+
+// The same for a peer whose ports do not say which path is meant.
+TEST_F(PeersStreams, of_a_foreign_peer__a_path_that_has_none_gets_one_when_there_is_no_room)
+{
+    open_socket(kPort);
+    unsigned taken = 0;
+    run(a, [&] {
+        WireStream first(a), second(a);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8));
+        world.sleep(100 * sim::kMillisecond);
+        taken = take_while(0) + take_while(1);
+        ASSERT_TRUE(connect(second, 1));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_FALSE(second.is_gone());
+        EXPECT_EQ(b.live_streams, 2u);
+        first.close(true), second.close(true);
+    });
+    world.run_for(sim::kSecond);
+    give(taken);
+}
+
+TEST_F(PeersStreams, of_a_foreign_peer__that_it_has_left_are_closed_though_all_paths_are_up)
+{
+    open_socket(kPort);
+    run(a, [&] {
+        std::vector<std::unique_ptr<WireStream>> streams;
+        for (unsigned i = 0; i < 9; i++) {
+            streams.push_back(std::make_unique<WireStream>(a));
+            ASSERT_TRUE(connect(*streams.back(), i % 8));
+            if (i == 0) {
+                ASSERT_TRUE(foreign_handshake(*streams.back(), false, 8));
+            }
+            world.sleep(100 * sim::kMillisecond);
+        }
+        EXPECT_EQ(b.live_streams, 9u);
+        streams.back()->close(false);
+        world.sleep(10 * sim::kSecond);
+        EXPECT_EQ(b.live_streams, 8u);
+    });
+    close_all();
+}
+
+TEST_F(PeersStreams, that_wait__end_with_their_host)
+{
+    open_socket(kPort);
+    open_many(1);
+    EXPECT_EQ(b.live_streams, 8u);
+    unsigned left = take_while(0);
+    give(left);
+    world.network().cut(a, b);
+    world.run_for(45 * sim::kSecond);
+    unsigned all = take_while(0), asking = static_cast<unsigned>(b.live_streams);
+    EXPECT_LE(asking, 1u); // for others
+    EXPECT_EQ(all, left + 7);
+    give(all);
+    world.network().cut(a, b, false);
+    close_all();
+}
+
+/** A small machine: its peers may use 256 KiB for connections and streams. */
+class PeersFew : public PeersStreams, public ::testing::WithParamInterface<bool> {
+protected:
+    static constexpr unsigned kMost = 30;
+
+    PeersFew()
+    {
+        run(b, [&] { EXPECT_TRUE(host.unload_soon()); });
+        b.total_memory = 8 << 20;
+        run(b, [&] { ASSERT_EQ(host.load(), 0); });
+    }
+    WireStream &peer(unsigned number, unsigned path)
+    {
+        kapi_addr from = sim::address(("9.0.0." + std::to_string(number + 1)).c_str(), static_cast<kapi_u16>(30000 + path));
+        a.initial_net().add(from);
+        WireStream &stream = *streams_.emplace_back(std::make_unique<WireStream>(a));
+        EXPECT_TRUE(stream.connect(from, sim::address("10.0.0.2", 16385)));
+        return stream;
+    }
+};
+
+// Each begins with one stream. Without an answer on that the others wait.
+TEST_P(PeersFew, connections__have_room_for_all_their_streams)
+{
+    const bool answers = GetParam();
+    run(a, [&] {
+        for (unsigned i = 0; i < kMost; i++) {
+            WireStream &stream = peer(i, 0);
+            for (bool answer : {false, true})
+                if ((!answer || answers) && stream.is_usable()) {
+                    stream.handshake(answer, kGeneration, 0, kMemory);
+                    world.sleep(10 * sim::kMillisecond);
+                }
+        }
+    });
+    const unsigned made = connections();
+    EXPECT_GE(made, 4u);
+    EXPECT_LT(made, kMost);
+    run(a, [&] {
+        for (unsigned i = 0; i < made; i++)
+            for (unsigned path = 1; path < rds::max_paths; path++)
+                peer(i, path);
+        world.sleep(100 * sim::kMillisecond);
+    });
+    EXPECT_EQ(connections(), made);
+    EXPECT_EQ(b.live_streams, 8 * made);
+    run(b, [&] {
+        auto &account = rds::Module::get().peers_share.account(rds::PeersShare::connections, true, 0);
+        EXPECT_GE(account.share(0), 0) << "they have more than their half";
+    });
+    close_all();
+}
+
+INSTANTIATE_TEST_SUITE_P(Answers, PeersFew, ::testing::Bool());
 
 } // namespace

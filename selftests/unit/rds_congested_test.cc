@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+// A full receiver, as the options and poll of a sender show it.
+#include "rds_test.h"
+
+#include <kapi/errno.h>
+
+#include <cstring>
+
+namespace {
+
+/** A receiver of machine b whose buffer is full, as a sender of a has found out. */
+class Congested : public RdsTest {
+protected:
+    Congested() : full(host_b), sender(host_a)
+    {
+        run(b, [&] {
+            ASSERT_EQ(full.open(), 0);
+            full.sk().rcvbuf = 4096;
+            ASSERT_EQ(full.bind(sim::address("10.0.0.2", 70)), 0);
+        });
+        run(a, [&] {
+            ASSERT_EQ(sender.open(), 0);
+            ASSERT_EQ(sender.bind(sim::address("10.0.0.1", 5)), 0);
+        });
+    }
+    void fill()
+    {
+        world.run_for(sim::kSecond);
+        run(a, [&] {
+            long result = 0;
+            for (int i = 0; i < 50 && result >= 0; i++) {
+                result = send(sender, std::string(1000, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
+                world.sleep(10 * sim::kMillisecond);
+            }
+            EXPECT_EQ(result, -KAPI_ENOBUFS);
+        });
+    }
+    void drain()
+    {
+        run(b, [&] {
+            while (receive(full, RDS_ABI_MSG_DONTWAIT).find("error") == std::string::npos)
+                ;
+        });
+        world.run_for(sim::kSecond);
+    }
+    ~Congested() override
+    {
+        run(a, [&] { sender.close(); });
+        run(b, [&] { full.close(); });
+    }
+    RdsSocket full, sender;
+};
+
+TEST_F(Congested, monitor__tells_which_ports_have_room_again)
+{
+    int on = 1;
+    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &on, 4), 0); });
+    fill();
+    run(a, [&] { EXPECT_EQ(sender.poll() & KAPI_IN, 0u); });
+    drain();
+    run(a, [&] {
+        EXPECT_NE(sender.poll() & KAPI_IN, 0u);
+        auto [result, told] = receive_control(sender);
+        EXPECT_EQ(result, 0);
+        ASSERT_EQ(told.size(), 1u);
+        EXPECT_EQ(told[0].type, RDS_ABI_CMSG_CONG_UPDATE);
+        kapi_u64 mask;
+        ASSERT_EQ(told[0].data.size(), sizeof(mask));
+        std::memcpy(&mask, told[0].data.data(), sizeof(mask));
+        EXPECT_EQ(mask, kapi_u64{1} << (70 % 64));
+        EXPECT_EQ(sender.poll() & KAPI_IN, 0u);
+        EXPECT_EQ(send(sender, "again", "10.0.0.2", 70), 5);
+    });
+}
+
+// Taking the message would leave room; a copy that fails puts it back, and the port is as full as before.
+TEST_F(Congested, receive__a_fault_leaves_the_port_full)
+{
+    auto refused = [&] {
+        world.run_for(sim::kSecond);
+        long result = 0;
+        run(a, [&] { result = send(sender, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT); });
+        return result == -KAPI_ENOBUFS;
+    };
+    run(a, [&] { EXPECT_EQ(send(sender, std::string(3000, 'x'), "10.0.0.2", 70), 3000); });
+    EXPECT_TRUE(refused());
+    run(b, [&] {
+        full.trouble.fault_at = 0;
+        char text[3000];
+        EXPECT_EQ(full.receive(text, sizeof(text), nullptr, RDS_ABI_MSG_DONTWAIT), -KAPI_EFAULT);
+    });
+    EXPECT_TRUE(refused());
+    run(b, [&] { EXPECT_EQ(receive(full).size(), 3000u); });
+    EXPECT_FALSE(refused());
+}
+
+TEST_F(Congested, poll__wakes_programs_that_know_no_monitors)
+{
+    fill();
+    run(a, [&] { sender.poll(); });
+    drain();
+    run(a, [&] {
+        EXPECT_NE(sender.poll() & KAPI_WRBAND, 0u);
+        EXPECT_EQ(sender.poll() & KAPI_WRBAND, 0u); // once
+    });
+}
+
+} // namespace
