@@ -86,8 +86,8 @@ TEST_F(KcmShortageShared, others_unread)
         EXPECT_TRUE(receive(*victim.socket) == message);
 }
 
-// A look is at some only, and one at others' is none at one's own. What the others give back may be enough for a victim, too: then
-// none of its own has to end.
+// A look is at some only, and one at others' is none at one's own. What the others give back may be enough for a victim, too:
+// then none of its own has to end.
 TEST_F(KcmShortageShared, others_wait)
 {
     constexpr unsigned kOthers = 64, kEach = 4, kFirst = kOwnQueues + 1;
