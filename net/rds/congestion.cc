@@ -97,6 +97,8 @@ u32 CongestionMap::send_to_some(u32 left)
         }
         if (!connection)
             return 0;
+        if (!connection->loops() && connection->path(0).is_up())
+            maps_.sent_ns_.fetch_add(map_ns);
         connection->map_changed();
     }
     return left;
@@ -232,7 +234,7 @@ void CongestionMaps::take_changed()
 {
     sending_ = changed_.with([](ChangedMaps& maps) { return maps.now.pop_front(); });
     left_ = sending_ ? sending_->peers() : 0;
-    sent_ns_.store_relaxed(max(sent_ns_.load_relaxed(), kapi_now_ns()) + left_ * map_ns);
+    sent_ns_.store_relaxed(max(sent_ns_.load_relaxed(), kapi_now_ns())); // and so much for each map from here on
 }
 
 // False: there is nothing to send yet.
