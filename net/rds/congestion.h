@@ -109,7 +109,7 @@ private:
         RefList<CongestionMap, Changed> next, now; // now: the work is sending them
     };
     Guarded<ChangedMaps, ChangedMapsLock> changed_;
-    Atomic<u64> sent_ns_{0}; // when the work had sent all of them last
+    Atomic<u64> sent_ns_{0}; // when the work had sent all of them last, or later: each takes its time
     // The work's: the map that it is sending, and the number of peers that remain.
     Ref<CongestionMap> sending_;
     u32 left_ = 0;

@@ -159,6 +159,7 @@ void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
 }
 int rds_path_stalled(rds_conn* conn, unsigned path) { return conn_of(conn).path(path).stalled(); }
 void rds_path_acked(rds_conn* conn, unsigned path, u32 una) { conn_of(conn).path(path).acked(una); }
+int rds_path_has_pinned(rds_conn* conn, unsigned path) { return conn_of(conn).path(path).has_pinned(); }
 
 int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behind, rds_inc** inc)
 {

@@ -69,6 +69,7 @@ public:
     void cancel(Message& message) { queue_.cancel(message); }
     void queue_control(Control what) { transmitter_.queue_control(what); }
     void acked(u32 una);
+    bool has_pinned() { return queue_.has_pinned(); }
     // Sends what is queued, in the caller's context. Sleeps.
     void transmit();
     // Over loopback a message needs no queue when nothing is before it. False: it is to be queued. Sleeps.

@@ -236,6 +236,7 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
         message->on = Message::On::retransmit;
         message->path_queue = this;
         message->stream = stream_;
+        pinned_ |= message->zerocopy();
         message->position_known = false;
         retransmit_.push_back(message);
         batch.add(std::move(message), 0);

@@ -59,6 +59,7 @@ public:
     // on another path they could overtake those that moved. The peer may have the rest, under numbers that the other path does
     // not know.
     void move_to(SendQueue& other);
+    bool has_pinned(); // the present stream was given memory of a program
     bool has_new(); // messages that were never sent
     bool has_sent_before(); // over an earlier stream
     // The end: nothing is queued any more.
@@ -155,6 +156,7 @@ private:
     Queue end_with_stream_ HW_GUARDED_BY(lock_); // or are acknowledged: given up, and on no other queue (Message::On::leaving)
     RefList<Message, OwnerQueue> given_up_ HW_GUARDED_BY(lock_); // of retransmit: cancelled, and TCP has pages of the program
     u32 stream_ HW_GUARDED_BY(lock_) = 0; // how many have ended
+    bool pinned_ HW_GUARDED_BY(lock_) = false; // the present one was given memory of a program
     u64 sent_again_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs
     bool closed_ HW_GUARDED_BY(lock_) = false;

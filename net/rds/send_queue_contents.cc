@@ -10,6 +10,12 @@ bool SendQueue::has_unsent()
     return !again_.empty() || !send_.empty();
 }
 
+bool SendQueue::has_pinned()
+{
+    Guard guard(lock_);
+    return pinned_;
+}
+
 bool SendQueue::has_new()
 {
     Guard guard(lock_);

@@ -9,7 +9,7 @@ namespace rds {
 void SendQueue::stream_began()
 {
     Guard guard(lock_);
-    una_known_ = false;
+    una_known_ = pinned_ = false;
 }
 
 // After every attempt to connect, also after one that failed: nothing here may depend on how much is queued.

@@ -292,6 +292,11 @@ void rds_path_retry_later(struct rds_conn *conn, unsigned int path, unsigned int
  * peer's RDS has all messages before the number of which una is the low half.
  */
 void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
+/*
+ * [any] Was memory of a program given to the present stream? When close() is done, the program may be told that it is free:
+ * nothing of it may be sent then.
+ */
+int rds_path_has_pinned(struct rds_conn *conn, unsigned int path);
 
 /*
  * [any] A new message with this header (RDS_HEADER_SIZE bytes, not yet trusted), behind which the offer has so many bytes.

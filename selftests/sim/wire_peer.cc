@@ -90,6 +90,12 @@ void WireStream::close(bool abort)
     kapi_stream_close(std::exchange(stream_, nullptr), abort);
 }
 
+void WireStream::shut()
+{
+    sim::NodeScope scope(node_);
+    kapi_stream_shutdown_write(stream_);
+}
+
 void WireStream::read_on()
 {
     deaf = false;

@@ -35,6 +35,7 @@ public:
     /** Uses an accepted stream. */
     void adopt(kapi_stream *stream);
     void close(bool abort);
+    void shut(); // sends no more, and still receives
     bool is_up() const { return is_usable() && up_; }
     bool is_usable() const { return stream_ && !gone_; } // up, or may come up
     bool is_gone() const { return gone_; }

@@ -86,6 +86,22 @@ TEST_P(RdsRdmaNamespaces, have_connections_of_their_own)
         close(*program);
 }
 
+// Whatever the administrator of a container sets there.
+TEST_P(RdsRdmaNamespaces, leave_buffers_to_the_initial_one)
+{
+    load_both();
+    open_inside(pi);
+    open(po);
+    open(pb);
+    rds_rdma_net_sysctl(host_a.net().rdma)->max_recv_allocation = 1000; // half of it is less than a whole ring
+    rds_rdma_net_sysctl(host_a.net(*inside).rdma)->max_recv_allocation = ~0ul;
+    pass(pi, pb, "from inside");
+    pass(po, pb, "from outside");
+    EXPECT_EQ(counter(pi, "ib_rx_alloc_limit"), 1u) << "a short one";
+    for (Program *program : {&pi, &po, &pb})
+        close(*program);
+}
+
 TEST_P(RdsRdmaNamespaces, use_a_device_in_exclusive_mode__if_it_is_theirs)
 {
     sim::make_exclusive(*dev_inside);

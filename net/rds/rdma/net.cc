@@ -43,17 +43,31 @@ Module& Module::get()
 
 void Module::add(RdmaNet& net)
 {
-    nets_.with([&](NetList<RdmaNet>& nets) { nets.add(net); });
+    nets_.with([&](Nets& nets) {
+        nets.all.add(net);
+        if (kapi_net_is_initial(net.host))
+            nets.initial = &net;
+    });
 }
 
 void Module::remove(RdmaNet& net)
 {
-    nets_.with([&](NetList<RdmaNet>& nets) { nets.remove(net); });
+    nets_.with([&](Nets& nets) {
+        nets.all.remove(net);
+        if (nets.initial == &net)
+            nets.initial = nullptr;
+    });
 }
 
 RdmaNet* Module::find(kapi_net* host)
 {
-    return nets_.with([&](NetList<RdmaNet>& nets) { return nets.find(host); });
+    return nets_.with([&](Nets& nets) { return nets.all.find(host); });
+}
+
+u64 Module::most_buffers(const RdmaNet& net)
+{
+    u64 own = net.sysctl.max_recv_allocation;
+    return nets_.with([&](Nets& nets) { return nets.initial ? min<u64>(own, nets.initial->sysctl.max_recv_allocation) : own; });
 }
 
 // ---- a namespace
@@ -188,11 +202,12 @@ u32 RdmaNet::send_ring() const
 Ring RdmaNet::take_ring(rds_conn* conn, const kapi_addr& remote, u32 least)
 {
     RingShares& rings = Module::get().rings;
+    u64 allowed = Module::get().most_buffers(*this);
     u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most)) * least;
     Ring ring;
     for (u32 user : {rds_conn_payer(conn), rds_conn_other_user(conn)}) {
         ring.payer = payer_of(user);
-        ring.buffers = rings.take(ring.payer, remote, wanted, sysctl.max_recv_allocation);
+        ring.buffers = rings.take(ring.payer, remote, wanted, allowed);
         if (ring.buffers >= least)
             break;
         if (u32 few = std::exchange(ring.buffers, 0))

@@ -32,9 +32,16 @@ public:
     void add(RdmaNet& net);
     void remove(RdmaNet& net);
     RdmaNet* find(kapi_net* host);
+    // Any context. The buffers that all rings may have, for a connection in net: any user can be the administrator of a
+    // namespace, and what is used there the initial one does not have.
+    u64 most_buffers(const RdmaNet& net);
 
 private:
-    Guarded<NetList<RdmaNet>, ModuleLock> nets_;
+    struct Nets {
+        NetList<RdmaNet> all;
+        RdmaNet* initial = nullptr;
+    };
+    Guarded<Nets, ModuleLock> nets_;
 };
 
 class RdmaNet : Pinned {

@@ -190,6 +190,12 @@ void TcpPath::note_lost()
         lost_ = {local_.port, remote_.port};
 }
 
+// A closed stream goes on to send what its peer has yet to read. Memory of a program may have other contents by then.
+bool TcpPath::has_unsent_pinned(u32 una)
+{
+    return static_cast<s32>(end_seq_.load_relaxed() - una) > 0 && rds_path_has_pinned(connection_.conn, index_);
+}
+
 // What TCP acknowledged to the peer is the peer's no more: it is read to the end before the stream goes.
 rds_closing TcpPath::close(rds_close_mode mode)
 {
@@ -217,7 +223,7 @@ rds_closing TcpPath::close(rds_close_mode mode)
     if (!complete)
         note_lost();
     set_row(false); // which looks at the stream
-    close_stream(abort);
+    close_stream(abort || has_unsent_pinned(health.una));
     accepted_ = false;
     forget_received();
     closing_since_ns_ = unanswered_since_ns_ = 0;

@@ -51,6 +51,7 @@ private:
     void notify(u32 events);
     void limit_pause(const struct kapi_stream_health& health);
     bool misplaced();
+    bool has_unsent_pinned(u32 una);
 
     TcpConnection& connection_;
     const unsigned index_;
