@@ -23,10 +23,13 @@ jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 # The compiler of a kernel that clang has built, when the user names none; gcc is Kbuild's own choice.
 kernel_clang = $(shell sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$$/\1/p' $(KDIR)/include/config/auto.conf)
 compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%=CC=clang-%))
+# A kernel of another architecture is built for with Debian's cross compiler, when the user names no other.
+kernel_arm64 = $(shell grep -sx CONFIG_ARM64=y $(KDIR)/include/config/auto.conf)
+cross = $(if $(kernel_arm64),$(if $(filter aarch64,$(shell uname -m)),,ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-))
 # A kernel of a newer Debian comes with the system whose compiler has built it.
 system = $(wildcard $(patsubst %/headers,%/system,$(KDIR)))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
-kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) \
+kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) $(cross) \
 	PAHOLE=$(OUT)/scripts/pahole $(compiler) 'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
 mirrored := Kbuild include kapi net drivers scripts debian/changelog selftests/kapi selftests/rtrs/consumer
 
@@ -118,6 +121,16 @@ programs:
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/rtrs
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
+
+# Those of RDS and KCM for machines with arm64. liburing comes with the kernel's programs, all else with the cross compiler.
+arm64_guest = $(CURDIR)/build/kernels/6.12-arm64/guest/usr
+arm64_programs = CC=aarch64-linux-gnu-gcc O=$(CURDIR)/build/selftests-arm64 \
+	CFLAGS='-O2 -g -idirafter $(arm64_guest)/include -L$(arm64_guest)/lib/aarch64-linux-gnu'
+
+programs-arm64: build/kernels/6.12-arm64/headers
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/rds $(arm64_programs)
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm $(arm64_programs)
+	@$(static_tools) O=build/static-arm64 CC=aarch64-linux-gnu-gcc
 
 # The steps in selftests/plan: the quick ones, or with LEVEL=all every one.
 # ONLY='interop/ api' runs a part of everything.
