@@ -144,6 +144,11 @@ check-newest:
 	@scripts/setup.sh build host lab rdma
 	@scripts/check.py --level newest $(ONLY:%=--only '%')
 
+# The main scenes of RDS and KCM on emulated machines with arm64.
+check-arm64:
+	@scripts/setup.sh build lab rdma arm64
+	@scripts/check.py --level arm64 $(ONLY:%=--only '%')
+
 # The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with details.
 sim:
 	@scripts/setup.sh host
@@ -242,8 +247,8 @@ bench-rtrs: bench-programs
 	@scripts/bench/rtrs $(BENCH_RTRS)
 
 clean:
-	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check \
-		build/deb build/package build/packages build/hawser-*.tar.gz
+	rm -rf build/modules build/static build/static-arm64 build/tools build/selftests build/selftests-arm64 build/host \
+		build/lab build/check build/deb build/package build/packages build/hawser-*.tar.gz
 
 help:
 	@echo 'make                  builds the modules for KDIR=$(KDIR)'
@@ -258,6 +263,7 @@ help:
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
 	@echo 'make check-newest     the main tests in virtual machines with the newest kernel of Debian sid'
+	@echo 'make check-arm64      the main tests of RDS and KCM in virtual machines with arm64, cross-built'
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
 	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
 	@echo 'make fuzz             the fuzzers, MINUTES= each'
@@ -272,8 +278,8 @@ help:
 	@echo 'make check-packages   builds, checks, installs, upgrades and removes those, and boots their modules (as root)'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
-.PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run run-rtrs lab lab-ready check check-newest check-debug sim fuzz coverage mutate
+.PHONY: all modules mirror modules-all modules_install programs programs-arm64 clean help
+.PHONY: run run-rtrs lab lab-ready check check-newest check-arm64 check-debug sim fuzz coverage mutate
 .PHONY: uninstall dist deb check-packages
 .PHONY: bench bench-programs bench-cells bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all
