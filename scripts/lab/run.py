@@ -142,8 +142,8 @@ class Boot:
         """QEMU's arguments and inherited descriptors."""
         first, options, descriptors = self.first, self.options, []
         like = kernel.architecture
-        append = (f"console={like.console} {COMMAND_LINE} {self._clock_parameters(like, builder)} "
-                  f"{self._patience()} lab_host={name} lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} "
+        append = (f"console={like.console} {COMMAND_LINE} {self._clock_parameters(like, builder)} {self._patience()} "
+                  f"lab_host={name} lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} "
                   f"{' '.join(first.cmdline)} {options.append}")
         arguments = [*like.board, "-accel", self._accelerator(like),
                      "-smp", str(options.cpus or first.cpus), "-m", str(options.mem or first.mem),
