@@ -175,7 +175,8 @@ unpack_system() {
 	private apt-get install -y --no-install-recommends --download-only base-files "$@" >"$apt/log" 2>&1 ||
 		{ cat "$apt/log" >&2; die "download failed"; }
 	mkdir -p "$system"
-	dpkg -x "$apt"/cache/archives/base-files_*.deb "$system" # sid's has the links from /lib to usr/lib, before others need them
+	# In sid it has the links from /lib to usr/lib, before others need them.
+	dpkg -x "$apt"/cache/archives/base-files_*.deb "$system"
 	for deb in "$apt"/cache/archives/*.deb; do
 		dpkg -x "$deb" "$system"
 	done
