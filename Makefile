@@ -23,10 +23,13 @@ jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 # The compiler of a kernel that clang has built, when the user names none; gcc is Kbuild's own choice.
 kernel_clang = $(shell sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$$/\1/p' $(KDIR)/include/config/auto.conf)
 compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%=CC=clang-%))
+# A kernel of another architecture is built for with Debian's cross compiler, when the user names no other.
+kernel_arm64 = $(shell grep -sx CONFIG_ARM64=y $(KDIR)/include/config/auto.conf)
+cross = $(if $(kernel_arm64),$(if $(filter aarch64,$(shell uname -m)),,ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-))
 # A kernel of a newer Debian comes with the system whose compiler has built it.
 system = $(wildcard $(patsubst %/headers,%/system,$(KDIR)))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
-kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) \
+kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) $(cross) \
 	PAHOLE=$(OUT)/scripts/pahole $(compiler) 'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
 mirrored := Kbuild include kapi net drivers scripts debian/changelog selftests/kapi selftests/rtrs/consumer
 
@@ -119,6 +122,16 @@ programs:
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/rtrs
 	@$(MAKE) $(jobs) --no-print-directory -C selftests/lab
 
+# Those of RDS and KCM for machines with arm64. liburing comes with the kernel's programs, all else with the cross compiler.
+arm64_guest = $(CURDIR)/build/kernels/6.12-arm64/guest/usr
+arm64_programs = CC=aarch64-linux-gnu-gcc O=$(CURDIR)/build/selftests-arm64 \
+	CFLAGS='-O2 -g -idirafter $(arm64_guest)/include -L$(arm64_guest)/lib/aarch64-linux-gnu'
+
+programs-arm64: build/kernels/6.12-arm64/headers
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/rds $(arm64_programs)
+	@$(MAKE) $(jobs) --no-print-directory -C selftests/kcm $(arm64_programs)
+	@$(static_tools) O=build/static-arm64 CC=aarch64-linux-gnu-gcc
+
 # The steps in selftests/plan: the quick ones, or with LEVEL=all every one.
 # ONLY='interop/ api' runs a part of everything.
 LEVEL ?= quick
@@ -130,6 +143,11 @@ check:
 check-newest:
 	@scripts/setup.sh build host lab rdma
 	@scripts/check.py --level newest $(ONLY:%=--only '%')
+
+# The main scenes of RDS and KCM on emulated machines with arm64.
+check-arm64:
+	@scripts/setup.sh build lab rdma arm64
+	@scripts/check.py --level arm64 $(ONLY:%=--only '%')
 
 # The simulator: SEEDS=300 of them, or MINUTES= of new ones, or SEED= alone with details.
 sim:
@@ -229,8 +247,8 @@ bench-rtrs: bench-programs
 	@scripts/bench/rtrs $(BENCH_RTRS)
 
 clean:
-	rm -rf build/modules build/static build/tools build/selftests build/host build/lab build/check \
-		build/deb build/package build/packages build/hawser-*.tar.gz
+	rm -rf build/modules build/static build/static-arm64 build/tools build/selftests build/selftests-arm64 build/host \
+		build/lab build/check build/deb build/package build/packages build/hawser-*.tar.gz
 
 help:
 	@echo 'make                  builds the modules for KDIR=$(KDIR)'
@@ -245,6 +263,7 @@ help:
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
 	@echo 'make check-newest     the main tests in virtual machines with the newest kernel of Debian sid'
+	@echo 'make check-arm64      the main tests of RDS and KCM in virtual machines with arm64, cross-built'
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
 	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
 	@echo 'make fuzz             the fuzzers, MINUTES= each'
@@ -259,8 +278,8 @@ help:
 	@echo 'make check-packages   builds, checks, installs, upgrades and removes those, and boots their modules (as root)'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
-.PHONY: all modules mirror modules-all modules_install programs clean help
-.PHONY: run run-rtrs lab lab-ready check check-newest check-debug sim fuzz coverage mutate
+.PHONY: all modules mirror modules-all modules_install programs programs-arm64 clean help
+.PHONY: run run-rtrs lab lab-ready check check-newest check-arm64 check-debug sim fuzz coverage mutate
 .PHONY: uninstall dist deb check-packages
 .PHONY: bench bench-programs bench-cells bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all

@@ -70,6 +70,9 @@ hawser-cxxflags = $(filter-out $(hawser-c-only), \
 # may need.
 hawser-cxxflags += $(if $(CONFIG_CC_IS_GCC),-fno-gnu-unique -fno-reorder-blocks-and-partition)
 
+# On arm64 the compiler would call functions of its library for atomic operations, which a kernel lacks.
+hawser-cxxflags += $(call cc-option,-mno-outline-atomics)
+
 # clang rejects the C++ library's long double code, used or not, where the x87 floating point unit is disabled.
 hawser-cxxflags += $(if $(CONFIG_CC_IS_CLANG),-m80387)
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernels.sh [--update] VERSION...      fetch stock Debian kernels (6.1, 6.12, 7.2) into build/kernels/VERSION/
+#                                       6.1-arm64 and 6.12-arm64 are those of another architecture
 # kernels.sh --source VERSION...        unpack their source into build/kernels/VERSION-source/
 #
 # Nothing is installed and the host's package lists do not change: apt runs with a configuration of its own,
@@ -12,8 +13,10 @@
 #   build/kernels/VERSION/modules     its modules (a folder with modules.dep)
 #   build/kernels/VERSION/headers     make -C build/kernels/VERSION/headers M=...
 #   build/kernels/VERSION/release     its `uname -r`
+#   build/kernels/VERSION/architecture   Debian's name of it
 #   build/kernels/VERSION/system      of one from a newer Debian: a folder with that Debian's compiler and make, which the host
 #                                     does not have (scripts/in-system.sh runs programs there)
+#   build/kernels/VERSION/guest       of one of another architecture: a folder with that one's programs for the lab's machines
 # An existing version is kept; --update looks for a newer one.
 
 set -eu
@@ -29,17 +32,28 @@ die() {
 # The suites that contain a version, and the pattern of its flavour's package name.
 suites_of() {
 	case $1 in
-	6.1) echo "bookworm bookworm-security" ;;
+	6.1 | 6.1-arm64) echo "bookworm bookworm-security" ;;
 	6.12) echo "bookworm-backports" ;;
+	6.12-arm64) echo "bookworm bookworm-backports" ;;
 	7.2) echo "sid" ;;
-	*) die "kernel $1 is not known; there are 6.1, 6.12 and 7.2" ;;
+	*) die "kernel $1 is not known; there are 6.1, 6.12 and 7.2, 6.1-arm64 and 6.12-arm64" ;;
+	esac
+}
+
+# Debian's name of the architecture of a version.
+architecture_of() {
+	case $1 in
+	*-arm64) echo arm64 ;;
+	*) echo amd64 ;;
 	esac
 }
 
 pattern_of() {
 	case $1 in
 	6.1) echo '^linux-image-6\.1\.0-[0-9]+-amd64$' ;;
+	6.1-arm64) echo '^linux-image-6\.1\.0-[0-9]+-arm64$' ;;
 	6.12) echo '^linux-image-6\.12\.[0-9]+\+deb12-amd64$' ;;
+	6.12-arm64) echo '^linux-image-6\.12\.[0-9]+\+deb12-arm64$' ;;
 	7.2) echo '^linux-image-7\.2\.[0-9]+\+deb[0-9.]+-amd64$' ;;
 	esac
 }
@@ -101,9 +115,9 @@ source_line() {
 	key=${found##* }
 	[ "$key" != - ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
 	if [ -r "$key" ]; then
-		echo "deb [arch=amd64 signed-by=$key] $uri $suite main"
+		echo "deb [arch=amd64,$architecture signed-by=$key] $uri $suite main"
 	else
-		echo "deb [arch=amd64] $uri $suite main"
+		echo "deb [arch=amd64,$architecture] $uri $suite main"
 	fi
 }
 
@@ -116,13 +130,15 @@ private() {
 		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
 		-o Dir::State="$apt/state" -o Dir::State::lists="$apt/state/lists" \
 		-o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" \
-		-o APT::Architecture=amd64 -o APT::Architectures::=amd64 -o APT::Sandbox::User= \
+		-o APT::Architecture="$architecture" -o APT::Architectures::="$architecture" -o APT::Architectures::=amd64 \
+		-o APT::Sandbox::User= \
 		-o Acquire::Languages=none -o Acquire::Retries=3 "$@"
 }
 
 # Makes the private configuration of $version and fetches its package lists.
 update_lists() {
 	apt=$store/.apt/$version
+	architecture=$(architecture_of "$version")
 	mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
 	: >"$apt/status"
 	for suite in $(suites_of "$version"); do
@@ -151,19 +167,20 @@ depends() {
 	private apt-cache depends --important "$@" | sed -n 's/^ *Depends: //p' | grep -xE "$matching" | sort -u | tr '\n' ' '
 }
 
-# Unpacks packages with all that they depend on into $work/system. No program of a package is run to set it up: what that
-# would do and is needed follows.
+# Unpacks packages with all that they depend on into a folder of $work. No program of a package is run to set it up.
 unpack_system() {
+	system=$work/$1
+	shift
 	echo "kernels.sh: downloading a system with $*"
 	private apt-get install -y --no-install-recommends --download-only base-files "$@" >"$apt/log" 2>&1 ||
 		{ cat "$apt/log" >&2; die "download failed"; }
-	mkdir -p "$work/system"
-	dpkg -x "$apt"/cache/archives/base-files_*.deb "$work/system" # the links from /lib to usr/lib, before others need them
+	mkdir -p "$system"
+	# In sid it has the links from /lib to usr/lib, before others need them.
+	dpkg -x "$apt"/cache/archives/base-files_*.deb "$system"
 	for deb in "$apt"/cache/archives/*.deb; do
-		dpkg -x "$deb" "$work/system"
+		dpkg -x "$deb" "$system"
 	done
 	private apt-get clean
-	ln -sf mawk "$work/system/usr/bin/awk"
 }
 
 # Moves the finished folder $work to its place. Another process may be reading the old one, so that is moved
@@ -200,6 +217,8 @@ fetch_kernel() {
 	release=${image#linux-image-}
 	packages=$image\ linux-headers-$release
 	packages="$packages $(depends 'linux-(headers|kbuild|base|binary|modules)-.*' "$image" "linux-headers-$release")"
+	# Kbuild's own programs run on this host.
+	[ "$architecture" = amd64 ] || packages=$(echo "$packages" | sed 's/\(linux-kbuild-[^ :]*\)/\1:amd64/')
 	# shellcheck disable=SC2086 # a list of names
 	wanted=$(private apt-cache policy $packages |
 		awk '/^[^ ]/ { name = $1 } /Candidate:/ { print name, $2 }')
@@ -219,9 +238,12 @@ fetch_kernel() {
 	ln -s "root/usr/src/linux-headers-$release" "$work/headers"
 	if needs_system "$version"; then
 		compiler=$(depends 'gcc-[0-9]+(-for-host)?' "linux-headers-$release" | sed 's/gcc-\([0-9]*\).*/\1/')
-		unpack_system "gcc-$compiler" "g++-$compiler" make bash dash coreutils sed grep mawk findutils diffutils pahole \
-			libelf1t64
+		unpack_system system "gcc-$compiler" "g++-$compiler" make bash dash coreutils sed grep mawk findutils diffutils \
+			pahole libelf1t64
+		ln -sf mawk "$work/system/usr/bin/awk" # which setting it up would do
 	fi
+	[ "$architecture" = amd64 ] || unpack_system guest busybox-static dash iproute2 ethtool liburing-dev
+	echo "$architecture" >"$work/architecture"
 	echo "$wanted" >"$work/packages"
 	echo "$release" >"$work/release"
 	publish "$store/$version"

@@ -24,7 +24,9 @@ public:
     T load_acquire() const { return HW_POINT(), __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
     void store_relaxed(T value) { HW_POINT(), __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
     void store_release(T value) { HW_POINT(), __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
-    // The operations below are sequentially consistent: they are rare enough that weaker orders would buy nothing.
+    // The operations below are sequentially consistent: they are rare enough that weaker orders would buy nothing. They are no
+    // barriers for those above: after one, a look at what another thread does the other way round is a load()
+    // (Documentation/memory-order.md).
     T load() const { return HW_POINT(), __atomic_load_n(&value_, __ATOMIC_SEQ_CST); }
     T exchange(T value) { return HW_POINT(), __atomic_exchange_n(&value_, value, __ATOMIC_SEQ_CST); }
     bool compare_exchange(T& expected, T desired)

@@ -29,7 +29,7 @@ public:
     [[nodiscard]] bool release()
     {
         bool was_wanted = (state_.exchange(0) & wanted) != 0;
-        if (ending_.load_acquire())
+        if (ending_.load()) // not before the exchange: acquire_for_good() looks the other way round
             idle_.wake();
         return was_wanted;
     }

@@ -16,6 +16,7 @@ from .loop import Loop
 from .report import BiteReporter, Reporter
 from .run import Boot
 from .shell import Terminal
+from .userland import UserlandError
 from .verdict import Skips
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -194,7 +195,7 @@ def main(words):
     try:
         options = parse_arguments(words)
         return shell(options) if options.command == "shell" else run(options)
-    except (UsageError, KernelError, ImageError, scenes_module.SceneError, OSError,
+    except (UsageError, KernelError, ImageError, scenes_module.SceneError, UserlandError, OSError,
             subprocess.CalledProcessError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return 2

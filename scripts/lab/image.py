@@ -8,34 +8,25 @@ modules).
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from typing import NamedTuple
 
 from . import cpio, vmlinux
+from .architecture import ARCHITECTURES
 from .kernel import BASE_MODULES, SUITE_MODULES, build_ids, module_name, read_module
+from .userland import Userland
 
 GUEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest")
-TOOLS = ("ip", "tc", "ss", "rdma", "bridge", "ethtool", "dash")
-TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+# Folders of programs, of which there is one for each architecture.
+BUILT = re.compile(r"^build/(selftests|static)\b")
 CLIENTS = ("barrier", "link", "say", "put", "lab")
-BUSYBOX = "/bin/busybox"
 
 
 class ImageError(Exception):
     """A file for the image is missing."""
-
-
-def libraries(path):
-    """The shared libraries of a program, as ldd finds them; none for a static one."""
-    result = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
-    if result.returncode:
-        return []
-    words = [word for line in result.stdout.splitlines() for word in line.split()]
-    if "not" in words:
-        raise ImageError(f"{path}: a shared library is missing:\n{result.stdout}")
-    return [word for word in words if word.startswith("/")]
 
 
 class Image(NamedTuple):
@@ -52,12 +43,12 @@ class Builder:
         self.folder = f"{top}/build/lab"
         os.makedirs(self.folder, exist_ok=True)
 
-    def program(self, source):
+    def program(self, source, architecture=ARCHITECTURES["amd64"]):
         """Compiles a program of the lab if its source is newer; returns the program's path."""
-        program = f"{self.folder}/{os.path.basename(source).removesuffix('.c')}"
+        program = f"{self.folder}/{os.path.basename(source).removesuffix('.c')}{architecture.suffix}"
         if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
             partial = f"{program}.{os.getpid()}"
-            subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
+            subprocess.run([architecture.compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
                             "-o", partial, source], check=True)
             os.rename(partial, program)
         return program
@@ -78,7 +69,8 @@ class Builder:
         base_paths = sorted(set(base_paths) | {path for path in own_paths
                                                if module_name(path) not in SUITE_MODULES})
         own_paths = [path for path in own_paths if module_name(path) in SUITE_MODULES]
-        base = self._base(kernel, base_paths)
+        userland = Userland("" if kernel.architecture.native else kernel.guest)
+        base = self._base(kernel, base_paths, userland)
         modules = {"ours": [(f"updates/{os.path.basename(path)}", data) for path, data in ours],
                    "kernel": [(_plain(path), kernel.read(path)) for path in own_paths]}
         for suite, files in modules.items():
@@ -92,9 +84,9 @@ class Builder:
                 archive.file(f"lib/modules/{kernel.release}/{name}.{suite}", data)
         archive.file("lab/build-ids", "".join(f"{suite} {name} {ident}\n" for suite, names in ids.items()
                                               for name, ident in sorted(names.items())).encode())
-        self._add_guest(archive)
+        self._add_guest(archive, kernel.architecture)
         for number, scene in enumerate(scenes):
-            self._add_scene(archive, kernel, number, scene)
+            self._add_scene(archive, kernel, userland, number, scene)
         path = f"{work}/{kernel.name}.cpio"
         with open(path, "wb") as out:
             with open(f"{base}/base.cpio", "rb") as file:
@@ -119,10 +111,10 @@ class Builder:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         return [(f"rnbd-{suite}/{name}", read_module(f"{folder}/{name}")) for name in names if name.endswith(".ko")]
 
-    def _base(self, kernel, module_paths):
+    def _base(self, kernel, module_paths, userland):
         """The folder with base.cpio and the tree of plain modules for depmod, made if missing."""
         key = hashlib.sha256("\n".join([kernel.folder, kernel.release, *module_paths]).encode())
-        for path in (BUSYBOX, *_tools().values(), kernel.image, __file__):
+        for path in (userland.busybox, *userland.tools.values(), kernel.image, __file__):
             if os.path.exists(path):
                 status = os.stat(path)
                 key.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
@@ -133,7 +125,7 @@ class Builder:
         archive = cpio.Archive()
         for path in ("proc", "sys", "dev", "run", "tmp", "root", "etc", "lab/work", "lab/files"):
             archive.folder(path)
-        self._add_tools(archive)
+        _add_tools(archive, userland)
         tree = f"{partial}/lib/modules/{kernel.release}"
         for path in module_paths:
             data = kernel.read(path)
@@ -157,47 +149,24 @@ class Builder:
             shutil.rmtree(partial)
         return folder
 
-    def _add_tools(self, archive):
-        tools = _tools()
-        if not os.path.exists(BUSYBOX) or "ip" not in tools or "tc" not in tools:
-            raise ImageError("busybox, ip or tc is missing; scripts/setup.sh lab installs what the lab needs")
-        archive.copy("bin/busybox", BUSYBOX)
-        names = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
-        for name in names:
-            if name not in ("busybox", "sh", *tools):
-                archive.link(f"bin/{name}", "busybox")
-        archive.link("sbin/modprobe", "../bin/busybox")     # the kernel's default path
-        for name, path in tools.items():
-            self._add_program(archive, f"usr/sbin/{name}", path)
-        # Not busybox's shell, which prefers its applets, e.g. `ip`, to programs in $PATH.
-        archive.link("bin/sh", "../usr/sbin/dash")
-        archive.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
-        archive.file("etc/group", b"root:x:0:\nnogroup:x:65534:\n")
-
-    def _add_program(self, archive, path, source):
-        archive.copy(path, source)
-        if os.path.isfile(source):
-            for library in libraries(source):
-                if library not in archive:
-                    archive.copy(library, library)
-
-    def _add_guest(self, archive):
+    def _add_guest(self, archive, architecture):
         archive.copy("init", f"{GUEST}/init")
-        archive.copy("lab/bin/agent", self.program(f"{GUEST}/agent.c"))
+        archive.copy("lab/bin/agent", self.program(f"{GUEST}/agent.c", architecture))
         for client in CLIENTS:
             archive.link(f"lab/bin/{client}", "agent")
         for name in os.listdir(GUEST):
             if name not in ("init", "agent.c"):
                 archive.copy(f"lab/bin/{name}", f"{GUEST}/{name}")
 
-    def _add_scene(self, archive, kernel, number, scene):
+    def _add_scene(self, archive, kernel, userland, number, scene):
         if scene.path:
             archive.copy(f"lab/scenes/{number}", scene.path)
         for word in scene.files + [word for word in scene.modules if "/" in word]:
-            source = os.path.join(self.top, word.format(kver=kernel.name))
+            word = BUILT.sub(rf"\g<0>{kernel.architecture.suffix}", word.format(kver=kernel.name))
+            source = os.path.join(self.top, word)
             if not os.path.exists(source):
                 raise ImageError(f"{scene.path} needs {source}, which is not there")
-            self._add_program(archive, f"lab/files/{os.path.basename(source)}", source)
+            _add_program(archive, userland, f"lab/files/{os.path.basename(source)}", source)
 
     def _indexes(self, kernel, base, files):
         """Runs depmod on the base's modules and these files; gives (name, bytes) of its text indexes."""
@@ -212,10 +181,26 @@ class Builder:
                     yield name, file.read()
 
 
-def _tools():
-    """Name -> host path of the tools that are installed."""
-    found = {name: shutil.which(name, path=TOOL_PATH) for name in TOOLS}
-    return {name: path for name, path in found.items() if path}
+def _add_tools(archive, userland):
+    archive.copy("bin/busybox", userland.busybox)
+    for name in userland.applets():
+        if name not in ("busybox", "sh", *userland.tools):
+            archive.link(f"bin/{name}", "busybox")
+    archive.link("sbin/modprobe", "../bin/busybox")     # the kernel's default path
+    for name, path in userland.tools.items():
+        _add_program(archive, userland, f"usr/sbin/{name}", path)
+    # Not busybox's shell, which prefers its applets, e.g. `ip`, to programs in $PATH.
+    archive.link("bin/sh", "../usr/sbin/dash")
+    archive.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
+    archive.file("etc/group", b"root:x:0:\nnogroup:x:65534:\n")
+
+
+def _add_program(archive, userland, path, source):
+    archive.copy(path, source)
+    if os.path.isfile(source):
+        for library, file in userland.libraries(source).items():
+            if library not in archive:
+                archive.copy(library, file)
 
 
 def _plain(path):

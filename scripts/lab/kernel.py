@@ -7,6 +7,7 @@ import re
 import subprocess
 
 from . import elf
+from .architecture import ARCHITECTURES
 
 # Names that a suite provides. The kernel's own are in an image only for machines of suite `kernel`.
 SUITE_MODULES = frozenset("""
@@ -55,7 +56,16 @@ class Kernel:
         except OSError as error:
             raise KernelError(f"no kernel {name} in {folder}; see scripts/kernels.sh") from error
         self.image = f"{self.folder}/vmlinuz"
+        self.guest = f"{self.folder}/guest"     # programs for its machines, if they are not of the host's architecture
+        self.architecture = ARCHITECTURES[self._architecture_name()]
         self._needs = None
+
+    def _architecture_name(self):
+        try:
+            with open(f"{self.folder}/architecture", encoding="utf-8") as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            return "amd64"
 
     def _dependencies(self):
         """Module name -> (path below modules/, names it needs), from modules.dep."""

@@ -9,8 +9,6 @@ import subprocess
 
 from . import protocol
 
-QEMU = "qemu-system-x86_64"
-
 
 class Machine:
     """Call start(), then frames and the machine's end arrive at the callbacks."""
@@ -32,10 +30,10 @@ class Machine:
         self._console = None
         self._pid_file = None
 
-    def start(self, arguments, descriptors=()):
-        """Starts QEMU with `arguments` and the control port, monitor and console that every machine has."""
+    def start(self, qemu, arguments, descriptors=()):
+        """Starts the program `qemu` with `arguments` and the control port, monitor and console that every machine has."""
         # No machine outlives this process.
-        command = ["setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-user-config",
+        command = ["setpriv", "--pdeathsig", "KILL", qemu, "-nodefaults", "-no-user-config",
                    "-display", "none", "-no-reboot", *arguments]
         command += ["-device", "virtio-serial-pci",
                     "-chardev", f"socket,id=control,path={self._listen('control', self._accept_control)}",

@@ -8,14 +8,14 @@ import tempfile
 
 from . import kernlog, kvm, link
 from .desk import Desk
-from .machine import QEMU, Machine
+from .machine import Machine
 from .scene import HOST_NAMES
 from .verdict import SceneResult, Evidence, judge, parse_report
 
 BOOT_SECONDS = 60
 CONSOLE_TAIL = 100
 HANG_DUMP_SECONDS = 4       # for a hanging kernel's answers to SysRq
-COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic log_buf_len=4M sysrq_always_enabled "
+COMMAND_LINE = ("loglevel=5 panic=-1 oops=panic log_buf_len=4M sysrq_always_enabled "
                 "random.trust_cpu=on rdinit=/init")
 
 
@@ -39,7 +39,6 @@ class Boot:
         self.build_ids = {}                 # host name -> {suite: {module: build-id}}
         self.machines = {}
         self._networks = []
-        self._clock = ""                    # kernel parameters
         self._work = tempfile.mkdtemp(prefix="lab-")    # short, because socket paths are limited
         self._released = {}                 # host name -> uname -r, once it is up
         self._evidence = {name: Evidence() for name in specs}
@@ -53,7 +52,6 @@ class Boot:
         for kernel, _ in self.specs.values():
             if kernel.name not in images:
                 images[kernel.name] = builder.build(kernel, self.scenes, self._work)
-        self._clock = self._clock_parameters(builder)
         names = list(self.specs)
         for _ in range(self.first.segments):
             self._networks.append(self._network(names))
@@ -63,7 +61,7 @@ class Boot:
             machine = Machine(self.loop, name, self._work)
             machine.on_frame = self._frame
             machine.on_end = lambda machine: self._ended.append(machine.name)
-            machine.start(*self._arguments(name, suite, image))
+            machine.start(kernel.architecture.qemu, *self._arguments(name, kernel, suite, image, builder))
             self.machines[name] = machine
         deadline = self.loop.now() + BOOT_SECONDS * self.options.time_scale
         while len(self._released) < len(names) and not self._ended and self.loop.now() < deadline:
@@ -118,19 +116,19 @@ class Boot:
     def _counts(self):
         return self.first.clock == "counted"
 
-    def _accelerator(self):
+    def _accelerator(self, architecture):
         if self._counts():
             return "tcg"
-        if not self.options.no_kvm and kvm.works(QEMU):
+        if architecture.native and not self.options.no_kvm and kvm.works(architecture.qemu):
             return "kvm"
         return "tcg,thread=multi"
 
     def _emulated(self):
-        return self._accelerator() != "kvm"
+        return any(self._accelerator(kernel.architecture) != "kvm" for kernel, _ in self.specs.values())
 
-    def _clock_parameters(self, builder):
+    def _clock_parameters(self, architecture, builder):
         """Gives an emulated kernel its time stamp counter's frequency, which it cannot measure on a busy host."""
-        if self._accelerator() != "tcg,thread=multi":
+        if not architecture.native or self._accelerator(architecture) != "tcg,thread=multi":
             return ""       # KVM has its own clock; under -icount all clocks agree
         return f"tsc_early_khz={builder.tsc_khz()} tsc=reliable"
 
@@ -140,13 +138,14 @@ class Boot:
         return (f"rcupdate.rcu_cpu_stall_timeout={min(300, round(21 * scale))} "
                 f"watchdog_thresh={min(60, round(10 * scale))} lab_hung_seconds={round(30 * scale)}")
 
-    def _arguments(self, name, suite, image):
+    def _arguments(self, name, kernel, suite, image, builder):
         """QEMU's arguments and inherited descriptors."""
         first, options, descriptors = self.first, self.options, []
-        append = (f"{COMMAND_LINE} {self._clock} {self._patience()} lab_host={name} "
-                  f"lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} "
+        like = kernel.architecture
+        append = (f"console={like.console} {COMMAND_LINE} {self._clock_parameters(like, builder)} {self._patience()} "
+                  f"lab_host={name} lab_hosts={','.join(self.specs)} lab_suite={suite} lab_segments={first.segments} "
                   f"{' '.join(first.cmdline)} {options.append}")
-        arguments = ["-machine", "q35,usb=off", "-accel", self._accelerator(), "-cpu", "max",
+        arguments = [*like.board, "-accel", self._accelerator(like),
                      "-smp", str(options.cpus or first.cpus), "-m", str(options.mem or first.mem),
                      "-kernel", image.kernel, "-initrd", image.files, "-append", append]
         if self._counts():

@@ -35,7 +35,7 @@ public:
 
     // It waits for its path, which is notified (RDS_PATH_ACCEPTED) when it ends. Any context.
     void wait_for(rds_conn* conn);
-    bool has_ended() const { return seen_.load_acquire() & ended; }
+    bool has_ended() const { return seen_.load() & ended; }
     bool is_hawser() const { return peer_.is_hawser(); }
     u64 age_ns() const { return kapi_now_ns() - made_ns_; }
     const kapi_addr& local() const { return local_; }

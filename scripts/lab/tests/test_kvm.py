@@ -4,12 +4,12 @@
 import unittest
 
 from lab import kvm
-from lab.machine import QEMU
+from lab.architecture import ARCHITECTURES
 
 
 class ProgramTest(unittest.TestCase):
     def test_it_ends_an_emulated_machine(self):
-        self.assertTrue(kvm.program_ends(QEMU, "tcg", seconds=60))
+        self.assertTrue(kvm.program_ends(ARCHITECTURES["amd64"].qemu, "tcg", seconds=60))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ public:
     const kapi_cm_info& info() const { return info_; }
     kapi_cm_space space() const { return space_; }
     Path& path() const { return *path_; }
-    bool has_ended() const { return ended_.load_acquire(); }
+    bool has_ended() const { return ended_.load(); }
     // Any context. It belongs to path, which is notified of what happens from now on. False: it has ended before.
     [[nodiscard]] bool join(Path& path);
     // Sleeps. Makes the queues and accepts. After an error the client may be told by reject().
