@@ -17,6 +17,7 @@ enum hawser_command {
 	HAWSER_CMD_RDS_PATH_CHANGED = 2,
 	HAWSER_CMD_RDS_SOCKET_GET = 3,
 	HAWSER_CMD_KCM_CONNECTION_GET = 4,
+	HAWSER_CMD_KCM_CONNECTION_CHANGED = 5,
 };
 
 enum hawser_rds_connection {
@@ -100,6 +101,13 @@ enum hawser_kcm_connection {
 	HAWSER_KCM_CONNECTION_TX_MESSAGES = 11,
 	HAWSER_KCM_CONNECTION_TX_BYTES = 12,
 	HAWSER_KCM_CONNECTION_RX_PARTIAL = 13, /* bytes of a message that is not whole yet */
+	HAWSER_KCM_CONNECTION_CHANGE = 14, /* enum hawser_kcm_change; in an event */
+};
+
+enum hawser_kcm_change {
+	HAWSER_KCM_ATTACHED = 0,
+	HAWSER_KCM_ENDED = 1, /* by ERROR; it stays attached */
+	HAWSER_KCM_DETACHED = 2,
 };
 
 #endif
