@@ -63,6 +63,13 @@ static void read_connection(struct attributes all, struct path *path)
 
 static void read_path(struct attributes of, struct path *path)
 {
+	const struct nlattr *latency = attribute_find(of, HAWSER_RDS_PATH_LATENCY);
+	const void *numbers = NULL;
+	size_t bytes = 0;
+
+	if (latency)
+		numbers = attribute_bytes(latency, &bytes);
+	latency_read(numbers, bytes, &path->latency);
 	path->index = (unsigned int)attribute_number(of, HAWSER_RDS_PATH_INDEX, 0);
 	path->state = attribute_number(of, HAWSER_RDS_PATH_STATE, 0);
 	path->reason = attribute_number(of, HAWSER_RDS_PATH_REASON, 0);
@@ -149,6 +156,8 @@ void paths_print(const union row *row)
 	       rds_address_format(&path->remote, remote), path->tos, path->index, NAME(states, path->state),
 	       NAME(reasons, path->reason), (double)path->age_ms / 1000, NAME(peers, path->peer), path->queued, path->tx_bytes,
 	       path->rx_bytes, path->retransmits, path->drops, rtt);
+	if (info_view.verbose)
+		latency_print(stdout, &path->latency);
 }
 
 static void write_names(struct json *json, const struct path *path)
@@ -182,6 +191,7 @@ void paths_write(struct json *json, const union row *row)
 		json_unsigned(json, "rtt_us", path->rtt_us);
 	else
 		json_null(json, "rtt_us");
+	latency_write(json, "latency", &path->latency);
 }
 
 /* ---- events */

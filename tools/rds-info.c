@@ -192,7 +192,7 @@ static void usage(FILE *out)
 	fputs("\n"
 	      " -a            IPv6 too\n"
 	      " -v            more: transport and paths of connections, limits of those over RDMA,\n"
-	      "               owners of sockets\n"
+	      "               how long messages of paths waited, owners of sockets\n"
 	      "     --delta   counters as differences over an interval, only those that changed\n"
 	      "     --watch[=INTERVAL]\n"
 	      "               show again after each interval (1s) until interrupted\n"

@@ -44,7 +44,15 @@ enum hawser_rds_path {
 	HAWSER_RDS_PATH_DROPS = 11,   /* how often an established stream ended */
 	HAWSER_RDS_PATH_RETRANSMITS = 12, /* messages that were sent again */
 	HAWSER_RDS_PATH_RTT_US = 13,  /* smoothed round-trip time of TCP */
+	HAWSER_RDS_PATH_LATENCY = 14, /* array of __u64, see below */
 };
+
+/*
+ * Of messages that were timed, at most every seventh, how many waited so long for their acknowledgement: less than 1 us, less
+ * than 2, less than 4 and so on; the last one of all has those that waited longer. The array ends with the last number that is
+ * not 0.
+ */
+#define HAWSER_RDS_LATENCY_BUCKETS 24
 
 enum hawser_rds_peer {
 	HAWSER_RDS_PEER_UNKNOWN = 0,

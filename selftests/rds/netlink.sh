@@ -50,7 +50,16 @@ rds-info -p >out
 grep -qE "^ *$IP_a +$IP_b +0 +0 +up +established +[0-9.]+s hawser +0 +[1-9][0-9]* +[1-9][0-9]* +0 +0 +[0-9]+us$" out
 verdict $? "rds-info: the same as a table"
 
+json_timed='map(.latency // [] | .[] | .messages) | add'
+rds-info -p --json >out
+json "rds-info: how long messages waited, of which each is in one range" 'first.paths | ('"$json_timed"') as $timed |
+	$timed >= 1 and $timed <= 40 and all(.[].latency[]; .below_us == null or .below_us == ([1, 2 * .from_us] | max))'
+rds-info -pv >out
+grep -qE '^    acknowledged after us: \[[0-9]+,[0-9]+\) [0-9]+(, |$)' out
+verdict $? "... also in the table"
+
 ynl --dump rds-connection-get
+json "ynl: how long messages waited" '.[0][0].path | map(.latency // [] | add // 0) | add >= 1'
 json "ynl: the connection" '.[0] | length == 1 and .[0].remote == env.IP_b and .[0].local == env.IP_a and .[0].peer == "hawser"
 	and (.[0].path | map(select(.index == 0)) | .[0].state) == "up"'
 rds-ping -c 1000 -i 100ms "$IP_b" >ping.out &
