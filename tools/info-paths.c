@@ -16,6 +16,7 @@ static const char *const peers[] = { "unknown", "hawser", "foreign" };
 static const char *const states[] = { "down", "connecting", "up", "closing" };
 static const char *const reasons[] = { "wanted", "established", "accepted", "refused", "heard", "lost", "replaced", "dead",
 				       "unanswered", "unused", "renewed", "removed", "closed" };
+static const char *const changes[] = { "attached", "ended", "detached" };
 
 #define NAME(names, number) ((number) < sizeof(names) / sizeof((names)[0]) ? (names)[number] : "?")
 
@@ -62,6 +63,13 @@ static void read_connection(struct attributes all, struct path *path)
 
 static void read_path(struct attributes of, struct path *path)
 {
+	const struct nlattr *latency = attribute_find(of, HAWSER_RDS_PATH_LATENCY);
+	const void *numbers = NULL;
+	size_t bytes = 0;
+
+	if (latency)
+		numbers = attribute_bytes(latency, &bytes);
+	latency_read(numbers, bytes, &path->latency);
 	path->index = (unsigned int)attribute_number(of, HAWSER_RDS_PATH_INDEX, 0);
 	path->state = attribute_number(of, HAWSER_RDS_PATH_STATE, 0);
 	path->reason = attribute_number(of, HAWSER_RDS_PATH_REASON, 0);
@@ -148,6 +156,8 @@ void paths_print(const union row *row)
 	       rds_address_format(&path->remote, remote), path->tos, path->index, NAME(states, path->state),
 	       NAME(reasons, path->reason), (double)path->age_ms / 1000, NAME(peers, path->peer), path->queued, path->tx_bytes,
 	       path->rx_bytes, path->retransmits, path->drops, rtt);
+	if (info_view.verbose)
+		latency_print(stdout, &path->latency);
 }
 
 static void write_names(struct json *json, const struct path *path)
@@ -181,18 +191,33 @@ void paths_write(struct json *json, const union row *row)
 		json_unsigned(json, "rtt_us", path->rtt_us);
 	else
 		json_null(json, "rtt_us");
+	latency_write(json, "latency", &path->latency);
 }
 
 /* ---- events */
 
-static void print_event(const struct path *path)
+static const char *clock_text(char text[16])
 {
-	char local[RDS_ADDRESS_TEXT_SIZE], remote[RDS_ADDRESS_TEXT_SIZE], clock[16];
 	time_t now = time(NULL);
 	struct tm parts;
 
-	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &parts));
-	printf("%s %s -> %s tos %u path %u: %s -> %s (%s)\n", clock, rds_address_format(&path->local, local),
+	strftime(text, 16, "%H:%M:%S", localtime_r(&now, &parts));
+	return text;
+}
+
+static void open_event(struct json *json, const char *object)
+{
+	json_start(json, stdout);
+	json_open_object(json, NULL);
+	json_unsigned(json, "time", (uint64_t)time(NULL));
+	json_string(json, "object", object);
+}
+
+static void print_event(const struct path *path)
+{
+	char local[RDS_ADDRESS_TEXT_SIZE], remote[RDS_ADDRESS_TEXT_SIZE], clock[16];
+
+	printf("%s %s -> %s tos %u path %u: %s -> %s (%s)\n", clock_text(clock), rds_address_format(&path->local, local),
 	       rds_address_format(&path->remote, remote), path->tos, path->index, NAME(states, path->from),
 	       NAME(states, path->state), NAME(reasons, path->reason));
 }
@@ -201,19 +226,78 @@ static void write_event(const struct path *path)
 {
 	struct json json;
 
-	json_start(&json, stdout);
-	json_open_object(&json, NULL);
-	json_unsigned(&json, "time", (uint64_t)time(NULL));
+	open_event(&json, "rds-path");
 	write_names(&json, path);
 	json_string(&json, "from", NAME(states, path->from));
+	json_close(&json);
+}
+
+/* A connection of KCM. */
+struct kcm_event {
+	uint64_t mux, id, change, local_port, remote_port;
+	int error;
+	char local[RDS_ADDRESS_TEXT_SIZE], remote[RDS_ADDRESS_TEXT_SIZE];
+};
+
+static struct kcm_event read_kcm_event(struct attributes all)
+{
+	struct kcm_event event = {
+		.mux = attribute_number(all, HAWSER_KCM_CONNECTION_MUX, 0),
+		.id = attribute_number(all, HAWSER_KCM_CONNECTION_ID, 0),
+		.change = attribute_number(all, HAWSER_KCM_CONNECTION_CHANGE, UINT64_MAX),
+		.local_port = attribute_number(all, HAWSER_KCM_CONNECTION_LOCAL_PORT, 0),
+		.remote_port = attribute_number(all, HAWSER_KCM_CONNECTION_REMOTE_PORT, 0),
+		.error = (int)attribute_number(all, HAWSER_KCM_CONNECTION_ERROR, 0),
+	};
+	union rds_address address;
+
+	read_address(all, HAWSER_KCM_CONNECTION_LOCAL, &address);
+	rds_address_format(&address, event.local);
+	read_address(all, HAWSER_KCM_CONNECTION_REMOTE, &address);
+	rds_address_format(&address, event.remote);
+	return event;
+}
+
+static void print_kcm_event(const struct kcm_event *event)
+{
+	char clock[16], why[64] = "";
+
+	if (event->error)
+		snprintf(why, sizeof(why), " (%s)", strerror(event->error));
+	printf("%s %s port %" PRIu64 " -> %s port %" PRIu64 " kcm mux %" PRIu64 " connection %" PRIu64 ": %s%s\n",
+	       clock_text(clock), event->local, event->local_port, event->remote, event->remote_port, event->mux, event->id,
+	       NAME(changes, event->change), why);
+}
+
+static void write_kcm_event(const struct kcm_event *event)
+{
+	struct json json;
+
+	open_event(&json, "kcm-connection");
+	json_unsigned(&json, "mux", event->mux);
+	json_unsigned(&json, "id", event->id);
+	json_string(&json, "local_address", event->local);
+	json_unsigned(&json, "local_port", event->local_port);
+	json_string(&json, "remote_address", event->remote);
+	json_unsigned(&json, "remote_port", event->remote_port);
+	json_string(&json, "change", NAME(changes, event->change));
+	json_unsigned(&json, "error", (uint64_t)event->error);
 	json_close(&json);
 }
 
 static void show_event(void *context, uint8_t command, struct attributes attributes)
 {
 	const bool *as_json = context;
+	struct kcm_event kcm;
 	struct path path;
 
+	if (command == HAWSER_CMD_KCM_CONNECTION_CHANGED) {
+		kcm = read_kcm_event(attributes);
+		if (*as_json)
+			write_kcm_event(&kcm);
+		else
+			print_kcm_event(&kcm);
+	}
 	if (command != HAWSER_CMD_RDS_PATH_CHANGED)
 		return;
 	read_connection(attributes, &path);

@@ -15,7 +15,10 @@ void paths_print_header(void);
 void paths_print(const union row *row);
 void paths_write(struct json *json, const union row *row);
 
-/* Prints the changes of paths as they happen, until interrupted. False: the kernel has no such events. */
+/*
+ * Prints the changes of paths, and of connections of KCM, as they happen, until interrupted. False: the kernel has no such
+ * events.
+ */
 bool paths_follow(bool as_json);
 
 #endif

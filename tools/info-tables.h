@@ -6,6 +6,7 @@
  * The tables that rds-info shows, each described by an info_source.
  */
 
+#include "info-latency.h"
 #include "json.h"
 #include "rds-socket.h"
 
@@ -76,6 +77,7 @@ struct path {
 	uint64_t queued, drops, retransmits;
 	bool has_rtt;
 	uint64_t rtt_us;
+	struct latency latency;
 };
 
 /* One entry of any table, from either of the kernel's two layouts. */

@@ -63,6 +63,9 @@ kapi_u32 kapi_net_addr_generation(struct kapi_net *net) KAPI_NOEXCEPT;
 void kapi_net_port_range(struct kapi_net *net, kapi_u16 *low, kapi_u16 *high) KAPI_NOEXCEPT;
 /* [any] Did the administrator reserve a TCP port of that range (net.ipv4.ip_local_reserved_ports)? */
 int kapi_net_port_is_reserved(struct kapi_net *net, kapi_u16 port) KAPI_NOEXCEPT;
+/* [any] net stays until as many puts. Only while something else holds it: a socket of the caller's, say. */
+void kapi_net_get(struct kapi_net *net) KAPI_NOEXCEPT;
+void kapi_net_put(struct kapi_net *net) KAPI_NOEXCEPT;
 /* [any] Is this the host's first namespace? */
 int kapi_net_is_initial(struct kapi_net *net) KAPI_NOEXCEPT;
 /*

@@ -17,6 +17,7 @@ enum hawser_command {
 	HAWSER_CMD_RDS_PATH_CHANGED = 2,
 	HAWSER_CMD_RDS_SOCKET_GET = 3,
 	HAWSER_CMD_KCM_CONNECTION_GET = 4,
+	HAWSER_CMD_KCM_CONNECTION_CHANGED = 5,
 };
 
 enum hawser_rds_connection {
@@ -43,7 +44,15 @@ enum hawser_rds_path {
 	HAWSER_RDS_PATH_DROPS = 11,   /* how often an established stream ended */
 	HAWSER_RDS_PATH_RETRANSMITS = 12, /* messages that were sent again */
 	HAWSER_RDS_PATH_RTT_US = 13,  /* smoothed round-trip time of TCP */
+	HAWSER_RDS_PATH_LATENCY = 14, /* array of __u64, see below */
 };
+
+/*
+ * Of messages that were timed, at most every seventh, how many waited so long for their acknowledgement: less than 1 us, less
+ * than 2, less than 4 and so on; the last one of all has those that waited longer. The array ends with the last number that is
+ * not 0.
+ */
+#define HAWSER_RDS_LATENCY_BUCKETS 24
 
 enum hawser_rds_peer {
 	HAWSER_RDS_PEER_UNKNOWN = 0,
@@ -100,6 +109,13 @@ enum hawser_kcm_connection {
 	HAWSER_KCM_CONNECTION_TX_MESSAGES = 11,
 	HAWSER_KCM_CONNECTION_TX_BYTES = 12,
 	HAWSER_KCM_CONNECTION_RX_PARTIAL = 13, /* bytes of a message that is not whole yet */
+	HAWSER_KCM_CONNECTION_CHANGE = 14, /* enum hawser_kcm_change; in an event */
+};
+
+enum hawser_kcm_change {
+	HAWSER_KCM_ATTACHED = 0,
+	HAWSER_KCM_ENDED = 1, /* by ERROR; it stays attached */
+	HAWSER_KCM_DETACHED = 2,
 };
 
 #endif

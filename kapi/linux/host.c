@@ -218,6 +218,18 @@ int kapi_net_is_initial(struct kapi_net *net)
 }
 EXPORT_SYMBOL_GPL(kapi_net_is_initial);
 
+void kapi_net_get(struct kapi_net *net)
+{
+	get_net(kapi_net_to_net(net));
+}
+EXPORT_SYMBOL_GPL(kapi_net_get);
+
+void kapi_net_put(struct kapi_net *net)
+{
+	put_net(kapi_net_to_net(net));
+}
+EXPORT_SYMBOL_GPL(kapi_net_put);
+
 kapi_u32 kapi_net_owner(struct kapi_net *net)
 {
 	struct user_namespace *ns = kapi_net_to_net(net)->user_ns;

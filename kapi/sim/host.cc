@@ -145,6 +145,20 @@ int kapi_net_is_initial(struct kapi_net *net) noexcept
     return net->initial;
 }
 
+void kapi_net_get(struct kapi_net *net) noexcept
+{
+    enter_any("kapi_net_get");
+    if (!net->initial && !net->sockets)
+        broken("a namespace is taken that nothing holds");
+    net->sockets += !net->initial;
+}
+
+void kapi_net_put(struct kapi_net *net) noexcept
+{
+    enter_any("kapi_net_put");
+    net->sockets -= !net->initial;
+}
+
 kapi_u32 kapi_net_owner(struct kapi_net *net) noexcept
 {
     return net->owner;

@@ -21,9 +21,9 @@ extern "C" {
 int kcm_core_init(void) { return to_c(Module::start()); }
 void kcm_core_exit(void) { Module::stop(); }
 
-int kcm_net_create(kcm_net** net)
+int kcm_net_create(kapi_net* host, kcm_net** net)
 {
-    auto made = Net::create();
+    auto made = Net::create(host);
     if (!made)
         return made.error().to_c();
     *net = reinterpret_cast<kcm_net*>(*made);

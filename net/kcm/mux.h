@@ -23,7 +23,8 @@ public:
     static Result<Ref<Mux>> create(Net& net);
     static void destroy(Mux* mux) { dispose(mux); }
 
-    Net& net;
+    Net& net; // until it is removed from there
+    kapi_net* const host;
     Distributor distributor;
     Reservations reservations;
     kapi_workqueue* workqueue() const; // for works of its user
@@ -106,7 +107,7 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Mux(Net& of, WorkQueue& works) : net(of), works_(works), retire_work_(*this) {}
+    Mux(Net& of, WorkQueue& works);
     ~Mux(); // not inline: a copy in several objects is a section group, which the linker of modules drops
     static constexpr u32 max_sockets = 65536, max_connections = 65536;
     static constexpr unsigned piece = 64; // that are visited at a time

@@ -26,9 +26,9 @@ void Module::stop()
 
 // ---- a namespace
 
-Result<Net*> Net::create()
+Result<Net*> Net::create(kapi_net* host)
 {
-    Net* net = make<Net>(Alloc::charged);
+    Net* net = make<Net>(Alloc::charged, host);
     if (!net)
         return fail(KAPI_ENOMEM);
     return net;

@@ -28,8 +28,10 @@ private:
 
 class Net : Pinned {
 public:
-    static Result<Net*> create();
+    static Result<Net*> create(kapi_net* host);
     static void destroy(Net* net);
+
+    kapi_net* const host;
 
     void add(Mux& mux);
     void remove(Mux& mux); // its numbers go to those of the past
@@ -41,7 +43,7 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Net() = default;
+    explicit Net(kapi_net* of) : host(of) {}
     ~Net() = default;
     Ref<Mux> find(u64 number);
     Ref<Mux> next(Ref<Mux> after);

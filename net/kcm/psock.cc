@@ -44,6 +44,7 @@ Result<Ref<Psock>> Psock::create(Mux& mux, int fd, int bpf_fd, u32 max_message)
         return hw::fail(KAPI_ENOMEM);
     auto psock = Ref<Psock>::adopt(made);
     TRY(check(kapi_stream_adopt(fd, mux.workqueue(), &psock->stream_)));
+    kapi_stream_addrs(psock->stream_, &psock->local_, &psock->remote_);
     return psock;
 }
 
@@ -110,6 +111,7 @@ void Psock::fail(int error, bool unreadable)
 // In work of its own, which may end after detach(): there may be very many sockets.
 void Psock::report_failure()
 {
+    tell(Changes::ended);
     mux->report_failure(*this, was_last);
     unref();
 }
@@ -317,8 +319,6 @@ void Psock::add_totals(kcm_totals& totals) const
 
 void Psock::describe(kcm_abi_connection_stats& stats)
 {
-    kapi_addr local, remote;
-    kapi_stream_addrs(stream_, &local, &remote);
     u32 state = 0;
     state |= receives() && !failed() ? 0 : KCM_ABI_CONN_RX_STOPPED;
     state |= failed() ? KCM_ABI_CONN_TX_STOPPED : 0;
@@ -326,9 +326,9 @@ void Psock::describe(kcm_abi_connection_stats& stats)
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
     stats = {.id = id, .rx_msgs = rx_msgs, .rx_bytes = rx_bytes, .tx_msgs = tx_msgs, .tx_bytes = tx_bytes,
              .tx_reserved = reserved, .rx_partial = partial(), .state = state, .error = error(),
-             .local_port = local.port, .remote_port = remote.port, .local_addr = {}, .remote_addr = {}};
-    kapi_copy(stats.local_addr, local.ip, sizeof(local.ip));
-    kapi_copy(stats.remote_addr, remote.ip, sizeof(remote.ip));
+             .local_port = local_.port, .remote_port = remote_.port, .local_addr = {}, .remote_addr = {}};
+    kapi_copy(stats.local_addr, local_.ip, sizeof(local_.ip));
+    kapi_copy(stats.remote_addr, remote_.ip, sizeof(remote_.ip));
 }
 
 // ---- the rest of the stream's life

@@ -4,6 +4,7 @@
 // It ends for its users at the first error or when the peer closes, and stays attached until it is detached.
 #pragma once
 
+#include "changes.h"
 #include "counter.h"
 #include "distributor.h"
 #include "glue/kcm_core.h"
@@ -32,6 +33,9 @@ public:
 
     const Ref<Mux> mux;
     const u64 id;
+    // Of the TCP socket. After create() constant.
+    const kapi_addr& local() const { return local_; }
+    const kapi_addr& remote() const { return remote_; }
     const Ref<Shortage> shortage; // of who attached it
     u64 id_in_table() const { return id; }
     unsigned index = 0;   // in the multiplexor's list, under its lock
@@ -51,6 +55,8 @@ public:
     // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
     // cannot be. Any context.
     void fail(int error, bool unreadable = false);
+    // These Changes have happened: programs that listen are told. Any context, but not under a lock.
+    void tell(u32 changes);
     bool failed() const { return error_.load_acquire() != 0; }
     int error() const { return error_.load_acquire(); }
     bool receives() const { return !stopped_.load_acquire(); }
@@ -110,6 +116,8 @@ private:
     static const kapi_stream_ops stream_ops;
 
     kapi_stream* stream_ = nullptr; // until detach()
+    kapi_addr local_{}, remote_{};
+    Changes changes_;
     Parser parser_;                 // in rx()
     const u32 max_message_;
     Wakes* wakes_ = nullptr;        // in rx(): to be woken at its end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What programs read of KCM over netlink (kapi/report.h).
+// What programs read of KCM over netlink, and are notified of (kapi/report.h).
 #include "glue/kcm_core.h"
 #include "net.h"
 #include "psock.h"
@@ -13,14 +13,26 @@ namespace kcm {
 
 namespace {
 
-void add_connection(kapi_report* report, const Mux& mux, const kcm_abi_connection_stats& stats)
+struct Ends {
+    const u8* local;
+    u16 local_port;
+    const u8* remote;
+    u16 remote_port;
+};
+
+void add_names(kapi_report* report, const Mux& mux, u64 id, const Ends& ends)
 {
     kapi_report_number(report, HAWSER_KCM_CONNECTION_MUX, mux.number);
-    kapi_report_number(report, HAWSER_KCM_CONNECTION_ID, stats.id);
-    kapi_report_ip(report, HAWSER_KCM_CONNECTION_LOCAL, stats.local_addr);
-    kapi_report_number(report, HAWSER_KCM_CONNECTION_LOCAL_PORT, stats.local_port);
-    kapi_report_ip(report, HAWSER_KCM_CONNECTION_REMOTE, stats.remote_addr);
-    kapi_report_number(report, HAWSER_KCM_CONNECTION_REMOTE_PORT, stats.remote_port);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_ID, id);
+    kapi_report_ip(report, HAWSER_KCM_CONNECTION_LOCAL, ends.local);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_LOCAL_PORT, ends.local_port);
+    kapi_report_ip(report, HAWSER_KCM_CONNECTION_REMOTE, ends.remote);
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_REMOTE_PORT, ends.remote_port);
+}
+
+void add_connection(kapi_report* report, const Mux& mux, const kcm_abi_connection_stats& stats)
+{
+    add_names(report, mux, stats.id, {stats.local_addr, stats.local_port, stats.remote_addr, stats.remote_port});
     kapi_report_number(report, HAWSER_KCM_CONNECTION_STATE, stats.state);
     kapi_report_number(report, HAWSER_KCM_CONNECTION_ERROR, static_cast<u64>(stats.error));
     kapi_report_number(report, HAWSER_KCM_CONNECTION_RX_MESSAGES, stats.rx_msgs);
@@ -50,7 +62,26 @@ bool describe_next(Mux& mux, u64& index, u64 shown, kcm_abi_connection_stats& st
     return found;
 }
 
+void publish_change(const Psock& psock, Changes::Change change)
+{
+    kapi_report* report = kapi_event_begin(psock.mux->host, HAWSER_CMD_KCM_CONNECTION_CHANGED);
+    if (!report)
+        return;
+    const kapi_addr &local = psock.local(), &remote = psock.remote();
+    add_names(report, *psock.mux, psock.id, {local.ip, local.port, remote.ip, remote.port});
+    int error = change == Changes::attached ? 0 : psock.error(); // it may have ended since
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_ERROR, static_cast<u64>(error));
+    kapi_report_number(report, HAWSER_KCM_CONNECTION_CHANGE, change == Changes::attached ? HAWSER_KCM_ATTACHED :
+                       change == Changes::ended ? HAWSER_KCM_ENDED : HAWSER_KCM_DETACHED);
+    kapi_event_send(report);
+}
+
 } // namespace
+
+void Psock::tell(u32 changes)
+{
+    changes_.add(changes, [this](Changes::Change change) { publish_change(*this, change); });
+}
 
 // The place is the number of a multiplexor, 0 before the first, an index in it, and the id of the connection that was shown
 // last. So a program that stops reading holds nothing. What it names is looked up and not walked to: very many multiplexors of

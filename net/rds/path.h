@@ -143,6 +143,7 @@ public:
         u64 retransmits;
     };
     Snapshot snapshot();
+    Latency::Counts latency() { return queue_.latency(); }
     // As in SendQueue.
     template <class Visit> bool visit_messages(bool retransmits, SendQueue::Place& place, Visit&& visit)
     {

@@ -67,6 +67,17 @@ u32 round_trip_us(Path& path)
     return row.rtt_us;
 }
 
+// Without the zeroes at its end.
+void add_latency(kapi_report* report, Path& path)
+{
+    Latency::Counts counts = path.latency();
+    unsigned used = Latency::buckets;
+    while (used && !counts.messages[used - 1])
+        used--;
+    if (used)
+        kapi_report_bytes(report, HAWSER_RDS_PATH_LATENCY, counts.messages, used * sizeof(u64));
+}
+
 void add_path(kapi_report* report, Path& path)
 {
     Path::Snapshot now = path.snapshot();
@@ -82,6 +93,7 @@ void add_path(kapi_report* report, Path& path)
     kapi_report_number(report, HAWSER_RDS_PATH_RETRANSMITS, now.retransmits);
     if (u32 rtt_us = round_trip_us(path))
         kapi_report_number(report, HAWSER_RDS_PATH_RTT_US, rtt_us);
+    add_latency(report, path);
     kapi_report_end(report);
 }
 

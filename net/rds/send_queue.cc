@@ -29,7 +29,10 @@ bool SendQueue::append(Ref<Message> message) HW_NO_TSA
     // Cancelled between reserving room and now. What had no owner from the start is always queued.
     if (message->was_owned && !message->has_owner())
         return true;
-    message->header().sequence = next_++;
+    u64 number = next_++;
+    message->header().sequence = number;
+    if (message->was_owned)
+        latency_.queued(number);
     has_joined(*message);
     message->on = Message::On::send;
     send_.push_back(std::move(message));
@@ -157,6 +160,7 @@ bool SendQueue::reap(Queue& from, Queue& done)
         if (!m || !is_acked(*m))
             return false;
         has_left(*m);
+        latency_.acked(m->header().sequence);
         done.push_back(from.pop_front());
     }
     return true;

@@ -13,6 +13,7 @@
 
 #include "../lock_order.h"
 #include "batch.h"
+#include "latency.h"
 #include "peers_memory.h"
 
 #include <hawser/lock.h>
@@ -73,6 +74,7 @@ public:
     u64 next_number();
     u32 length();     // messages, without answers to pings
     u64 sent_again(); // over another stream, since the beginning
+    Latency::Counts latency(); // of messages of sockets
     // Where a walk in pieces has come to. It holds the message, and by it the connection.
     struct Place {
         Ref<Message> last; // that was looked at. Without it, messages before next are skipped again
@@ -144,6 +146,7 @@ private:
 
     Spin<PathLock>& lock_;
     PeersMemory* const peers_;
+    Latency latency_ HW_GUARDED_BY(lock_);
     Queue send_ HW_GUARDED_BY(lock_);
     Queue again_ HW_GUARDED_BY(lock_);
     Queue retransmit_ HW_GUARDED_BY(lock_);

@@ -64,4 +64,10 @@ u64 SendQueue::sent_again()
     return sent_again_;
 }
 
+Latency::Counts SendQueue::latency()
+{
+    Guard guard(lock_);
+    return latency_.counts();
+}
+
 } // namespace rds

@@ -34,6 +34,8 @@ fi
 barrier loaded
 rds-info --events >events &
 watcher=$!
+rds-info --events --json >events.json &
+json_watcher=$!
 sleep 1
 rds-ping -c 3 -i 100ms "$IP_b" >ping.out
 sleep 1
@@ -48,7 +50,16 @@ rds-info -p >out
 grep -qE "^ *$IP_a +$IP_b +0 +0 +up +established +[0-9.]+s hawser +0 +[1-9][0-9]* +[1-9][0-9]* +0 +0 +[0-9]+us$" out
 verdict $? "rds-info: the same as a table"
 
+json_timed='map(.latency // [] | .[] | .messages) | add'
+rds-info -p --json >out
+json "rds-info: how long messages waited, of which each is in one range" 'first.paths | ('"$json_timed"') as $timed |
+	$timed >= 1 and $timed <= 40 and all(.[].latency[]; .below_us == null or .below_us == ([1, 2 * .from_us] | max))'
+rds-info -pv >out
+grep -qE '^    acknowledged after us: \[[0-9]+,[0-9]+\) [0-9]+(, |$)' out
+verdict $? "... also in the table"
+
 ynl --dump rds-connection-get
+json "ynl: how long messages waited" '.[0][0].path | map(.latency // [] | add // 0) | add >= 1'
 json "ynl: the connection" '.[0] | length == 1 and .[0].remote == env.IP_b and .[0].local == env.IP_a and .[0].peer == "hawser"
 	and (.[0].path | map(select(.index == 0)) | .[0].state) == "up"'
 rds-ping -c 1000 -i 100ms "$IP_b" >ping.out &
@@ -73,6 +84,7 @@ json "ynl: a connection of KCM, which has ended" '.[0] | length == 1 and .[0]["r
 	and .[0]["tx-bytes"] == 9 and .[0].remote == "127.0.0.1" and .[0]["local-port"] == 16500 and .[0].error == 32
 	and (.[0].state | index("rx-stopped") != null)'
 kill -TERM -$server
+wait $server
 unload kcm
 as_nobody() {
 	python3 -c 'import os, sys; os.setgroups([]); os.setuid(65534); os.execvp(sys.argv[1], sys.argv[1:])' "$@"
@@ -92,12 +104,20 @@ for _ in $(seq $((100 * TIME_SCALE))); do
 	grep -q "path 0: up -> closing" events && break
 	sleep 0.1
 done
-kill $watcher
+kill $watcher $json_watcher
 cp events out
 grep -qE "^[0-9:]{8} $IP_a -> $IP_b tos 0 path 0: connecting -> up \(established\)$" out
 verdict $? "event: the path comes up"
 grep -qE "^[0-9:]{8} $IP_a -> $IP_b tos 0 path 0: up -> closing \(lost\)$" out
 verdict $? "event: the peer's module goes"
+kcm_event='^[0-9:]{8} 127\.0\.0\.1 port 16500 -> 127\.0\.0\.1 port [0-9]+ kcm mux [0-9]+ connection [0-9]+:'
+grep -oE "$kcm_event (attached|ended \(Broken pipe\)|detached \(Broken pipe\))$" events >out
+[ "$(sed 's/.*: //; s/ .*//' out | tr '\n' ' ')" = "attached ended detached " ]
+verdict $? "events: a connection of KCM, whose peer goes before its program"
+cp events.json out
+json "... as JSON" 'map(select(.object == "kcm-connection")) | map(.change) == ["attached", "ended", "detached"] and
+	map(.error) == [0, 32, 32] and all(.[]; .id == 1 and .mux == 1 and .local_port == 16500)'
+json "... with those of paths" 'map(select(.object == "rds-path" and .path == 0)) | map(.state) | index("up") != null'
 
 mkfifo go
 python3 /lab/files/dumps.py hold "$IP_a" 900 <go >held 2>&1 &

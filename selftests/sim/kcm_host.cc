@@ -19,7 +19,7 @@ int KcmHost::load()
     }
     for (const auto &host : node_.nets()) {
         kcm_net *net;
-        err = kcm_net_create(&net);
+        err = kcm_net_create(host.get(), &net);
         if (err)
             break;
         nets_.push_back({host.get(), net});
@@ -80,7 +80,7 @@ void KcmHost::forget()
 int KcmHost::add_net(kapi_net &host)
 {
     kcm_net *made;
-    if (int err = kcm_net_create(&made))
+    if (int err = kcm_net_create(&host, &made))
         return err;
     nets_.push_back({&host, made});
     return 0;

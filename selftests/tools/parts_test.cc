@@ -2,6 +2,7 @@
 // The parts of the RDS programs that need no kernel.
 extern "C" {
 #include "histogram.h"
+#include "info-latency.h"
 #include "json.h"
 #include "numbers.h"
 #include "rds-address.h"
@@ -13,6 +14,7 @@ extern "C" {
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -342,7 +344,7 @@ TEST(Message, EveryMessageHasItsOwnPattern)
     EXPECT_LT(stress_pattern_check(stress_pattern_seed(&one), data.data() + 8, data.size() - 8), 8U);
 }
 
-std::string write_json(void (*write)(struct json *))
+std::string write_json(const std::function<void(struct json *)> &write)
 {
     char *text = nullptr;
     size_t size = 0;
@@ -355,6 +357,47 @@ std::string write_json(void (*write)(struct json *))
     std::string result(text, size);
     free(text);
     return result;
+}
+
+std::string print_latency(const struct latency &latency)
+{
+    char *text = nullptr;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+
+    latency_print(file, &latency);
+    fclose(file);
+    std::string result(text, size);
+    free(text);
+    return result;
+}
+
+TEST(Latency, ShowsTheRangesThatHaveMessages)
+{
+    uint64_t numbers[HAWSER_RDS_LATENCY_BUCKETS + 1] = {3, 0, 5};
+    struct latency latency;
+
+    latency_read(numbers, 3 * sizeof(uint64_t), &latency);
+    EXPECT_EQ(print_latency(latency), "    acknowledged after us: [0,1) 3, [2,4) 5\n");
+    numbers[HAWSER_RDS_LATENCY_BUCKETS - 1] = 7;
+    latency_read(numbers, sizeof(numbers), &latency); // of a later version
+    EXPECT_EQ(print_latency(latency), "    acknowledged after us: [0,1) 3, [2,4) 5, [4194304,...) 7\n");
+    std::string text = write_json([&](struct json *json) {
+        json_open_object(json, nullptr);
+        latency_write(json, "latency", &latency);
+        json_close(json);
+    });
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    EXPECT_EQ(text, "{\"latency\":[{\"from_us\":0,\"below_us\":1,\"messages\":3},{\"from_us\":2,\"below_us\":4,\"messages\":5},"
+                    "{\"from_us\":4194304,\"below_us\":null,\"messages\":7}]}");
+}
+
+TEST(Latency, ShowsNothingWithoutMessages)
+{
+    struct latency latency;
+
+    latency_read(nullptr, 0, &latency);
+    EXPECT_EQ(print_latency(latency), "");
 }
 
 TEST(Json, PlacesCommasAndBreaks)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// What programs read of KCM over netlink (Documentation/netlink/specs/hawser.yaml).
+// What programs read of KCM over netlink, and are notified of (Documentation/netlink/specs/hawser.yaml).
 #include "kcm_test.h"
 
 #include <uapi/hawser_netlink.h>
+
+#include "net/kcm/changes.h"
 
 #include <map>
 #include <set>
@@ -24,6 +26,27 @@ protected:
         return all;
     }
     static std::string text(const Report &report, std::uint16_t type) { return Report::text(report.attributes, type); }
+    static std::string change(unsigned change, const std::string &id, int error = 0)
+    {
+        static const char *const names[] = {"attached", "ended", "detached"};
+        return std::string(names[change]) + " " + id + " " + std::to_string(error);
+    }
+    /** As change() has them: the events, which are forgotten. */
+    std::vector<std::string> changes()
+    {
+        std::vector<std::string> all;
+        for (const Report &event : std::exchange(a.reports.events, {})) {
+            EXPECT_EQ(event.command, HAWSER_CMD_KCM_CONNECTION_CHANGED);
+            EXPECT_EQ(text(event, HAWSER_KCM_CONNECTION_LOCAL), "10.0.0.1");
+            EXPECT_EQ(text(event, HAWSER_KCM_CONNECTION_REMOTE), "10.0.0.2");
+            EXPECT_EQ(text(event, HAWSER_KCM_CONNECTION_REMOTE_PORT), "7000");
+            EXPECT_NE(text(event, HAWSER_KCM_CONNECTION_LOCAL_PORT), "0");
+            EXPECT_EQ(text(event, HAWSER_KCM_CONNECTION_MUX), "1");
+            all.push_back(change(static_cast<unsigned>(std::stoul(text(event, HAWSER_KCM_CONNECTION_CHANGE))),
+                                 text(event, HAWSER_KCM_CONNECTION_ID), std::stoi(text(event, HAWSER_KCM_CONNECTION_ERROR))));
+        }
+        return all;
+    }
     std::string id_of(KcmSocket &socket, const Ends &ends)
     {
         std::string id;
@@ -88,6 +111,103 @@ TEST_F(KcmReport, connections__are_shown_by_multiplexor_each_once)
     EXPECT_EQ(seen.size(), kMuxes);
     for (const auto &[mux, ports] : seen)
         EXPECT_EQ(ports.size(), kEach) << mux;
+}
+
+TEST_F(KcmReport, events__say_that_a_connection_comes_and_goes)
+{
+    a.reports.listens = true;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string id = id_of(socket, ends);
+    EXPECT_EQ(changes(), std::vector{change(HAWSER_KCM_ATTACHED, id)});
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    EXPECT_EQ(changes(), std::vector{change(HAWSER_KCM_DETACHED, id)});
+}
+
+TEST_F(KcmReport, event_of_the_end__says_why_and_comes_once)
+{
+    a.reports.listens = true;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string id = id_of(socket, ends);
+    run(b, [&] { close(ends.there); });
+    settle();
+    EXPECT_EQ(changes(), (std::vector{change(HAWSER_KCM_ATTACHED, id), change(HAWSER_KCM_ENDED, id, 32)}));
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    settle();
+    EXPECT_EQ(changes(), std::vector{change(HAWSER_KCM_DETACHED, id, 32)});
+}
+
+TEST_F(KcmReport, last_socket_that_is_closed__detaches)
+{
+    a.reports.listens = true;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string id = id_of(socket, ends);
+    run(a, [&] { socket.close(); });
+    settle();
+    EXPECT_EQ(changes(), (std::vector{change(HAWSER_KCM_ATTACHED, id), change(HAWSER_KCM_DETACHED, id)}));
+}
+
+TEST_F(KcmReport, event_without_memory__is_lost_and_nothing_else)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string id = id_of(socket, ends);
+    a.reports.listens = true;
+    a.faults().one_in = 1;
+    run(b, [&] { close(ends.there); });
+    settle();
+    a.faults().one_in = 0;
+    EXPECT_TRUE(changes().empty());
+    EXPECT_EQ(text(dump().at(0), HAWSER_KCM_CONNECTION_ERROR), "32") << "there was something to report";
+    run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    EXPECT_EQ(changes(), std::vector{change(HAWSER_KCM_DETACHED, id, 32)});
+}
+
+using kcm::Changes;
+using Told = std::vector<unsigned>;
+
+TEST(KcmChanges, what_is_due_before_it_is_attached__waits)
+{
+    Changes changes;
+    Told told;
+    auto tell = [&](unsigned change) { told.push_back(change); };
+    changes.add(Changes::detached | Changes::ended, tell);
+    EXPECT_EQ(told, Told{});
+    changes.add(Changes::attached, tell);
+    EXPECT_EQ(told, (Told{Changes::attached, Changes::ended, Changes::detached}));
+    changes.add(Changes::ended, tell);
+    EXPECT_EQ(told.size(), 3u) << "each once";
+}
+
+TEST(KcmChanges, what_others_add_meanwhile__is_told_by_who_is_at_it)
+{
+    Changes changes;
+    Told told;
+    unsigned inside = 0;
+    auto tell = [&](unsigned change) {
+        EXPECT_EQ(inside++, 0u);
+        if (change == Changes::attached) { // another context
+            changes.add(Changes::ended, [&](unsigned) { ADD_FAILURE(); });
+            changes.add(Changes::detached | Changes::ended, [&](unsigned) { ADD_FAILURE(); });
+        }
+        told.push_back(change);
+        inside--;
+    };
+    changes.add(Changes::attached, tell);
+    EXPECT_EQ(told, (Told{Changes::attached, Changes::ended, Changes::detached}));
+}
+
+TEST(KcmChanges, end_after_it_is_detached__is_not_told)
+{
+    Changes changes;
+    Told told;
+    auto tell = [&](unsigned change) { told.push_back(change); };
+    changes.add(Changes::attached, tell);
+    changes.add(Changes::detached, tell);
+    changes.add(Changes::ended, tell);
+    EXPECT_EQ(told, (Told{Changes::attached, Changes::detached}));
 }
 
 // More than are looked at under one lock; some go while the program reads.

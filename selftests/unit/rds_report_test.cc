@@ -4,6 +4,10 @@
 
 #include <uapi/hawser_netlink.h>
 
+#include <numeric>
+
+#include "net/rds/latency.h"
+
 namespace {
 
 using sim::Report;
@@ -61,6 +65,31 @@ protected:
     static std::string change(unsigned from, unsigned to, unsigned reason)
     {
         return std::to_string(from) + "-" + std::to_string(to) + "-" + std::to_string(reason);
+    }
+    /** How long messages of a waited, of all paths. */
+    std::vector<std::uint64_t> latency()
+    {
+        std::vector<std::uint64_t> sum(HAWSER_RDS_LATENCY_BUCKETS);
+        const Report seen = one(a, HAWSER_CMD_RDS_CONNECTION_GET);
+        for (const auto *path : Report::all(seen.attributes, HAWSER_RDS_CONNECTION_PATH))
+            for (const auto *array : Report::all(path->nested, HAWSER_RDS_PATH_LATENCY)) {
+                std::vector<std::uint64_t> numbers(array->bytes.size() / sizeof(std::uint64_t));
+                std::memcpy(numbers.data(), array->bytes.data(), array->bytes.size());
+                EXPECT_NE(numbers.back(), 0u) << "it ends with the last number that is not 0";
+                for (std::size_t i = 0; i < numbers.size(); i++)
+                    sum.at(i) += numbers[i];
+            }
+        return sum;
+    }
+    /** After one that was timed: those that are not. */
+    void pass_over()
+    {
+        for (unsigned i = 1; i < rds::Latency::every; i++)
+            exchange("other");
+    }
+    static std::uint64_t timed(const std::vector<std::uint64_t> &counts)
+    {
+        return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     }
     void exchange(const std::string &message)
     {
@@ -137,6 +166,117 @@ TEST_F(RdsReport, message_that_is_lost_with_its_stream__is_counted_as_sent_again
     EXPECT_EQ(sum(HAWSER_RDS_PATH_QUEUED), 0u);
     EXPECT_EQ(sum(HAWSER_RDS_PATH_RETRANSMITS), 1u);
     EXPECT_GE(sum(HAWSER_RDS_PATH_DROPS), 1u);
+}
+
+TEST_F(RdsReport, latency__is_from_sending_to_the_acknowledgement)
+{
+    exchange("first");
+    std::vector<std::uint64_t> before = latency();
+    EXPECT_EQ(timed(before), 1u);
+    pass_over();
+    EXPECT_EQ(latency(), before);
+    world.network().cut(a, b);
+    run(a, [&] { EXPECT_EQ(send(from, "second", "10.0.0.2", 2000), 6); });
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(latency(), before) << "it waits";
+    world.run_for(2500 * sim::kMillisecond);
+    world.network().cut(a, b, false);
+    run(b, [&] { EXPECT_EQ(receive(to), "second"); });
+    world.run_for(sim::kSecond);
+    std::vector<std::uint64_t> after = latency();
+    EXPECT_EQ(timed(after), 2u);
+    EXPECT_EQ(after[22] + after[23], 1u) << "2.1 s and more";
+    pass_over();
+    exchange("third");
+    EXPECT_EQ(timed(latency()), 3u);
+}
+
+// Nor does what goes over another stream lose its time.
+TEST_F(RdsReport, latency__includes_the_time_without_a_stream)
+{
+    exchange("first");
+    pass_over();
+    world.network().cut(a, b);
+    run(a, [&] { EXPECT_EQ(send(from, "second", "10.0.0.2", 2000), 6); });
+    world.run_for(3 * sim::kSecond);
+    run(a, [&] {
+        for (unsigned i = 0; i < rds::Latency::every; i++) // none of which is the one that is timed
+            EXPECT_EQ(send(from, "third", "10.0.0.2", 2000), 5);
+    });
+    world.network().reset(a, b, sim::Sees::both);
+    world.network().cut(a, b, false);
+    run(b, [&] {
+        EXPECT_EQ(receive(to), "second");
+        for (unsigned i = 0; i < rds::Latency::every; i++)
+            EXPECT_EQ(receive(to), "third");
+    });
+    world.run_for(sim::kSecond);
+    std::vector<std::uint64_t> after = latency();
+    EXPECT_EQ(timed(after), 2u);
+    EXPECT_EQ(after[22] + after[23], 1u);
+}
+
+TEST_F(RdsReport, latency__is_measured_of_one_message_at_a_time)
+{
+    exchange("first");
+    pass_over();
+    world.network().cut(a, b);
+    run(a, [&] {
+        for (unsigned i = 0; i < 20; i++)
+            EXPECT_EQ(send(from, "many", "10.0.0.2", 2000), 4);
+    });
+    world.network().cut(a, b, false);
+    run(b, [&] {
+        for (unsigned i = 0; i < 20; i++)
+            EXPECT_EQ(receive(to), "many");
+    });
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(timed(latency()), 2u);
+}
+
+TEST_F(RdsReport, message_that_is_cancelled__is_not_timed_nor_in_the_way)
+{
+    exchange("first");
+    pass_over();
+    SocketName peer(sim::address("10.0.0.2", 2000));
+    world.network().cut(a, b);
+    run(a, [&] {
+        EXPECT_EQ(send(from, "cancelled", "10.0.0.2", 2000), 9);
+        EXPECT_EQ(from.set_option(RDS_ABI_CANCEL_SENT_TO, peer.bytes, peer.size), 0);
+        EXPECT_EQ(send(from, "second", "10.0.0.2", 2000), 6);
+    });
+    world.run_for(3 * sim::kSecond);
+    world.network().cut(a, b, false);
+    run(b, [&] {
+        std::string got;
+        do
+            got = receive(to);
+        while (got == "cancelled"); // TCP had it
+        EXPECT_EQ(got, "second");
+    });
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(timed(latency()), 1u) << "the one before";
+    pass_over();
+    EXPECT_EQ(timed(latency()), 2u);
+}
+
+TEST(RdsLatency, buckets_are_powers_of_two_of_a_microsecond)
+{
+    auto bucket_of = [](std::uint64_t ns) {
+        rds::Latency latency;
+        latency.add(ns);
+        const auto &counts = latency.counts().messages;
+        return std::find(std::begin(counts), std::end(counts), 1u) - std::begin(counts);
+    };
+    EXPECT_EQ(bucket_of(0), 0);
+    EXPECT_EQ(bucket_of(999), 0);
+    EXPECT_EQ(bucket_of(1000), 1);
+    EXPECT_EQ(bucket_of(1999), 1);
+    EXPECT_EQ(bucket_of(2000), 2);
+    EXPECT_EQ(bucket_of(4'000), 3);
+    EXPECT_EQ(bucket_of((1ull << 22) * 1000 - 1), 22);
+    EXPECT_EQ(bucket_of((1ull << 22) * 1000), 23);
+    EXPECT_EQ(bucket_of(~0ull), 23);
 }
 
 TEST_F(RdsReport, connection_to_this_host__is_loopback)

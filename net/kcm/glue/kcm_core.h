@@ -19,8 +19,8 @@ struct kcm_socket; /* the core of one socket */
 int kcm_core_init(void);  /* [init] */
 void kcm_core_exit(void); /* [init] no socket is left; returns when no code of the module will run */
 
-int kcm_net_create(struct kcm_net **net);      /* [init] */
-void kcm_net_destroy(struct kcm_net *net);     /* [init] no socket of it is left */
+int kcm_net_create(struct kapi_net *host, struct kcm_net **net); /* [init] */
+void kcm_net_destroy(struct kcm_net *net);                       /* [init] no socket of it is left */
 
 /* [task] type and protocol are socket()'s: 0 or the errno that it returns. */
 int kcm_socket_check(int type, int protocol);

@@ -3,6 +3,8 @@
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
+#include <kapi/linux.h>
+
 #include "glue.h"
 #include "kcm_core.h"
 
@@ -24,7 +26,7 @@ static int __net_init kcm_ns_init(struct net *net)
 	struct kcm_glue_ns *ns = net_generic(net, kcm_ns_id);
 	int err;
 
-	err = kcm_net_create(&ns->core);
+	err = kcm_net_create(kapi_net_of(net), &ns->core);
 	if (err)
 		return err;
 	err = kcm_glue_proc_create(net);
