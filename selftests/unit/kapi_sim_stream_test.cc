@@ -104,6 +104,15 @@ protected:
                 node.world().sleep(sim::kMillisecond);
         }
     }
+    void offer(const std::string &text, unsigned flags)
+    {
+        run(a, [&] {
+            kapi_segment segment{text.data(), nullptr, 0, static_cast<kapi_u32>(text.size())};
+            kapi_u32 seq;
+            EXPECT_EQ(kapi_stream_send(client.stream, &segment, text.empty() ? 0 : 1, flags, &seq),
+                      static_cast<kapi_s64>(text.size()));
+        });
+    }
     void close_all()
     {
         run(a, [&] { kapi_stream_close(std::exchange(client.stream, nullptr), 0); });
@@ -152,6 +161,79 @@ TEST_P(Stream, a_reset_after_draining_loses_nothing_that_was_acknowledged)
         kapi_stream_health(client.stream, &after);
         EXPECT_LE(after.una - first.write_seq, server.received.size());
     });
+    close_all();
+}
+
+// As with MSG_MORE.
+TEST_P(Stream, partial_packet__is_held_back_until_more_comes_or_it_is_pushed)
+{
+    connect();
+    world.run_for(sim::kSecond);
+    offer("a", KAPI_STREAM_MORE);
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "");
+    offer("b", 0);
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "ab");
+    offer("c", KAPI_STREAM_MORE);
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "ab");
+    offer("", 0);
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "abc");
+    offer("d", KAPI_STREAM_MORE);
+    run(a, [&] { kapi_stream_shutdown_write(client.stream); });
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "abcd");
+    close_all();
+}
+
+TEST_P(Stream, partial_packet__that_is_held_back_goes_with_an_acknowledgement)
+{
+    connect();
+    world.run_for(sim::kSecond);
+    run(a, [&] {
+        for (unsigned flags : {0, 1}) {
+            kapi_segment segment{"x", nullptr, 0, 1};
+            kapi_u32 seq;
+            EXPECT_EQ(kapi_stream_send(client.stream, &segment, 1, flags, &seq), 1);
+        }
+    });
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "xx");
+    close_all();
+}
+
+TEST_P(Stream, partial_packet__is_not_held_back_for_longer_than_tcp_does)
+{
+    connect();
+    world.run_for(sim::kSecond);
+    for (unsigned i = 0; i < 5; i++) {
+        offer("x", KAPI_STREAM_MORE);
+        world.run_for(39 * sim::kMillisecond);
+        EXPECT_EQ(server.received, "");
+    }
+    world.run_for(10 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "xxxxx");
+    close_all();
+}
+
+TEST_P(Stream, more__that_was_announced_has_to_come)
+{
+    connect();
+    world.run_for(sim::kSecond);
+    EXPECT_DEATH(
+        {
+            offer("x", KAPI_STREAM_MORE);
+            world.run_for(60 * sim::kMillisecond);
+        },
+        "TCP held 1 bytes back for more, which did not come");
+    offer("x", KAPI_STREAM_MORE);
+    a.pause(100 * sim::kMillisecond, false);
+    world.run_for(110 * sim::kMillisecond);
+    offer("y", 0);
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(server.received, "xy") << "a machine that stood still is late with it";
     close_all();
 }
 
