@@ -22,7 +22,7 @@ struct kapi_trace_rtrs_io {
 };
 /*
  * [any] CLIENT_REQUEST: it was sent. CLIENT_DONE: it has ended there, with an answer or with the path. SERVER_REQUEST: it is
- * given to the server's user. SERVER_ANSWER: the user has answered.
+ * given to the server's user. SERVER_ANSWER: the user has answered, or it is refused without the user.
  */
 void kapi_trace_rtrs_request(enum kapi_trace event, const struct kapi_trace_rtrs_ends *ends,
 			     const struct kapi_trace_rtrs_io *request) KAPI_NOEXCEPT;

@@ -91,6 +91,7 @@ long try_to_write(ProgramSocket &socket, const unsigned char *from, std::size_t 
         return err;
     kapi_segment segment{from, nullptr, 0, static_cast<kapi_u32>(size)};
     kapi_size taken = tcb.append(&segment, 1);
+    tcb.holds_back = false;
     tcb.push();
     return taken ? static_cast<long>(taken) : -KAPI_EAGAIN;
 }

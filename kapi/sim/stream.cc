@@ -325,8 +325,11 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
     world().note("send from, to port", tcb.local.port, tcb.remote.port);
     world().note("send", wanted, taken);
     enter_any("kapi_stream_send");
-    tcb.gathers = (flags & KAPI_STREAM_GATHER) != 0;
+    // TCP that has no room for all of it pushes what it has.
+    tcb.holds_back = taken == wanted && (flags & KAPI_STREAM_MORE || (flags & KAPI_STREAM_GATHER && tcb.una != tcb.next));
     tcb.push();
+    if (tcb.holds_back)
+        tcb.watch_promise();
     return static_cast<kapi_s64>(taken);
 }
 

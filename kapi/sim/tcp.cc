@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sim {
 
@@ -21,6 +22,7 @@ constexpr std::uint64_t kLongestRetransmitNs = 120 * kSecond;
 constexpr std::uint64_t kTimeWaitNs = kSecond;       // shorter than real: simulated hosts make many connections
 constexpr std::uint64_t kTryAgainNs = 8 * kMillisecond; // as TCP_TIMEOUT_MIN
 constexpr std::uint64_t kOrphanNs = 60 * kSecond;
+constexpr std::uint64_t kPromiseNs = 50 * kMillisecond; // less than TCP's own timer
 
 kapi_u32 first_sequence_number(Random &random)
 {
@@ -185,7 +187,8 @@ bool Tcb::push_one()
         end = una + on_the_way;
     if (before(next, end)) {
         kapi_u32 length = std::min(end - next, segment_size);
-        if (gathers && next != una && length < segment_size && !fin_queued)
+        bool partial = write_seq - next < segment_size;
+        if (holds_back && partial && !before(next, sent_max) && !fin_queued)
             return false;
         if (world.host_random().one_in(16))
             length = 1 + static_cast<kapi_u32>(world.host_random().below(length));
@@ -214,9 +217,11 @@ void Tcb::push()
 {
     if (state != TcpState::established)
         return;
+    bool idle = una == next;
     while (push_one())
         ;
-    if (!timer.armed() || !timer_retransmits) // frequent writes must not delay a retransmission
+    bool first = idle && una != next; // its time begins now, not when it was held back
+    if (!timer.armed() || !timer_retransmits || first) // frequent writes must not delay a retransmission
         set_timer();
 }
 
@@ -248,6 +253,7 @@ kapi_size Tcb::append(const kapi_segment *segments, unsigned int count)
         if (length < segment.length)
             break;
     }
+    appended_ns = world.now_ns();
     return taken;
 }
 
@@ -347,10 +353,9 @@ void Tcb::handle_timeout()
         next = una;
         push_one();
     } else if (next != write_seq + fin_queued) {
-        backoff++;
-        if (++probes > kProbes)
-            return close(-KAPI_ETIMEDOUT);
-        send_ack(una - 1);
+        probe();
+        if (state == TcpState::closed)
+            return;
     } else if (orphan) {
         return close(0);
     } else if (node->now_ns() >= last_heard_ns + options.keepalive_idle_s * kSecond) {
@@ -361,6 +366,42 @@ void Tcb::handle_timeout()
         send_ack(una - 1);
     }
     set_timer();
+}
+
+/** Something is to be sent and nothing is on its way: the window is closed, or more was to come. */
+void Tcb::probe()
+{
+    holds_back = false;
+    if (push_one())
+        return;
+    backoff++;
+    if (++probes > kProbes)
+        return close(-KAPI_ETIMEDOUT);
+    send_ack(una - 1);
+}
+
+void Tcb::watch_promise()
+{
+    if (promise_due_ns)
+        return;
+    promise_due_ns = world.now_ns() + kPromiseNs;
+    world.at(promise_due_ns, [weak = weak_from_this()] {
+        if (auto self = weak.lock())
+            self->post({Input::promise, nullptr});
+    });
+}
+
+/** What was announced to follow at once has followed, or has been taken back: it is not left to a timer of TCP's. */
+void Tcb::check_promise()
+{
+    std::uint64_t now = world.now_ns();
+    bool late = now - std::exchange(promise_due_ns, 0) > kMillisecond; // the machine stood still, or a program had the lock
+    // While something is on its way, an acknowledgement is to come, with which the rest goes.
+    if (state != TcpState::established || !holds_back || next != una || next == write_seq)
+        return;
+    if (!late && now - appended_ns >= kPromiseNs)
+        broken("port %u to %u: TCP held %u bytes back for more, which did not come", local.port, remote.port, write_seq - next);
+    watch_promise();
 }
 
 // ---- receiving
@@ -397,6 +438,8 @@ void Tcb::handle(const Input &input)
         return handle_timeout();
     case Input::lost:
         return close(input.error);
+    case Input::promise:
+        return check_promise();
     }
 }
 
@@ -430,11 +473,18 @@ void Tcb::handle_packet(const Packet &packet)
     if (probes)
         backoff = 0;
     probes = 0;
+    holds_back = holds_back && is_predicted(packet);
     handle_ack(packet);
-    gathers = false;
     if (state == TcpState::established)
         handle_data(packet);
     push();
+}
+
+/** Data in order and nothing else: for such a packet TCP does not look whether it has something to send. */
+bool Tcb::is_predicted(const Packet &packet) const
+{
+    return !packet.payload.empty() && !packet.fin && packet.seq == rcv_next && packet.acked == una &&
+           packet.acked + packet.window == peer_right;
 }
 
 void Tcb::handle_syn_sent(const Packet &packet)

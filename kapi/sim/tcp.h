@@ -71,7 +71,9 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     std::deque<Piece> out;
     bool fin_queued = false, fin_sent = false, fin_acked = false;
     bool wants_room = false;
-    bool gathers = false; // a partial packet waits for the acknowledgement of what is on its way
+    bool holds_back = false; // a partial packet waits for more bytes, for an acknowledgement, or for the timer
+    std::uint64_t appended_ns = 0; // when bytes came last
+    std::uint64_t promise_due_ns = 0; // when the owner's promise of more is looked at; 0: there is none
     std::uint64_t reset_budget = 0; // bytes until the network resets the connection; 0: never
     Sees reset_seen = Sees::both;
 
@@ -99,7 +101,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
 
     // Events that came in and wait for their turn under the lock.
     struct Input {
-        enum Kind { packet, timeout, lost } kind;
+        enum Kind { packet, timeout, lost, promise } kind;
         PacketRef data{};
         int error = 0;
     };
@@ -111,6 +113,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     /** Appends up to what the buffer has room for; returns bytes taken. With the lock held. */
     kapi_size append(const kapi_segment *segments, unsigned int count);
     void push();                          // sends what the peer's window allows
+    void watch_promise();                 // the owner said that more follows at once
     void set_timer();
     /** The next retransmission or window probe is no later than this from now, or than three round trips. */
     void limit_back_off(std::uint64_t limit_ns);
@@ -145,6 +148,9 @@ private:
     void handle_ack(const Packet &packet);
     void handle_data(const Packet &packet);
     void handle_timeout();
+    void probe();
+    void check_promise();
+    bool is_predicted(const Packet &packet) const;
     void release_acked();
     void measure_round_trip();
     void slow_down();

@@ -104,6 +104,15 @@ protected:
                 node.world().sleep(sim::kMillisecond);
         }
     }
+    void offer(const std::string &text, unsigned flags)
+    {
+        run(a, [&] {
+            kapi_segment segment{text.data(), nullptr, 0, static_cast<kapi_u32>(text.size())};
+            kapi_u32 seq;
+            EXPECT_EQ(kapi_stream_send(client.stream, &segment, text.empty() ? 0 : 1, flags, &seq),
+                      static_cast<kapi_s64>(text.size()));
+        });
+    }
     void close_all()
     {
         run(a, [&] { kapi_stream_close(std::exchange(client.stream, nullptr), 0); });

@@ -108,7 +108,10 @@ TEST_P(SrvHostile, malformed_requests_are_answered)
     for (bool always_invalidate : {true, false}) {
         load(always_invalidate);
         establish(first);
+        const std::vector<std::string> &traced = b.traced.emplace();
         EXPECT_EQ(ask_with(0, 0, words({9, 0})), KAPI_EINVAL) << "no such type";
+        EXPECT_EQ(traced, std::vector<std::string>{"rtrs_server_answer local=10.0.0.2 remote=10.0.0.1 chunk=0 write length=0 "
+                                                   "error=22 latency_ns=0"});
         EXPECT_EQ(ask_with(0, 4, words({2, 5})), KAPI_EINVAL) << "a message that begins before the chunk";
         EXPECT_EQ(ask_with(0, kChunk - 2, words({2})), KAPI_EINVAL) << "a header behind it";
         EXPECT_EQ(ask_with(0, kChunk - 8, words({3, 0, 0, 1})), KAPI_EINVAL) << "a target behind it";
@@ -116,6 +119,7 @@ TEST_P(SrvHostile, malformed_requests_are_answered)
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 200, 0})), KAPI_EINVAL) << "a target that is too long";
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0, 0})), KAPI_EINVAL) << "an empty one";
         EXPECT_TRUE(user.calls.empty());
+        EXPECT_EQ(traced.size(), 7u) << "an answer each";
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 0})), 0) << "no target: nothing is written";
         EXPECT_TRUE(is_served(first));
         drop(first);

@@ -118,11 +118,10 @@ bool Connection::has_completed(u32 position)
 void Connection::answer(Operation& op, int error)
 {
     op.error = error;
-    if (op.given) {
+    if (op.given)
         path_->stats.answered();
-        if (kapi_traces(KAPI_TRACE_RTRS_SERVER_ANSWER))
-            path_->trace(KAPI_TRACE_RTRS_SERVER_ANSWER, op);
-    }
+    if (kapi_traces(KAPI_TRACE_RTRS_SERVER_ANSWER))
+        path_->trace(KAPI_TRACE_RTRS_SERVER_ANSWER, op);
     op.step = Operation::Step::answering;
     if (!submit(op))
         finish(op);
