@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What programs that listen are told of a connection: that it is attached, has ended, is detached.
+// What programs that listen are notified of: a connection is attached, has ended, is detached.
 #pragma once
 
 #include <hawser/atomic.h>
@@ -8,42 +8,41 @@ namespace kcm {
 
 using namespace hw;
 
-// A connection may end, and another thread may detach it, before the one that attaches it comes to tell that. So what is due is
-// told by one context at a time, whoever else has noticed it, each once and in this order; the end of one that is told to be
-// detached is no longer.
+// A connection may end, and another thread may detach it, before the one that attaches it has published that. So one context at a
+// time publishes what is due, also what others have noticed: each change once, in this order, and no end after the detachment.
 class Changes {
 public:
     enum Change : u32 { attached = 1, ended = 2, detached = 4 };
 
-    // Any context. Calls tell(Change) for these and for all that became due meanwhile, unless another context does so at the
-    // moment: then it tells these, too.
-    template <class Tell> void add(u32 changes, Tell&& tell)
+    // Any context. Calls publish(Change) for these and for all that became due meanwhile, unless another context does so at the
+    // moment: then that one publishes these, too.
+    template <class Publish> void add(u32 changes, Publish&& publish)
     {
         if (state_.fetch_or(changes | busy) & busy)
             return;
         u32 due = state_.load();
         do
-            tell_due(due, tell);
+            publish_due(due, publish);
         while (!state_.compare_exchange(due, due & ~busy));
     }
 
 private:
     static constexpr u32 busy = 8;
 
-    template <class Tell> void tell_due(u32 due, Tell& tell)
+    template <class Publish> void publish_due(u32 due, Publish& publish)
     {
         if (!(due & attached))
             return;
         for (u32 change = attached; change <= detached; change <<= 1) {
-            if (!(due & change) || told_ >= change)
+            if (!(due & change) || published_ >= change)
                 continue;
-            told_ = change;
-            tell(static_cast<Change>(change));
+            published_ = change;
+            publish(static_cast<Change>(change));
         }
     }
 
     Atomic<u32> state_{0}; // changes that have happened, and busy
-    u32 told_ = 0;         // the last one; of whoever is busy
+    u32 published_ = 0;    // the last one; of the context that is busy
 };
 
 } // namespace kcm

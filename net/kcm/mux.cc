@@ -185,7 +185,7 @@ Result<> Mux::attach(int fd, int bpf_fd, u32 max_message)
         Guard guard(lock_);
         insert(**psock);
     }
-    (*psock)->tell(Changes::attached); // only now, so that who listens first, and dumps then, misses none
+    (*psock)->changed(Changes::attached); // only now: a program that listens first and then dumps misses none
     // Only now, so that a task that receives from it finds it.
     (*psock)->begin();
     return {};
@@ -273,7 +273,7 @@ void Mux::retire(Psock& psock)
         distributor.clear();
     if (kapi_traces(KAPI_TRACE_KCM_UNATTACH))
         kapi_trace_kcm_connection(KAPI_TRACE_KCM_UNATTACH, psock.id, psock.error());
-    psock.tell(Changes::detached | (psock.failed() ? Changes::ended : 0u));
+    psock.changed(Changes::detached | (psock.failed() ? Changes::ended : 0u));
     kcm_totals own{};
     psock.add_totals(own);
     Guard guard(lock_);

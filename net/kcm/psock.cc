@@ -111,7 +111,7 @@ void Psock::fail(int error, bool unreadable)
 // In work of its own, which may end after detach(): there may be very many sockets.
 void Psock::report_failure()
 {
-    tell(Changes::ended);
+    changed(Changes::ended);
     mux->report_failure(*this, was_last);
     unref();
 }

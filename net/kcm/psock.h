@@ -55,8 +55,8 @@ public:
     // Ends it, once; the owner of the TCP socket finds error there. What TCP has already is still received, unless it
     // cannot be. Any context.
     void fail(int error, bool unreadable = false);
-    // These Changes have happened: programs that listen are told. Any context, but not under a lock.
-    void tell(u32 changes);
+    // These Changes have happened: programs that listen are notified. Any context, but not under a lock.
+    void changed(u32 changes);
     bool failed() const { return error_.load_acquire() != 0; }
     int error() const { return error_.load_acquire(); }
     bool receives() const { return !stopped_.load_acquire(); }

@@ -78,7 +78,7 @@ void publish_change(const Psock& psock, Changes::Change change)
 
 } // namespace
 
-void Psock::tell(u32 changes)
+void Psock::changed(u32 changes)
 {
     changes_.add(changes, [this](Changes::Change change) { publish_change(*this, change); });
 }

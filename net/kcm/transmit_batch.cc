@@ -120,7 +120,7 @@ bool Socket::send_next(SendQueue& queue)
     case Step::again:
         return true;
     case Step::drop:
-        release_psock(queue);
+        leave_psock(queue);
         drop_unsent(queue);
         return true;
     case Step::refuse:
