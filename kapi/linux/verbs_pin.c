@@ -135,8 +135,8 @@ static void unpin_in_work(struct work_struct *work)
 }
 
 /*
- * The common case costs no switch to the work: pages that were only read, or are marked already, as those of a buffer that is used
- * again. Block devices end their requests likewise (bio_check_pages_dirty()). An address space must not end here.
+ * The common case costs no switch to the work: pages that were only read, or are marked already, as those of a buffer that is
+ * used again. Block devices end their requests likewise (bio_check_pages_dirty()). An address space must not end here.
  */
 static bool unpin_here(struct kapi_pin *pin)
 {

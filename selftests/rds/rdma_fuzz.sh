@@ -24,3 +24,4 @@ b) regions --second "$IP_b" "$IP_a" ;;
 esac
 barrier worked
 all_gone "$before" rds_rdma rds hawser_verbs hawser
+none_pinned

@@ -18,3 +18,4 @@ b) rdma_storm "$IP_b" "$IP_a" "$SEED" 12 || : ;;
 esac
 barrier stormed
 all_gone "$before" rds_rdma rds hawser_verbs hawser
+none_pinned

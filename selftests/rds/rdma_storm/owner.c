@@ -68,7 +68,8 @@ static rds_rdma_cookie_t register_now(struct rds_get_mr_args args)
 	args.cookie_addr = TEXT(&cookie);
 	memcpy(&dest.dest_addr, &peer.sa, peer.len);
 	if (chance(2))
-		WAIT_UNTIL(PATIENCE_MS, (error = setsockopt(fd, SOL_RDS, RDS_GET_MR, &args, sizeof(args))) == 0 || errno != EAGAIN);
+		WAIT_UNTIL(PATIENCE_MS, (error = setsockopt(fd, SOL_RDS, RDS_GET_MR, &args, sizeof(args))) == 0 ||
+						errno != EAGAIN);
 	else
 		WAIT_UNTIL(PATIENCE_MS, (error = setsockopt(fd, SOL_RDS, RDS_GET_MR_FOR_DEST, &dest, sizeof(dest))) == 0 ||
 						errno != EAGAIN);

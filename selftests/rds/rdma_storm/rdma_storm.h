@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pairs of programs on two hosts: an owner gives its user a region of memory, which that one reads, writes and counts in, until it
- * says that it is done; then the owner looks at every byte, and the region ends. All pairs of two hosts share one connection, which
- * a bad operation of any of them ends, with what others have under way on it.
+ * Pairs of programs on two hosts: an owner gives its user a region of memory, which that one reads, writes and counts in, until
+ * it says that it is done; then the owner looks at every byte, and the region ends. All pairs of two hosts share one connection,
+ * which a bad operation of any of them ends, with what others have under way on it.
  */
 #ifndef SELFTESTS_RDS_RDMA_STORM_H
 #define SELFTESTS_RDS_RDMA_STORM_H

@@ -20,8 +20,8 @@ static bool begin(rds_rdma_cookie_t key, uint64_t offset, void *at, size_t size,
 {
 	size_t first = size > 1 ? random_below(&dice, size) : 0;
 	struct rds_iovec pieces[2] = { { TEXT(at), first }, { TEXT(at) + first, size - first } };
-	struct rds_rdma_args args = { .cookie = key, .remote_vec = { offset, size }, .local_vec_addr = TEXT(first ? pieces : pieces + 1),
-				      .nr_local = first ? 2 : 1, .user_token = ++tokens,
+	struct rds_rdma_args args = { .cookie = key, .remote_vec = { offset, size }, .nr_local = first ? 2 : 1,
+				      .local_vec_addr = TEXT(first ? pieces : pieces + 1), .user_token = ++tokens,
 				      .flags = flags | RDS_RDMA_NOTIFY_ME | (note ? 0 : RDS_RDMA_SILENT) |
 					       (chance(4) ? RDS_RDMA_FENCE : 0) };
 	struct control c = { .len = 0 };
@@ -58,7 +58,8 @@ static bool is_lost(int status)
 
 static bool is_read(const char *at, uint64_t offset, size_t size)
 {
-	return !memcmp(at + WORD, expected + offset, size) && all_are(at, WORD, AROUND) && all_are(at + WORD + size, WORD, AROUND);
+	return !memcmp(at + WORD, expected + offset, size) && all_are(at, WORD, AROUND) &&
+	       all_are(at + WORD + size, WORD, AROUND);
 }
 
 /* Several at once. */
