@@ -12,12 +12,12 @@
 raw() { # mode size messages program option...: a line as that of bench
 	mode=$1 size=$2 count=$3
 	shift 3
-	"$@" -F -d rx2 -x 1 -s $size -n $count >/dev/null 2>&1 &
+	"$@" -F -d rx2 -x 1 -s "$size" -n "$count" >/dev/null 2>&1 &
 	server=$!
 	sleep 1
-	if timeout 60 "$@" -F -d rx1 -x 1 -s $size -n $count 127.0.0.1 >/tmp/raw 2>/tmp/warnings; then
+	if timeout 60 "$@" -F -d rx1 -x 1 -s "$size" -n "$count" 127.0.0.1 >/tmp/raw 2>/tmp/warnings; then
 		# One way in microseconds, twice; or thousands of messages a millisecond.
-		awk -v mode=$mode -v size=$size -v count=$count '
+		awk -v mode="$mode" -v size="$size" -v count="$count" '
 			$1 == size { each = mode == "rr" ? $6 * 2000 : 1000 / $5
 				printf "cell raw %s %u 1 %u %.0f 0 0 0\n", mode, size, count, each * count }' /tmp/raw
 	else
