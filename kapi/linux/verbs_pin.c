@@ -17,6 +17,8 @@
 
 #define UNPIN_TIMEOUT HZ
 #define BUSY_RETRY (HZ / 20 + 1)
+/* Pages: more than so many are given back by the work in any case. */
+#define UNPIN_AT_ONCE 256
 
 /* Pins that were given back and are still charged, of all programs. */
 static atomic_t unpinning;
@@ -83,6 +85,13 @@ static int pin_to_read(struct kapi_pin *pin, u64 first)
 	return pin_pages(pin, first, 0);
 }
 
+static void unpin_all(struct kapi_pin *pin)
+{
+	unpin_user_pages(pin->pages, pin->count);
+	atomic64_sub(pin->count, &pin->mm->pinned_vm);
+	pin->count = 0;
+}
+
 static void release_charge(struct kapi_pin *pin)
 {
 	atomic64_sub(pin->count, &pin->mm->pinned_vm);
@@ -118,11 +127,33 @@ static void unpin_in_work(struct work_struct *work)
 		}
 		pin->marked++;
 	}
-	unpin_user_pages(pin->pages, pin->count);
+	unpin_all(pin);
 	release_charge(pin);
 	smp_mb__before_atomic();
 	atomic_dec(&unpinning);
 	wake_up_all(&unpinned);
+}
+
+/*
+ * The common case costs no switch to the work: pages that were only read, or are marked already, as those of a buffer that is
+ * used again. Block devices end their requests likewise (bio_check_pages_dirty()). An address space must not end here.
+ */
+static bool unpin_here(struct kapi_pin *pin)
+{
+	unsigned int i;
+
+	if (pin->count > UNPIN_AT_ONCE)
+		return false;
+	for (i = 0; pin->dirty && i < pin->count; i++)
+		if (!folio_test_dirty(page_folio(pin->pages[i])))
+			return false;
+	unpin_all(pin);
+	if (wq_has_sleeper(&unpinned))
+		wake_up_all(&unpinned);
+	if (!atomic_add_unless(&pin->mm->mm_count, -1, 1))
+		return false;
+	kfree(pin);
+	return true;
 }
 
 int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin **result)
@@ -165,6 +196,8 @@ void kapi_unpin(struct kapi_pin *pin, int dirty)
 		return;
 	/* Pages that were pinned to be read may be those of a file that the program may not change. */
 	pin->dirty = dirty && !WARN_ON_ONCE(!pin->write);
+	if (unpin_here(pin))
+		return;
 	atomic_inc(&unpinning);
 	queue_delayed_work(kapi_verbs_works, &pin->work, 0);
 }

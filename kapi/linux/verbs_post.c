@@ -189,12 +189,31 @@ static struct ib_send_wr **settle_before(struct kapi_qp *qp, struct kapi_wr *wr,
 	return &before->next;
 }
 
+/*
+ * Soft-RoCE of 6.1 works in softirqs, and raises them here: they run when bottom halves are on again. With none off, ksoftirqd
+ * would be woken for them, and two switches of threads made.
+ */
+static int post_send(struct kapi_qp *qp, const struct ib_send_wr *begin, const struct ib_send_wr **failed)
+{
+	bool may_run = in_task() && !irqs_disabled();
+	unsigned long flags;
+	int error;
+
+	if (may_run)
+		local_bh_disable();
+	spin_lock_irqsave(&qp->lock, flags);
+	error = ib_post_send(qp->ib, begin, failed);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (may_run)
+		local_bh_enable();
+	return error;
+}
+
 /* Those before one that cannot be posted are. */
 int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad)
 {
 	struct ib_send_wr *begin = NULL, **link = &begin;
 	const struct ib_send_wr *failed;
-	unsigned long flags;
 	struct kapi_wr *wr;
 	int error = 0;
 
@@ -206,11 +225,8 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 		link = &(*link)->next;
 	}
 	failed = begin; /* not all drivers return which */
-	if (begin) {
-		spin_lock_irqsave(&qp->lock, flags);
-		error = ib_post_send(qp->ib, begin, &failed);
-		spin_unlock_irqrestore(&qp->lock, flags);
-	}
+	if (begin)
+		error = post_send(qp, begin, &failed);
 	if (error && failed->wr_id == KAPI_SETTLE)
 		failed = failed->next;
 	*bad = not_posted(error, failed, offsetof(struct kapi_wr, opaque), wr);

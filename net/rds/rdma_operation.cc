@@ -54,14 +54,12 @@ void set_atomic(rds_rdma_op& op, const AtomicRequest& request)
 // With room for as many pins.
 Result<Own<RdmaOperation>> RdmaOperation::allocate(const rds_transport& transport, u64 pins)
 {
-    Own<RdmaOperation> operation(make<RdmaOperation>(Alloc::charged, transport));
+    static_assert(sizeof(RdmaOperation) % alignof(rds_rdma_op) == 0);
+    usize tail = sizeof(rds_rdma_op) + pins * sizeof(kapi_pin*);
+    Own<RdmaOperation> operation(make_with_tail<RdmaOperation>(Alloc::charged, tail, transport));
     if (!operation)
         return fail(KAPI_ENOMEM);
-    usize size = sizeof(rds_rdma_op) + pins * sizeof(kapi_pin*);
-    operation->op_.reset(static_cast<rds_rdma_op*>(kapi_zalloc(size, KAPI_SLEEP_CHARGED)));
-    if (!operation->op_)
-        return fail(KAPI_ENOMEM);
-    operation->true_size_ = kapi_alloc_true_size(sizeof(RdmaOperation)) + kapi_alloc_true_size(size);
+    operation->true_size_ = kapi_alloc_true_size(sizeof(RdmaOperation) + tail);
     return operation;
 }
 
@@ -130,7 +128,7 @@ Result<> RdmaOperation::read_vector(const rds_abi_rdma_args& args)
 
 void RdmaOperation::unpin()
 {
-    while (op_ && op_->count && !kept_.load_acquire())
+    while (op_->count && !kept_.load_acquire())
         transport_.unpin(op_->pins[--op_->count], changes_memory());
 }
 

@@ -61,8 +61,7 @@ private:
     void unpin();
 
     const rds_transport& transport_; // the socket holds its module, and later the connection of the message
-    static void free_op(rds_rdma_op* op) { kapi_free(op); }
-    Own<rds_rdma_op, free_op> op_;
+    rds_rdma_op* const op_ = reinterpret_cast<rds_rdma_op*>(this + 1); // which lies behind this object
     usize true_size_ = 0;
     u32 pages_ = 0;
     Atomic<u32> begun_{0}, cancelled_{0}, done_{0}, succeeded_{0}, kept_{0};

@@ -14,8 +14,8 @@ load_suite rds rds_rdma
 before=$(held)
 barrier loaded
 case $HOST in
-a) rdma_fuzz "$IP_a" "$IP_b" "$SEED" || : ;;
-b) rdma_fuzz "$IP_b" "$IP_a" "$SEED" || : ;;
+a) rdma_fuzz "$IP_a" "$IP_b" "$SEED" 10 || : ;;
+b) rdma_fuzz "$IP_b" "$IP_a" "$SEED" 10 || : ;;
 esac
 barrier fuzzed
 case $HOST in
@@ -24,3 +24,4 @@ b) regions --second "$IP_b" "$IP_a" ;;
 esac
 barrier worked
 all_gone "$before" rds_rdma rds hawser_verbs hawser
+none_pinned

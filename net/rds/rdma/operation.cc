@@ -38,9 +38,28 @@ u32 Operation::most_requests(const rds_rdma_op& op, const Device& device, unsign
     return each ? (pages_of(op) + each - 1) / each : 0;
 }
 
+usize Operation::tail_of(const rds_rdma_op& op, u32 pages, bool with_regions)
+{
+    static_assert(alignof(Mapping) <= alignof(u64) && sizeof(Mapping) % alignof(u64) == 0);
+    static_assert(alignof(kapi_sge) <= alignof(u64) && sizeof(kapi_sge) % alignof(u64) == 0);
+    static_assert(sizeof(Operation) % alignof(u64) == 0);
+    usize of_pin = sizeof(Mapping) + (with_regions ? sizeof(kapi_mr*) : 0);
+    return op.count * of_pin + pages * sizeof(kapi_sge);
+}
+
+Operation::Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces, u32 pages, bool with_regions)
+    : out_(out), op_(op), pieces_(pieces), pages_(pages), maps_(reinterpret_cast<Mapping*>(this + 1)),
+      sges_(reinterpret_cast<kapi_sge*>(maps_ + op.count)),
+      regions_(with_regions ? reinterpret_cast<kapi_mr**>(sges_ + pages) : nullptr)
+{
+}
+
 Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, const Domain& domain, unsigned pieces)
 {
-    Own<Operation> operation(make<Operation>(Alloc::sleep, out, op, pieces_of(op, domain.device, pieces)));
+    u32 pages = pages_of(op);
+    bool with_regions = needs_regions(op, domain.device);
+    Own<Operation> operation(make_with_tail<Operation>(Alloc::sleep, tail_of(op, pages, with_regions), out, op,
+                                                       pieces_of(op, domain.device, pieces), pages, with_regions));
     if (!operation)
         return fail(KAPI_ENOMEM);
     TRY(operation->build(domain));
@@ -49,27 +68,17 @@ Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, co
 
 Result<> Operation::build(const Domain& domain)
 {
-    u32 most = pages_of(op_); // pieces
-    maps_.reset(static_cast<Mapping*>(kapi_zalloc(op_.count * sizeof(Mapping), KAPI_SLEEP)));
-    sges_.reset(static_cast<kapi_sge*>(kapi_alloc(most * sizeof(kapi_sge), KAPI_SLEEP)));
-    if (!maps_ || !sges_)
-        return fail(KAPI_ENOMEM);
-    bool with_regions = needs_regions(op_, domain.device);
-    if (with_regions)
-        regions_.reset(static_cast<kapi_mr**>(kapi_zalloc(op_.count * sizeof(kapi_mr*), KAPI_SLEEP)));
-    if (with_regions && !regions_)
-        return fail(KAPI_ENOMEM);
     kapi_map_direction direction = op_.kind == RDS_OP_WRITE ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
     while (mapped_ < op_.count) {
         Mapping map = TRY(Mapping::with(
             [&](kapi_map* to) { return kapi_map_pin(to, domain.device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
         kapi_map_place place{};
         kapi_size left = map.length();
-        count_ += kapi_map_sges(map.c(), &place, &left, domain.pd.get(), sges_.get() + count_, most - count_);
-        ::new (maps_.get() + mapped_++) Mapping(std::move(map));
+        count_ += kapi_map_sges(map.c(), &place, &left, domain.pd.get(), sges_ + count_, pages_ - count_);
+        ::new (maps_ + mapped_++) Mapping(std::move(map));
         if (!HW_ASSERT(left == 0))
             return fail(KAPI_EIO);
-        if (with_regions)
+        if (regions_)
             TRY(add_region(domain));
     }
     return {};
@@ -78,8 +87,8 @@ Result<> Operation::build(const Domain& domain)
 // Of the last mapping.
 Result<> Operation::add_region(const Domain& domain)
 {
-    const Mapping& map = maps_.get()[made_];
-    kapi_mr*& mr = regions_.get()[made_];
+    const Mapping& map = maps_[made_];
+    kapi_mr*& mr = regions_[made_];
     TRY(check(kapi_mr_alloc(domain.pd.get(), kapi_pin_pages(op_.pins[made_]), 0, &mr)));
     made_++;
     return check(kapi_mr_map(mr, map.c(), KAPI_IOVA_DMA));
@@ -88,13 +97,13 @@ Result<> Operation::add_region(const Domain& domain)
 void Operation::free_regions()
 {
     while (made_)
-        kapi_mr_free(regions_.get()[--made_]);
+        kapi_mr_free(regions_[--made_]);
 }
 
 void Operation::unmap()
 {
     while (mapped_)
-        maps_.get()[--mapped_].~Mapping();
+        maps_[--mapped_].~Mapping();
 }
 
 Operation::~Operation()
@@ -107,10 +116,10 @@ Operation::~Operation()
 void Operation::fill_of_region(kapi_wr& wr, u32 request)
 {
     u32 index = request % made_, step = request / made_;
-    kapi_mr* mr = regions_.get()[index];
+    kapi_mr* mr = regions_[index];
     if (step == 1) {
-        kapi_sge& sge = sges_.get()[index];
-        sge = {kapi_mr_address(mr), static_cast<u32>(maps_.get()[index].length()), kapi_mr_local_key(mr)};
+        kapi_sge& sge = sges_[index];
+        sge = {kapi_mr_address(mr), static_cast<u32>(maps_[index].length()), kapi_mr_local_key(mr)};
         wr.op = KAPI_WR_READ;
         wr.sges = &sge;
         wr.n_sges = 1;
@@ -131,7 +140,7 @@ void Operation::fill(kapi_wr& wr, u32 request)
     if (regions_)
         return fill_of_region(wr, request);
     u32 first = request * pieces_;
-    wr.sges = sges_.get() + first;
+    wr.sges = sges_ + first;
     wr.n_sges = min(pieces_, count_ - first);
     wr.op = request_of[op_.kind];
     wr.add_or_swap = op_.operand;

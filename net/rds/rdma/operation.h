@@ -6,10 +6,6 @@
 
 namespace rds_rdma {
 
-inline void free_array(Mapping* array) { kapi_free(array); }
-inline void free_array(kapi_mr** array) { kapi_free(static_cast<void*>(array)); }
-inline void free_array(kapi_sge* array) { kapi_free(array); }
-
 class Operation : Pinned {
 public:
     // Sleeps. pieces: of a request. ENOMEM; EIO: there is no room for what the device does not reach itself; EINVAL or EMSGSIZE:
@@ -29,7 +25,7 @@ public:
 
     // Over iWARP the memory that a read fills is in regions. Each has three requests: it becomes valid, it is read into, and it
     // becomes invalid.
-    bool has_regions() const { return static_cast<bool>(regions_); }
+    bool has_regions() const { return regions_ != nullptr; }
     // All has ended well: the memory is in no valid region any more.
     bool is_done() const { return status_ == KAPI_WC_OK; }
     // Sleeps. None of its requests is outstanding.
@@ -39,9 +35,10 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces) : out_(out), op_(op), pieces_(pieces) {}
+    Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces, u32 pages, bool with_regions);
     static constexpr u32 requests_of_region = 3;
     static bool needs_regions(const rds_rdma_op& op, const Device& device);
+    static usize tail_of(const rds_rdma_op& op, u32 pages, bool with_regions);
     Result<> build(const Domain& domain);
     Result<> add_region(const Domain& domain);
     void fill_of_region(kapi_wr& wr, u32 request);
@@ -50,14 +47,16 @@ private:
     rds_out* const out_; // held by who owns this
     const rds_rdma_op& op_;
     const unsigned pieces_;
+    const u32 pages_; // sges_ has room for
     u32 mapped_ = 0;
-    u32 count_ = 0;
+    u32 count_ = 0; // pieces
     u64 remote_ = op_.remote; // of the next request
     kapi_wc_status status_ = KAPI_WC_OK;
-    Own<Mapping, free_array> maps_; // of the pins, mapped_ of them
-    Own<kapi_sge, free_array> sges_;
     u32 made_ = 0;
-    Own<kapi_mr*, free_array> regions_; // of the mappings, made_ of them. They end before those
+    // They lie behind this object: one allocation for each operation instead of several.
+    Mapping* const maps_; // of the pins, mapped_ of them
+    kapi_sge* const sges_;
+    kapi_mr** const regions_; // of the mappings, made_ of them. They end before those. Null: it needs none
 };
 
 } // namespace rds_rdma

@@ -22,6 +22,16 @@ held() {
 		$1 == "count:" { sum -= 4 * $2 } END { print sum }' /proc/meminfo /proc/zoneinfo
 }
 
+# Where the modules pin programs' pages: none is pinned any more.
+none_pinned() {
+	echo 1 >/proc/sys/vm/stat_refresh # what each processor has counted
+	pinned=$(awk '$1 == "nr_foll_pin_acquired" { sum += $2 } $1 == "nr_foll_pin_released" { sum -= $2 }
+		END { print sum + 0 }' /proc/vmstat)
+	[ "$pinned" != 0 ] || return 0
+	echo "$pinned pages are still pinned" >&2
+	return 1
+}
+
 who_holds() {
 	grep -E "^(SUnreclaim|Percpu|KernelStack|VmallocUsed):" /proc/meminfo
 	grep -h "^TCP" /proc/net/sockstat /proc/net/sockstat6

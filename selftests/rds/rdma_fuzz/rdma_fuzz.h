@@ -11,6 +11,7 @@
 #include "fuzz/storm.h"
 #include "rds.h"
 
+/* On a busy machine the connection may end before any operation has; rdma_storm and regions see them succeed. */
 #define FUZZ_KINDS(X)                                   \
 	X(SOCKET, "socket", MUST)                       \
 	X(BIND, "bind", MUST)                           \
@@ -36,7 +37,7 @@
 	X(SYSCTL, "sysctl", MUST)                       \
 	X(DEVICE, "devices removed, added", MUST)       \
 	X(GOT_KEY, "(got a key)", MUST)                 \
-	X(GOT_SUCCESS, "(got notice: success)", MUST)   \
+	X(GOT_SUCCESS, "(got notice: success)", MAY)    \
 	X(GOT_FAILURE, "(got notice: another)", MUST)   \
 	X(GOT_CONTENT, "(content checked)", MUST)
 

@@ -3,6 +3,7 @@
 #include "rdma_fuzz.h"
 
 #define VECTORS 4
+#define ATOMIC 8 /* bytes */
 
 static long submit(struct caller *c, int kind, const void *data, size_t size, const struct control *control)
 {
@@ -169,6 +170,9 @@ void call_operation(struct caller *c)
 
 	if (!r.cookie && is_calm())
 		return;
+	/* An atomic operation would be beyond the end. */
+	if (r.size < ATOMIC && is_calm())
+		return transfer(c, r);
 	switch (pick(c, 8)) {
 	case 0:
 		return odd(c, 1) ? anything(c) : atomic(c, r);
