@@ -137,8 +137,8 @@ protected:
         return get(path(0) + "state") == "connected\n" && get(path(1) + "state") == "connected\n";
     }
     /**
-     * Nothing is asked of a path that is there: it comes back by itself. Only while no request lasts for longer than io_timeout_ms,
-     * which would end it again.
+     * Nothing is asked of a path that is there: it comes back by itself. Only while no request lasts for longer than
+     * io_timeout_ms, which would end it again.
      */
     void make_paths()
     {
