@@ -89,7 +89,8 @@ public:
     // beside that of the other one.
     Result<bool> count_up(Link& link);
     void path_up(bool reports);
-    void path_down();
+    // It does neither any more.
+    void path_down(Link& link);
     void release_expired(); // chunks that are kept from use
     bool has_path_up();
     void notify_paths(); // any context: a setting has changed
