@@ -211,6 +211,7 @@ void Session::path_down(Link& link)
 {
     Guard guard(lock_);
     link.close();
+    losses_.fetch_add(1);
     if (--paths_up_ == 0)
         announce();
 }

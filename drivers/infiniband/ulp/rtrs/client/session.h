@@ -170,6 +170,7 @@ private:
     u64 held_until_ns_ HW_GUARDED_BY(lock_) = 0; // reports, unless the user has the session
     Atomic<bool> closing_{false};
     Atomic<u64> removed_ns_{0}; // when the last path was removed, or 0
+    Atomic<u32> losses_{0}; // of paths that were up
     WaitQueue gone_;
 
     // Requests that wait for a path, the oldest first.
