@@ -4,14 +4,7 @@
 
 namespace {
 
-class SrvCalls : public SrvTest {
-protected:
-    void establish_both()
-    {
-        establish(first, 3, 1);
-        establish(second, 2, 2);
-    }
-};
+class SrvCalls : public SrvTest {};
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvCalls, ::testing::Range(1, 6));
 
 TEST_P(SrvCalls, the_user_takes_longer_than_a_device_may)

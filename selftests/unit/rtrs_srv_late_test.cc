@@ -12,11 +12,10 @@ protected:
         if (third.pd)
             drop(third);
     }
-    void establish_both(bool always_invalidate = true)
+    void serve_both(bool always_invalidate = true)
     {
         load(always_invalidate);
-        establish(first, 3, 1);
-        establish(second, 2, 2);
+        establish_both();
         user.disk["x"] = contents(500, 1);
     }
     /** A call of the user is under way, behind which requests over link 1 of the first path wait. */
@@ -34,7 +33,7 @@ protected:
     /** A read over the first path is answered; it has been sent over the second one before, and arrives there late. */
     void answer_before_late_copy()
     {
-        establish_both();
+        serve_both();
         user.keeps = true;
         read(first, 1, 0, 500, "rx");
         ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
@@ -66,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, SrvLate, ::testing::Range(1, 6));
 TEST_P(SrvLate, a_read_that_was_sent_again_keeps_its_key)
 {
     for (bool always_invalidate : {true, false}) {
-        establish_both(always_invalidate);
+        serve_both(always_invalidate);
         keep_busy();
         read(first, 1, 0, 500, "rx");
         world.run_for(100 * sim::kMillisecond);
@@ -81,7 +80,7 @@ TEST_P(SrvLate, a_read_that_was_sent_again_keeps_its_key)
 /** The rest of it never comes: the client's queue pair has ended in between. */
 TEST_P(SrvLate, nor_does_half_a_request_change_it)
 {
-    establish_both();
+    serve_both();
     keep_busy();
     read(first, 1, 0, 500, "rx");
     world.run_for(100 * sim::kMillisecond);
@@ -133,7 +132,7 @@ TEST_P(SrvLate, nor_when_its_path_ends)
 
 TEST_P(SrvLate, a_repetition_that_arrives_second_begins_when_the_lost_path_has_ended)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
     lose(second);
     read(second, 1, 0, 500, "rx");
@@ -157,7 +156,7 @@ TEST_P(SrvLate, a_repetition_that_arrives_second_begins_when_the_lost_path_has_e
 /** Its client does not say that it has lost the path. */
 TEST_P(SrvLate, or_when_the_client_answers_a_heartbeat_over_its_own_path)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
     lose(second);
     write(second, 1, 0, contents(500, 2), "wy");
@@ -192,7 +191,7 @@ TEST_P(SrvLate, a_request_over_a_third_path_does_not_wait_for_the_others)
 /** A late one begins in a chunk that is free, and the client's next request arrives meanwhile. */
 TEST_P(SrvLate, what_a_late_one_reads_damages_no_message_behind_it)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
     lose(second);
     read(second, 1, 0, 400, "rx");
@@ -210,7 +209,7 @@ TEST_P(SrvLate, what_a_late_one_reads_damages_no_message_behind_it)
 /** An answer to what was sent before it says nothing. */
 TEST_P(SrvLate, an_earlier_heartbeat_does_not_show_that_a_path_lives)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
     world.run_for(2 * sim::kSecond);
     write(first, 1, 0, contents(500, 2), "wy");
@@ -233,7 +232,7 @@ TEST_P(SrvLate, an_earlier_heartbeat_does_not_show_that_a_path_lives)
 /** Nobody answers heartbeats over either. */
 TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
     lose(second);
     write(second, 1, 0, contents(500, 2), "wy");
