@@ -159,6 +159,21 @@ TEST_P(RtrsRenewed, nor_when_the_other_path_asked_for_a_session_before)
     finish();
 }
 
+/** The server has ended the session by the time that it has taken the new path, and the client notices that meanwhile. */
+TEST_P(RtrsRenewed, a_path_is_added_while_the_only_one_is_lost)
+{
+    start(1, 0);
+    world.network().link(a, b).delay_ns = 100 * sim::kMillisecond;
+    int error = 1;
+    auto adds = world.spawn(a, "administrator", [&] { error = sim::sysfs_write(root + "add_path", path_name(1)); });
+    world.run_for(250 * sim::kMillisecond); // it has asked for the first connection
+    run(b, [&] { sim::sysfs_write("/sys/class/rtrs-server/session/paths/" + path_name(0) + "/disconnect", "1"); });
+    EXPECT_TRUE(world.run_until([&] { return adds->is_done(); }, 30 * kSecond));
+    EXPECT_EQ(error, 0);
+    world.network().link(a, b).delay_ns = 50 * sim::kMicrosecond;
+    finish();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsRenewed, ::testing::Range(1, 7));
 
 } // namespace

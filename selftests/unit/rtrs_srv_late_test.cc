@@ -6,11 +6,16 @@ namespace {
 
 class SrvLate : public SrvTest {
 protected:
-    void establish_both(bool always_invalidate = true)
+    SrvLate() { a.initial_net().add(sim::address("10.0.0.3"), 2); }
+    ~SrvLate() override
+    {
+        if (third.pd)
+            drop(third);
+    }
+    void serve_both(bool always_invalidate = true)
     {
         load(always_invalidate);
-        establish(first, 3, 1);
-        establish(second, 2, 2);
+        establish_both();
         user.disk["x"] = contents(500, 1);
     }
     /** A call of the user is under way, behind which requests over link 1 of the first path wait. */
@@ -28,15 +33,19 @@ protected:
     /** A read over the first path is answered; it has been sent over the second one before, and arrives there late. */
     void answer_before_late_copy()
     {
-        establish_both();
+        serve_both();
         user.keeps = true;
         read(first, 1, 0, 500, "rx");
         ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        lose(second);
         read(second, 1, 0, 500, "rx");
         world.run_for(100 * sim::kMillisecond);
         answer_call(0);
         EXPECT_EQ(answer(first, 0), 0);
     }
+    /** The client uses it no more; its requests may still be on their way. */
+    static void lose(SrvPath &path) { path.answers_heartbeats = false; }
+    SrvPath third{a, "10.0.0.3", "10.0.0.2"};
     bool is_alive(const SrvPath &path) const
     {
         return std::none_of(path.links.begin(), path.links.end(), [](const auto &link) { return link->end.has_value(); });
@@ -56,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, SrvLate, ::testing::Range(1, 6));
 TEST_P(SrvLate, a_read_that_was_sent_again_keeps_its_key)
 {
     for (bool always_invalidate : {true, false}) {
-        establish_both(always_invalidate);
+        serve_both(always_invalidate);
         keep_busy();
         read(first, 1, 0, 500, "rx");
         world.run_for(100 * sim::kMillisecond);
@@ -71,7 +80,7 @@ TEST_P(SrvLate, a_read_that_was_sent_again_keeps_its_key)
 /** The rest of it never comes: the client's queue pair has ended in between. */
 TEST_P(SrvLate, nor_does_half_a_request_change_it)
 {
-    establish_both();
+    serve_both();
     keep_busy();
     read(first, 1, 0, 500, "rx");
     world.run_for(100 * sim::kMillisecond);
@@ -123,15 +132,18 @@ TEST_P(SrvLate, nor_when_its_path_ends)
 
 TEST_P(SrvLate, a_repetition_that_arrives_second_begins_when_the_lost_path_has_ended)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
+    lose(second);
     read(second, 1, 0, 500, "rx");
     ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    first.answers_heartbeats = false;
     read(first, 1, 0, 500, "rx");
     world.run_for(100 * sim::kMillisecond);
     answer_call(0);
     world.run_for(100 * sim::kMillisecond);
     EXPECT_EQ(user.calls.size(), 1u) << "it is not known yet which path is lost";
+    first.answers_heartbeats = true;
     drop(second);
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     answer_call(1);
@@ -141,18 +153,97 @@ TEST_P(SrvLate, a_repetition_that_arrives_second_begins_when_the_lost_path_has_e
     end();
 }
 
-/** Its client does not say that it has lost the path, and answers no heartbeat over it. */
-TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
+/** Its client does not say that it has lost the path. */
+TEST_P(SrvLate, or_when_the_client_answers_a_heartbeat_over_its_own_path)
 {
-    establish_both();
+    serve_both();
     user.keeps = true;
+    lose(second);
     write(second, 1, 0, contents(500, 2), "wy");
     ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
-    second.answers_heartbeats = false;
+    write(first, 1, 0, contents(500, 2), "wy");
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(user.calls.size(), 1u) << "the chunk is in use";
+    answer_call(0);
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 100 * sim::kMillisecond));
+    answer_call(1);
+    EXPECT_EQ(answer(first, 0), 0);
+    end();
+}
+
+/** The chunk's last request came over the first path, a late one over the second, and the next one comes over the third. */
+TEST_P(SrvLate, a_request_over_a_third_path_does_not_wait_for_the_others)
+{
+    answer_before_late_copy();
+    establish(third, 2, 3);
+    write(third, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 100 * sim::kMillisecond));
+    EXPECT_EQ(user.calls[1].message, "wy");
+    answer_call(1);
+    EXPECT_EQ(answer(third, 0), 0);
+    EXPECT_TRUE(user.disk["y"] == contents(500, 2));
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(user.calls.size(), 2u) << "the late one does not begin";
+    drop(third);
+    end();
+}
+
+/** A late one begins in a chunk that is free, and the client's next request arrives meanwhile. */
+TEST_P(SrvLate, what_a_late_one_reads_damages_no_message_behind_it)
+{
+    serve_both();
+    user.keeps = true;
+    lose(second);
+    read(second, 1, 0, 400, "rx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    read(first, 1, 0, 500, "rx");
+    world.run_for(100 * sim::kMillisecond);
+    answer_call(0);
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 100 * sim::kMillisecond));
+    answer_call(1);
+    EXPECT_EQ(answer(first, 0), 0);
+    EXPECT_TRUE(first.fetched(0, 500) == contents(500, 1));
+    end();
+}
+
+/** An answer to what was sent before it says nothing. */
+TEST_P(SrvLate, an_earlier_heartbeat_does_not_show_that_a_path_lives)
+{
+    serve_both();
+    user.keeps = true;
+    world.run_for(2 * sim::kSecond);
+    write(first, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    lose(second);
+    unsigned before = second.links[0]->heartbeats;
+    ASSERT_TRUE(wait([&] { return second.links[0]->heartbeats > before; }, 2 * sim::kSecond)); // its answer is late
+    read(second, 1, 0, 500, "rx");
+    world.run_for(100 * sim::kMillisecond);
+    answer_call(0);
+    run(a, [&] { second.send_immediate(*second.links[0], rtrs::write_immediate(rtrs::ImmediateType::heartbeat_ack)); });
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(user.calls.size(), 1u);
+    run(a, [&] { second.send_immediate(*second.links[0], rtrs::write_immediate(rtrs::ImmediateType::heartbeat_ack)); });
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 100 * sim::kMillisecond));
+    answer_call(1);
+    end();
+}
+
+/** Nobody answers heartbeats over either. */
+TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
+{
+    serve_both();
+    user.keeps = true;
+    lose(second);
+    write(second, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    world.run_for(3 * sim::kSecond);
+    lose(first);
     write(first, 1, 0, contents(500, 2), "wy");
     world.run_for(100 * sim::kMillisecond);
     answer_call(0);
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 6 * sim::kSecond));
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 3 * sim::kSecond));
+    first.answers_heartbeats = true;
     answer_call(1);
     EXPECT_EQ(answer(first, 0), 0);
     end();

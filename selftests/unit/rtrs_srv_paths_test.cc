@@ -6,12 +6,6 @@ namespace {
 
 class SrvPaths : public SrvTest {
 protected:
-    void establish_both()
-    {
-        establish(first, 3, 1);
-        establish(second, 2, 2);
-        EXPECT_EQ(user.links.size(), 1u) << "one session";
-    }
     void answer_call(std::size_t index, int status = 0)
     {
         run(b, [&] { user.answer(user.calls[index], status); });

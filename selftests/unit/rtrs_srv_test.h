@@ -519,6 +519,12 @@ protected:
         connect(path, connections, id);
         exchange(path);
     }
+    void establish_both()
+    {
+        establish(first, 3, 1);
+        establish(second, 2, 2);
+        EXPECT_EQ(user.links.size(), 1u) << "one session";
+    }
     void write(SrvPath &path, unsigned link, unsigned chunk, const std::string &data, const std::string &message)
     {
         run(a, [&] { path.write(*path.links[link], chunk, data, message); });

@@ -136,9 +136,13 @@ protected:
     {
         return get(path(0) + "state") == "connected\n" && get(path(1) + "state") == "connected\n";
     }
-    /** Nothing is asked of a path that is there: it comes back by itself. */
+    /**
+     * Nothing is asked of a path that is there: it comes back by itself. Only while no request lasts for longer than
+     * io_timeout_ms, which would end it again.
+     */
     void make_paths()
     {
+        disk.calm = true;
         for (int round = 0; round < 20 && !are_connected(); round++) {
             for (unsigned nth : {0u, 1u}) {
                 put(root + "add_path", path_name(nth));
@@ -148,6 +152,7 @@ protected:
             world.run_for(5 * kSecond);
         }
         EXPECT_TRUE(are_connected());
+        disk.calm = false;
     }
     std::size_t free_permits()
     {

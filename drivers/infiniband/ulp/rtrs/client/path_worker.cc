@@ -222,10 +222,8 @@ void Path::end_link(Errno why, bool silent)
     silent = silent || silent_.load_acquire();
     note_server(why, was_up, silent);
     bool peer_answers = was_up && !silent;
-    if (was_up) {
-        link_->close();
-        session_.path_down(); // before it has ended: the next attempt of another path may have to make the session
-    }
+    if (was_up)
+        session_.path_down(*link_); // before it has ended: the next attempt of another path may have to make the session
     Io* interrupted = link_ ? link_->end(peer_answers) : nullptr;
     if (was_up)
         earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too

@@ -206,9 +206,12 @@ void Session::path_up(bool reports)
     static_cast<void>(retry_.mod(module_.queue, 0));
 }
 
-void Session::path_down()
+// A request that is made between the two would fail, and the loss of the last path not be reported if another one came up.
+void Session::path_down(Link& link)
 {
     Guard guard(lock_);
+    link.close();
+    losses_.fetch_add(1);
     if (--paths_up_ == 0)
         announce();
 }

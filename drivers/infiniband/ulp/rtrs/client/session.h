@@ -89,7 +89,8 @@ public:
     // beside that of the other one.
     Result<bool> count_up(Link& link);
     void path_up(bool reports);
-    void path_down();
+    // It does neither any more.
+    void path_down(Link& link);
     void release_expired(); // chunks that are kept from use
     bool has_path_up();
     void notify_paths(); // any context: a setting has changed
@@ -169,6 +170,7 @@ private:
     u64 held_until_ns_ HW_GUARDED_BY(lock_) = 0; // reports, unless the user has the session
     Atomic<bool> closing_{false};
     Atomic<u64> removed_ns_{0}; // when the last path was removed, or 0
+    Atomic<u32> losses_{0}; // of paths that were up
     WaitQueue gone_;
 
     // Requests that wait for a path, the oldest first.

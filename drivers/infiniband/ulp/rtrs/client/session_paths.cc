@@ -57,14 +57,20 @@ Result<> Session::link_path(Path& path)
     return {};
 }
 
-// A server that has not noticed the end of a path that was removed has a path between these addresses until then.
+// A server that has not noticed the end of a path that was removed has a path between these addresses until then. One that has
+// lost all others takes none for the session that it had: if the client has lost one meanwhile, it asks for a new session now.
 Result<> Session::connect_new(Path& path)
 {
     constexpr u64 unnoticed_ns = 6000 * ms, between_ns = 500 * ms;
     for (;;) {
+        u32 losses = losses_.load_relaxed();
         auto up = path.connect();
+        if (up)
+            return up;
         u64 now = kapi_now_ns(), removed_ns = removed_ns_.load_relaxed();
-        if (up || up.error() != Errno(KAPI_EEXIST) || !removed_ns || now - removed_ns >= unnoticed_ns)
+        bool unnoticed = up.error() == Errno(KAPI_EEXIST) && removed_ns && now - removed_ns < unnoticed_ns;
+        bool over = up.error() == Errno(KAPI_ECONNRESET) && losses_.load_relaxed() != losses;
+        if (!unnoticed && !over)
             return up;
         auto closing = gone_.wait_until(now + between_ns, [&] { return closing_.load_relaxed(); });
         if (closing || closing.error() != Errno(KAPI_ETIMEDOUT))

@@ -49,6 +49,8 @@ void Connection::post_heartbeats()
         if (!due || !open_ || capacity_ - (posted_ - completed_) < 1)
             continue;
         due = false;
+        if (type == ImmediateType::heartbeat)
+            path_->beat_sent();
         kapi_wr wr{};
         wr.op = KAPI_WR_WRITE_IMM;
         wr.imm = write_immediate(type);

@@ -28,7 +28,7 @@ Chunk::Arrival Chunk::arrived(Connection& connection, u32 offset, Held& held)
     }
     if (held.connection)
         return Arrival::refused;
-    held = {&connection, offset, nullptr};
+    held = {&connection, offset, connection.path().beats(), busy_, nullptr};
     *end_ = &held;
     end_ = &held.next;
     return Arrival::waits;
@@ -41,6 +41,7 @@ void Chunk::begin_first()
     if (!first_)
         end_ = &first_;
     busy_ = true;
+    op.follows_read = op.follows_read && held->lay_there;
     begin(*std::exchange(held->connection, nullptr), held->offset);
 }
 
@@ -49,6 +50,27 @@ void Chunk::forget_all()
     for (; first_; first_ = first_->next)
         first_->connection = nullptr;
     end_ = &first_;
+}
+
+namespace {
+
+bool is_live(const Held& held)
+{
+    return held.connection->path().has_lived_since(held.beats);
+}
+
+} // namespace
+
+// What came before one that is live was lost; what came behind it may be its repetition. False: none is known to be live.
+bool Chunk::forget_before_live()
+{
+    const Held* live = nullptr;
+    for (const Held* held = first_; held; held = held->next)
+        if (is_live(*held))
+            live = held;
+    for (; live && first_ != live; first_ = first_->next)
+        first_->connection = nullptr;
+    return live != nullptr;
 }
 
 bool Chunk::release()
@@ -60,11 +82,10 @@ bool Chunk::release()
     // One that was never given to the user says nothing about the bytes; what was there before it still holds.
     if (op.given) {
         op.follows_read = op.request.is_read;
-        last_offset_ = op.offset;
-        last_user_bytes_ = op.request.user_bytes;
+        last_data_bytes_ = op.request.data_bytes;
     }
     after_ = &op.connection->path();
-    if (&first_->connection->path() != after_ && !after_->is_quiet())
+    if (!forget_before_live() && &first_->connection->path() != after_ && !after_->is_quiet())
         return false;
     begin_first();
     return true;
@@ -75,6 +96,20 @@ bool Chunk::path_ended(const Path& path)
     Guard guard(lock_);
     if (busy_ || !first_ || after_ != &path)
         return false;
+    begin_first();
+    return true;
+}
+
+bool Chunk::path_lives(const Held& held, bool& waits)
+{
+    Guard guard(lock_);
+    if (!held.connection)
+        return false;
+    if (busy_ || !is_live(held)) {
+        waits = true;
+        return false;
+    }
+    forget_before_live();
     begin_first();
     return true;
 }
@@ -101,8 +136,7 @@ bool Chunk::is_invalidating(const Path& path)
 
 bool Chunk::is_damaged() const
 {
-    bool same = op.request.is_read && op.offset == last_offset_ && op.request.user_bytes == last_user_bytes_;
-    return op.follows_read && !same;
+    return op.follows_read && !(op.request.is_read && op.request.data_bytes >= last_data_bytes_);
 }
 
 Chunks::~Chunks() { free(); }

@@ -4,8 +4,10 @@
 //
 // A client that has requests in one chunk over two paths has lost one of these, and has sent the request again over the other.
 // The one over the lost path may be the first here, or the second, if it was late on its way. Which it is shows when the path
-// ends, or when the client uses the chunk again. So the second one begins when nothing arrives any more over the path of the
-// first. A late one that began sooner would change what the client writes into the chunk next.
+// ends, when the client uses the chunk again, or when it answers a heartbeat over the path that was sent after the request had
+// come: then it has not lost that path, and those that came before over others are the lost ones. So the second one begins then,
+// or when nothing arrives any more over the path of the first. A late one that began sooner would change what the client writes
+// into the chunk next.
 #pragma once
 
 #include "../common/request.h"
@@ -44,6 +46,8 @@ struct Operation {
 struct Held {
     Connection* connection = nullptr; // null: none waits
     u32 offset = 0;
+    u32 beats = 0; // heartbeats that its path had sent when it came
+    bool lay_there = false; // while another one was in the chunk
     Held* next = nullptr;
 };
 
@@ -59,6 +63,9 @@ public:
     void forget(Held& held);
     // Any context. Nothing arrives over this path any more. True: op has waited for that, and begins.
     bool path_ended(const Path& path);
+    // Any context. A heartbeat over the path of held was answered. True: op has waited for that, and begins. waits is set if held
+    // still does.
+    bool path_lives(const Held& held, bool& waits);
     // Any context. An operation of that path which waits for an invalidation.
     bool is_invalidating(const Path& path);
     // What was read before overlaps op's message, or op is a write whose data it overlaps.
@@ -71,12 +78,13 @@ private:
     void begin(Connection& connection, u32 offset) HW_REQUIRES(lock_);
     void begin_first() HW_REQUIRES(lock_);
     void forget_all() HW_REQUIRES(lock_);
+    bool forget_before_live() HW_REQUIRES(lock_);
     Spin<ChunkLock> lock_;
     bool busy_ HW_GUARDED_BY(lock_) = false;
     Held* first_ HW_GUARDED_BY(lock_) = nullptr;
     Held** end_ HW_GUARDED_BY(lock_) = &first_;
     const Path* after_ HW_GUARDED_BY(lock_) = nullptr; // whose end they wait for, if the chunk is not busy
-    u32 last_offset_ = 0, last_user_bytes_ = 0; // of the request before, the owner's of op
+    u32 last_data_bytes_ = 0; // of the request before, the owner's of op
 };
 
 // All chunks of a session.

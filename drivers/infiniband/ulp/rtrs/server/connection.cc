@@ -237,6 +237,7 @@ bool Connection::immediate_arrived(u32 imm)
         send_heartbeat(ImmediateType::heartbeat_ack);
         return true;
     case ImmediateType::heartbeat_ack:
+        path_->beat_answered();
         return true;
     default:
         return false;
@@ -252,6 +253,8 @@ bool Connection::request_arrived(u32 payload)
     Chunk::Arrival arrival = chunk.arrived(*this, place->offset, path_->held(place->chunk));
     if (arrival == Chunk::Arrival::begins)
         start(chunk.op);
+    else if (arrival == Chunk::Arrival::waits)
+        path_->ask_for_life();
     return arrival != Chunk::Arrival::refused;
 }
 

@@ -207,6 +207,8 @@ Result<> Path::advance(u32 events)
         TRY(tick());
     if (events & (ticked | changed))
         arm_timer();
+    if (events & lives)
+        begin_held();
     return {};
 }
 
@@ -255,6 +257,34 @@ Result<> Path::tick()
     }
     return {};
 }
+
+// ---- which path the client has lost
+
+void Path::ask_for_life()
+{
+    life_wanted_.exchange(true);
+    service().send_heartbeat(ImmediateType::heartbeat);
+}
+
+void Path::beat_answered()
+{
+    beats_answered_.fetch_add(1);
+    if (life_wanted_.load())
+        notify(lives);
+}
+
+void Path::begin_held()
+{
+    life_wanted_.exchange(false);
+    bool waits = false;
+    for (u32 i = 0; i < session_->chunks.count(); i++)
+        if (session_->chunks[i].path_lives(held_[i], waits))
+            Connection::defer(session_->chunks[i].op);
+    if (waits)
+        life_wanted_.exchange(true);
+}
+
+// ---- folders
 
 Result<> Path::make_folders(kapi_sysfs_dir* parent)
 {
@@ -318,83 +348,6 @@ void Path::trace(kapi_trace event, const Operation& op) const
     int error = event == KAPI_TRACE_RTRS_SERVER_ANSWER ? op.error : 0;
     kapi_trace_rtrs_io request{op.chunk, length, op.request.is_read, error, 0};
     kapi_trace_rtrs_request(event, &ends, &request);
-}
-
-// ---- the end
-
-void Path::close()
-{
-    takes_requests_.store_release(false);
-    {
-        Guard guard(lock_);
-        change(PathEvent::close);
-        for (Connection* connection = std::exchange(arrivals_, nullptr); connection; connection = connection->next)
-            connection->refused = true;
-    }
-    end_connections();
-    Module::get().devices.leave(user_);
-    operation_ended(); // the path's own
-}
-
-// What the user still has of the path's requests is in the session's memory alone.
-void Path::end_connections()
-{
-    bool drained = true;
-    for (u32 i = 0; i < count_; i++)
-        if (connections_[i])
-            connections_[i]->stop();
-    for (u32 i = 0; i < count_; i++) {
-        if (!connections_[i])
-            continue;
-        if (connections_[i]->refused)
-            connections_[i]->reject(Errno(KAPI_ECONNRESET));
-        drained = connections_[i]->end() && drained;
-    }
-    for (u32 i = 0; held_ && i < session_->chunks.count(); i++)
-        session_->chunks[i].forget(held_[i]);
-    if (!drained) {
-        kapi_log(KAPI_LOG_ERR, "rtrs_server: device %s does not end what it was given", device_->attrs.name);
-        session_->chunks.leak();
-        regions_->leak();
-        if (info_response_)
-            info_response_.leak();
-        for (u32 i = 0; i < session_->chunks.count(); i++) // whose invalidations will never complete
-            if (session_->chunks[i].is_invalidating(*this))
-                Connection::finish(session_->chunks[i].op);
-    }
-    info_response_ = Buffer();
-    regions_.reset();
-    quiet_.store_release(true);
-    for (u32 i = 0; held_ && i < session_->chunks.count(); i++)
-        if (session_->chunks[i].path_ended(*this))
-            Connection::defer(session_->chunks[i].op);
-}
-
-void Path::end()
-{
-    {
-        Guard guard(lock_);
-        change(PathEvent::end);
-    }
-    session_->hide(*this);
-    if (is_up_)
-        session_->path_down();
-    session_->context().bury(*this);
-}
-
-// No device, connection or folder has it, so none of its events can be one that ends it.
-void Path::abandon()
-{
-    Guard guard(lock_);
-    change(PathEvent::close);
-    change(PathEvent::end);
-}
-
-void Path::stop()
-{
-    work_.cancel_sync(); // it may have armed the timer before the path ended
-    timer_.cancel_sync();
-    work_.cancel_sync(); // which queues it
 }
 
 } // namespace rtrs_srv

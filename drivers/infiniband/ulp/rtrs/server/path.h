@@ -60,6 +60,7 @@ public:
         ticked = 256,
         others_ended = 512, // another path of the session; or its name is free, or will not be soon
         changed = 1024,     // the interval of heartbeats
+        lives = 2048,       // a heartbeat was answered that somebody waits for
     };
 
     // Sleeps. For the first connection that a client asks for. ENOMEM.
@@ -102,6 +103,14 @@ public:
     bool takes_requests() const { return takes_requests_.load_acquire(); }
     bool is_quiet() const { return quiet_.load_acquire(); } // nothing arrives over it any more
     Held& held(u32 chunk) { return held_[chunk]; }
+    // Heartbeats that were sent over it. Those before the call of beat_sent() are not behind it.
+    u32 beats() const { return beats_sent_.load(); }
+    void beat_sent() { beats_sent_.fetch_add(1); }
+    void beat_answered();
+    // The client has answered one that was sent after so many: it has not lost this path before. Each is answered once at most.
+    bool has_lived_since(u32 beats) const { return static_cast<s32>(beats_answered_.load() - beats) > 0; }
+    // A request waits that begins when the client has not lost the path.
+    void ask_for_life();
     void operation_began() { operations_.fetch_add(1); }
     void operation_ended();
     void defer(Operation& op);
@@ -123,6 +132,7 @@ private:
     u32 take_events();
     void change(PathEvent event) HW_REQUIRES(lock_);
     void run_deferred(bool open);
+    void begin_held();
     // Each returns an error that ends the path.
     Result<> advance(u32 events);
     bool is_of(const kapi_cm_info& info) const;
@@ -169,6 +179,8 @@ private:
 
     Atomic<bool> takes_requests_{false}, quiet_{false};
     Atomic<u32> operations_{1}; // one for the path until it has closed
+    Atomic<u32> beats_sent_{0}, beats_answered_{0};
+    Atomic<bool> life_wanted_{false};
 
     // The work's own.
     u32 opened_ = 0;
