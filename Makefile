@@ -110,6 +110,7 @@ check-packages: dist
 	@scripts/setup.sh build lab deb
 	@scripts/kernels.sh 6.1 6.12
 	@scripts/packages/debian13.sh
+	@$(MAKE) --no-print-directory -C selftests/rds
 	@scripts/packages.sh
 
 # The programs that tests put into virtual machines: static, because those have no libraries.

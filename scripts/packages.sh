@@ -3,7 +3,7 @@
 #
 # packages.sh    checks the Debian packages of the tarball that `make dist` has made (make check-packages does both): builds
 # them in two folders; installs, upgrades and removes them in copies of this system and of one of Debian 13; boots the modules
-# that DKMS has built there. It needs root.
+# that DKMS has built there, and upgrades them under traffic. It needs root.
 #
 # Every line of build/packages/log belongs to the check that follows it on stdout.
 set -u
@@ -78,6 +78,21 @@ scene() { # file machine...
 	"$top/scripts/lab/lab" run "${options[@]}" "${@/#/--host=}" "selftests/packages/$file"
 }
 
+# A module needs symbols of the one below it, with names that change with the interface.
+do_not_mix() { # kernel
+	local -A folder=([before]="$out/modules-before/$1-packages" [now]="$top/build/modules/$1-packages")
+	local pair module symbols symbol upper lower
+
+	for pair in "rds now before" "rds_tcp now before" "kcm now before" "rds_tcp before now"; do
+		read -r module upper lower <<<"$pair"
+		symbols=$(nm -u "${folder[$upper]}/$module.ko" | grep -oE '(kapi|rds_transport)_abi_[0-9a-f]+$') || return
+		for symbol in $symbols; do
+			grep -w "$symbol" "${folder[$upper]}/Module.symvers" || return
+			! grep -w "$symbol" "${folder[$lower]}/Module.symvers" || return
+		done
+	done
+}
+
 [ "$(id -u)" = 0 ] || { echo "packages.sh: needs root, to install packages in copies of systems" >&2; exit 2; }
 # Options of make check-packages are not for the packages' make.
 unset MAKEFLAGS MAKELEVEL MFLAGS
@@ -102,6 +117,8 @@ check "modules of the packages for two kernels pass traffic" scene installed.sh 
 check "... and those of Debian 13" scene installed.sh a=debian13-packages:ours b=debian13-old-packages:ours
 check "... and with the kernel's own modules" scene installed.sh a=6.12-packages:ours b=6.1:kernel
 check "... and with those of Debian 13" scene installed.sh a=debian13-packages:kernel b=debian13-old-packages:ours
+check "modules of different versions do not load together" do_not_mix 6.1
+check "modules are upgraded under traffic" scene upgrade.sh a=6.1-packages:ours b=debian13-old-packages:ours
 
 passed=$(grep -c '^ok' "$out/verdicts")
 failed=$(grep -c '^not' "$out/verdicts")
