@@ -87,12 +87,18 @@ keep_modules() { # kernel folder
 }
 
 keep_programs() {
-	mkdir -p "$out/result/usr/bin"
+	mkdir -p "$out/result/usr/bin" "$out/result/usr/lib/hawser"
 	dpkg -L hawser-tools | grep ^/usr/bin/ | xargs -I{} cp {} "$out/result/usr/bin/"
+	cp /usr/lib/hawser/check-modules "$out/result/usr/lib/hawser/"
 }
 
 programs_run() {
 	[ "$(rds-info --version | head -n 1)" = "rds-info (hawser) $version" ] && rds-ping --help && kcm-client --help
+}
+
+# The unit that warns of the kernel's own modules.
+enabled_at_boot() {
+	systemd-analyze verify hawser-dkms.service && [ "$(systemctl is-enabled hawser-dkms.service)" = enabled ]
 }
 
 refuses_stock() {
@@ -114,7 +120,7 @@ compile_examples() {
 
 purge() {
 	dpkg --purge hawser-dkms hawser-tools hawser-dev || return
-	[ -z "$(ls -d /usr/src/hawser-* /var/lib/dkms/hawser \
+	[ -z "$(ls -d /usr/src/hawser-* /usr/lib/hawser /etc/systemd/system/*/hawser* /var/lib/dkms/hawser \
 		/lib/modules/*/updates 2>/dev/null)" ]
 }
 
@@ -161,6 +167,7 @@ use() {
 	check "the manual pages are found" man -w rds-ping rds-rdma
 	check "a program for KCM and the examples are compiled" compile_examples
 	check "the example for modprobe refuses the kernel's own modules where ours are missing" refuses_stock "$old"
+	check "the unit that warns of them is enabled" enabled_at_boot
 	check "dkms skips a kernel that is not supported" not_for_other_kernels
 	# Debian 12's debhelper puts units below /lib, which Debian 13's lintian complains of.
 	check "lintian has no errors or warnings" lintian --allow-root --suppress-tags aliased-location \
