@@ -108,10 +108,12 @@ deb: dist
 	@cd build/deb/hawser-$(version) && dpkg-buildpackage -us -uc -b
 	@ls build/deb/*.deb
 
-# Those packages built twice, installed in a copy of this system, and their modules booted. Needs root.
+# Those packages built twice, installed in copies of this system and of Debian 13, and their modules booted. Needs root.
 check-packages: dist
 	@scripts/setup.sh build lab deb
-	@scripts/kernels.sh $(KERNELS)
+	@scripts/kernels.sh 6.1 6.12
+	@scripts/packages/debian13.sh
+	@$(MAKE) --no-print-directory -C selftests/rds
 	@scripts/packages.sh
 
 # The programs that tests put into virtual machines: static, because those have no libraries.

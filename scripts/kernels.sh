@@ -29,6 +29,9 @@ die() {
 	exit 1
 }
 
+# shellcheck source=scripts/apt-sources.sh
+. "$top/scripts/apt-sources.sh"
+
 # The suites that contain a version, and the pattern of its flavour's package name.
 suites_of() {
 	case $1 in
@@ -63,64 +66,6 @@ needs_system() {
 	[ "$1" = 7.2 ]
 }
 
-# Prints "URI SUITE KEYRING" for every Debian source of the host, of both forms that apt accepts ("-" for no
-# keyring).
-host_sources() {
-	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-		[ -r "$file" ] || continue
-		awk '$1 == "deb" {
-			key = "-"
-			if (match($0, /\[[^]]*\]/)) {
-				options = substr($0, RSTART + 1, RLENGTH - 2)
-				sub(/\[[^]]*\]/, "")
-				n = split(options, option, " ")
-				for (i = 1; i <= n; i++)
-					if (option[i] ~ /^signed-by=\//) key = substr(option[i], 11)
-			}
-			print $2, $3, key
-		}' "$file"
-	done
-	for file in /etc/apt/sources.list.d/*.sources; do
-		[ -r "$file" ] || continue
-		awk 'function flush(   i, j, n, m, uri, suite) {
-			n = split(uris, uri, " "); m = split(suites, suite, " ")
-			if (types ~ /(^| )deb( |$)/ && enabled != "no")
-				for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) print uri[i], suite[j], key
-			types = uris = suites = enabled = ""; key = "-"
-		}
-		BEGIN { key = "-" }
-		/^#/ { next }
-		/^[[:space:]]*$/ { flush(); next }
-		{ field = tolower($1); value = $0; sub(/^[^:]*:[[:space:]]*/, "", value) }
-		field == "types:" { types = value }
-		field == "uris:" { uris = value }
-		field == "suites:" { suites = value }
-		field == "enabled:" { enabled = value }
-		field == "signed-by:" && value ~ /^\// { key = value }
-		END { flush() }' "$file"
-	done
-}
-
-# Prints the source line for a suite. Backports live on the mirror of the release itself.
-source_line() {
-	suite=$1
-	. /etc/os-release
-	case $suite in
-	*-security) like=$VERSION_CODENAME-security ;;
-	*) like=$VERSION_CODENAME ;;
-	esac
-	found=$(host_sources | awk -v like="$like" '$2 == like { print $1, $3; exit }')
-	[ -n "$found" ] || die "no source for $like among this host's apt sources; a Debian host is needed"
-	uri=${found% *}
-	key=${found##* }
-	[ "$key" != - ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
-	if [ -r "$key" ]; then
-		echo "deb [arch=amd64,$architecture signed-by=$key] $uri $suite main"
-	else
-		echo "deb [arch=amd64,$architecture] $uri $suite main"
-	fi
-}
-
 # Runs an apt program on the private configuration of $version. The host's proxy and transport settings
 # apply.
 private() {
@@ -142,7 +87,7 @@ update_lists() {
 	mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
 	: >"$apt/status"
 	for suite in $(suites_of "$version"); do
-		source_line "$suite"
+		source_line "$suite" "amd64,$architecture"
 	done >"$apt/sources.list"
 	echo "kernels.sh: fetching package lists of $(suites_of "$version")"
 	private apt-get update >"$apt/log" 2>&1 || { cat "$apt/log" >&2; die "apt-get update failed"; }

@@ -8,6 +8,7 @@
 # files: build/packages/result/usr/bin/rds-ping build/packages/result/usr/bin/rds-info build/packages/result/usr/bin/rds-stress
 # files: build/packages/result/usr/bin/kcm-server build/packages/result/usr/bin/kcm-client
 # files: Documentation/examples/sysctl.d/hawser.conf /usr/bin/jq
+# files: build/packages/result/usr/lib/hawser/check-modules
 
 . verdicts
 
@@ -17,13 +18,22 @@ reports() { # text
 	verdict $? "rds-info --version: $1"
 }
 
+# What hawser-dkms.service runs.
+check_modules() { # status text
+	check-modules >out 2>err
+	[ $? = "$1" ] && [ "$(grep -o 'are loaded:.*\. ' err)" = "$2" ]
+	verdict $? "check-modules: exit $1, '$2'"
+}
+
 reports '^rds: not loaded$'
+check_modules 0 ''
 if [ "$SUITE" = ours ]; then
 	load_suite rds rds_tcp rds_rdma kcm rtrs_core rtrs_client rtrs_server >out 2>err
 	verdict $? "all modules load"
 	for module in rds rds_tcp rds_rdma kcm rtrs_core rtrs_client rtrs_server; do
 		reports "^$module: hawser's module [0-9.]*\$"
 	done
+	check_modules 0 ''
 	sysctl -p /lab/files/hawser.conf >out 2>err && [ ! -s err ]
 	verdict $? "the example of settings is accepted"
 	grep -vc '^#' /lab/files/hawser.conf >lines
@@ -35,6 +45,7 @@ else
 	for module in rds rds_tcp kcm; do
 		reports "^$module: the kernel's own module"
 	done
+	check_modules 1 'are loaded: rds rds_tcp kcm. '
 fi
 barrier loaded
 

@@ -6,8 +6,6 @@
 
 namespace {
 
-constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
-
 class KcmClose : public KcmTest, public ::testing::WithParamInterface<int> {
 protected:
     KcmClose() : KcmTest(static_cast<std::uint64_t>(GetParam())) {}
