@@ -6,8 +6,8 @@
 //   rdma_ops owner MINE PORT          gives its memory to whoever asks, until told to end
 //   rdma_ops user MINE PORT PEER      runs all cells, and prints for each what selftests/bench/bench.c prints
 //
-// Before those, "get_mr ERRNO" says how RDS_GET_MR_FOR_DEST ended. The region itself is made by RDS_CMSG_RDMA_MAP, because the
-// kernel's own has no other way where devices only register by requests (FRMR).
+// Before those, "get_mr ERRNO" says how RDS_GET_MR_FOR_DEST ended. Where it fails, as with the kernel's own where devices only
+// register by requests (FRMR), nothing else is measured. The region itself is made by RDS_CMSG_RDMA_MAP.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -144,7 +144,7 @@ static void own(void)
 
 	receive(&word, NULL);
 	word = try_get_mr();
-	send_with(&word, sizeof(word), RDS_CMSG_RDMA_MAP, &map, sizeof(map));
+	send_with(&word, sizeof(word), RDS_CMSG_RDMA_MAP, &map, word ? 0 : sizeof(map));
 	do
 		receive(&word, NULL);
 	while (word != QUIT);
@@ -214,9 +214,9 @@ static void use(void)
 	send_with(&word, sizeof(word), 0, NULL, 0);
 	receive(&word, &cookie);
 	printf("get_mr %u\n", word);
-	if (!cookie)
+	if (!word && !cookie)
 		die("no key");
-	for (size_t i = 0; i < ARRAY_SIZE(cells); i++) {
+	for (size_t i = 0; cookie && i < ARRAY_SIZE(cells); i++) {
 		run_cell(cookie, &cells[i], false);
 		if (!is_filled(cells[i].size, owner_seed))
 			die("what was read");
