@@ -42,7 +42,8 @@ host_sources() {
 	done
 }
 
-# source_line SUITE [ARCHITECTURES]: prints the source line for a suite, of amd64 or those given. Backports live on the mirror of the release itself.
+# source_line SUITE [ARCHITECTURES]: prints the source line for a suite, of amd64 or those given. Backports live on the mirror of
+# the release itself.
 source_line() {
 	suite=$1
 	architectures=${2:-amd64}
