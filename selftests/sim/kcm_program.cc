@@ -95,6 +95,15 @@ void KcmProgram::count_sent(std::uint32_t sender)
     course_.world.note("program sent", Node::current()->index(), sender);
 }
 
+/** The connection that a message was for is gone: it goes over any, and a later answer over one of these may overtake it. */
+bool KcmProgram::leave_connection(std::uint64_t &wanted)
+{
+    if (!std::exchange(wanted, 0))
+        return false;
+    answerer_ = course_.next_sender++;
+    return true;
+}
+
 /** Several small messages in one call, and what it did not take in others. */
 bool KcmProgram::send_several()
 {
@@ -111,7 +120,7 @@ bool KcmProgram::send_several()
     for (std::size_t at = 0; at < bytes.size();) {
         auto taken = send_call(bytes.data() + at, bytes.size() - at, lengths, random.one_in(2),
                                random.one_in(4) ? KCM_ABI_MSG_BATCH : 0, wanted);
-        if (!taken && !std::exchange(wanted, 0))
+        if (!taken && !leave_connection(wanted))
             return false;
         for (at += taken.value_or(0); taken && *taken; lengths.erase(lengths.begin())) {
             if (lengths.empty() || *taken < lengths[0])
@@ -138,7 +147,7 @@ bool KcmProgram::send_one()
         std::size_t part = std::min(step, bytes.size() - at);
         if (send_part(bytes.data() + at, part, ends, flags, wanted))
             at += part;
-        else if (!std::exchange(wanted, 0))
+        else if (!leave_connection(wanted))
             return false;
     }
     count_sent(sender);

@@ -28,6 +28,7 @@ public:
 private:
     void send_loop();
     bool send_one();
+    bool leave_connection(std::uint64_t &wanted);
     bool send_several();
     using Lengths = std::vector<std::uint32_t>;
     bool send_part(const unsigned char *bytes, std::size_t size, bool ends, unsigned flags, std::uint64_t wanted);
@@ -41,7 +42,8 @@ private:
     std::size_t room();
 
     KcmCourse &course_;
-    const std::uint32_t sender_, answerer_; // of messages without an address, and with one: they overtake each other
+    const std::uint32_t sender_;
+    std::uint32_t answerer_; // of messages with an address: they overtake those without
     const std::uint64_t place_;
     bool stopping_ = false;
     unsigned sent_ = 0, flushed_ = 0;
