@@ -13,7 +13,7 @@ static char expected[LARGEST], local[AT_ONCE][LARGEST + 2 * WORD];
 static int own_number;
 static struct word region; /* its seed is that of its present bytes */
 static rds_rdma_cookie_t cookie, old_cookie;
-static uint64_t tokens;
+static uint64_t tokens, seen; /* seen: the last write with a message that the owner has looked at */
 
 /* flags: also RDS_RDMA_READWRITE. note: the message that goes with it, or null */
 static bool begin(rds_rdma_cookie_t key, uint64_t offset, void *at, size_t size, uint64_t flags, const struct word *note)
@@ -30,6 +30,17 @@ static bool begin(rds_rdma_cookie_t key, uint64_t offset, void *at, size_t size,
 	return send_control(fd, note, note ? sizeof(*note) : 0, &peer, &c, 0) >= 0;
 }
 
+/* The owner's answer may come before the notice of what it answers. */
+static void take(const struct event *event)
+{
+	if (event->is_notice)
+		return;
+	if (event->word.what == SEEN)
+		seen = event->word.least;
+	else
+		wrong("a message", event->word.what);
+}
+
 static int status_of(uint64_t token)
 {
 	struct event event;
@@ -41,8 +52,8 @@ static int status_of(uint64_t token)
 				count(&counts->dropped);
 			return status;
 		}
-		if (receive(&event, 1000) && !event.is_notice && event.word.what != SEEN)
-			wrong("a message", event.word.what);
+		if (receive(&event, 1000))
+			take(&event);
 	}
 	wrong("no notice", token);
 	return RDS_RDMA_DROPPED;
@@ -86,12 +97,13 @@ static void read_some(void)
 
 static void wait_until_seen(uint64_t number)
 {
-	struct event event = { .is_notice = true };
+	struct event event;
 
-	for (int64_t until = now_ms() + PATIENCE_MS; now_ms() < until;)
-		if (receive(&event, 1000) && !event.is_notice && event.word.what == SEEN && event.word.least == number)
-			return;
-	wrong("the owner has not seen", number);
+	for (int64_t until = now_ms() + PATIENCE_MS; seen != number && now_ms() < until;)
+		if (receive(&event, 1000))
+			take(&event);
+	if (seen != number)
+		wrong("the owner has not seen", number);
 }
 
 /* All of it. Until it is known to be there: what is written twice is the same. */
