@@ -293,7 +293,7 @@ void rds_path_retry_later(struct rds_conn *conn, unsigned int path, unsigned int
  */
 void rds_path_acked(struct rds_conn *conn, unsigned int path, kapi_u32 una);
 /*
- * [any] Was memory of a program given to the present stream? When close() is done, the program may be told that it is free:
+ * [any] Was memory of a program given to the present stream? When close() is done, the program may be notified that it is free:
  * nothing of it may be sent then.
  */
 int rds_path_has_pinned(struct rds_conn *conn, unsigned int path);

@@ -3,7 +3,7 @@
 // Cost of reading and writing another program's memory over RDS, without messages, so many operations being under way as raw
 // verbs have in selftests/bench/rdma_counted.sh.
 //
-//   rdma_ops owner MINE PORT          gives its memory to whoever asks, until told to end
+//   rdma_ops owner MINE PORT          gives its memory to the user that asks, until that one ends it
 //   rdma_ops user MINE PORT PEER      runs all cells, and prints for each what selftests/bench/bench.c prints
 //
 // Before those, "get_mr ERRNO" says how RDS_GET_MR_FOR_DEST ended. Where it fails, as with the kernel's own where devices only

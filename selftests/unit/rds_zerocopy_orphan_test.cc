@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// A peer closes its side of a stream and leaves messages sent with MSG_ZEROCOPY unread. The program is told that its memory is
-// free: then TCP must not have it any more.
+// A peer closes its side of a stream and leaves messages sent with MSG_ZEROCOPY unread. When the program is notified that its
+// memory is free, TCP must not have it any more.
 #include "rds_peer_test.h"
 
 #include <algorithm>

@@ -170,6 +170,30 @@ TEST_P(SrvLate, or_when_the_client_answers_a_heartbeat_over_its_own_path)
     EXPECT_EQ(answer(first, 0), 0);
     end();
 }
+/** A heartbeat for each would fill the client's queue, and answers that have no room are lost. */
+TEST_P(SrvLate, many_that_wait__have_one_heartbeat_sent_at_a_time)
+{
+    constexpr unsigned kMany = 8;
+    serve_both();
+    user.keeps = true;
+    lose(second);
+    for (unsigned chunk = 0; chunk < kMany; chunk++)
+        read(second, 1, chunk, 500, "rx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == kMany; }));
+    unsigned before = first.links[0]->heartbeats;
+    for (unsigned chunk = 0; chunk < kMany; chunk++)
+        read(first, 1, chunk, 500, "rx");
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_GE(first.links[0]->heartbeats - before, 1u);
+    EXPECT_LE(first.links[0]->heartbeats - before, 3u);
+    for (unsigned i = 0; i < kMany; i++)
+        answer_call(i);
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2 * kMany; })) << "all are known to be over a path that lives";
+    for (unsigned i = kMany; i < 2 * kMany; i++)
+        answer_call(i);
+    end();
+}
+
 
 /** The chunk's last request came over the first path, a late one over the second, and the next one comes over the third. */
 TEST_P(SrvLate, a_request_over_a_third_path_does_not_wait_for_the_others)

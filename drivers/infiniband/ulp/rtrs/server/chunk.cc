@@ -100,15 +100,17 @@ bool Chunk::path_ended(const Path& path)
     return true;
 }
 
-bool Chunk::path_lives(const Held& held, bool& waits)
+bool Chunk::path_lives(const Held& held, bool& unknown)
 {
     Guard guard(lock_);
     if (!held.connection)
         return false;
-    if (busy_ || !is_live(held)) {
-        waits = true;
+    if (!is_live(held)) {
+        unknown = true;
         return false;
     }
+    if (busy_)
+        return false; // release() looks again
     forget_before_live();
     begin_first();
     return true;

@@ -63,9 +63,9 @@ public:
     void forget(Held& held);
     // Any context. Nothing arrives over this path any more. True: op has waited for that, and begins.
     bool path_ended(const Path& path);
-    // Any context. A heartbeat over the path of held was answered. True: op has waited for that, and begins. waits is set if held
-    // still does.
-    bool path_lives(const Held& held, bool& waits);
+    // Any context. A heartbeat over the path of held was answered. True: op has waited for that, and begins. unknown is set
+    // if held waits, and it takes another heartbeat to know whether its path lives.
+    bool path_lives(const Held& held, bool& unknown);
     // Any context. An operation of that path which waits for an invalidation.
     bool is_invalidating(const Path& path);
     // What was read before overlaps op's message, or op is a write whose data it overlaps.

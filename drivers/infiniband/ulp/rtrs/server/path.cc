@@ -260,10 +260,11 @@ Result<> Path::tick()
 
 // ---- which path the client has lost
 
+// One at a time, however many requests wait: the peer has room for few.
 void Path::ask_for_life()
 {
-    life_wanted_.exchange(true);
-    service().send_heartbeat(ImmediateType::heartbeat);
+    if (!life_wanted_.exchange(true))
+        service().send_heartbeat(ImmediateType::heartbeat);
 }
 
 void Path::beat_answered()
@@ -276,12 +277,12 @@ void Path::beat_answered()
 void Path::begin_held()
 {
     life_wanted_.exchange(false);
-    bool waits = false;
+    bool unknown = false;
     for (u32 i = 0; i < session_->chunks.count(); i++)
-        if (session_->chunks[i].path_lives(held_[i], waits))
+        if (session_->chunks[i].path_lives(held_[i], unknown))
             Connection::defer(session_->chunks[i].op);
-    if (waits)
-        life_wanted_.exchange(true);
+    if (unknown)
+        ask_for_life();
 }
 
 // ---- folders
