@@ -22,6 +22,7 @@ from .userland import Userland
 GUEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest")
 # Folders of programs, of which there is one for each architecture.
 BUILT = re.compile(r"^build/(selftests|static)\b")
+SOURCES = (".c", ".h")  # the files of the agent
 CLIENTS = ("barrier", "link", "say", "put", "lab")
 
 
@@ -43,20 +44,20 @@ class Builder:
         self.folder = f"{top}/build/lab"
         os.makedirs(self.folder, exist_ok=True)
 
-    def program(self, source, architecture=ARCHITECTURES["amd64"]):
-        """Compiles a program of the lab if its source is newer; returns the program's path."""
-        program = f"{self.folder}/{os.path.basename(source).removesuffix('.c')}{architecture.suffix}"
-        if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+    def program(self, name, sources, architecture=ARCHITECTURES["amd64"]):
+        """Compiles a program of the lab if one of its files is newer; returns the program's path."""
+        program = f"{self.folder}/{name}{architecture.suffix}"
+        if not os.path.exists(program) or os.path.getmtime(program) < max(map(os.path.getmtime, sources)):
             partial = f"{program}.{os.getpid()}"
-            subprocess.run([architecture.compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
-                            "-o", partial, source], check=True)
+            subprocess.run([architecture.compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
+                            "-o", partial, *(source for source in sources if source.endswith(".c"))], check=True)
             os.rename(partial, program)
         return program
 
     def tsc_khz(self):
         """The frequency of the host's time stamp counter."""
         source = os.path.join(os.path.dirname(GUEST), "tsc_khz.c")
-        return int(subprocess.run([self.program(source)], check=True, capture_output=True).stdout)
+        return int(subprocess.run([self.program("tsc_khz", [source])], check=True, capture_output=True).stdout)
 
     def build(self, kernel, scenes, work):
         """Writes the image for these scenes on this kernel to work/KERNEL.cpio; returns an Image."""
@@ -151,11 +152,12 @@ class Builder:
 
     def _add_guest(self, archive, architecture):
         archive.copy("init", f"{GUEST}/init")
-        archive.copy("lab/bin/agent", self.program(f"{GUEST}/agent.c", architecture))
+        sources = [f"{GUEST}/{name}" for name in sorted(os.listdir(GUEST)) if name.endswith(SOURCES)]
+        archive.copy("lab/bin/agent", self.program("agent", sources, architecture))
         for client in CLIENTS:
             archive.link(f"lab/bin/{client}", "agent")
         for name in os.listdir(GUEST):
-            if name not in ("init", "agent.c"):
+            if name != "init" and not name.endswith(SOURCES):
                 archive.copy(f"lab/bin/{name}", f"{GUEST}/{name}")
 
     def _add_scene(self, archive, kernel, userland, number, scene):

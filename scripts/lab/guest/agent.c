@@ -7,45 +7,30 @@
 //   barrier, link, ...  (any other program name) a client: passes its arguments to the agent over a
 //                       unix socket; the agent forwards them to the host. Exits with the host's answer.
 //
-// A frame is a line "VERB ID LENGTH\n" and LENGTH bytes, the same in both directions and on both sockets. The
-// agent only forwards requests; the host interprets them. It never polls on a timer, so that a
+// The agent only forwards requests; the host interprets them. It never polls on a timer, so that a
 // machine under `-icount` counts the work of the scene and nothing else.
 
-#define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "agent.h"
+
 enum {
-	PAYLOAD_MAX = 65536,	// of one frame; a put is cut into frames half that size
 	CLIENTS_MAX = 64,	// guest commands that may wait for the host at once
 	ENV_MAX = 64,
 	KMSG_MAX = 8192,	// one record of the kernel log, as the kernel bounds it
-};
-
-#define SOCKET_PATH "/run/lab.sock"
-#define KMEMLEAK_PATH "/sys/kernel/debug/kmemleak"
-
-struct frame {
-	char verb[16];
-	unsigned int id;
-	size_t length;
-	char payload[PAYLOAD_MAX + 1];	// with a NUL at the end that length does not count
 };
 
 struct client {
@@ -58,169 +43,6 @@ static int scene_out[2] = { -1, -1 };	// read ends of the scene's stdout and std
 static pid_t scene_pid;
 static struct client clients[CLIENTS_MAX];
 static unsigned int last_id;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "lab agent: %s: %s\n", what, strerror(errno));
-	exit(125);
-}
-
-static void write_all(int fd, const void *data, size_t length)
-{
-	const char *at = data;
-
-	while (length) {
-		ssize_t n = write(fd, at, length);
-
-		// A scene may make allocations fail, the agent's too.
-		if (n < 0 && (errno == EINTR || errno == ENOMEM))
-			continue;
-		if (n < 0)
-			die("write");
-		at += n;
-		length -= n;
-	}
-}
-
-// Returns false at the end of the stream.
-static bool read_all(int fd, void *data, size_t length)
-{
-	char *at = data;
-
-	while (length) {
-		ssize_t n = read(fd, at, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		length -= n;
-	}
-	return true;
-}
-
-static void send_frame(int fd, const char *verb, unsigned int id, const void *payload, size_t length)
-{
-	static char frame[PAYLOAD_MAX + 64];
-	int head = snprintf(frame, 64, "%s %u %zu\n", verb, id, length);
-
-	memcpy(frame + head, payload, length);
-	write_all(fd, frame, head + length);
-}
-
-static bool receive_frame(int fd, struct frame *frame)
-{
-	char head[64];
-	size_t n = 0;
-
-	do {
-		if (n == sizeof(head) - 1 || !read_all(fd, head + n, 1))
-			return false;
-	} while (head[n++] != '\n');
-	head[n] = 0;
-	if (sscanf(head, "%15s %u %zu", frame->verb, &frame->id, &frame->length) != 3)
-		return false;
-	if (frame->length > PAYLOAD_MAX || !read_all(fd, frame->payload, frame->length))
-		return false;
-	frame->payload[frame->length] = 0;
-	return true;
-}
-
-// The client.
-
-static int connect_agent(void)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = SOCKET_PATH };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		die("cannot reach the lab's agent");
-	return fd;
-}
-
-// Sends a request to the host, prints the answer's text and returns its code.
-static int ask(const void *payload, size_t length)
-{
-	static struct frame answer;
-	int fd = connect_agent();
-	char *text;
-	int code;
-
-	send_frame(fd, "req", 0, payload, length);
-	if (!receive_frame(fd, &answer))
-		die("the agent hung up");
-	close(fd);
-	code = strtol(answer.payload, &text, 10);
-	if (*text == '\n')
-		text++;
-	fputs(text, code ? stderr : stdout);
-	return code;
-}
-
-// Appends a string and its NUL to a request.
-static size_t append(char *payload, size_t length, const char *word)
-{
-	size_t size = strlen(word) + 1;
-
-	if (length + size > PAYLOAD_MAX) {
-		errno = E2BIG;
-		die("arguments");
-	}
-	memcpy(payload + length, word, size);
-	return length + size;
-}
-
-// put FILE [NAME]: sends a file in pieces; the first one creates it on the host, an empty one ends it.
-static int put(int argc, char **argv)
-{
-	static char payload[PAYLOAD_MAX];
-	const char *name = argc > 2 ? argv[2] : strrchr(argv[1], '/');
-	int fd = open(argv[1], O_RDONLY);
-	bool first = true;
-	ssize_t n;
-
-	if (fd < 0)
-		die(argv[1]);
-	if (!name)
-		name = argv[1];
-	name += *name == '/';
-	do {
-		size_t length = append(payload, 0, "put");
-		int code;
-
-		length = append(payload, length, name);
-		length = append(payload, length, first ? "first" : "more");
-		n = read(fd, payload + length, PAYLOAD_MAX / 2);
-		if (n < 0)
-			die(argv[1]);
-		code = ask(payload, length + n);
-		if (code)
-			return code;
-		first = false;
-	} while (n > 0);
-	return 0;
-}
-
-static int client_main(const char *verb, int argc, char **argv)
-{
-	static char payload[PAYLOAD_MAX];
-	size_t length;
-
-	if (!strcmp(verb, "put")) {
-		if (argc < 2) {
-			fprintf(stderr, "usage: put FILE [NAME]\n");
-			return 2;
-		}
-		return put(argc, argv);
-	}
-	length = append(payload, 0, verb);
-	for (int i = 1; i < argc; i++)
-		length = append(payload, length, argv[i]);
-	return ask(payload, length);
-}
-
-// The agent.
 
 static void accept_client(void)
 {
@@ -346,92 +168,6 @@ static void start_scene(char *payload)
 	fcntl(err[0], F_SETFL, O_NONBLOCK);
 }
 
-static size_t read_file(const char *path, char *data, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return 0;
-	n = read(fd, data, size);
-	close(fd);
-	return n > 0 ? n : 0;
-}
-
-static bool command_kmemleak(const char *command)
-{
-	int fd = open(KMEMLEAK_PATH, O_WRONLY | O_CLOEXEC);
-	bool written = fd >= 0 && write(fd, command, strlen(command)) > 0;
-
-	if (fd >= 0)
-		close(fd);
-	return written;
-}
-
-// Two scans: an object counts as leaked when it is older than five seconds and unchanged between scans. A kernel that
-// has kmemleak and does not scan any more (it switches itself off without memory) proves nothing.
-static void report_leaks(void)
-{
-	static const char off[] = "kmemleak switched itself off: leaks are unknown\n";
-	static char data[PAYLOAD_MAX / 2];
-	bool scanned;
-	size_t n;
-
-	if (access(KMEMLEAK_PATH, F_OK))
-		return;
-	scanned = command_kmemleak("scan");
-	sleep(6);
-	if (!scanned || !command_kmemleak("scan")) {
-		send_frame(port, "leak", 0, off, sizeof(off) - 1);
-		return;
-	}
-	n = read_file(KMEMLEAK_PATH, data, sizeof(data));
-	if (n)
-		send_frame(port, "leak", 0, data, n);
-	command_kmemleak("clear");
-}
-
-// Appends "module NAME BUILD-ID" for every loaded module.
-static size_t list_modules(char *text, size_t size)
-{
-	DIR *dir = opendir("/sys/module");
-	struct dirent *entry;
-	size_t used = 0;
-
-	while (dir && (entry = readdir(dir)) && used + 512 < size) {
-		unsigned char note[64];
-		char path[320];
-		size_t n;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/sys/module/%s/notes/.note.gnu.build-id", entry->d_name);
-		n = read_file(path, (char *)note, sizeof(note));
-		if (n <= 16)	// the note's head: three words and "GNU\0"
-			continue;
-		used += snprintf(text + used, size - used, "module %s ", entry->d_name);
-		for (size_t i = 16; i < n; i++)
-			used += snprintf(text + used, size - used, "%02x", note[i]);
-		used += snprintf(text + used, size - used, "\n");
-	}
-	if (dir)
-		closedir(dir);
-	return used;
-}
-
-static void report(int status)
-{
-	static char text[PAYLOAD_MAX];
-	char taint[32] = "";
-	size_t n = read_file("/proc/sys/kernel/tainted", taint, sizeof(taint) - 1);
-
-	taint[n] = 0;
-	status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	n = snprintf(text, sizeof(text), "exit %d\ntaint %ld\n", status, strtol(taint, NULL, 10));
-	n += list_modules(text + n, sizeof(text) - n);
-	send_frame(port, "report", 0, text, n);
-}
-
 // The scene's shell has ended: stop its remaining processes, then send all output, and the report last.
 static void finish_scene(int status)
 {
@@ -448,9 +184,9 @@ static void finish_scene(int status)
 			close(scene_out[which]);
 		scene_out[which] = -1;
 	}
-	report_leaks();
+	report_leaks(port);
 	forward_kmsg();
-	report(status);
+	report_end(port, status);
 	scene_pid = 0;
 }
 
