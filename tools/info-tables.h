@@ -128,4 +128,12 @@ extern struct info_view info_view;
 /* The width of a column of addresses. */
 int info_address_width(void);
 
+/* Prints a column with an address, and one with its port. */
+void info_print_address(const union rds_address *address);
+void info_print_endpoint(const union rds_address *address);
+void info_write_address(struct json *json, const char *key, const union rds_address *address);
+
+/* Whether an entry of an IPv6 table is only there; those of IPv4 come from the other table, too. */
+bool info_only_here(const union rds_address *address);
+
 #endif
