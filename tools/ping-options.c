@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The command line of rds-ping.
+ */
+#include "ping-options.h"
+
+#include "numbers.h"
+#include "program.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEFAULT_SOCKETS 8
+
+static void usage(FILE *out)
+{
+	fputs("Usage: rds-ping [options] address\n"
+	      "Sends empty RDS messages to port 0 of a host, whose kernel answers them.\n"
+	      "\n"
+	      " -c, --count number        stop after this many probes (default: when interrupted)\n"
+	      " -i, --interval time       time between probes, in seconds or with ms or us (default 1)\n"
+	      " -I, --source address      send from this address (default: by routing)\n"
+	      " -Q, --tos number          type of service, 0 to 255\n"
+	      " -W, --timeout time        how long to wait for an answer (default: interval, at least 1 s)\n"
+	      " -S, --sockets number      spread the probes over this many sockets (default 8, at most 64)\n"
+	      "     --transport name      tcp, ib or any (default any)\n"
+	      "     --json                print a JSON document\n"
+	      "     --help, --version\n"
+	      "\n"
+	      "Exit status: 0 at least one answer, 1 no answer or another failure, 2 wrong usage.\n",
+	      out);
+}
+
+static void read_address(const char *what, const char *text, union rds_address *address)
+{
+	const char *problem = rds_address_parse(text, address);
+
+	if (problem)
+		die_usage("bad %s address '%s': %s", what, text, problem);
+	if (rds_address_is_any(address))
+		die_usage("bad %s address '%s': it must be a host's own address", what, text);
+}
+
+enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_TRANSPORT };
+
+static const struct option long_options[] = {
+	{ "count", required_argument, NULL, 'c' },
+	{ "interval", required_argument, NULL, 'i' },
+	{ "source", required_argument, NULL, 'I' },
+	{ "tos", required_argument, NULL, 'Q' },
+	{ "timeout", required_argument, NULL, 'W' },
+	{ "sockets", required_argument, NULL, 'S' },
+	{ "transport", required_argument, NULL, OPTION_TRANSPORT },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "version", no_argument, NULL, OPTION_VERSION },
+	{ 0 },
+};
+
+static void read_option(struct ping_settings *settings, int option)
+{
+	uint64_t number;
+
+	switch (option) {
+	case 'c':
+		if (!parse_number(optarg, 1, UINT64_MAX, &settings->count))
+			die_usage("bad count '%s': a number from 1", optarg);
+		break;
+	case 'i':
+		if (!parse_duration(optarg, &settings->interval_ns))
+			die_usage("bad interval '%s': seconds, or a number with ms or us", optarg);
+		break;
+	case 'W':
+		if (!parse_duration(optarg, &settings->timeout_ns) || !settings->timeout_ns)
+			die_usage("bad timeout '%s': seconds, or a number with ms or us", optarg);
+		break;
+	case 'I':
+		read_address("source", optarg, &settings->source);
+		settings->has_source = true;
+		break;
+	case 'Q':
+		if (!parse_number(optarg, 0, 255, &number))
+			die_usage("bad type of service '%s': 0 to 255", optarg);
+		settings->socket.tos = (unsigned int)number;
+		break;
+	case 'S':
+		if (!parse_number(optarg, 1, PING_MAX_SOCKETS, &settings->sockets))
+			die_usage("bad number of sockets '%s': 1 to %d", optarg, PING_MAX_SOCKETS);
+		break;
+	case OPTION_TRANSPORT:
+		if (!rds_transport_parse(optarg, &settings->socket.transport))
+			die_usage("bad transport '%s': tcp, ib or any", optarg);
+		break;
+	case OPTION_JSON:
+		settings->json = true;
+		break;
+	case OPTION_HELP:
+		usage(stdout);
+		exit(EXIT_GOOD);
+	case OPTION_VERSION:
+		print_version();
+		exit(EXIT_GOOD);
+	default:
+		/* getopt has printed the error. */
+		fprintf(stderr, "Try 'rds-ping --help'.\n");
+		exit(EXIT_USAGE);
+	}
+}
+
+void ping_read_command_line(struct ping_settings *settings, int argc, char **argv)
+{
+	char text[RDS_ADDRESS_TEXT_SIZE];
+	int option, error;
+
+	*settings = (struct ping_settings){
+		.interval_ns = NS_PER_SECOND,
+		.sockets = DEFAULT_SOCKETS,
+		.socket = { .transport = RDS_TRANSPORT_ANY },
+	};
+	while ((option = getopt_long(argc, argv, "c:i:I:Q:W:S:", long_options, NULL)) != -1)
+		read_option(settings, option);
+	if (optind == argc)
+		die_usage("which address?");
+	if (optind + 1 < argc)
+		die_usage("one address at a time, not '%s' too", argv[optind + 1]);
+	read_address("destination", argv[optind], &settings->destination);
+	if (!settings->timeout_ns)
+		settings->timeout_ns = settings->interval_ns > NS_PER_SECOND ? settings->interval_ns
+									     : NS_PER_SECOND;
+	if (settings->has_source) {
+		if (settings->source.any.sa_family != settings->destination.any.sa_family)
+			die_usage("source and destination must both be IPv4 or both be IPv6");
+		return;
+	}
+	error = rds_local_address_towards(&settings->destination, &settings->source);
+	if (error)
+		die_error(error, "no route to %s", rds_address_format(&settings->destination, text));
+}
