@@ -1,104 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A hostile client of rnbd-server. Whatever it does, it is refused, loses its path, or gets an error; nothing else happens. */
-#include "hostile.h"
+#include "session.h"
 
-#define MAX_DEPTH 64
-#define CONNECTIONS 2
 #define DEAD_MS stretched(15000) /* in which a path whose client is silent has ended */
-
-/* A session with one path, of which all connections are this program's. */
-struct session {
-	struct link links[CONNECTIONS]; /* the service connection, and one for requests */
-	struct descriptor chunks[MAX_DEPTH];
-	uint32_t depth, chunk_bytes;
-	unsigned offset_bits;
-};
-
-static struct connect_request request_of(uint16_t number, uint16_t count)
-{
-	static uint64_t serial = 1;
-	struct connect_request request = {.magic = MAGIC, .version = VERSION, .number = number, .count = count, .reconnects = 1,
-					  .first = 1};
-
-	serial++;
-	memcpy(request.path, &serial, sizeof(serial));
-	memcpy(request.session, &serial, sizeof(serial));
-	return request;
-}
-
-/* ---- a session as it should be */
-
-static bool ask_all(struct session *session)
-{
-	struct connect_request request = request_of(0, CONNECTIONS);
-	const struct connect_response *response = (void *)session->links[0].offered;
-
-	memset(session, 0, sizeof(*session));
-	for (uint16_t i = 0; i < CONNECTIONS; i++) {
-		request.number = i;
-		if (link_ask(&session->links[i], SERVER_PORT, &request, sizeof(request)) != ESTABLISHED)
-			return false;
-	}
-	session->depth = response->queue_depth;
-	session->chunk_bytes = response->max_io + response->max_header;
-	NEED(response->magic == MAGIC && session->depth > 1 && session->depth <= MAX_DEPTH);
-	session->offset_bits = 28;
-	while (1u << (28 - session->offset_bits) < session->depth)
-		session->offset_bits--;
-	return true;
-}
-
-static bool ask_information(struct session *session, const char *name)
-{
-	struct link *service = &session->links[0];
-	struct info_request *request = (void *)service->scratch;
-	const struct info_response *response = (void *)service->last;
-
-	memset(request, 0, sizeof(*request));
-	snprintf(request->name, sizeof(request->name), "%s", name);
-	if (!link_send(service, request, sizeof(*request)) || !link_receives(service, 1, SOON_MS))
-		return false;
-	NEED(response->type == INFO_RESPONSE && response->count == session->depth);
-	memcpy(session->chunks, response->chunks, response->count * sizeof(response->chunks[0]));
-	return true;
-}
-
-static void close_session(struct session *session, bool polite)
-{
-	for (int i = CONNECTIONS - 1; i >= 0; i--)
-		link_close(&session->links[i], polite);
-}
-
-static void open_session(struct session *session)
-{
-	NEED(ask_all(session));
-	NEED(ask_information(session, "hostile"));
-}
-
-/* Writes bytes to a place in a chunk, and says that a header is there. */
-static bool request(struct session *session, uint32_t chunk, uint32_t offset, const void *bytes, uint32_t length)
-{
-	struct link *link = &session->links[1];
-
-	memcpy(link->scratch, bytes, length);
-	return link_write(link, link->scratch, length, session->chunks[chunk].address + offset, session->chunks[chunk].key,
-			  immediate(IMM_REQUEST, chunk << session->offset_bits | offset));
-}
-
-/* Waits for the answer about a chunk; gives its errno, or -1. Takes the chunk's new key. */
-static int answer_for(struct session *session, uint32_t chunk)
-{
-	struct link *link = &session->links[1];
-	const struct key_response *key = (void *)link->last;
-
-	if (!link_receives(link, link->received + 1, SOON_MS))
-		return -1;
-	if ((link->imm >> 28 != IMM_RESPONSE && link->imm >> 28 != IMM_RESPONSE_INVALIDATED) || (link->imm & 0x7ffff) != chunk)
-		return -1;
-	if (link->length == sizeof(*key) && key->type == KEY_RESPONSE && key->chunk == chunk)
-		session->chunks[chunk].key = key->key;
-	return (int)(link->imm >> 19 & 0x1ff);
-}
 
 /* ---- asking for connections */
 
@@ -126,7 +30,7 @@ static void refused_connections(void)
 	struct link link;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad_requests); i++) {
-		struct connect_request request = request_of(bad_requests[i].number, bad_requests[i].count);
+		struct connect_request request = session_request(bad_requests[i].number, bad_requests[i].count);
 
 		request.magic = bad_requests[i].magic;
 		request.version = bad_requests[i].version;
@@ -141,7 +45,7 @@ static void refused_connections(void)
 /* Connections of one path that do not fit together. */
 static void foreign_connections(void)
 {
-	struct connect_request request = request_of(0, 3), other = request;
+	struct connect_request request = session_request(0, 3), other = request;
 	struct link first, second;
 
 	NEED(link_ask(&first, SERVER_PORT, &request, sizeof(request)) == ESTABLISHED);
@@ -152,7 +56,7 @@ static void foreign_connections(void)
 	check(link_ask(&second, SERVER_PORT, &other, sizeof(other)) != ESTABLISHED,
 	      "another number of connections: not accepted");
 	link_close(&second, false);
-	other = request_of(0, 3);
+	other = session_request(0, 3);
 	memcpy(other.session, request.session, sizeof(other.session));
 	check(link_ask(&second, SERVER_PORT, &other, sizeof(other)) != ESTABLISHED,
 	      "a second path between the same addresses: not accepted");
@@ -187,7 +91,7 @@ static void bad_names(void)
 		struct session session;
 		struct info_request *request;
 
-		NEED(ask_all(&session));
+		NEED(session_connect(&session));
 		request = (void *)session.links[0].scratch;
 		memset(request, 0, sizeof(*request));
 		request->type = bad_information[i].type;
@@ -198,14 +102,14 @@ static void bad_names(void)
 		NEED(link_send(&session.links[0], request, bad_information[i].length));
 		check(link_ends(&session.links[0], SOON_MS), "information, %s: the path ends", bad_information[i].what);
 		check(!session.links[0].received, "information, %s: no answer", bad_information[i].what);
-		close_session(&session, true);
+		session_close(&session, true);
 	}
 	honest_works("requests for information that cannot be");
 }
 
 static void early_information(void)
 {
-	struct connect_request request = request_of(0, 2);
+	struct connect_request request = session_request(0, 2);
 	struct link link;
 	struct info_request *info;
 
@@ -250,14 +154,14 @@ static int unknown_message(struct session *session)
 	memset(link->scratch, 77, 64);
 	memcpy(link->scratch + 64, &header, 4);
 	NEED(link_write(link, link->scratch, 68, session->chunks[0].address, session->chunks[0].key, immediate(IMM_REQUEST, 64)));
-	return answer_for(session, 0);
+	return session_answer(session, 0);
 }
 
 static void bad_requests_in_chunks(void)
 {
 	struct session session;
 
-	open_session(&session);
+	session_open(&session);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_headers); i++) {
 		uint32_t offset = bad_headers[i].offset, chunk = i % session.depth;
 		uint8_t bytes[sizeof(bad_headers[i].header)];
@@ -265,12 +169,12 @@ static void bad_requests_in_chunks(void)
 		if (offset > END / 2)
 			offset = session.chunk_bytes - (END - offset);
 		memcpy(bytes, &bad_headers[i].header, sizeof(bytes));
-		NEED(request(&session, chunk, offset, bytes, bad_headers[i].length));
-		check(answer_for(&session, chunk) > 0, "%s: an error", bad_headers[i].what);
+		NEED(session_write(&session, chunk, offset, bytes, bad_headers[i].length));
+		check(session_answer(&session, chunk) > 0, "%s: an error", bad_headers[i].what);
 	}
 	check(unknown_message(&session) > 0, "a message that RNBD does not know: an error");
 	check(session.links[1].state == ESTABLISHED, "the path still lives");
-	close_session(&session, true);
+	session_close(&session, true);
 	honest_works("bad requests");
 }
 
@@ -284,21 +188,21 @@ static void bad_immediates(void)
 
 		if (type == IMM_HEARTBEAT || type == IMM_HEARTBEAT_ACK)
 			continue;
-		open_session(&session);
+		session_open(&session);
 		NEED(link_write(link, NULL, 0, 0, 0, immediate(type, payload)));
 		check(link_ends(link, SOON_MS), "immediate data of type %u: the path ends", type);
-		close_session(&session, true);
+		session_close(&session, true);
 	}
 	for (int past = 0; past < 2; past++) {
 		struct session session;
 		struct link *link = &session.links[1];
 		uint32_t place;
 
-		open_session(&session);
+		session_open(&session);
 		place = past ? session.chunk_bytes : session.depth << session.offset_bits;
 		NEED(link_write(link, NULL, 0, 0, 0, immediate(IMM_REQUEST, place)));
 		check(link_ends(link, SOON_MS), "a header behind %s: the path ends", past ? "the chunk" : "the last chunk");
-		close_session(&session, true);
+		session_close(&session, true);
 	}
 	honest_works("bad immediate data");
 }
@@ -310,19 +214,19 @@ static void used_keys(void)
 	struct descriptor old;
 	struct link *link = &session.links[1];
 
-	open_session(&session);
+	session_open(&session);
 	old = session.chunks[3];
-	NEED(request(&session, 3, 0, &header, sizeof(header)) && answer_for(&session, 3) > 0);
+	NEED(session_write(&session, 3, 0, &header, sizeof(header)) && session_answer(&session, 3) > 0);
 	check(session.chunks[3].key != old.key, "an answer has a new key");
 	NEED(link_write(link, link->scratch, 64, old.address, old.key, -1) && link_completes(link, SOON_MS));
 	check(link->failed == 1, "a used key: the write fails");
-	close_session(&session, true);
+	session_close(&session, true);
 
-	open_session(&session);
+	session_open(&session);
 	old = session.chunks[session.depth - 1];
 	NEED(link_write(link, link->scratch, 64, old.address + session.chunk_bytes - 32, old.key, -1));
 	check(link_completes(link, SOON_MS) && link->failed == 1, "a write beyond a chunk fails");
-	close_session(&session, true);
+	session_close(&session, true);
 	honest_works("writes with keys that are not valid");
 }
 
@@ -335,13 +239,13 @@ static void bad_target(void)
 	struct session session;
 	struct link *link = &session.links[1];
 
-	open_session(&session);
+	session_open(&session);
 	memcpy(bytes + 36, &header, sizeof(header));
 	memcpy(link->scratch, bytes, sizeof(bytes));
 	NEED(link_write(link, link->scratch, sizeof(bytes), session.chunks[0].address + 36, session.chunks[0].key,
 			immediate(IMM_REQUEST, 72)));
 	check(link_ends(link, DEAD_MS), "an answer to memory that is not there: the path ends");
-	close_session(&session, true);
+	session_close(&session, true);
 	honest_works("a read into memory that is not there");
 }
 
@@ -353,7 +257,7 @@ static void floods(void)
 	struct session session;
 	struct link *link = &session.links[1];
 
-	open_session(&session);
+	session_open(&session);
 	memcpy(link->scratch, &header, sizeof(header));
 	/* Each chunk twice, without waiting for an answer. */
 	for (uint32_t i = 0; i < 2 * session.depth && link->state == ESTABLISHED; i++) {
@@ -363,9 +267,9 @@ static void floods(void)
 				immediate(IMM_REQUEST, chunk << session.offset_bits)));
 	}
 	check(link_completes(link, DEAD_MS), "each chunk is used twice at once: all requests end");
-	close_session(&session, true);
+	session_close(&session, true);
 
-	open_session(&session);
+	session_open(&session);
 	for (int i = 0; i < 2000 && session.links[0].state == ESTABLISHED; i++) {
 		struct link *service = &session.links[0];
 
@@ -374,7 +278,7 @@ static void floods(void)
 			NEED(link_completes(service, DEAD_MS));
 	}
 	check(link_completes(&session.links[0], DEAD_MS), "2000 heartbeats end");
-	close_session(&session, true);
+	session_close(&session, true);
 	honest_works("floods");
 }
 
@@ -382,9 +286,9 @@ static void silence(void)
 {
 	struct session session;
 
-	open_session(&session);
+	session_open(&session);
 	check(link_ends(&session.links[0], DEAD_MS), "a client that answers no heartbeat: its path ends");
-	close_session(&session, true);
+	session_close(&session, true);
 	honest_works("silence");
 }
 
@@ -407,7 +311,7 @@ static void half_open(void)
 
 	NEED(count <= MOST);
 	for (int i = 0; i < count; i++) {
-		struct connect_request request = request_of(0, 3);
+		struct connect_request request = session_request(0, 3);
 
 		accepted += link_ask(&links[i], SERVER_PORT, &request, sizeof(request)) == ESTABLISHED;
 	}
@@ -429,14 +333,14 @@ static void deaths(void)
 		struct request_header header = {.type = 77};
 		struct session session;
 
-		NEED(ask_all(&session));
+		NEED(session_connect(&session));
 		if (step > 0)
-			NEED(ask_information(&session, "hostile"));
+			NEED(session_ask_information(&session, "hostile"));
 		for (uint32_t i = 0; step > 1 && i < session.depth; i++)
-			NEED(request(&session, i, 0, &header, 4));
+			NEED(session_write(&session, i, 0, &header, 4));
 		if (step == 3)
-			close_session(&session, true);
-		close_session(&session, false);
+			session_close(&session, true);
+		session_close(&session, false);
 	}
 	honest_works("clients that leave at any step");
 }
