@@ -18,6 +18,8 @@ namespace sim {
 
 struct Payer;
 
+/** Until something that was sent first is sent again, before a round trip was measured. */
+constexpr std::uint64_t kFirstRetransmitNs = 200 * kMillisecond;
 
 /** Bytes accepted from the core: a copy, or a reference to pages that must not change until acknowledged. */
 struct Piece {

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "world.h"
 
-#include <kapi/wait.h>
-#include <kapi_sim_point.h>
-
 #include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 
-#include "lock.h"
 #include "network.h"
 #include "node.h"
 
@@ -366,93 +362,4 @@ void broken(const char *format, ...)
     std::abort();
 }
 
-NodeScope::NodeScope(Node &node) : before_(running_task->node)
-{
-    running_task->node = &node;
-}
-
-NodeScope::~NodeScope()
-{
-    running_task->node = before_;
-}
-
-AtomicScope::AtomicScope(const Tcb *stream) : before_(running_task->callback_of)
-{
-    running_task->atomic_depth++;
-    if (stream)
-        running_task->callback_of = stream;
-}
-
-AtomicScope::~AtomicScope()
-{
-    running_task->callback_of = before_;
-    running_task->atomic_depth--;
-    if (!running_task->is_atomic())
-        running_task->quiet_states++;
-}
-
-void HostMutex::lock(const char *why)
-{
-    if (running_task->is_atomic())
-        broken("%s is waited for where nothing may sleep", why);
-    while (owner_)
-        world().wait(waiters_, why);
-    owner_ = running_task;
-}
-
-void HostMutex::unlock()
-{
-    owner_ = nullptr;
-    if (current_world)
-        world().wake(waiters_);
-}
-
-void enter_any(const char *call)
-{
-    if (current_world)
-        current_world->point(call);
-}
-
-void enter_bottom_halves(const char *call)
-{
-    for (const Spin *held : running_task->locks)
-        if (held->irqs_off)
-            broken("%s switches bottom halves on again, and is called while interrupts are off for %s", call, lock_name(*held));
-    enter_any(call);
-}
-
-void expect_sleepable(const char *call)
-{
-    const Task &task = *running_task;
-    if (!task.locks.empty())
-        broken("%s may sleep, but lock %s is held", call, lock_name(*task.locks.back()));
-    if (task.atomic_depth)
-        broken("%s may sleep, but is called from a callback", call);
-    if (task.kind == TaskKind::softirq)
-        broken("%s may sleep, but is called from a softirq", call);
-}
-
-void enter_sleep(const char *call)
-{
-    expect_sleepable(call);
-    enter_any(call);
-}
-
-void enter_task(const char *call)
-{
-    if (running_task->kind != TaskKind::process)
-        broken("%s belongs to a system call, but %s is none", call, running_task->name.c_str());
-    enter_sleep(call);
-}
-
-void enter_init(const char *call)
-{
-    enter_sleep(call); // a namespace is torn down in a work of the host, so the kind of task does not matter
-}
-
 } // namespace sim
-
-void kapi_sim_point(void) noexcept
-{
-    sim::enter_any("atomic");
-}
