@@ -1,48 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Any user of the peer's host (a stranger) can connect to this host, before the peer or after it: which stream gets messages.
-#include "rds_peer_test.h"
-
-#include <algorithm>
-#include <string>
-#include <utility>
+#include "rds_stranger_test.h"
 
 namespace {
-
-/** The peer's streams come from the ports of its paths; the stranger's from any, here those of path 0. */
-class Stranger : public PeerTest {
-protected:
-    void send_later(const std::string &text)
-    {
-        world.spawn(b, "sender", [this, text] {
-            socket.send(text.data(), text.size(), sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT);
-        });
-    }
-    static bool only_probes(const WireStream &stream)
-    {
-        for (const auto &arrived : stream.received())
-            if (!is_probe(arrived))
-                return false;
-        return true;
-    }
-    /** Completes the handshake, also with a victim that took the peer for foreign and probes twice. The name of its memory. */
-    kapi_u32 connect_and_shake_hands(WireStream &stream)
-    {
-        EXPECT_TRUE(connect(stream, 0));
-        EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
-        EXPECT_TRUE(stream.wait([&] { return !stream.received().empty() && is_reply(stream.received().back()); }));
-        auto arrived = stream.take();
-        EXPECT_TRUE(stream.handshake(true, kGeneration, 0, kMemory));
-        world.sleep(5 * sim::kMillisecond);
-        return arrived.empty() ? 0 : rds::parse_handshake(arrived.back().header).memory;
-    }
-    /** Answers as a hawser peer does, and receives text soon. */
-    bool answers_and_hears(WireStream &stream, const std::string &text)
-    {
-        EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
-        EXPECT_TRUE(stream.handshake(true, kGeneration, 0, kMemory));
-        return stream.wait([&] { return !stream.received().empty() && stream.received().back().payload == text; });
-    }
-};
 
 TEST_F(Stranger, silent_and_first__makes_room_for_the_peer)
 {
@@ -352,67 +312,5 @@ TEST_F(Stranger, foreign__what_goes_without_a_name_after_it_does_not_go_twice)
     });
     EXPECT_EQ(counted(rds::Stat::send_drop_restart) + early, 1u);
 }
-
-// ---- so many that each place which is free is taken at once
-
-enum class Crowd { silent, speaking, silent_before_the_first_contact };
-
-class Crowded : public Stranger, public testing::WithParamInterface<Crowd> {
-protected:
-    static constexpr unsigned kStrangers = 64;
-    void begin(unsigned number)
-    {
-        world.spawn(a, "stranger", [this, number] {
-            for (kapi_u16 port = static_cast<kapi_u16>(40000 + 8 * number); !over_; world.sleep(3 * sim::kMillisecond)) {
-                WireStream stranger(a);
-                port = static_cast<kapi_u16>(port < 64000 ? port + 8 * kStrangers : 40000 + 8 * number);
-                if (stranger.connect(sim::address("10.0.0.1", port), sim::address("10.0.0.2", 16385)) &&
-                    GetParam() == Crowd::speaking)
-                    stranger.handshake(false, 0x7000 + number, 0, 0x8000 + number);
-                stranger.wait([&] { return over_ || stranger.is_gone(); }, 100 * sim::kSecond);
-                stranger.close(true);
-            }
-        });
-    }
-    /** As a hawser does, which waits up to a second before it tries again. */
-    bool hears(const std::string &text)
-    {
-        WireStream peer(a);
-        bool arrived = false;
-        if (connect(peer, 0) && peer.handshake(false, kGeneration, 0, kMemory) && peer.handshake(true, kGeneration, 0, kMemory))
-            peer.wait([&] {
-                arrived = std::ranges::any_of(peer.received(), [&](const auto &message) { return message.payload == text; });
-                return arrived || peer.is_gone();
-            }, 20 * sim::kSecond);
-        peer.close(true);
-        if (!arrived)
-            world.sleep(1 + kapi_random_u32() % sim::kSecond);
-        return arrived;
-    }
-    bool over_ = false;
-};
-
-TEST_P(Crowded, the_peer_is_back_soon)
-{
-    open_socket(port_of_path(0));
-    run(a, [&] {
-        WireStream first(a);
-        if (GetParam() != Crowd::silent_before_the_first_contact)
-            shake_hands(first, 0);
-        for (unsigned i = 0; i < kStrangers; i++)
-            begin(i);
-        world.sleep(100 * sim::kMillisecond);
-        first.close(true);
-        send_later("hello");
-        std::uint64_t began = world.now_ns();
-        while (!hears("hello") && world.now_ns() - began < 20 * sim::kSecond)
-            ;
-        EXPECT_LE(world.now_ns() - began, 10 * sim::kSecond); // mostly one; whether a try finds a place is chance
-        over_ = true;
-        world.sleep(2 * sim::kSecond);
-    }, 200 * sim::kSecond);
-}
-
-INSTANTIATE_TEST_SUITE_P(, Crowded, testing::Values(Crowd::silent, Crowd::speaking, Crowd::silent_before_the_first_contact));
 
 } // namespace
