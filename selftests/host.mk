@@ -29,7 +29,8 @@ core := $(filter-out %/glue/% %/client/common.cc %/server/common.cc,$(wildcard \
 sim := $(wildcard $(top)/kapi/sim/*.cc)
 unit := $(wildcard $(top)/selftests/unit/*_test.cc)
 # Shared by the unit tests, the campaign and the fuzzers.
-coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc kcm_host.cc kcm_ledger.cc rds_host.cc wire_peer.cc)
+coverage := $(addprefix $(top)/selftests/sim/,coverage.cc inspect.cc kcm_host.cc kcm_ledger.cc rds_host.cc rds_socket.cc \
+	wire_peer.cc)
 program := $(wildcard $(top)/selftests/sim/*.cc)
 fuzzers := $(wildcard $(top)/selftests/fuzz/*_fuzz.cc)
 fuzz_parts := $(filter-out $(fuzzers),$(wildcard $(top)/selftests/fuzz/*.cc))

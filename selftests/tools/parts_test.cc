@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The parts of the RDS programs that need no kernel.
+// The parts of the RDS programs that need no kernel: numbers, addresses, messages.
 extern "C" {
-#include "histogram.h"
-#include "info-latency.h"
-#include "json.h"
 #include "numbers.h"
 #include "rds-address.h"
 #include "stress-message.h"
@@ -14,7 +11,6 @@ extern "C" {
 
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -181,68 +177,6 @@ TEST(Address, KnowsTheWildcards)
     EXPECT_FALSE(rds_address_is_any(&address));
 }
 
-TEST(Histogram, IsEmptyAtFirst)
-{
-    static struct histogram histogram;
-
-    EXPECT_EQ(histogram_count(&histogram), 0U);
-    EXPECT_EQ(histogram_percentile(&histogram, 500), 0U);
-}
-
-TEST(Histogram, PowersCoverEveryValueOnce)
-{
-    static struct histogram histogram;
-    uint64_t sum = 0;
-
-    histogram_add(&histogram, 0);
-    for (unsigned int power = 0; power < 64; power++) {
-        histogram_add(&histogram, UINT64_C(1) << power);
-        histogram_add(&histogram, (UINT64_C(1) << power) + ((UINT64_C(1) << power) - 1));
-    }
-    EXPECT_EQ(histogram_count_power(&histogram, 0), 3U);
-    for (unsigned int power = 0; power < 64; power++) {
-        if (power) {
-            EXPECT_EQ(histogram_count_power(&histogram, power), 2U) << power;
-        }
-        sum += histogram_count_power(&histogram, power);
-    }
-    EXPECT_EQ(sum, histogram_count(&histogram));
-    EXPECT_EQ(sum, 129U);
-}
-
-TEST(Histogram, PercentilesAreAtMostASixteenthTooHigh)
-{
-    for (uint64_t value : {UINT64_C(0), UINT64_C(1), UINT64_C(15), UINT64_C(16), UINT64_C(17), UINT64_C(1000),
-                           UINT64_C(123456789), UINT64_MAX / 2, UINT64_MAX}) {
-        struct histogram *histogram = static_cast<struct histogram *>(calloc(1, sizeof(*histogram)));
-        uint64_t found;
-
-        histogram_add(histogram, value);
-        found = histogram_percentile(histogram, 500);
-        EXPECT_GE(found, value);
-        EXPECT_LE(found - value, value / 16);
-        free(histogram);
-    }
-}
-
-TEST(Histogram, PercentilesRank)
-{
-    static struct histogram histogram, more;
-
-    for (uint64_t i = 1; i <= 10; i++)
-        histogram_add(&histogram, i);
-    EXPECT_EQ(histogram_percentile(&histogram, 0), 1U);
-    EXPECT_EQ(histogram_percentile(&histogram, 100), 1U);
-    EXPECT_EQ(histogram_percentile(&histogram, 101), 2U);
-    EXPECT_EQ(histogram_percentile(&histogram, 500), 5U);
-    EXPECT_EQ(histogram_percentile(&histogram, 1000), 10U);
-    for (uint64_t i = 0; i < 90; i++)
-        histogram_add(&more, 15);
-    histogram_merge(&histogram, &more);
-    EXPECT_EQ(histogram_count(&histogram), 100U);
-    EXPECT_EQ(histogram_percentile(&histogram, 500), 15U);
-}
-
 struct stress_header some_header()
 {
     struct stress_header header = {};
@@ -342,92 +276,6 @@ TEST(Message, EveryMessageHasItsOwnPattern)
     EXPECT_LT(stress_pattern_check(stress_pattern_seed(&other), data.data(), data.size()), 8U);
     /* The pattern does not repeat within a few words, so a shifted piece is noticed. */
     EXPECT_LT(stress_pattern_check(stress_pattern_seed(&one), data.data() + 8, data.size() - 8), 8U);
-}
-
-std::string write_json(const std::function<void(struct json *)> &write)
-{
-    char *text = nullptr;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    struct json json;
-
-    json_start(&json, file);
-    write(&json);
-    fclose(file);
-    std::string result(text, size);
-    free(text);
-    return result;
-}
-
-std::string print_latency(const struct latency &latency)
-{
-    char *text = nullptr;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-
-    latency_print(file, &latency);
-    fclose(file);
-    std::string result(text, size);
-    free(text);
-    return result;
-}
-
-TEST(Latency, ShowsTheRangesThatHaveMessages)
-{
-    uint64_t numbers[HAWSER_RDS_LATENCY_BUCKETS + 1] = {3, 0, 5};
-    struct latency latency;
-
-    latency_read(numbers, 3 * sizeof(uint64_t), &latency);
-    EXPECT_EQ(print_latency(latency), "    acknowledged after us: [0,1) 3, [2,4) 5\n");
-    numbers[HAWSER_RDS_LATENCY_BUCKETS - 1] = 7;
-    latency_read(numbers, sizeof(numbers), &latency); // of a later version
-    EXPECT_EQ(print_latency(latency), "    acknowledged after us: [0,1) 3, [2,4) 5, [4194304,...) 7\n");
-    std::string text = write_json([&](struct json *json) {
-        json_open_object(json, nullptr);
-        latency_write(json, "latency", &latency);
-        json_close(json);
-    });
-    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
-    EXPECT_EQ(text, "{\"latency\":[{\"from_us\":0,\"below_us\":1,\"messages\":3},{\"from_us\":2,\"below_us\":4,\"messages\":5},"
-                    "{\"from_us\":4194304,\"below_us\":null,\"messages\":7}]}");
-}
-
-TEST(Latency, ShowsNothingWithoutMessages)
-{
-    struct latency latency;
-
-    latency_read(nullptr, 0, &latency);
-    EXPECT_EQ(print_latency(latency), "");
-}
-
-TEST(Json, PlacesCommasAndBreaks)
-{
-    const std::string text = write_json([](struct json *json) {
-        json_open_object(json, nullptr);
-        json_unsigned(json, "a", UINT64_MAX);
-        json_open_array(json, "b");
-        json_bool(json, nullptr, true);
-        json_null(json, nullptr);
-        json_decimal(json, nullptr, 0.5);
-        json_close(json);
-        json_open_array(json, "c");
-        json_close(json);
-        json_close(json);
-    });
-
-    EXPECT_EQ(text, "{\n  \"a\": 18446744073709551615,\n  \"b\": [\n    true,\n    null,\n    0.500\n  ],\n"
-                    "  \"c\": []\n}\n");
-}
-
-TEST(Json, EscapesStrings)
-{
-    const std::string text = write_json([](struct json *json) {
-        json_open_array(json, nullptr);
-        json_string(json, nullptr, "q\" b\\ n\n \x7f \xff");
-        json_close(json);
-    });
-
-    EXPECT_EQ(text, "[\n  \"q\\\" b\\\\ n\\u000a \\u007f \\u00ff\"\n]\n");
 }
 
 } // namespace

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* sendto, sendmsg, sendmmsg and other calls that write to a socket. */
-#include "fuzz.h"
+#include "send.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/uio.h>
-
-/* A message under construction. */
-struct outgoing {
-	struct msghdr msg;
-	struct iovec pieces[PIECES];
-	struct addr to;
-	struct control control;
-};
 
 static void fill_in(struct caller *c, struct outgoing *o, const char *data, size_t size)
 {
@@ -20,8 +12,7 @@ static void fill_in(struct caller *c, struct outgoing *o, const char *data, size
 	o->msg.msg_iov = o->pieces;
 }
 
-/* A valid message with checked content to any target. */
-static void compose(struct caller *c, struct outgoing *o, struct shared s, size_t limit)
+void outgoing_compose(struct caller *c, struct outgoing *o, struct shared s, size_t limit)
 {
 	size_t size = any_size(c, limit);
 	const char *data = content(c, &size);
@@ -40,7 +31,7 @@ static int waiting_or_not(struct caller *c)
 	return chance(c, 6) ? 0 : MSG_DONTWAIT;
 }
 
-static void attach(struct outgoing *o)
+void outgoing_attach(struct outgoing *o)
 {
 	o->msg.msg_control = o->control.data;
 	o->msg.msg_controllen = o->control.len;
@@ -52,7 +43,7 @@ static void plain(struct caller *c, struct shared s)
 	int flags = waiting_or_not(c);
 	bool is_to;
 
-	compose(c, &o, s, MAX_MESSAGE);
+	outgoing_compose(c, &o, s, MAX_MESSAGE);
 	is_to = o.msg.msg_iovlen == 1 && o.msg.msg_name;
 	if (!flags)
 		CALL(c, K_SEND_WAITING, sendmsg(s.fd, &o.msg, flags));
@@ -73,7 +64,7 @@ static void several(struct caller *c, struct shared s)
 
 	memset(all, 0, sizeof(all));
 	for (int i = 0; i < count; i++) {
-		compose(c, &o[i], s, 20000);
+		outgoing_compose(c, &o[i], s, 20000);
 		all[i].msg_hdr = o[i].msg;
 	}
 	CALL(c, K_SENDMMSG, sendmmsg(s.fd, all, count, waiting_or_not(c)));
@@ -86,7 +77,7 @@ static void many(struct caller *c, struct shared s)
 	size_t count = 1 + pick(c, PIECES);
 	struct outgoing o;
 
-	compose(c, &o, s, 0);
+	outgoing_compose(c, &o, s, 0);
 	for (size_t i = 0; i < count; i++) {
 		size_t size = 1 + any_size(c, 3000);
 
@@ -98,7 +89,7 @@ static void many(struct caller *c, struct shared s)
 		lengths[pick(c, count)] = any_number(c);
 	control_add(&o.control, SOL_RDS, RDS_CMSG_LENGTHS, lengths,
 		    chance(c, 16) ? pick(c, sizeof(lengths)) : count * sizeof(lengths[0]));
-	attach(&o);
+	outgoing_attach(&o);
 	CALL(c, K_SEND_LENGTHS, sendmsg(s.fd, &o.msg, waiting_or_not(c)));
 }
 
@@ -107,7 +98,7 @@ static void zerocopy(struct caller *c, struct shared s)
 	struct outgoing o;
 	uint32_t cookie = random_next(&c->random);
 
-	compose(c, &o, s, 200000);
+	outgoing_compose(c, &o, s, 200000);
 	if (chance(c, 4)) { /* pages that are unmapped while the network uses them */
 		size_t size = any_size(c, 100000);
 
@@ -115,7 +106,7 @@ static void zerocopy(struct caller *c, struct shared s)
 	}
 	if (!chance(c, 16))
 		control_add(&o.control, SOL_RDS, RDS_CMSG_ZCOPY_COOKIE, &cookie, sizeof(cookie));
-	attach(&o);
+	outgoing_attach(&o);
 	CALL(c, K_SEND_ZEROCOPY, sendmsg(s.fd, &o.msg, MSG_ZEROCOPY | waiting_or_not(c)));
 }
 
@@ -154,119 +145,6 @@ static void flood(struct caller *c, struct shared s)
 	close(fd);
 }
 
-/* ---- control data */
-
-static struct rds_iovec any_range(struct caller *c)
-{
-	size_t size = chance(c, 2) ? 4096 : any_number(c);
-	uint64_t at = chance(c, 2) ? (uintptr_t)c->scratch : chance(c, 2) ? (uintptr_t)source(c, &size) : any_number(c);
-
-	return (struct rds_iovec){ at, size };
-}
-
-static struct rds_rdma_args any_transfer(struct caller *c)
-{
-	static struct rds_iovec vectors[4];
-	struct rds_rdma_args args = {
-		.cookie = any_number(c),
-		.remote_vec = any_range(c),
-		.local_vec_addr = chance(c, 4) ? any_number(c) : (uintptr_t)vectors,
-		.nr_local = chance(c, 8) ? any_number(c) : pick(c, 6),
-		.flags = pick(c, 256),
-		.user_token = any_number(c),
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(vectors); i++)
-		vectors[i] = any_range(c);
-	return args;
-}
-
-static struct rds_atomic_args any_atomic(struct caller *c)
-{
-	struct rds_atomic_args args = {
-		.cookie = any_number(c),
-		.local_addr = any_range(c).addr,
-		.remote_addr = any_range(c).addr,
-		.m_cswp = { any_number(c), any_number(c), any_number(c), any_number(c) },
-		.flags = pick(c, 256),
-		.user_token = any_number(c),
-	};
-
-	return args;
-}
-
-/* One message of RDMA at the end of the control data, mostly of the right size. */
-static void add_rdma(struct caller *c, struct control *control)
-{
-	union {
-		struct rds_rdma_args transfer;
-		struct rds_atomic_args atomic;
-		struct rds_get_mr_args map;
-		uint64_t cookie;
-		char bytes[200];
-	} u = { .bytes = "" };
-	int type = 1 + pick(c, 9);
-	size_t size = sizeof(u.atomic);
-
-	switch (type) {
-	case RDS_CMSG_RDMA_ARGS:
-		u.transfer = any_transfer(c);
-		size = sizeof(u.transfer);
-		break;
-	case RDS_CMSG_RDMA_DEST:
-		u.cookie = any_number(c);
-		size = sizeof(u.cookie);
-		break;
-	case RDS_CMSG_RDMA_MAP:
-		u.map = (struct rds_get_mr_args){ any_range(c), any_range(c).addr, pick(c, 256) };
-		size = sizeof(u.map);
-		break;
-	default:
-		u.atomic = any_atomic(c);
-	}
-	if (chance(c, 6))
-		size = pick(c, sizeof(u));
-	control_add(control, SOL_RDS, type, &u, size);
-}
-
-static void rdma(struct caller *c, struct shared s)
-{
-	struct outgoing o;
-
-	compose(c, &o, s, 5000);
-	for (int i = pick(c, 3); i >= 0; i--)
-		add_rdma(c, &o.control);
-	attach(&o);
-	CALL(c, K_SEND_RDMA, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
-}
-
-/* Control messages of every level and type, valid or not, several at once, truncated anywhere. */
-static void control(struct caller *c, struct shared s)
-{
-	struct outgoing o;
-
-	compose(c, &o, s, 5000);
-	for (int i = pick(c, 4); i >= 0; i--) {
-		uint32_t cookie = any_number(c);
-		void *data;
-
-		if (chance(c, 4)) {
-			add_rdma(c, &o.control);
-			continue;
-		}
-		data = control_add(&o.control, chance(c, 3) ? SOL_RDS : SOL_IP + (int)pick(c, 300),
-				   chance(c, 4) ? (int)any_number(c) : RDS_CMSG_ZCOPY_COOKIE, &cookie, pick(c, 5));
-		if (chance(c, 8))
-			((struct cmsghdr *)((char *)data - CMSG_LEN(0)))->cmsg_len = any_number(c);
-	}
-	attach(&o);
-	if (chance(c, 8))
-		o.msg.msg_controllen = odd_length(c, o.msg.msg_controllen);
-	if (chance(c, 16))
-		o.msg.msg_control = source(c, &(size_t){ 100 });
-	CALL(c, K_SEND_CONTROL, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
-}
-
 /* ---- other errors */
 
 static void flags(struct caller *c, struct shared s)
@@ -275,7 +153,7 @@ static void flags(struct caller *c, struct shared s)
 	int few = chance(c, 3) ? MSG_BATCH : any_flags(c);
 	struct outgoing o;
 
-	compose(c, &o, s, 20000);
+	outgoing_compose(c, &o, s, 20000);
 	CALL(c, K_SEND_FLAGS, sendmsg(s.fd, &o.msg, MSG_DONTWAIT | few));
 }
 
@@ -285,7 +163,7 @@ static void from_source(struct caller *c, struct shared s)
 	struct outgoing o;
 	char *data;
 
-	compose(c, &o, s, 0);
+	outgoing_compose(c, &o, s, 0);
 	data = source(c, &size);
 	fill_in(c, &o, data, size);
 	if (chance(c, 6))
@@ -299,7 +177,7 @@ static void huge(struct caller *c, struct shared s)
 	static const size_t sizes[] = { MAX_MESSAGE + 1, INT_MAX, 1UL << 32, SSIZE_MAX, (size_t)-1 };
 	struct outgoing o;
 
-	compose(c, &o, s, 0);
+	outgoing_compose(c, &o, s, 0);
 	o.pieces[0] = (struct iovec){ c->scratch, ANY_OF(c, sizes) };
 	o.msg.msg_iovlen = 1;
 	CALL(c, K_SEND_HUGE, sendmsg(s.fd, &o.msg, MSG_DONTWAIT));
@@ -310,7 +188,7 @@ static void bad_header(struct caller *c, struct shared s)
 	struct outgoing o;
 	struct msghdr *msg = &o.msg;
 
-	compose(c, &o, s, 100);
+	outgoing_compose(c, &o, s, 100);
 	switch (pick(c, 5)) {
 	case 0:
 		msg = chance(c, 2) ? bad_pointer() : kernel_pointer();
@@ -391,9 +269,9 @@ void call_send(struct caller *c)
 	case 5:
 		return ping(c, s);
 	case 6:
-		return rdma(c, s);
+		return send_rdma(c, s);
 	case 7:
-		return control(c, s);
+		return send_any_control(c, s);
 	case 8:
 		return flags(c, s);
 	case 9:
