@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "world.h"
 
+#include <kapi/wait.h>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
