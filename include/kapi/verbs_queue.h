@@ -87,7 +87,7 @@ unsigned int kapi_cq_poll(struct kapi_cq *cq, unsigned int budget) KAPI_NOEXCEPT
 struct kapi_qp_caps {
 	kapi_u32 max_send, max_recv;         /* requests outstanding in each queue; the host adds what kapi_qp_drain() needs */
 	kapi_u32 max_send_sge, max_recv_sge; /* pieces of one */
-	kapi_u32 max_inline;                 /* bytes */
+	kapi_u32 max_inline;                 /* bytes; a wish: none are granted where the device refuses so many */
 };
 
 /*

@@ -99,6 +99,17 @@ static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *cap
 	return 0;
 }
 
+/* A device reports no limit of what its requests carry: it refuses. */
+static int make_with_inline(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *caps)
+{
+	int error = make(qp, pd, caps);
+
+	if (error != -EINVAL || !caps->max_inline)
+		return error;
+	caps->max_inline = 0;
+	return make(qp, pd, caps);
+}
+
 int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *caps, struct kapi_cq *send_cq,
 		   struct kapi_cq *recv_cq, void *context, struct kapi_qp **result)
 {
@@ -120,7 +131,7 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	spin_lock_init(&qp->lock);
 	init_completion(&qp->drained_send);
 	init_completion(&qp->drained_recv);
-	error = make_settle(qp, pd) ?: make(qp, pd, caps);
+	error = make_settle(qp, pd) ?: make_with_inline(qp, pd, caps);
 	if (error) {
 		free_settle(qp);
 		kfree(qp);

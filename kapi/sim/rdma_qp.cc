@@ -151,7 +151,7 @@ SendEntry make_entry(kapi_qp &qp, const kapi_wr &wr)
 int limits(const kapi_rdma_attrs &attrs, const kapi_qp_caps &caps)
 {
     bool fits = caps.max_send <= attrs.max_wr && caps.max_recv <= attrs.max_wr && caps.max_send_sge <= attrs.max_sge &&
-                caps.max_recv_sge <= attrs.max_sge && caps.max_inline <= attrs.max_inline;
+                caps.max_recv_sge <= attrs.max_sge;
     return fits ? 0 : -KAPI_EINVAL;
 }
 
@@ -192,6 +192,8 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
         return -KAPI_EINVAL;
     if (fault("kapi_qp_create"))
         return -KAPI_ENOMEM;
+    if (caps->max_inline > cm->dev->attrs.max_inline)
+        caps->max_inline = 0;
     cm->dev->made("queue pair");
     auto *qp = new kapi_qp{.qpn = static_cast<kapi_u32>(fabric().next_id++), .dev = cm->dev, .node = cm->node, .pd = pd, .cm = cm,
                            .send_cq = send_cq, .recv_cq = recv_cq, .context = context, .caps = *caps};

@@ -341,6 +341,15 @@ TEST_P(VerbsMessages, inline_bytes__are_of_sends_and_writes)
     close_all();
 }
 
+TEST_P(VerbsMessages, inline_bytes__are_none_where_the_device_refuses_so_many)
+{
+    client.caps.max_inline = 513;
+    connect();
+    EXPECT_EQ(client.caps.max_inline, 0u);
+    run(a, [&] { EXPECT_EQ(client.post(client.make_wr(KAPI_WR_SEND, 1, KAPI_WR_INLINE), 0, 8), -KAPI_EINVAL); });
+    close_all();
+}
+
 TEST_P(VerbsMessages, posting__to_what_is_drained_is_reported)
 {
     connect();

@@ -115,6 +115,29 @@ TEST_P(RdsRdmaPeer, sends_a_message_in_fragments)
     EXPECT_FALSE(peer.end);
 }
 
+// 257 fragments and those before them are more than the queue has for one message.
+TEST_P(RdsRdmaPeer, gets_the_largest_message__behind_small_ones_that_report_nothing)
+{
+    connect();
+    run(a, [&] {
+        for (unsigned i = 0; i < 12; i++)
+            program.send("small");
+    });
+    program.socket.sk().sndbuf = 4 << 20;
+    auto sender = spawn(program, [&] { program.send(contents(1 << 20, 1)); });
+    constexpr unsigned kAll = 12 + 257;
+    unsigned again = 0;
+    for (unsigned i = 0; i < 2000 && peer.messages.size() < kAll; i++) {
+        run(b, [&] {
+            for (; again < peer.messages.size(); again++)
+                ASSERT_EQ(peer.post_recv(again % Peer::kSlots), 0);
+        });
+        world.run_for(5 * sim::kMillisecond);
+    }
+    EXPECT_GE(peer.messages.size(), kAll);
+    EXPECT_TRUE(wait({sender}));
+}
+
 // A fragment fills the buffers that both have, and of a large message packets with its header. One size is garbage to who expects
 // another.
 TEST_P(RdsRdmaPeer, takes_fragments_of_several_buffers__if_hawser)

@@ -118,7 +118,8 @@ TEST_P(RdsRdmaSettings, limit_requests_that_do_not_report)
         pass(25 * (16384 - 48));
         world.run_for(sim::kSecond);
         kapi_u64 counted = counter(pa, "ib_tx_cq_event") - before;
-        EXPECT_LE(counted, reports) << limit; // with the question for an acknowledgement, which may share its event
+        // With the question for an acknowledgement, which may share its event. Those before that did not report count, too.
+        EXPECT_LE(counted, reports + 1) << limit;
         EXPECT_GE(counted, reports - 1) << limit;
     }
 }

@@ -106,7 +106,7 @@ extern "C" {
 extern constinit const rds_rdma_sysctl_row rds_rdma_sysctl_table[] = {
     ROW(max_send_wr, 1, 0xffffffff),
     ROW(max_recv_wr, 1, 0xffffffff),
-    ROW(max_unsignaled_wr, 1, 64),
+    ROW(max_unsignaled_wr, 1, most_unsignaled),
     ROW(max_recv_allocation, 0, ~0ul),
     ROW(flow_control, 0, 0x7fffffff),
 };

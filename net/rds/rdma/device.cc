@@ -9,7 +9,8 @@ constexpr u32 most_regions = 32768;
 
 bool suffices(const kapi_rdma_attrs& attrs)
 {
-    return attrs.max_wr > send_requests + 1 && attrs.max_sge >= least_pieces && attrs.max_cqe >= send_requests + 4;
+    constexpr u32 requests = send_requests + most_unsignaled;
+    return attrs.max_wr > requests + 1 && attrs.max_sge >= least_pieces && attrs.max_cqe >= requests + 4;
 }
 
 } // namespace

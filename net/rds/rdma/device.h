@@ -18,7 +18,7 @@ using namespace hw;
 // What a connection needs of its device: requests to send, two of the largest messages; and pieces of a request, its header
 // among them.
 inline constexpr u32 fragment_size = 4096; // payload of a fragment at most, and of a buffer to receive into
-inline constexpr u32 send_requests = 512;
+inline constexpr u32 send_requests = 512, most_unsignaled = 64;
 inline constexpr u32 least_pieces = 6;
 
 // How many buffers a fragment between hawser hosts fills at most at a device. To send it takes its header, as many pieces as it

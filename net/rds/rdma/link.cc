@@ -132,15 +132,16 @@ Result<> Link::make_parts(Queues& queues)
     TRY(queues.receiver.build(receives, buffers_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
-    TRY(check(kapi_cq_create(device.dev, queues.sender.capacity() + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    TRY(check(kapi_cq_create(device.dev, queues.sender.places() + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
     TRY(check(kapi_cq_create(device.dev, receives + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
     queues.ends.recv_cq.reset(receive);
     // Beside messages and operations: an acknowledgement, and a registration.
-    kapi_qp_caps caps{queues.sender.capacity() + 2, receives, queues.sender.pieces(), 1 + buffers_, 0};
+    kapi_qp_caps caps{queues.sender.places() + 2, receives, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), queues.ends.domain.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
+    queues.sender.may_carry(caps.max_inline);
     return {};
 }
 

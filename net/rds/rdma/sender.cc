@@ -5,7 +5,11 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u32 ack_every = 8; // messages at most without an acknowledgement, as the kernel's own asks for by default
+// Messages at most without an acknowledgement. One costs as much as a small message, and what a socket waits for is asked for
+// besides (Socket::wants_room_soon()).
+constexpr u32 ack_every = 32;
+// Of messages whose requests report no completion, which are held until a later one does. A report costs 3 % of a small message.
+constexpr u32 most_held = 16 * 1024;
 
 } // namespace
 
@@ -38,7 +42,7 @@ Result<> Sender::build(u32 capacity, u32 max_unsignaled)
     capacity_ = capacity;
     max_unsignaled_ = max_unsignaled;
     pieces_ = min(max_pieces, ends_.device.attrs.max_sge);
-    TRY(headers_.make(ends_.domain, capacity_ + 1, KAPI_MAP_TO_DEVICE));
+    TRY(headers_.make(ends_.domain, places() + 1, KAPI_MAP_TO_DEVICE));
     slots_.reset(make<Slots>(Alloc::sleep));
     chain_.reset(make<Chain>(Alloc::sleep));
     if (!slots_ || !chain_)
@@ -57,16 +61,21 @@ bool Sender::waits_for_room(u64 head)
 }
 
 // Returns the acknowledgement in it.
-u64 Sender::write_header(u32 index, const Header& from, u8 flags)
+u64 Sender::fill_header(Header& header, const Header& from, u8 flags)
 {
-    Header& header = headers_.at(index);
-    headers_.sync(index, KAPI_MAP_FOR_CPU);
     header = from;
     header.flags |= flags;
     u64 ack = ends_.ack.load();
     header.ack = ack;
     header.checksum = 0;
     header.checksum = header_checksum(header);
+    return ack;
+}
+
+u64 Sender::write_header(u32 index, const Header& from, u8 flags)
+{
+    headers_.sync(index, KAPI_MAP_FOR_CPU);
+    u64 ack = fill_header(headers_.at(index), from, flags);
     headers_.sync(index, KAPI_MAP_FOR_DEVICE);
     return ack;
 }
@@ -93,6 +102,47 @@ bool Sender::asks(const Header& header, bool last)
     return asks;
 }
 
+namespace {
+
+kapi_sge carried_piece(const void* from, u32 length)
+{
+    return {reinterpret_cast<usize>(from), length, 0};
+}
+
+} // namespace
+
+// The header and the payload of the next request, whose slot it is; length: of the message. How many pieces.
+unsigned Sender::add_pieces(Slot& slot, const Header& from, u8 flags, u32 length)
+{
+    kapi_sge* sges = chain_->sge[chain_->count];
+    if (slot.carries) {
+        Header& header = chain_->header[chain_->count];
+        chain_ack_ = fill_header(header, from, flags);
+        sges[0] = carried_piece(&header, header_size);
+        sges[1] = carried_piece(slot.carried, length);
+        return length ? 2 : 1;
+    }
+    u32 index = static_cast<u32>(head_ % places());
+    chain_ack_ = write_header(index, from, flags);
+    sges[0] = headers_.sge(index);
+    if (!slot.payload)
+        return 1;
+    kapi_map_place place{};
+    kapi_size left = slot.payload.length();
+    unsigned count = kapi_map_sges(slot.payload.c(), &place, &left, ends_.domain.pd.get(), sges + 1, pieces_ - 1);
+    broken_ |= !HW_ASSERT(left == 0);
+    return 1 + count;
+}
+
+// What follows may wait for much memory; for the rest prepare() asks.
+bool Sender::reports(bool is_last)
+{
+    bool reports = (is_last && held_ > most_held) || unsignaled_ >= max_unsignaled_;
+    unsignaled_ = reports ? 0 : unsignaled_ + 1;
+    held_ = reports ? 0 : held_;
+    return reports;
+}
+
 void Sender::add(rds_out* out, u32 fragments, bool last)
 {
     if (ack_wanted_.load_relaxed() && ack_wanted_.exchange(0)) // the headers say it
@@ -100,33 +150,21 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     Header header;
     kapi_copy(&header, rds_out_header(out), sizeof(header));
     u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
-    const kapi_pd* pd = ends_.domain.pd.get();
     for (u32 i = 0; i < fragments; i++) {
-        u32 index = static_cast<u32>(head_ % capacity_);
         bool ends = i + 1 == fragments;
-        // The last one always: what follows may wait for the room or the memory of these.
-        bool reports = (ends && last) || unsignaled_ >= max_unsignaled_;
-        unsignaled_ = reports ? 0 : unsignaled_ + 1;
-        chain_ack_ = write_header(index, header, flags);
-        kapi_sge* sges = chain_->sge[chain_->count];
-        sges[0] = headers_.sge(index);
-        unsigned count = 1;
         Slot& to = slot(head_);
-        if (to.payload) {
-            kapi_map_place place{};
-            kapi_size length = to.payload.length();
-            count += kapi_map_sges(to.payload.c(), &place, &length, pd, sges + 1, pieces_ - 1);
-            broken_ |= !HW_ASSERT(length == 0);
-        }
-        if (ends) {
+        unsigned count = add_pieces(to, header, flags, rds_out_length(out));
+        if (ends && !to.carries) {
+            held_ += rds_out_length(out);
             rds_out_hold(out);
             to.out = out;
         }
         kapi_wr& wr = next_request();
-        wr.sges = sges;
+        wr.sges = chain_->sge[chain_->count - 1];
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = (reports ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0);
+        wr.flags = (reports(ends && last) ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0) |
+                   (to.carries ? KAPI_WR_INLINE : 0);
         // What an operation read is there when the peer is informed, and may end the region.
         if (std::exchange(fence_, false))
             add_fence(wr);
@@ -147,6 +185,7 @@ void Sender::flush()
         chain_->wr[i].next = &chain_->wr[i + 1];
     kapi_wr* bad = nullptr;
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
+    posted_.store_release(broken_ ? posted_.load_relaxed() : head_);
     if (!broken_ && !ends_.fragments.to_hawser && said < ack_said_.load()) {
         want_ack();
         send_ack();
@@ -209,11 +248,28 @@ void Sender::release(Slot& slot, bool completed)
         rds_out_put(out);
 }
 
+void Sender::release_before(u64 end, kapi_wc_status status)
+{
+    u64 from = tail_.load_relaxed();
+    if (end <= from)
+        return;
+    for (u64 i = from; i < end; i++) {
+        if (slot(i).operation)
+            slot(i).operation->note(i + 1 == end ? status : KAPI_WC_OK);
+        release(slot(i), true);
+    }
+    tail_.fetch_add(end - from);
+    if (full_.exchange(0))
+        rds_path_notify(ends_.conn, 0, RDS_PATH_SEND);
+}
+
 void Sender::completed(const kapi_wc& wc)
 {
     if (wc.status != KAPI_WC_OK)
         ends_.failed(wc.status);
     if (wc.cookie == ack_cookie) {
+        if (wc.status == KAPI_WC_OK)
+            release_before(ack_covers_.load_acquire(), KAPI_WC_OK);
         {
             Guard guard(ends_.lock);
             ack_out_ = false;
@@ -222,16 +278,8 @@ void Sender::completed(const kapi_wc& wc)
         return;
     }
     u64 from = tail_.load_relaxed();
-    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + capacity_))
-        return;
-    for (u64 i = from; i <= wc.cookie; i++) {
-        if (slot(i).operation)
-            slot(i).operation->note(i == wc.cookie ? wc.status : KAPI_WC_OK);
-        release(slot(i), true);
-    }
-    tail_.fetch_add(wc.cookie + 1 - from);
-    if (full_.exchange(0))
-        rds_path_notify(ends_.conn, 0, RDS_PATH_SEND);
+    if (HW_ASSERT(wc.cookie >= from && wc.cookie < from + places()))
+        release_before(wc.cookie + 1, wc.status);
 }
 
 // ---- acknowledgements
@@ -280,14 +328,19 @@ void Sender::send_ack()
         if (!acknowledges && !asks)
             return;
         ack_out_ = true;
-        ack_said_.store_release(write_header(ack_slot(), Header{}, asks ? rds::flag_ack_required : 0)); // before it is posted
-        kapi_sge sge = headers_.sge(ack_slot());
+        bool carries = carried_ >= header_size;
+        u8 flags = asks ? rds::flag_ack_required : 0;
+        Header carried{};
+        kapi_sge sge = carries ? carried_piece(&carried, header_size) : headers_.sge(ack_slot());
+        u64 says = carries ? fill_header(carried, Header{}, flags) : write_header(ack_slot(), Header{}, flags);
+        ack_said_.store_release(says); // before it is posted
+        ack_covers_.store_release(posted_.load_acquire());
         kapi_wr wr{};
         wr.cookie = ack_cookie;
         wr.sges = &sge;
         wr.n_sges = 1;
         wr.op = KAPI_WR_SEND;
-        wr.flags = KAPI_WR_SIGNALED | KAPI_WR_SOLICITED;
+        wr.flags = KAPI_WR_SIGNALED | KAPI_WR_SOLICITED | (carries ? KAPI_WR_INLINE : 0);
         kapi_wr* bad = nullptr;
         failed = kapi_qp_send(ends_.qp.get(), &wr, &bad) < 0;
     }

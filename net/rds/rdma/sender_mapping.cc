@@ -61,11 +61,27 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
     return {};
 }
 
+// True: its bytes go with the request. They lie in the message itself, or in pages of a program, which a device reads better.
+bool Sender::carry(rds_out* out, Slot& slot)
+{
+    u32 length = rds_out_length(out);
+    slot.carries = header_size + length <= carried_;
+    if (!slot.carries || !length)
+        return slot.carries;
+    HW_UNINITIALIZED kapi_segment segment;
+    slot.carries = rds_out_segments(out, 0, &segment, 1) && segment.addr && segment.length == length;
+    slot.carried = segment.addr;
+    return slot.carries;
+}
+
 // All or nothing, before anything of it is posted.
 Result<> Sender::map_payload(rds_out* out, u64 at, u32 fragments)
 {
+    if (fragments == 1 && carry(out, slot(at)))
+        return {};
     HW_UNINITIALIZED Pieces pieces(out);
     for (u32 i = 0; i < fragments; i++) {
+        slot(at + i).carries = false;
         auto mapped = map_fragment(slot(at + i), pieces);
         if (mapped)
             continue;
@@ -98,6 +114,8 @@ unsigned Sender::prepare(rds_out* const* messages, unsigned count)
         if (auto mapped = map_payload(messages[i], at, needed); !mapped) {
             ends_.counters.count(Stat::tx_sg_mapping_failure);
             if (may_map_later() || i) {
+                want_ack(); // which ends what reports no completion
+                send_ack();
                 rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
             } else {
                 flush(); // operations may be before it

@@ -149,7 +149,7 @@ void storm(const struct storm *s, int argc, char **argv)
 	bad_pointer();
 	read_only_page();
 	end_ms = now_ms() + stretched(seconds * 1000);
-	late_ms = end_ms + stretched(seconds * 1000);
+	late_ms = end_ms + stretched(3 * seconds * 1000);
 	if (!blow(seed)) {
 		fflush(stdout);
 		_exit(1);

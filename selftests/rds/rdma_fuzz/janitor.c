@@ -61,6 +61,8 @@ void janitor(struct caller *c)
 		set(c);
 		nap_us(pick(c, 600000));
 		if (is_calm()) {
+			if (!is_due)
+				forget_all();
 			is_due = true;
 		} else if (is_due) {
 			replug(c);

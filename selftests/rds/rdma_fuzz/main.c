@@ -6,12 +6,32 @@
  */
 #include "rdma_fuzz.h"
 
-/* Both hosts begin together, and so have the same times calm; the first one, until operations can have succeeded. */
+#define CALM_MS 4000
+#define WILD_MS 2500
+
+/* Both hosts begin together, and so have the same times calm; the first one, when they are connected. */
 static int64_t begun_ms;
 
 bool is_calm(void)
 {
-	return (now_ms() - begun_ms) / stretched(2500) % 2 == 0;
+	return (now_ms() - begun_ms) % stretched(CALM_MS + WILD_MS) < stretched(CALM_MS);
+}
+
+/* A region is registered on a connection. */
+static void connect_hosts(void)
+{
+	int fd = rds_bound(HERE, own_ip, 5299), tries = 0;
+	struct addr to = addr(peer_ip, 5299);
+	uint64_t cookie = 0;
+	char memory[16];
+	struct rds_get_mr_for_dest_args args = { .vec = { (uintptr_t)memory, sizeof(memory) },
+						 .cookie_addr = (uintptr_t)&cookie,
+						 .flags = RDS_RDMA_READWRITE };
+
+	memcpy(&args.dest_addr, &to.sa, to.len);
+	while (setsockopt(fd, SOL_RDS, RDS_GET_MR_FOR_DEST, &args, sizeof(args)))
+		NEED(errno == EAGAIN && tries++ < 10);
+	close(fd);
 }
 
 static void any_call(struct caller *c)
@@ -62,6 +82,7 @@ int main(int argc, char **argv)
 	own_ip = argv[1];
 	peer_ip = argv[2];
 	regions_open();
+	connect_hosts();
 	begun_ms = now_ms();
 	storm(&rdma, argc - 2, argv + 2);
 	pool_close();

@@ -42,13 +42,15 @@ struct rds_iovec any_range(struct caller *c, bool is_odd)
 static struct region load(const struct region *all, unsigned int slot)
 {
 	return (struct region){ __atomic_load_n(&all[slot].cookie, __ATOMIC_RELAXED),
-				__atomic_load_n(&all[slot].size, __ATOMIC_RELAXED), slot };
+				__atomic_load_n(&all[slot].size, __ATOMIC_RELAXED),
+				__atomic_load_n(&all[slot].socket, __ATOMIC_RELAXED), slot };
 }
 
 static void store(struct region *to, struct region r)
 {
 	__atomic_store_n(&to->cookie, r.cookie, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->size, r.size, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->socket, r.socket, __ATOMIC_RELAXED);
 }
 
 struct region own_region(struct caller *c)
@@ -81,6 +83,14 @@ void forget_peers(unsigned int slot)
 	store(&peers[slot % KEYS], (struct region){ 0 });
 }
 
+void forget_all(void)
+{
+	for (unsigned int i = 0; i < KEYS; i++) {
+		forget_own(i);
+		forget_peers(i);
+	}
+}
+
 static uint64_t any_flags_of_region(struct caller *c)
 {
 	static const uint64_t few[] = { 0, RDS_RDMA_READWRITE, RDS_RDMA_USE_ONCE, RDS_RDMA_INVALIDATE, RDS_RDMA_READWRITE };
@@ -96,26 +106,28 @@ void call_get_mr(struct caller *c)
 	struct rds_get_mr_args any = { range, (uintptr_t)&cookie, flags };
 	struct rds_get_mr_for_dest_args dest = { .vec = range, .cookie_addr = (uintptr_t)&cookie, .flags = flags };
 	struct addr to = some_peer(c);
-	int err;
+	int err, fd = some_socket(c);
 
 	memcpy(&dest.dest_addr, &to.sa, to.len);
 	if (is_odd && chance(c, 4))
 		dest.cookie_addr = any.cookie_addr = any_number(c);
 	if (chance(c, 3))
 		err = CALL(c, is_odd ? K_GET_MR_ODD : K_GET_MR,
-			   setsockopt(some_socket(c), SOL_RDS, RDS_GET_MR, &any, sizeof(any)));
+			   setsockopt(fd, SOL_RDS, RDS_GET_MR, &any, sizeof(any)));
 	else
 		err = CALL(c, is_odd ? K_GET_MR_ODD : K_GET_MR_DEST,
-			   setsockopt(some_socket(c), SOL_RDS, RDS_GET_MR_FOR_DEST, &dest, odd_length(c, sizeof(dest))));
+			   setsockopt(fd, SOL_RDS, RDS_GET_MR_FOR_DEST, &dest, odd_length(c, sizeof(dest))));
 	if (err == 0)
-		keep_own(c, (struct region){ cookie, range.bytes });
+		keep_own(c, (struct region){ cookie, range.bytes, fd });
 }
 
 void call_free_mr(struct caller *c)
 {
 	bool is_odd = chance(c, 8);
-	struct rds_free_mr_args args = { .cookie = is_odd ? any_number(c) : own_region(c).cookie,
+	struct region r = own_region(c);
+	struct rds_free_mr_args args = { .cookie = is_odd ? any_number(c) : r.cookie,
 					 .flags = chance(c, 2) ? RDS_RDMA_INVALIDATE : 0 };
+	int fd = is_odd || !r.cookie ? some_socket(c) : r.socket;
 
-	CALL(c, is_odd ? K_FREE_MR_ODD : K_FREE_MR, setsockopt(some_socket(c), SOL_RDS, RDS_FREE_MR, &args, sizeof(args)));
+	CALL(c, is_odd ? K_FREE_MR_ODD : K_FREE_MR, setsockopt(fd, SOL_RDS, RDS_FREE_MR, &args, sizeof(args)));
 }

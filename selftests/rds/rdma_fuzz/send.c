@@ -5,11 +5,11 @@
 #define VECTORS 4
 #define ATOMIC 8 /* bytes */
 
-static long submit(struct caller *c, int kind, const void *data, size_t size, const struct control *control)
+static long submit(struct caller *c, int fd, int kind, const void *data, size_t size, const struct control *control)
 {
 	struct addr to = some_peer(c);
 
-	return CALL(c, kind, send_control(some_socket(c), data, size, &to, control, chance(c, 6) ? 0 : MSG_DONTWAIT));
+	return CALL(c, kind, send_control(fd, data, size, &to, control, chance(c, 6) ? 0 : MSG_DONTWAIT));
 }
 
 static void plain(struct caller *c)
@@ -21,6 +21,12 @@ static void plain(struct caller *c)
 	CALL(c, K_SEND, sendto(some_socket(c), data, size, MSG_DONTWAIT, &to.sa, to.len));
 }
 
+/* That the key is of, mostly. */
+static int own_socket(struct caller *c, const struct region *r)
+{
+	return r->cookie && !odd(c, 8) ? r->socket : some_socket(c);
+}
+
 /* A key that is there, or one that comes to be with the message. */
 static void key(struct caller *c)
 {
@@ -29,16 +35,17 @@ static void key(struct caller *c)
 	struct control control = { .len = 0 };
 	struct rds_get_mr_args map = { .vec = any_range(c, odd(c, 8)), .cookie_addr = (uintptr_t)&r.cookie };
 
-	if (chance(c, 2)) {
+	if (odd(c, 8) || (r.cookie && chance(c, 2))) {
 		control_add(&control, SOL_RDS, RDS_CMSG_RDMA_DEST, &r.cookie, sizeof(r.cookie));
-		if (submit(c, K_SEND_DEST, &offer, sizeof(offer), &control) < 0 && errno == EINVAL)
+		if (submit(c, own_socket(c, &r), K_SEND_DEST, &offer, sizeof(offer), &control) < 0 && errno == EINVAL)
 			forget_own(r.slot);
 		return;
 	}
 	map.flags = odd(c, 4) ? pick(c, 256) : RDS_RDMA_READWRITE;
 	offer.size = r.size = map.vec.bytes;
+	r.socket = some_socket(c);
 	control_add(&control, SOL_RDS, RDS_CMSG_RDMA_MAP, &map, sizeof(map));
-	if (submit(c, K_SEND_MAP, &offer, sizeof(offer), &control) >= 0)
+	if (submit(c, r.socket, K_SEND_MAP, &offer, sizeof(offer), &control) >= 0)
 		keep_own(c, r);
 }
 
@@ -116,7 +123,7 @@ static void transfer(struct caller *c, struct region r)
 	args.remote_vec.addr = odd(c, 12) ? any_number(c) : pick(c, rest + 1);
 	args.nr_local = split(c, vectors, writes, size);
 	control_add(&control, SOL_RDS, RDS_CMSG_RDMA_ARGS, &args, sizeof(args));
-	submit(c, writes ? K_WRITE : K_READ, &args, args.flags & RDS_RDMA_SILENT ? 0 : pick(c, 16), &control);
+	submit(c, some_socket(c), writes ? K_WRITE : K_READ, &args, args.flags & RDS_RDMA_SILENT ? 0 : pick(c, 16), &control);
 }
 
 static void atomic(struct caller *c, struct region r)
@@ -135,7 +142,7 @@ static void atomic(struct caller *c, struct region r)
 	args.m_cswp.compare_mask = chance(c, 2) ? ~0ULL : any_number(c);
 	args.m_cswp.swap_mask = ~0ULL;
 	control_add(&control, SOL_RDS, type, &args, sizeof(args));
-	submit(c, K_ATOMIC, NULL, 0, &control);
+	submit(c, some_socket(c), K_ATOMIC, NULL, 0, &control);
 }
 
 /* Control messages of all types with odd contents and sizes, several in one message. */
@@ -161,14 +168,14 @@ static void anything(struct caller *c)
 		}
 		control_add(&control, SOL_RDS, 1 + pick(c, 9), &u, chance(c, 2) ? sizeof(u.transfer) : pick(c, sizeof(u)));
 	}
-	submit(c, K_SEND_ODD, data, pick(c, sizeof(data)), &control);
+	submit(c, some_socket(c), K_SEND_ODD, data, pick(c, sizeof(data)), &control);
 }
 
 void call_operation(struct caller *c)
 {
 	struct region r = usable_region(c);
 
-	if (!r.cookie && is_calm())
+	if (!r.cookie && !odd(c, 30)) /* it ends the connection for all */
 		return;
 	/* An atomic operation would be beyond the end. */
 	if (r.size < ATOMIC && is_calm())
