@@ -136,23 +136,19 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& con
     return message;
 }
 
-// Made with the first message that needs it.
+// Made with the first message that needs it. When the socket is closed meanwhile the message is refused: try_reserve().
 Result<Ref<NoticeBox>> Socket::notice_box()
 {
     {
         Guard guard(lock_);
         if (notice_box_)
             return notice_box_;
-        if (closed_)
-            return fail(KAPI_ENOTCONN);
     }
     auto* made = make<NoticeBox>(Alloc::charged, *this);
     if (!made)
         return fail(KAPI_ENOMEM);
     auto box = Ref<NoticeBox>::adopt(made);
     Guard guard(lock_);
-    if (closed_)
-        return fail(KAPI_ENOTCONN);
     if (!notice_box_) // no other thread was first
         notice_box_ = std::move(box);
     return notice_box_;

@@ -224,6 +224,39 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
     EXPECT_TRUE(closer->is_done());
 }
 
+// But those that are being unattached at the moment.
+TEST_F(KcmNet, totals__lose_no_connection_that_was_unattached_meanwhile)
+{
+    constexpr unsigned kCount = 600, kClosers = 3;
+    const std::size_t each = framed("in").size();
+    kcm_net *net = host.net(a.initial_net());
+    open_multiplexor(1);
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < kCount; i++) {
+        all.push_back(connect());
+        attach(*sockets[0], all.back());
+        peer_writes(all.back(), framed("in"));
+    }
+    settle();
+    unsigned closing = kClosers;
+    for (unsigned first = 0; first < kClosers; first++)
+        world.spawn(a, "closer", [&, first] {
+            // As above.
+            for (unsigned i = kCount - first; i-- > 0; i -= std::min(i, kClosers - 1))
+                EXPECT_EQ(sockets[0]->unattach(all[i].here), 0);
+            closing--;
+        });
+    run(a, [&] {
+        while (closing) {
+            kcm_totals totals;
+            kcm_net_totals(net, &totals);
+            EXPECT_GE(totals.connections.rx_bytes, (kCount - kClosers) * each);
+            EXPECT_LE(totals.connections.rx_bytes, kCount * each);
+            world.sleep(300);
+        }
+    });
+}
+
 TEST_F(KcmNet, totals__count_connections_that_came_and_went)
 {
     KcmSocket &socket = new_socket();
