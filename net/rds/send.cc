@@ -136,7 +136,8 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& con
     return message;
 }
 
-// Made with the first message that needs it. When the socket is closed meanwhile the message is refused: try_reserve().
+// Made with the first message that needs it. A closed socket gets none, which nobody would take from it again;
+// try_reserve() refuses the message of one that is closed later.
 Result<Ref<NoticeBox>> Socket::notice_box()
 {
     {
@@ -149,6 +150,8 @@ Result<Ref<NoticeBox>> Socket::notice_box()
         return fail(KAPI_ENOMEM);
     auto box = Ref<NoticeBox>::adopt(made);
     Guard guard(lock_);
+    if (closed_)
+        return fail(KAPI_ENOTCONN);
     if (!notice_box_) // no other thread was first
         notice_box_ = std::move(box);
     return notice_box_;
