@@ -267,6 +267,7 @@ private:
     bool closed_ HW_GUARDED_BY(lock_) = false;
     bool bound_ HW_GUARDED_BY(lock_) = false;
     Endpoint bound_to_ HW_GUARDED_BY(lock_);
+    u32 bind_scope_ HW_GUARDED_BY(lock_) = 0; // of the address that it is bound to, or that a call is about to bind it to
     Endpoint peer_ HW_GUARDED_BY(lock_);
     u32 connect_scope_ HW_GUARDED_BY(lock_) = 0;
     const rds_transport* transport_ HW_GUARDED_BY(lock_) = nullptr; // holds its module
