@@ -203,6 +203,7 @@ private:
     }
     bool pull_input(bool peek, Input& input);
     Ref<Path> take_unread();
+    bool put_back_some(std::span<Ref<Incoming>> messages, Ref<Incoming>& passed, CongestionChange& change);
     void put_back(std::span<Ref<Incoming>> messages);
     void handed_over(u32 bytes, unsigned messages, rds_receive& receive);
     Result<u32> put_notice(rds_receive& receive, u64 freed_ports);
