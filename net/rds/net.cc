@@ -192,6 +192,8 @@ Result<Net*> Net::create(kapi_net* host)
         .send_limit_max = usual_send_limit_max,
         .idle_connection_ms = 600'000,
     };
+    if (kapi_net_is_initial(host))
+        net->module.initial_net.store_release(net.get());
     net->module.add_net(*net);
     return net.release();
 }
@@ -243,6 +245,8 @@ void Net::destroy(Net* net)
     net->watchers_work_.cancel_sync();
     net->own_maps.stop();
     net->peers_memory.stop();
+    if (kapi_net_is_initial(net->host))
+        net->module.initial_net.store_release(nullptr);
     net->module.remove_net(*net);
     kapi_counters_destroy(net->counters_);
     HW_ASSERT(!net->stalled_paths.load()); // there is no path

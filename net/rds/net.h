@@ -35,6 +35,7 @@ public:
 
     kapi_workqueue* workqueue = nullptr;
     PeersShare peers_share;
+    Atomic<const Net*> initial_net{nullptr};
 
     // How many paths try to connect in all namespaces of the user who made this one. Null: that is the administrator.
     Atomic<u32>* trying_of_owner(kapi_net* host)

@@ -177,6 +177,10 @@ private:
     Result<> reserve(Message& message, Target& target, const Wait& wait);
     bool try_reserve(Message& message, Target& target);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool has_room_in(const SendRoom& room) const HW_REQUIRES(lock_)
+    {
+        return sending_bytes_ < room.payload && sending_true_ < room.memory;
+    }
     bool wants_room_soon() HW_REQUIRES(lock_);
     u64 most_send_limit() const;
     void grow_send_limit(Path& path);
