@@ -7,6 +7,12 @@
 
 namespace rds {
 
+namespace {
+
+constexpr u64 notice_ns = 20'000; // for each socket that is notified: the next notices are that much later
+
+} // namespace
+
 // ---- the module
 
 Module& Module::get()
@@ -253,11 +259,15 @@ void Net::destroy(Net* net)
     dispose(net);
 }
 
+// A port of anybody can be full and free again many thousand times in a second, and a peer's map can change as often as it comes.
+// Each time all programs that wait for other ports try again, and are refused again: at most 50,000 of them in a second.
 void Net::congestion_changed()
 {
     congestion_generation_.fetch_add(1);
-    if (watchers_.with([](WatcherList& list) { return list.count; }))
-        watchers_work_.queue(module.workqueue);
+    if (!watchers_.with([](WatcherList& list) { return list.count; }))
+        return;
+    u64 next = next_notice_ns_.load_relaxed(), now = kapi_now_ns();
+    watchers_work_.queue(module.workqueue, next > now ? next - now : 0);
 }
 
 void Net::add_watcher(Socket& socket)
@@ -284,8 +294,9 @@ void Net::remove_watcher(Socket& socket)
 // change.
 void Net::notify_watchers()
 {
-    u32 left = watchers_.with([](WatcherList& list) { return list.count; });
-    for (; left; left--) {
+    u32 all = watchers_.with([](WatcherList& list) { return list.count; });
+    next_notice_ns_.store_relaxed(kapi_now_ns() + all * notice_ns);
+    for (u32 left = all; left; left--, kapi_resched()) {
         Ref<Socket> socket = watchers_.with([](WatcherList& list) {
             Ref<Socket> first = list.sockets.pop_front();
             if (first)

@@ -207,6 +207,7 @@ private:
     kapi_counters* counters_ = nullptr;
     Atomic<u32> congestion_generation_{1};
     void notify_watchers();
+    Atomic<u64> next_notice_ns_{0}; // not before this time
     struct WatcherList {
         RefList<Socket, Watchers> sockets;
         u32 count = 0;
