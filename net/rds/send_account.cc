@@ -16,8 +16,7 @@ Socket::SendRoom Socket::send_room()
 
 bool Socket::has_send_room()
 {
-    SendRoom room = send_room();
-    return sending_bytes_ < room.payload && sending_true_ < room.memory;
+    return has_room_in(send_room());
 }
 
 // Acknowledgements of the RDS of the peer make room: they are asked for in time, also for the case that the limit is the initial
@@ -35,7 +34,8 @@ bool Socket::try_reserve(Message& message, Target& target)
     Guard guard(lock_);
     if (closed_)
         return false;
-    if (!has_send_room()) {
+    SendRoom room = send_room();
+    if (!has_room_in(room)) {
         room_wanted_ = true;
         return false;
     }
@@ -46,7 +46,7 @@ bool Socket::try_reserve(Message& message, Target& target)
     message.was_owned = true;
     message.set_owner(Ref<Socket>::share(*this));
     sending_.push_back(Ref<Message>::share(message));
-    target.fills = !has_send_room();
+    target.fills = !has_room_in(room);
     return true;
 }
 
@@ -66,11 +66,15 @@ Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
     return reserved ? Result<>() : fail(KAPI_ENOTCONN);
 }
 
-// Any user can be the administrator of a namespace: there the usual maximum is the largest.
+// Any user can be the administrator of a namespace: there the usual maximum is the largest, or what the host's administrator set
+// if that is less.
 u64 Socket::most_send_limit() const
 {
     u64 most = net.sysctl.send_limit_max;
-    return net.connections.shares.is_users() ? min<u64>(most, Net::usual_send_limit_max) : most;
+    if (!net.connections.shares.is_users()) [[likely]]
+        return most;
+    const Net* initial = net.module.initial_net.load_acquire(); // there is one as long as there are sockets
+    return min<u64>(most, initial ? min(initial->sysctl.send_limit_max, Net::usual_send_limit_max) : 0);
 }
 
 // The last message filled the buffer. When the stream has taken all of path, it could take more.

@@ -20,10 +20,10 @@ bool SendQueue::enqueue(Ref<Message> message)
 }
 
 // The queues of a connection have one lock.
-bool SendQueue::append(Ref<Message> message) HW_NO_TSA
+bool SendQueue::append(Ref<Message> message, bool timed) HW_NO_TSA
 {
     if (moved_to_ && !message->pong) // an answer is for its own stream
-        return moved_to_->append(std::move(message));
+        return moved_to_->append(std::move(message), timed);
     if (closed_)
         return false;
     // Cancelled between reserving room and now. What had no owner from the start is always queued.
@@ -31,7 +31,7 @@ bool SendQueue::append(Ref<Message> message) HW_NO_TSA
         return true;
     u64 number = next_++;
     message->header().sequence = number;
-    if (message->was_owned)
+    if (message->was_owned && timed)
         latency_.queued(number);
     has_joined(*message);
     message->on = Message::On::send;

@@ -127,7 +127,8 @@ private:
     bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
-    bool append(Ref<Message> message) HW_REQUIRES(lock_);
+    // timed: it is queued now; else it has waited on another path.
+    bool append(Ref<Message> message, bool timed = true) HW_REQUIRES(lock_);
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);

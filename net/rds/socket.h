@@ -177,6 +177,10 @@ private:
     Result<> reserve(Message& message, Target& target, const Wait& wait);
     bool try_reserve(Message& message, Target& target);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool has_room_in(const SendRoom& room) const HW_REQUIRES(lock_)
+    {
+        return sending_bytes_ < room.payload && sending_true_ < room.memory;
+    }
     bool wants_room_soon() HW_REQUIRES(lock_);
     u64 most_send_limit() const;
     void grow_send_limit(Path& path);
@@ -203,6 +207,7 @@ private:
     }
     bool pull_input(bool peek, Input& input);
     Ref<Path> take_unread();
+    bool put_back_some(std::span<Ref<Incoming>> messages, Ref<Incoming>& passed, CongestionChange& change);
     void put_back(std::span<Ref<Incoming>> messages);
     void handed_over(u32 bytes, unsigned messages, rds_receive& receive);
     Result<u32> put_notice(rds_receive& receive, u64 freed_ports);
@@ -267,6 +272,7 @@ private:
     bool closed_ HW_GUARDED_BY(lock_) = false;
     bool bound_ HW_GUARDED_BY(lock_) = false;
     Endpoint bound_to_ HW_GUARDED_BY(lock_);
+    u32 bind_scope_ HW_GUARDED_BY(lock_) = 0; // of the address that it is bound to, or that a call is about to bind it to
     Endpoint peer_ HW_GUARDED_BY(lock_);
     u32 connect_scope_ HW_GUARDED_BY(lock_) = 0;
     const rds_transport* transport_ HW_GUARDED_BY(lock_) = nullptr; // holds its module

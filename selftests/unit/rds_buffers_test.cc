@@ -390,15 +390,16 @@ TEST_F(Buffers, receive_limit__stays_after_congestion_by_tiny_messages)
     EXPECT_EQ(reported(b, HAWSER_RDS_SOCKET_RECEIVE_BUFFER), kDefault);
 }
 
-// Anyone can be the administrator of such a namespace.
-TEST_F(Buffers, send_limit__of_a_users_namespace_is_the_usual_one_at_most)
-{
-    constexpr unsigned usual = 512 << 10;
-    a.wmem_max = 8 * usual;
-    auto fill = [&](kapi_net &net, const char *address) {
+/** Anyone can be the administrator of a user's namespace. */
+class BuffersOfUsers : public Buffers {
+protected:
+    static constexpr unsigned kUsual = 512 << 10;
+    BuffersOfUsers() { a.wmem_max = 8 * kUsual; }
+    /** As sent_at_once(), of another socket, which may have more than usual. In a task of a. */
+    unsigned fill(kapi_net &net, const char *address)
+    {
         RdsSocket socket(host_a);
-        rds_net_sysctl(host_a.net(net).rds)->send_limit_max = 4 * usual;
-        rds_tcp_net_sysctl(host_a.net(net).tcp)->rds_tcp_sndbuf = 8 * usual;
+        rds_tcp_net_sysctl(host_a.net(net).tcp)->rds_tcp_sndbuf = 8 * kUsual;
         EXPECT_EQ(socket.open(net), 0);
         EXPECT_EQ(socket.bind(sim::address(address, 71)), 0);
         EXPECT_EQ(send(socket, "first", "10.0.0.2", 70), 5);
@@ -409,16 +410,33 @@ TEST_F(Buffers, send_limit__of_a_users_namespace_is_the_usual_one_at_most)
             count++;
         world.network().cut(a, b, false);
         return count;
-    };
-    run(a, [&] {
+    }
+    unsigned fill_of_user()
+    {
         kapi_net &net = a.add_net();
         net.owner = 1000;
         net.add(sim::address("10.0.0.9"));
-        ASSERT_EQ(host_a.add_net(net), 0);
-        EXPECT_EQ(fill(net, "10.0.0.9"), messages_of(usual));
+        EXPECT_EQ(host_a.add_net(net), 0);
+        rds_net_sysctl(host_a.net(net).rds)->send_limit_max = 4 * kUsual;
+        unsigned count = fill(net, "10.0.0.9");
         EXPECT_TRUE(host_a.delete_nets({&net}));
-        EXPECT_EQ(fill(a.initial_net(), "10.0.0.1"), messages_of(4 * usual));
+        return count;
+    }
+};
+
+TEST_F(BuffersOfUsers, send_limit__is_the_usual_one_at_most)
+{
+    settings().send_limit_max = 4 * kUsual;
+    run(a, [&] {
+        EXPECT_EQ(fill_of_user(), messages_of(kUsual));
+        EXPECT_EQ(fill(a.initial_net(), "10.0.0.1"), messages_of(4 * kUsual));
     });
+}
+
+TEST_F(BuffersOfUsers, send_limit__is_that_of_the_host_at_most)
+{
+    settings().send_limit_max = 150'000;
+    run(a, [&] { EXPECT_EQ(fill_of_user(), messages_of(150'000)); });
 }
 
 } // namespace

@@ -170,6 +170,22 @@ TEST_F(GatheredOneWay, handshake__waits_for_nothing)
     EXPECT_EQ(gathers(), Flags{false});
 }
 
+// What follows may be in the same packet as its end.
+TEST_F(GatheredOneWay, behind_a_handshake__in_more_than_one_transmission__nothing_waits)
+{
+    run(a, [&] {
+        for (unsigned i = 0; i < rds::Batch::max_messages + 1; i++)
+            send("x", RDS_ABI_MSG_BATCH);
+        connection().path(0).queue_control(rds::control_reply);
+        connection().path(0).transmit();
+        EXPECT_EQ(gathers(), (Flags{false, false}));
+        EXPECT_TRUE(noted_.sent[0].more);
+        forget();
+        send("x", 0);
+        EXPECT_EQ(gathers(), Flags{true});
+    });
+}
+
 TEST_F(GatheredOneWay, answer_to_a_ping__waits_for_nothing)
 {
     run(a, [&] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // What a foreign peer is sent, and what a hostile one can do.
+#include "net/rds/connection.h"
 #include "net/rds/net.h"
 #include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "rds_rdma_peer.h"
@@ -309,6 +310,27 @@ TEST_P(RdsRdmaPeer, stays_connected__while_its_port_is_congested)
     post(sealed(map, empty));
     post(sealed(map, empty));
     run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
+}
+
+// A host that has died while its port was full: nobody would notice before something is sent there.
+TEST_P(RdsRdmaPeer, is_noticed_when_it_has_died__while_programs_wait_for_its_port)
+{
+    connect();
+    Header map{};
+    map.length = rds::map_bytes;
+    map.flags = rds::flag_congestion_map;
+    for (int half = 0; half < 2; half++)
+        post(sealed(map, std::string(4096, '\xff')));
+    world.run_for(10 * sim::kSecond);
+    rds::Path *path = nullptr;
+    run(a, [&] {
+        reinterpret_cast<rds::Net *>(host_a.net().rds)->connections.for_each([&](rds::Connection &one) { path = &one.path(0); });
+    });
+    ASSERT_TRUE(path && path->is_up());
+    cut(true);
+    run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS); });
+    EXPECT_TRUE(world.run_until([&] { return !path->is_up(); }, 60 * sim::kSecond));
+    cut(false);
 }
 
 // It is not asked for its map, which is behind the messages that nobody reads.

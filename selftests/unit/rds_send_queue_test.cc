@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -247,6 +249,46 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
         first.close();
         EXPECT_TRUE(first.has_only_answers());
         second.close();
+    });
+}
+
+// How long it waited on the path that the peer does without is not known where it goes.
+TEST(SendQueue, what_moves__is_not_timed)
+{
+    in_world(1, [](sim::World &, sim::Node &node) {
+        RdsHost host(node);
+        ASSERT_EQ(host.load(), 0);
+        RdsSocket socket(host);
+        ASSERT_EQ(socket.open(), 0);
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue from(lock), to(lock);
+        std::vector<rds::Ref<rds::Message>> messages;
+        auto enqueue = [&](rds::SendQueue &queue) {
+            auto &sent = messages.emplace_back(message());
+            sent->was_owned = true;
+            sent->set_owner(rds::Ref<rds::Socket>::share(*reinterpret_cast<rds::Socket *>(socket.core())));
+            EXPECT_TRUE(queue.enqueue(sent));
+        };
+        auto timed_until_sent = [&] {
+            for (auto &sent : messages)
+                static_cast<void>(sent->take_owner()); // which has no account of it
+            rds::Batch batch;
+            to.fill(batch);
+            to.account(batch, batch.bytes, batch.bytes);
+            to.acked(batch.bytes);
+            auto counts = to.latency();
+            return std::accumulate(std::begin(counts.messages), std::end(counts.messages), kapi_u64{0});
+        };
+        for (unsigned i = 0; i < rds::Latency::every; i++)
+            enqueue(from);
+        from.move_to(to);
+        EXPECT_EQ(timed_until_sent(), 0u);
+        enqueue(from); // which goes to the other one at once
+        EXPECT_EQ(timed_until_sent(), 1u);
+        from.close(), to.close();
+        messages.clear();
+        socket.close();
+        EXPECT_TRUE(host.unload_soon());
     });
 }
 
