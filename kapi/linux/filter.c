@@ -212,10 +212,11 @@ static void copy_offered(struct offered *o, size_t at, void *to, size_t size)
 kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size end,
 			   struct kapi_filter_found *found)
 {
-	size_t at = offset, copied_from = offset, copied_to = offset, ahead = KAPI_FILTER_FIRST_VIEW;
+	size_t at = offset, copied_from = offset, copied_to = offset;
 	u32 count = found->count, most = found->most, longest = found->longest, runs = found->runs;
 	struct offered offered = { .rx = rx };
 	struct sk_buff *packet = begin_packet();
+	u32 last = UINT_MAX;
 
 	while (count < most && at < end) {
 		size_t shown = min_t(size_t, end - at, KAPI_FILTER_FIRST_VIEW);
@@ -223,7 +224,7 @@ kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx,
 
 		if (at + shown > copied_to) {
 			copied_from = at;
-			copied_to = at + clamp(ahead, shown, end - at);
+			copied_to = at + clamp(ahead_of(last, most - count), shown, end - at);
 			copy_offered(&offered, at, packet->head, copied_to - at);
 		}
 		show(packet, at - copied_from, shown);
@@ -234,9 +235,8 @@ kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx,
 			found->stopped = 1;
 			break;
 		}
-		found->lengths[count++] = said;
+		last = found->lengths[count++] = said;
 		at += said;
-		ahead = ahead_of(said, most - count);
 		if (others_wait(runs))
 			break;
 	}
