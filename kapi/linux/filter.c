@@ -177,7 +177,7 @@ static size_t ahead_of(u32 length, u32 messages)
 	return min_t(size_t, length * messages + KAPI_FILTER_FIRST_VIEW, KAPI_FILTER_VIEW);
 }
 
-/* A run takes as long as a user likes, and bottom halves are off: those that wait run now. Within one of them nothing would run. */
+/* A run takes as long as a user likes, and bottom halves are off: those that wait run now. In one of them none would run. */
 static bool others_wait(u32 runs)
 {
 	if (in_serving_softirq())
