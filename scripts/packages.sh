@@ -117,6 +117,8 @@ check "modules of the packages for two kernels pass traffic" scene installed.sh 
 check "... and those of Debian 13" scene installed.sh a=debian13-packages:ours b=debian13-old-packages:ours
 check "... and with the kernel's own modules" scene installed.sh a=6.12-packages:ours b=6.1:kernel
 check "... and with those of Debian 13" scene installed.sh a=debian13-packages:kernel b=debian13-old-packages:ours
+check "bpftrace reads the tracepoints of those of Debian 12" scene bpftrace.sh a=6.1-packages:ours
+check "... and of those of its backports" scene bpftrace.sh a=6.12-packages:ours
 check "modules of different versions do not load together" do_not_mix 6.1
 check "modules are upgraded under traffic" scene upgrade.sh a=6.1-packages:ours b=debian13-old-packages:ours
 
