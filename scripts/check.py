@@ -33,8 +33,8 @@ OUT = f"{TOP}/build/check"
 
 SCENE_RINGS = ("lab", "interop")
 RINGS = ("prepare", "static", "unit", "sim", "fuzz", "bench", *SCENE_RINGS)
-LEVELS = ("quick", "all", "newest", "arm64")
-APART = ("newest", "arm64")     # levels that have no step of another
+LEVELS = ("quick", "all", "newest", "rt", "arm64")
+APART = ("newest", "rt", "arm64")   # levels that have no step of another
 PLAN_LEVELS = {"both": ("quick", "all"), **{level: (level,) for level in LEVELS}}   # first word of a line: where it runs
 # The lab limits its scenes itself; this is for other steps.
 STEP_SECONDS = round(1200 * max(1, float(os.environ.get("LAB_TIME_SCALE", "1"))))
@@ -401,7 +401,8 @@ def parse_arguments():
                         help="only steps whose RING/NAME holds this, e.g. unit/, api, interop/*6.12")
     parser.add_argument("--level", choices=LEVELS, default="quick",
                         help="quick: the shortest run that notices when anything is broken; all: everything; newest: Debian's "
-                             "newest kernel; arm64: machines with that processor (default %(default)s)")
+                             "newest kernel; rt: kernels with PREEMPT_RT; arm64: machines with that processor "
+                             "(default %(default)s)")
     parser.add_argument("--machines", type=int, default=2 * max(2, os.cpu_count() or 1), metavar="N",
                         help="virtual machines that run at the same time, if one scene does not need more (default %(default)s)")
     parser.add_argument("--json", default=f"{OUT}/result.json", metavar="FILE",
