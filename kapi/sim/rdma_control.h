@@ -38,8 +38,8 @@ void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; 
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
 /**
- * For this time a switch holds what the device sends, as priority flow control makes it do: it arrives when the time is over, also
- * if what has sent it is gone by then.
+ * For this time a switch holds what the device sends, as priority flow control makes it do: it arrives when the time is over,
+ * also if what has sent it is gone by then.
  */
 void hold_packets(kapi_rdma_dev &dev, std::uint64_t time_ns);
 /** The device begins with the same keys as others of this kind. */

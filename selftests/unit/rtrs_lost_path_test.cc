@@ -20,6 +20,10 @@ protected:
         EXPECT_EQ(put(root + "heartbeat_interval_ms", "100"), 0); // the server notices a loss much later
     }
     static std::string data_of(unsigned block, unsigned nth) { return contents(3000, 100 * block + nth); }
+    static bool are_done(const std::vector<sim::TaskRef> &tasks)
+    {
+        return std::ranges::all_of(tasks, [](const auto &task) { return task->is_done(); });
+    }
     /** A write to each block at the same time; from outside. */
     void write_all(unsigned nth, std::uint64_t limit_ns)
     {
@@ -29,7 +33,7 @@ protected:
                 std::string data = data_of(block, nth);
                 EXPECT_EQ(call(false, "w" + std::to_string(block), data), 0);
             }));
-        EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(tasks, [](auto &task) { return task->is_done(); }); }, limit_ns));
+        EXPECT_TRUE(world.run_until([&] { return are_done(tasks); }, limit_ns));
     }
     void expect_all(unsigned nth)
     {
@@ -82,8 +86,7 @@ TEST_P(RtrsLostPath, nor_one_that_the_servers_disk_has)
         for (const auto &call : std::vector(user.calls.begin(), user.calls.begin() + kBlocks))
             user.answer(call);
     });
-    EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(tasks, [](auto &task) { return task->is_done(); }); }, kSecond))
-        << "the server's end of the path does not wait for the disk";
+    EXPECT_TRUE(world.run_until([&] { return are_done(tasks); }, kSecond));
     write_all(2, 5 * kSecond);
     world.run_for(4 * kSecond);
     expect_all(2);

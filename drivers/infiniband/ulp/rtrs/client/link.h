@@ -31,8 +31,8 @@ public:
     void send_heartbeat() { connections_.get()[0].send_heartbeat(); }
     // Since when the oldest of its requests is under way; now_ns: it has none, or none that began before.
     u64 oldest_ns(u64 now_ns) const;
-    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more. The server's end of it is
-    // waited for when there are any, as long as that may take: see ask_for_end(), and with peer_answers wait_for_server().
+    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more. When there are any, the
+    // server's end of it is waited for: see ask_for_end(), and with peer_answers wait_for_server().
     Io* end(bool peer_answers);
 
     // Any context.
