@@ -115,7 +115,7 @@ Ref<Path> Socket::take_unread()
     return std::move(unread_);
 }
 
-// Once: more may be left meanwhile.
+// Once: if more is left meanwhile, the caller is woken, and sees signals and the end of its time before it comes again.
 bool Socket::pull_input(bool peek, Input& input)
 {
     if (Ref<Path> path = take_unread())

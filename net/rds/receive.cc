@@ -304,21 +304,6 @@ void Socket::put_back(std::span<Ref<Incoming>> messages)
         waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 
-// The stream is read without being among those that wait: else each message that it brings would wake its reader, who is awake.
-Result<> Socket::wait_for_input(u64 deadline_ns, bool peek, Input& input)
-{
-    for (;;) {
-        bool taken = false;
-        TRY(waiters.wait_until(deadline_ns, [&] { return (taken = take_input(peek, input)) || input.unread; }));
-        if (taken || pull_input(peek, input))
-            return {};
-        // It sees signals and the end of its time before it comes again, however fast parts of a message come.
-        auto looked = waiters.wait_until(0, [&] { return take_input(peek, input); });
-        if (looked || looked.error().code() != KAPI_ETIMEDOUT || kapi_now_ns() >= deadline_ns)
-            return looked;
-    }
-}
-
 Result<u32> Socket::receive(rds_receive& receive)
 {
     if (receive.flags & RDS_ABI_MSG_OOB)
@@ -332,7 +317,7 @@ Result<u32> Socket::receive(rds_receive& receive)
             return fail(KAPI_EAGAIN);
         u64 timeout = kapi_sk_rcvtimeo_ns(sk);
         u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
-        TRY(waited(wait_for_input(deadline, peek, input), timeout));
+        TRY(waited(waiters.wait_until(deadline, [&] { return take_or_pull(peek, input); }), timeout));
     }
     if (input.closed)
         return fail(KAPI_ENOTCONN);

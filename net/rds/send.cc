@@ -300,7 +300,8 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     message->connection = to.connection;
     TRY(waited(reserve(*message, to, wait), wait.timeout_ns));
     message->promise_notice();
-    bool waits = size <= most_that_waits && path.is_up() && to.connection->gathers_packets();
+    // Who pings waits for the answer.
+    bool waits = size <= most_that_waits && to.remote.port && path.is_up() && to.connection->gathers_packets();
     if (!path.enqueue(message, waits)) {
         message->withdraw_notice();
         if (Ref<Socket> owner = message->take_owner())

@@ -28,8 +28,8 @@ public:
     // Any context. Gives message the next number and queues it, unless it was cancelled meanwhile. False: the
     // connection has ended.
     [[nodiscard]] bool enqueue(Ref<Message> message);
-    // Any context. The same. waits: it may wait for others. Then it is set to whether it does: two are on their way, and few wait.
-    // When acked() returns true, or some time later, the queue is to be transmitted.
+    // Any context. The same. waits: it may wait for others. Then it is set to whether it does: two are on their way, and few
+    // wait. When acked() returns true, or some time later, the queue is to be transmitted.
     [[nodiscard]] bool enqueue(Ref<Message> message, bool& waits);
     // Any context. As enqueue(), for messages that a peer can cause at any rate; false also when the limit of these is reached.
     [[nodiscard]] bool enqueue_bounded(Ref<Message> message);

@@ -204,7 +204,6 @@ private:
         return take_input(peek, input) || (input.unread && pull_input(peek, input));
     }
     bool pull_input(bool peek, Input& input);
-    Result<> wait_for_input(u64 deadline_ns, bool peek, Input& input);
     Ref<Path> take_unread();
     void put_back(std::span<Ref<Incoming>> messages);
     void handed_over(u32 bytes, unsigned messages, rds_receive& receive);
