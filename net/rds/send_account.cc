@@ -43,7 +43,9 @@ bool Socket::try_reserve(Message& message, Target& target, bool may_wait)
     if (closed_)
         return false;
     if (!has_send_room()) {
-        room_wanted_ = max(room_wanted_, may_wait ? RoomWanted::third : RoomWanted::any);
+        const Message *first = sending_.front(), *last = sending_.back();
+        bool elsewhere = first && (first->connection != message.connection || last->connection != message.connection);
+        room_wanted_ = max(room_wanted_, may_wait && !elsewhere ? RoomWanted::third : RoomWanted::any);
         return false;
     }
     sending_bytes_ += message.length();
