@@ -44,7 +44,8 @@ bool Socket::try_reserve(Message& message, Target& target, bool may_wait)
         return false;
     if (!has_send_room()) {
         const Message *first = sending_.front(), *last = sending_.back();
-        bool elsewhere = first && (first->connection != message.connection || last->connection != message.connection);
+        const Connection* there = message.connection.get();
+        bool elsewhere = first && (first->connection.get() != there || last->connection.get() != there);
         room_wanted_ = max(room_wanted_, may_wait && !elsewhere ? RoomWanted::third : RoomWanted::any);
         return false;
     }
