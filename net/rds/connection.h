@@ -31,6 +31,8 @@ public:
     const Endpoint local, remote; // port 0
     const u8 tos;
     OneWay one_way; // of all its paths: those of a request and of its answer are chosen by the ports
+    // Messages to it may wait for others, to be in one packet with them.
+    bool gathers_packets() const { return one_way.sends() && !transport.post; }
 
     bool loops() const { return transport.type == RDS_TRANSPORT_LOOP; }
     // Our address is the smaller one: we connect, the peer listens.

@@ -377,7 +377,7 @@ unsigned Socket::poll(kapi_poll* poll)
         if (has_send_room())
             events |= KAPI_OUT | KAPI_WRNORM;
         else
-            room_wanted_ = true;
+            room_wanted_ = RoomWanted::any;
         unread = unread_ && received_.empty();
     }
     if (unread) [[unlikely]] {
