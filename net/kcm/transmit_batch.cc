@@ -243,6 +243,10 @@ bool Socket::send_batch(SendQueue& queue, Batch& batch)
         connection_lost(queue);
         return true;
     }
+    if (!HW_ASSERT(batch.bytes != 0)) { // such a step would be repeated for ever
+        psock.fail(KAPI_EIO);
+        return true;
+    }
     u32 end;
     queue.unpushed = batch.more;
     s64 taken = kapi_stream_send(psock.stream(), batch.segments, batch.count, batch.more ? KAPI_STREAM_MORE : 0, &end);
