@@ -180,8 +180,8 @@ Result<Ref<Path>> Context::make_path(Session& session, const Connection& first)
     return path;
 }
 
-// From the addresses of one path a client asks for another, which it has lost (client/end_query.h). It is told that there is a
-// path between these addresses, when nothing arrives over the lost one any more.
+// From the addresses of one path a client asks for another, which it has lost (client/end_query.h). The answer EEXIST, a path
+// has these addresses, means that nothing arrives over the lost one any more.
 Result<> Context::place_query(Path& lost, Own<Connection>& connection)
 {
     if (lost.is_quiet())
