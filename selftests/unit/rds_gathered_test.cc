@@ -130,6 +130,8 @@ constexpr kapi_u32 kWire = sizeof(rds::Header) + 1; // bytes of a message of one
 constexpr kapi_u32 kLarge = 1000, kLargeWire = sizeof(rds::Header) + kLarge;
 const std::string large(kLarge, 'x');
 
+// Difference of rds: small-messages
+
 /** Traffic goes one way: the transport may let a partial packet wait. */
 class GatheredOneWay : public Gathered {
 protected:
