@@ -55,6 +55,8 @@ public:
     bool connection_failed(Psock& psock);
     // Reports it to the sockets, and to the queues that wait to send on it. Sleeps; the time grows with their number.
     void report_failure(Psock& psock, bool was_last);
+    // psock, which has failed, was read on, maybe to its end: if nobody can unattach it, it may go now. Any context.
+    void read_on(Psock& psock);
     // A socket begins or ceases to want a report of every connection that ends.
     void count_watcher(bool on) { on ? watchers_.fetch_add(1) : watchers_.fetch_sub(1); }
 

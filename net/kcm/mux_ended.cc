@@ -67,6 +67,18 @@ void Mux::note_ended(Psock& psock)
     ended_count_++;
 }
 
+// Nothing else looks at it before another one ends or is attached. It is the first to be looked at.
+void Mux::read_on(Psock& psock)
+{
+    {
+        Guard guard(lock_);
+        if (ended_count_ <= ended_kept || !is_on<Ended>(psock))
+            return;
+        ended_.push_front(ended_.remove(psock));
+    }
+    retire_later();
+}
+
 // One that nobody can unattach, when there are many; it is no member any more. Those that are passed over have their turn again
 // when the others have had theirs.
 Mux::Removed Mux::take_forgotten()

@@ -20,8 +20,8 @@ Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
     while (used < length && step.stop == Stop::none) {
         if (partial_)
             step = fill(rx, used, length, owner);
-        else if (runs_ >= runs_at_once)
-            step = {0, Stop::enough}, runs_ = 0;
+        else if (runs_ >= runs_at_once && leaves_to_others())
+            step = {0, Stop::enough};
         else if (head_size_)
             step = grow_head(rx, used, length, owner);
         else
@@ -30,6 +30,13 @@ Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
     }
     step.used = used;
     return step;
+}
+
+bool Parser::leaves_to_others()
+{
+    runs_ = 0;
+    u64 now = kapi_now_ns(), since = std::exchange(counted_since_ns_, now);
+    return now - since < at_once_ns;
 }
 
 // What the program said, shown that many bytes: the length, 0 for "more", or an error.

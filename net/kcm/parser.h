@@ -22,7 +22,7 @@ class Psock;
 
 class Parser : Pinned {
 public:
-    explicit Parser(Filter filter) : filter_(std::move(filter)) {}
+    explicit Parser(Filter filter) : filter_(std::move(filter)), counted_since_ns_(kapi_now_ns()) {}
 
     enum class Stop {
         none,    // all was used
@@ -49,8 +49,10 @@ public:
     void drop();
     u64 needed_more() const { return needed_more_.load_relaxed(); }
     // Runs of the program until others get the processor, and a few more for the messages that are delivered together. TCP may
-    // offer megabytes in one call, also in softirq, of messages of one byte, and a run may take 100 us.
+    // offer megabytes in one call, also in softirq, of messages of one byte, and a run may take 100 us. When so many took longer
+    // than this time, others had the processor in between, and a message need not wait for a work.
     static constexpr unsigned runs_at_once = 1024;
+    static constexpr u64 at_once_ns = 1'000'000'000;
 
 private:
     struct Run {
@@ -70,6 +72,7 @@ private:
     Result<> need_view(kapi_rx* rx);
     void drop_view();
     s32 count_run(s32 said) { return runs_++, said; }
+    bool leaves_to_others();
 
     Filter filter_;
     Charge view_charge_;
@@ -77,7 +80,8 @@ private:
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length
     u64 sequence_ = 0;
-    unsigned runs_ = 0;        // since others had the processor
+    unsigned runs_ = 0;        // since then:
+    u64 counted_since_ns_;
     Atomic<u64> needed_more_{0};
 };
 

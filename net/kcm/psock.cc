@@ -238,6 +238,8 @@ void Psock::resume()
     if (receives())
         kapi_stream_resume(stream_);
     offered_.store_release(1);
+    if (failed()) [[unlikely]]
+        mux->read_on(*this);
     // There may be room left, which others wait for.
     mux->distributor.resume_next();
     unref();

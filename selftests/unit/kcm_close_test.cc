@@ -52,6 +52,20 @@ TEST_P(KcmClose, close__of_the_last_socket_gives_the_connection_back)
     EXPECT_EQ(peer_reads(ends, 4), "mine");
 }
 
+// After a minute it gives up. The multiplexor stays, but the peer is not to wait for the rest of the message.
+TEST_P(KcmClose, closed_socket__that_gives_up_resets_the_connection_of_a_cut_message)
+{
+    KcmSocket &open = new_socket(), &sender = new_socket();
+    Ends ends = open_narrow(open);
+    run(a, [&] { ASSERT_EQ(sender.open_as_clone(open), 0); });
+    EXPECT_EQ(send(sender, framed(text(30'000))), 30'004);
+    run(a, [&] { sender.close(); });
+    world.run_for(59 * sim::kSecond);
+    EXPECT_EQ(peer_error(ends), 0);
+    world.run_for(2 * sim::kSecond);
+    EXPECT_EQ(peer_error(ends), 104); // ECONNRESET
+}
+
 TEST_P(KcmClose, close__sends_what_was_sent_before)
 {
     KcmSocket &socket = new_socket();

@@ -96,6 +96,51 @@ TEST_P(KcmEnded, connections__without_a_descriptor_are_read_to_their_end)
     EXPECT_EQ(rest, (std::set<std::string>{one, two}));
 }
 
+// Nobody reads for a while. No other one ends when all has been read.
+TEST_P(KcmEnded, connections__that_are_read_to_their_end_later_do_not_stay)
+{
+    constexpr unsigned kMore = 20;
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all = attach_some(socket, kKept + kMore);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    const std::string filler = framed(text(3000));
+    peer_writes(all[0], filler);
+    settle();
+    for (unsigned i = 1; i < all.size(); i++)
+        peer_writes(all[i], framed("one")); // stays with TCP
+    close_here(all);
+    end_by_peer(all);
+    EXPECT_EQ(connections(socket), kKept + kMore - 1);
+    unsigned messages = 0;
+    for (unsigned i = 0; i < 2 * all.size(); i++) {
+        std::string one = receive(socket); // or the last error
+        messages += one == filler || one == framed("one");
+        settle();
+    }
+    EXPECT_EQ(messages, kKept + kMore);
+    EXPECT_EQ(connections(socket), kKept);
+}
+
+// The others that have ended before have descriptors, so they stay, and it is to be found among them.
+TEST_P(KcmEnded, connection__that_is_read_to_its_end_later_goes_whatever_others_there_are)
+{
+    KcmSocket &socket = new_socket();
+    end_by_peer(attach_some(socket, kKept));
+    std::vector<Ends> last = attach_some(socket, 2);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    peer_writes(last[0], framed(text(3000)));
+    settle();
+    peer_writes(last[1], framed("one"));
+    close_here({last[1]});
+    end_by_peer(last);
+    EXPECT_EQ(connections(socket), kKept + 2);
+    EXPECT_TRUE(receive(socket) == framed(text(3000)));
+    settle();
+    EXPECT_EQ(receive(socket), framed("one"));
+    settle();
+    EXPECT_EQ(connections(socket), kKept + 1);
+}
+
 // The program closes them when they have ended already: one that it attaches later has them looked at.
 TEST_P(KcmEnded, connections__closed_afterwards_go_when_another_is_attached)
 {

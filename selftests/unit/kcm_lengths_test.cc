@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Many messages in one call: KCM_RECV_LENGTHS.
+#include <kapi/sim/lock.h>
+
 #include "kcm_lengths_test.h"
 
 namespace {
@@ -20,6 +22,40 @@ TEST_F(KcmLengths, what_has_come__is_returned_by_one_call)
     EXPECT_FALSE(got.control_truncated);
     EXPECT_EQ(receive(socket), kNothing);
     EXPECT_EQ(totals().mux.rx_msgs, messages.size());
+}
+
+// What comes one by one are runs of one message.
+TEST_F(KcmLengths, runs__are_so_many_in_a_call_at_most)
+{
+    constexpr unsigned kMost = 64;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_option(socket);
+    for (unsigned i = 0; i < kMost + 1; i++) {
+        peer_writes(ends, framed("one"));
+        settle();
+    }
+    EXPECT_EQ(receive_each(socket, 1 << 20, 64 * kMuch).runs.size(), kMost);
+    EXPECT_EQ(receive_each(socket, 1 << 20, 64 * kMuch).runs.size(), 1u);
+}
+
+// All that are left of a bundle are one piece. Under the lock nothing is looked at one by one, as long as none is missing.
+TEST_F(KcmLengths, all_of_a_bundle__are_taken_in_one_step)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_option(socket);
+    auto messages = some(64);
+    peer_writes(ends, joined(messages));
+    settle();
+    EXPECT_EQ(receive(socket).size(), 14u) << "the first";
+    sim::forget_steps();
+    auto got = receive_each(socket);
+    EXPECT_EQ(all_lengths(got).size(), 63u);
+    EXPECT_LE(sim::most_steps_under("kcm receive"), 4u);
+    peer_writes(ends, joined(messages));
+    settle();
+    sim::forget_steps();
+    EXPECT_EQ(all_lengths(receive_each(socket, joined(messages).size() - 1)).size(), 63u) << "no room for the last";
+    EXPECT_GE(sim::most_steps_under("kcm receive"), 63u) << "steps are counted";
 }
 
 TEST_F(KcmLengths, buffer__is_filled_with_whole_messages)

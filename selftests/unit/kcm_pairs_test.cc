@@ -4,6 +4,8 @@
 // two, another multiplexor exchanges its messages in time, both calls end, and the module unloads without leaving a byte.
 #include "kcm_test.h"
 
+#include <uapi/hawser_netlink.h>
+
 #include <functional>
 
 namespace {
@@ -96,6 +98,26 @@ void do_send_to_stalled(Course &c, File &f)
 {
     f.socket.send(c.message.data(), c.message.size(), 0, c.stalled_id);
 }
+/** So many that are one after the other in objects of up to 64: of a call, or of some calls. */
+void do_send_each(Course &c, File &f)
+{
+    const std::vector<std::string> messages(100, framed(text(60)));
+    std::string bytes;
+    for (const std::string &message : messages)
+        bytes += message;
+    const std::vector<std::uint32_t> lengths(messages.size(), static_cast<std::uint32_t>(messages[0].size()));
+    const std::uint64_t receivers[] = {0, c.echoing_id, c.stalled_id};
+    f.socket.send_each(bytes.data(), bytes.size(), lengths, c.world.random().one_in(2) ? KCM_ABI_MSG_BATCH : 0,
+                       receivers[c.world.random().below(3)]);
+}
+void do_receive_each(Course &c, File &f)
+{
+    std::string in(2 * kBytes, '\0');
+    f.socket.set_option(KCM_ABI_RECV_LENGTHS, 1);
+    std::size_t room = c.world.random().one_in(2) ? in.size() : 1000;
+    f.socket.receive_each(in.data(), room, c.world.random().one_in(2) ? KCM_ABI_MSG_DONTWAIT : 0, 256);
+    f.socket.set_option(KCM_ABI_RECV_LENGTHS, c.world.random().one_in(2));
+}
 void do_receive(Course &, File &f)
 {
     std::string in(2 * kBytes, '\0');
@@ -150,6 +172,19 @@ void do_totals(Course &c, File &)
     kcm_totals sum{};
     kcm_net_totals(c.host.net(c.a.initial_net()), &sum);
 }
+void do_show(Course &c, File &)
+{
+    static constexpr kcm_rows rows = {.mux = [](void *, const kcm_mux_row *) { return 0; },
+                                      .socket = [](void *, const kcm_socket_row *) { return 0; },
+                                      .connection = [](void *, const kcm_connection_row *) { return 0; }};
+    kcm_net_show(c.host.net(c.a.initial_net()), &rows, nullptr);
+}
+void do_dump(Course &c, File &)
+{
+    sim::dump(HAWSER_CMD_KCM_CONNECTION_GET, [&](kapi_report_place *place, kapi_report *report) {
+        return kcm_net_report_connection(c.host.net(c.a.initial_net()), place, report);
+    });
+}
 void do_reset(Course &c, File &) // of a connection, which TCP reports at that moment
 {
     sim::program_write(c.spare.here, "x", 1);
@@ -165,7 +200,9 @@ constexpr Named kCalls[] = {{"sendmsg", do_send},
                             {"sendmsg with MSG_BATCH", do_send_batched},
                             {"sendmsg with an address", do_send_addressed},
                             {"sendmsg to a peer that does not read", do_send_to_stalled},
+                            {"sendmsg with KCM_LENGTHS", do_send_each},
                             {"recvmsg", do_receive},
+                            {"recvmsg with KCM_RECV_LENGTHS", do_receive_each},
                             {"recvmsg with MSG_PEEK", do_peek},
                             {"poll", do_poll},
                             {"SIOCKCMATTACH", do_attach},
@@ -176,6 +213,8 @@ constexpr Named kCalls[] = {{"sendmsg", do_send},
                             {"other options", do_options},
                             {"KCM_STATS and KCM_ATTACHED", do_stats},
                             {"/proc/net/kcm_stats", do_totals},
+                            {"/proc/net/kcm", do_show},
+                            {"a dump over netlink", do_dump},
                             {"the TCP sockets' own calls", do_reset},
                             {"close", do_close}};
 

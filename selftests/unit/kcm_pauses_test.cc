@@ -9,7 +9,7 @@ namespace {
 class KcmPauses : public KcmTest {
 protected:
     /** Most runs of its program that a connection makes in one work, for so many messages of one byte that wait in TCP. */
-    unsigned most_runs(unsigned messages)
+    unsigned most_runs(unsigned messages, std::uint64_t attached_before_ns = 0)
     {
         int filter = -1;
         KcmSocket &socket = new_socket();
@@ -27,6 +27,7 @@ protected:
             ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
             ASSERT_EQ(socket.attach(ends.here, filter), 0);
         });
+        world.run_for(attached_before_ns);
         const std::string stream = text(messages);
         peer_writes(ends, stream);
         settle();
@@ -54,6 +55,29 @@ TEST_F(KcmPauses, many_messages_that_came_at_once__are_cut_in_pieces)
         EXPECT_GE(runs, most); // they were there at once
         EXPECT_LT(runs, most + together);
     }
+}
+
+// So many that do not come at once wait for no work, which may have to wait for programs.
+TEST_F(KcmPauses, many_messages_that_came_one_by_one__wait_for_no_work)
+{
+    constexpr unsigned kEach = 20; // in a second
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    settle();
+    const std::uint64_t before = a.work_requests;
+    for (unsigned i = 0; i < 3 * kcm::Parser::runs_at_once; i++) {
+        peer_writes(ends, framed("one"));
+        world.run_for(sim::kSecond / kEach);
+        ASSERT_EQ(receive(socket), framed("one"));
+    }
+    EXPECT_EQ(a.work_requests, before);
+}
+
+// What came one by one before them counts once.
+TEST_F(KcmPauses, many_messages_at_once_after_a_pause__are_cut_in_pieces)
+{
+    constexpr unsigned most = kcm::Parser::runs_at_once;
+    EXPECT_LT(most_runs(10 * most, 5 * sim::kSecond), 2 * most + 64);
 }
 
 // A connection ends for which the queues of many sockets wait.

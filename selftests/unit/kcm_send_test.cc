@@ -204,7 +204,7 @@ TEST_F(KcmSend, control_message__is_found_behind_another)
         id = socket.connections().at(1).id;
     });
     // The other one is of another protocol. Its length is no multiple of 8, so there is padding behind it; then it is one.
-    for (kapi_u64 size : {4u, 8u}) {
+    for (kapi_u64 size : {1u, 4u, 8u}) {
         struct {
             kcm_abi_cmsghdr other;
             unsigned char data[8];
@@ -221,7 +221,7 @@ TEST_F(KcmSend, control_message__is_found_behind_another)
                 EXPECT_EQ(kcm_socket_sendmsg(socket.core(), &call), 1);
             });
     }
-    EXPECT_EQ(peer_reads(second, 6), "xxxxxx");
+    EXPECT_EQ(peer_reads(second, 9), "xxxxxxxxx");
     EXPECT_FALSE(peer_has_unread(first));
 }
 

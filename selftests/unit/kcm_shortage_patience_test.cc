@@ -62,7 +62,7 @@ TEST_F(KcmShortagePatience, part_of_a_message__that_waits_for_a_short_time_does_
     settle();
     a.kept_limit = a.kept;
     start_to_write(small, message.substr(20'000));
-    world.run_for(800 * sim::kMillisecond);
+    world.run_for(600 * sim::kMillisecond);
     start_to_write(large, message.substr(40'000));
     world.run_for(500 * sim::kMillisecond);
     EXPECT_EQ(failed({small}, 12), 1u);
