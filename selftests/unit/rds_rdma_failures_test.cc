@@ -111,6 +111,33 @@ TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
     close(pb);
 }
 
+// A few bytes are held until something reports its completion (RdsRdmaAcks), and nothing is posted that would.
+TEST_P(RdsRdmaFailures, a_bounce_buffer_full_of_what_is_held__is_emptied_by_an_acknowledgement)
+{
+    constexpr std::size_t kRing = 128 * (4 * 4096 + 48) + 513 * 48, kSize = 5000;
+    constexpr unsigned kHeld = 3;
+    sim::make_bounce(*dev_a, kRing + kHeld * kSize + 1000);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open_all({&pa});
+    open(pb);
+    pb.socket.sk().rcvbuf = 8 << 20;
+    say_hello(pa, pb);
+    for (unsigned i = 0; i < kHeld; i++) {
+        run(a, [&] { pa.send(numbered(kSize, i)); });
+        world.run_for(20 * sim::kMillisecond);
+    }
+    auto began = world.now_ns();
+    auto receives = receive_numbers(pb, kHeld + 1, kSize);
+    run(a, [&] { pa.send(numbered(kSize, kHeld)); });
+    EXPECT_TRUE(wait({receives}));
+    EXPECT_LT(world.now_ns() - began, 200 * sim::kMillisecond);
+    EXPECT_GT(counter(pa, "ib_tx_sg_mapping_failure"), 0u);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    close(pa);
+    close(pb);
+}
+
 TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_after_seconds)
 {
     sim::make_bounce(*dev_a, 128 * (4 * 4096 + 48) + 513 * 48 + 65536);
