@@ -187,8 +187,8 @@ protected:
     BlockedStorm() : Blocked(GetParam()) {}
 };
 
-// Threads come, give up by a signal or a time-out, and wait again, while ports become full and free: when a port is free for good,
-// nobody waits for it, though nobody looks by himself.
+// Threads come, give up by a time-out, and wait again, while ports become full and free: when a port is free for good, nobody
+// waits for it, though nobody looks by himself.
 TEST_P(BlockedStorm, nobody_is_forgotten)
 {
     run(a, [&] {
