@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Devices that fail: they refuse a request, have no room for a mapping, or do nothing any more.
+#include <kapi/sim/rdma.h>
+
 #include "net/rds/net.h"
 #include "rds_rdma_test.h"
 
@@ -114,9 +116,9 @@ TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
 // A few bytes are held until something reports its completion (RdsRdmaAcks), and nothing is posted that would.
 TEST_P(RdsRdmaFailures, a_bounce_buffer_full_of_what_is_held__is_emptied_by_an_acknowledgement)
 {
-    constexpr std::size_t kRing = 128 * (4 * 4096 + 48) + 513 * 48, kSize = 5000;
-    constexpr unsigned kHeld = 3;
-    sim::make_bounce(*dev_a, kRing + kHeld * kSize + 1000);
+    constexpr std::size_t kSize = 1000;
+    constexpr unsigned kHeld = 2;
+    sim::make_bounce(*dev_a);
     load();
     auto pa = on_a(), pb = on_b();
     open_all({&pa});
@@ -127,6 +129,7 @@ TEST_P(RdsRdmaFailures, a_bounce_buffer_full_of_what_is_held__is_emptied_by_an_a
         run(a, [&] { pa.send(numbered(kSize, i)); });
         world.run_for(20 * sim::kMillisecond);
     }
+    dev_a->bounce_room = kSize - 1;
     auto began = world.now_ns();
     auto receives = receive_numbers(pb, kHeld + 1, kSize);
     run(a, [&] { pa.send(numbered(kSize, kHeld)); });
