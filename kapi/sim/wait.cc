@@ -3,11 +3,15 @@
 #include <kapi/errno.h>
 #include <kapi/wait.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
 #include <new>
 #include <utility>
 
 #include "node.h"
 #include "user.h"
+#include "wake.h"
 
 
 namespace sim {
@@ -52,7 +56,49 @@ void unlink(Waiter &waiter)
     broken("a waiter is not on its queue");
 }
 
+thread_local std::size_t most_woken = 0;
+
+/** Of a task, which may have disappeared with its machine. */
+struct Expected {
+    std::weak_ptr<Task> task;
+    ExpectWakeups::IsDue is_due;
+};
+thread_local std::map<const Task *, Expected> expected;
+
+constexpr std::uint64_t kGraceNs = 20 * kMillisecond;
+
+/** The waiter was not woken in time. Who makes its condition true may be about to wake it. */
+bool is_forgotten(const Waiter &waiter)
+{
+    auto found = expected.find(waiter.task);
+    if (found == expected.end() || found->second.task.lock().get() != waiter.task)
+        return false;
+    auto is_due = found->second.is_due;
+    for (std::uint64_t end_ns = world().now_ns() + kGraceNs; world().now_ns() < end_ns && !waiter.woken;) {
+        if (!is_due(*reinterpret_cast<kapi_waitq *>(waiter.queue)))
+            return false;
+        world().park(std::min(end_ns, world().now_ns() + kMillisecond));
+    }
+    return !waiter.woken;
+}
+
 } // namespace
+
+ExpectWakeups::ExpectWakeups(IsDue is_due)
+{
+    Task *task = World::current_task();
+    expected[task] = {task->weak_from_this(), std::move(is_due)};
+}
+
+ExpectWakeups::~ExpectWakeups()
+{
+    expected.erase(World::current_task());
+}
+
+std::size_t most_woken_at_once()
+{
+    return std::exchange(most_woken, 0);
+}
 
 void PollWatch::end()
 {
@@ -116,7 +162,9 @@ void kapi_wake(struct kapi_waitq *queue, unsigned int events) noexcept
 {
     enter_any("kapi_wake");
     bool enough = false; // of exclusive ones one that sleeps, but at the end
+    std::size_t looked_at = 0;
     for (Waiter *waiter = inside(queue).first; waiter; waiter = waiter->next) {
+        most_woken = std::max(most_woken, ++looked_at);
         if (kapi_poll *poll = waiter->poll) {
             if (!(events & poll->wanted) || (poll->exclusive && enough))
                 continue;
@@ -169,8 +217,13 @@ int park(kapi_waiter *waiter, kapi_u64 deadline_ns, bool interruptible)
                 broken("task %s spins: a signal is pending, and it parks again and again", task.name.c_str());
             return -KAPI_EINTR;
         }
-        if (task.node->now_ns() >= deadline_ns)
-            return -KAPI_ETIMEDOUT;
+        if (task.node->now_ns() >= deadline_ns) {
+            if (is_forgotten(self))
+                w.fail("a wait ended by time, though what it waits for is there: no wake-up came");
+            if (!self.woken)
+                return -KAPI_ETIMEDOUT;
+            continue;
+        }
         if (w.options().spurious_wakeups && w.host_random().one_in(64))
             return 0; // another waiter's condition: the kernel wakes all
         w.park(deadline_ns == KAPI_FOREVER ? KAPI_FOREVER : task.node->world_time(deadline_ns));

@@ -31,6 +31,7 @@ public:
 
 private:
     Sockets table_;
+    Atomic<u64> order_{0};
 };
 
 } // namespace rds

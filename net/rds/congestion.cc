@@ -11,6 +11,10 @@ constexpr u64 pause_ns = 5'000'000;
 // For each map that is sent: a program that fills and empties its socket makes the host send 20,000 of them in a second at most,
 // 160 MB, however many peers there are.
 constexpr u64 map_ns = 50'000;
+constexpr u32 looked_at_once = 64; // blocked senders, under the map's lock
+// For each of them that is woken by the work: all who wait for a port try again, and the first ones fill it. Those that wait in
+// poll() have the same pace.
+constexpr u64 woken_ns = 20'000;
 
 } // namespace
 
@@ -124,7 +128,7 @@ bool CongestionMap::replace(const std::byte* bits)
     }
     if (kapi_traces(KAPI_TRACE_RDS_MAP))
         kapi_trace_rds_map(key().ip.bytes(), changes);
-    waiters.wake(KAPI_OUT);
+    wake_blocked();
     return changes;
 }
 
@@ -136,7 +140,7 @@ void CongestionMap::forget()
             if (u8* bits = chunk.load_relaxed())
                 kapi_fill(bits, 0, chunk_bytes);
     }
-    waiters.wake(KAPI_OUT);
+    wake_blocked();
 }
 
 void CongestionMap::snapshot(std::byte* bits)
@@ -184,6 +188,71 @@ void CongestionMap::remove_connection(Connection& connection)
         return;
     removed = connections_.remove(connection);
     connection_count_--;
+}
+
+// ---- blocked senders
+
+// The sender looks at its bit when it is on the list, and who clears a bit looks at the list afterwards, both by the lock: one of
+// them sees the other.
+void CongestionMap::add_blocked(BlockedSender& sender)
+{
+    Guard guard(lock_);
+    blocked_.push_back(Ref<BlockedSender>::share(sender));
+    blocked_count_++;
+}
+
+void CongestionMap::remove_blocked(BlockedSender& sender)
+{
+    Guard guard(lock_);
+    static_cast<void>(blocked_.remove(sender));
+    blocked_count_--;
+    left_to_look_ = min(left_to_look_, blocked_count_); // one too many at the most, who is looked at twice
+}
+
+// Who was looked at goes to the end. One that is added meanwhile is behind those that are left, and has looked itself.
+u32 CongestionMap::look_at_blocked(bool at_all_again)
+{
+    u32 woken = 0;
+    bool more;
+    {
+        Guard guard(lock_);
+        if (at_all_again)
+            left_to_look_ = blocked_count_;
+        for (u32 looked = 0; left_to_look_ && looked < looked_at_once; looked++, left_to_look_--) {
+            Ref<BlockedSender> sender = blocked_.pop_front();
+            if (!congested(sender->port) || sender->connection.dying()) {
+                sender->queue.wake(KAPI_OUT); // under the lock, or it may be gone
+                woken++;
+            }
+            blocked_.push_back(sender);
+        }
+        more = left_to_look_ != 0;
+    }
+    if (more)
+        maps_.look_later(*this);
+    return woken;
+}
+
+void CongestionMaps::look_later(CongestionMap& map)
+{
+    waking_.with([&](auto& maps) {
+        if (!is_on<Waking>(map))
+            maps.push_back(Ref<CongestionMap>::share(map));
+    });
+    u64 next = next_look_ns_.load_relaxed(), now = kapi_now_ns();
+    look_work_.queue(net_.module.workqueue, next > now ? next - now : 0);
+}
+
+// A few of one map in each run. Nobody waits for a program whose ports remain full: its threads are looked at, and not woken.
+void CongestionMaps::look_on()
+{
+    Ref<CongestionMap> map = waking_.with([](auto& maps) { return maps.pop_front(); });
+    if (!map)
+        return;
+    u64 pause = map->look_at_blocked(false) * woken_ns;
+    next_look_ns_.store_relaxed(kapi_now_ns() + pause);
+    if (waking_.with([](auto& maps) { return !maps.empty(); }))
+        look_work_.mod(net_.module.workqueue, pause);
 }
 
 // ---- all of a kind
@@ -269,6 +338,9 @@ void CongestionMaps::send_changed()
 
 void CongestionMaps::stop()
 {
+    look_work_.cancel_sync();
+    while (waking_.with([](auto& maps) { return maps.pop_front(); }))
+        ;
     work_.cancel_sync();
     changed_.with([](ChangedMaps& maps) { maps.now.splice_front(maps.next); });
     do

@@ -26,9 +26,24 @@ class Net;
 struct MapTable;  // hash tag: all maps of a kind in a namespace
 struct OnMap;     // list tag: the connections whose peers receive a map
 struct Changed;   // list tag: own maps that peers have to receive again
+struct Waking;    // list tag: maps some of whose blocked senders are to be looked at
+struct Blocked;   // list tag: threads that wait for ports of a map
+
+// A thread in sendmsg() that waits for a port, on its stack. It is woken by itself: a queue that wakes all who wait in it does so
+// with interrupts off, and a program has any number of threads.
+struct BlockedSender : Pinned, ListNode<Blocked> {
+    BlockedSender(u16 p, const Connection& c) : port(p), connection(c) {}
+    void ref() const {} // its thread takes it off the list
+    void unref() const {}
+
+    const u16 port;
+    const Connection& connection; // which its thread holds
+    WaitQueue queue;
+};
 
 // It exists as long as a connection or a full socket refers to it. Bits are stored where there are any.
-class CongestionMap : public RefCounted<CongestionMap>, public HashNode<MapTable>, public ListNode<Changed> {
+class CongestionMap : public RefCounted<CongestionMap>, public HashNode<MapTable>, public ListNode<Changed>,
+                      public ListNode<Waking> {
 public:
     CongestionMap(CongestionMaps& maps, const Endpoint& key) : maps_(maps), key_(key) {}
     ~CongestionMap();
@@ -59,9 +74,25 @@ public:
     void add_connection(Connection& connection);
     void remove_connection(Connection& connection);
 
-    WaitQueue waiters; // senders to a congested port
+    // Waits for a port that the sender met congested. is_done() is true when the port is free, the connection dies, or the socket
+    // is closed. Sleeps. ETIMEDOUT, EINTR.
+    template <class Condition> Result<> block(u16 port, const Connection& connection, u64 deadline_ns, Condition&& is_done)
+    {
+        BlockedSender sender(port, connection);
+        add_blocked(sender);
+        auto result = sender.queue.wait_until(deadline_ns, is_done);
+        remove_blocked(sender);
+        return result;
+    }
+    // After bits were cleared, or for a connection that dies: wakes those of the blocked senders whom it concerns, the first few
+    // at once, the others by a work. Any context.
+    void wake_blocked() { look_at_blocked(true); }
+    // Looks at the next few of those that are left to look at. How many it has woken. Any context.
+    u32 look_at_blocked(bool at_all_again);
 
 private:
+    void add_blocked(BlockedSender& sender);
+    void remove_blocked(BlockedSender& sender);
     static constexpr u32 chunk_bytes = 512;
     static constexpr u32 chunks = map_bytes / chunk_bytes;
     u8* chunk(u32 index) HW_REQUIRES(lock_); // made when it is missing; null: no memory
@@ -72,6 +103,9 @@ private:
     Atomic<u8*> chunk_[chunks]; // null: all clear. Written under lock_, and once made there until the end
     u64 replaced_ns_ HW_GUARDED_BY(lock_) = 0;
     bool refused_ HW_GUARDED_BY(lock_) = false; // a sender that does not wait, since bits were cleared last
+    RefList<BlockedSender, Blocked> blocked_ HW_GUARDED_BY(lock_);
+    u32 blocked_count_ HW_GUARDED_BY(lock_) = 0;
+    u32 left_to_look_ HW_GUARDED_BY(lock_) = 0; // at so many, from the first on
     RefList<Connection, OnMap> connections_ HW_GUARDED_BY(lock_);
     u32 connection_count_ HW_GUARDED_BY(lock_) = 0;
 };
@@ -94,6 +128,9 @@ private:
     // An own map changed. A port can be full and free again thousands of times in a second, and there may be any number of
     // peers: a work notifies them, with a pause after each time. Any context.
     void changed(CongestionMap& map);
+    // Has a work look at the senders that are left. Any context.
+    void look_later(CongestionMap& map);
+    void look_on();
     void send_changed();
     bool begin_sending();
     void take_changed();
@@ -114,6 +151,9 @@ private:
     Ref<CongestionMap> sending_;
     u32 left_ = 0;
     Work<CongestionMaps, &CongestionMaps::send_changed> work_{*this};
+    Guarded<RefList<CongestionMap, Waking>, ChangedMapsLock> waking_;
+    Atomic<u64> next_look_ns_{0}; // not before this time
+    Work<CongestionMaps, &CongestionMaps::look_on> look_work_{*this};
 };
 
 } // namespace rds

@@ -81,7 +81,7 @@ void Connection::kill()
     if (state)
         transport.destroy(state);
     handshake_waiters_.wake();
-    remote_map_->waiters.wake();
+    remote_map_->wake_blocked();
 }
 
 void Connection::cancel(Message& message)

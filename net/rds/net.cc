@@ -249,7 +249,8 @@ void Net::destroy(Net* net)
     net->end_connections(nullptr);
     net->collector.stop();
     net->watchers_work_.cancel_sync();
-    net->own_maps.stop();
+    for (CongestionMaps* maps : {&net->own_maps, &net->peer_maps, &net->named_peer_maps_})
+        maps->stop();
     net->peers_memory.stop();
     if (kapi_net_is_initial(net->host))
         net->module.initial_net.store_release(nullptr);

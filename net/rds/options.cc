@@ -101,7 +101,7 @@ Result<> Socket::set_option(int option, const kapi_optval* value, int length)
     case RDS_ABI_FREE_MR:
         return free_mr(value, length);
     case RDS_ABI_RECVERR:
-        recverr_ = TRY(read<int>(value, length)) != 0;
+        recverr_.store_relaxed(TRY(read<int>(value, length)) != 0);
         return {};
     case RDS_ABI_CONG_MONITOR:
         return set_monitor(TRY(read<int>(value, length)) != 0);
@@ -133,7 +133,7 @@ Result<int> Socket::get_option(int option, const kapi_optval* value, int& length
     }
     switch (option) {
     case RDS_ABI_RECVERR:
-        answer = recverr_;
+        answer = static_cast<int>(recverr_.load_relaxed());
         break;
     case RDS_ABI_RECV_LENGTHS: {
         Guard guard(lock_);

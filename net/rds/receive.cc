@@ -105,7 +105,7 @@ void Socket::write_congestion(CongestionChange change)
     }
     if (!old)
         return;
-    old->waiters.wake(KAPI_OUT); // senders on this host
+    old->wake_blocked(); // senders on this host
     if (old->take_refused())
         net.congestion_changed();
 }

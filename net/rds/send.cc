@@ -96,7 +96,7 @@ Result<> Socket::check_memory(const SendControls& controls, const rds_transport&
 Result<> Socket::add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token)
 {
     bool always = (flags & RDS_ABI_RDMA_NOTIFY_ME) != 0;
-    if (always || recverr_)
+    if (always || recverr_.load_relaxed())
         TRY(operation->notify(TRY(notice_box()), token, !always));
     write_used_key(message.header(), operation->c().key);
     message.set_operation(std::move(operation));
@@ -217,7 +217,7 @@ Path& Socket::path_to(Connection& connection, const Wait& wait)
         if (wait.may)
             static_cast<void>(connection.wait_for_handshake(min(wait.deadline_ns, kapi_now_ns() + handshake_wait_ns)));
     }
-    Path& path = connection.path_for(bound_key().port);
+    Path& path = connection.path_for(bound_key().port, bound_order());
     Guard guard(lock_);
     if (connection_.get() == &connection) {
         if (path_) // another thread of the program was first
@@ -263,7 +263,7 @@ Result<> Socket::wait_for_congestion(Target& target, const Wait& wait)
         CongestionMap& map = connection.remote_map();
         connection.met_congestion(port);
         u64 look = kapi_now_ns() + congestion_look_ns;
-        auto result = map.waiters.wait_until(min(wait.deadline_ns, look), [&] {
+        auto result = map.block(port, connection, min(wait.deadline_ns, look), [&] {
             return !map.congested(port) || connection.dying() || is_closed();
         });
         if (result && is_closed())

@@ -35,7 +35,9 @@ public:
 
     // bind.cc's. Set once, under the bucket's lock, before the socket can be found.
     const Endpoint& bound_key() const { return bound_key_; }
-    void set_bound_key(const Endpoint& endpoint) { bound_key_ = endpoint; }
+    void set_bound_key(const Endpoint& endpoint, u64 order) { bound_key_ = endpoint, bound_order_ = order; }
+    // Of two sockets that had the same endpoint, the later one has more.
+    u64 bound_order() const { return bound_order_; }
 
     // Names (socket.cc).
     Result<> bind(std::span<const std::byte> name);
@@ -270,6 +272,7 @@ private:
     bool end_region(u32 key, const Ip* used_by = nullptr);
 
     Endpoint bound_key_;
+    u64 bound_order_ = 0;
     Spin<SocketLock> lock_;
     bool closed_ HW_GUARDED_BY(lock_) = false;
     bool bound_ HW_GUARDED_BY(lock_) = false;
@@ -318,7 +321,7 @@ private:
     u64 watched_ports_ HW_GUARDED_BY(lock_) = 0; // groups of ports (mod 64) that met congestion
     u64 freed_ports_ HW_GUARDED_BY(lock_) = 0;
     u32 seen_congestion_generation_ HW_GUARDED_BY(lock_) = 0;
-    int recverr_ = 0;
+    Atomic<u32> recverr_{0}; // RDS_RECVERR: a sender beside setsockopt() sees either value
     bool lengths_wanted_ HW_GUARDED_BY(lock_) = false; // RDS_RECV_LENGTHS
     u32 held_ HW_GUARDED_BY(lock_) = 0;                // by calls that return many messages, without their first ones
     u8 trace_count_ HW_GUARDED_BY(lock_) = 0;

@@ -3,10 +3,13 @@
 #include "rds_host.h"
 
 #include <kapi/errno.h>
+#include <kapi/sim/wake.h>
 
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include "net/rds/socket.h"
 #include "net/rds/uapi.h"
 
 SocketName::SocketName(const kapi_addr &addr) : bytes{}
@@ -81,12 +84,46 @@ int RdsSocket::connect(const kapi_addr &addr)
     return rds_socket_connect(core_, name.bytes, name.size);
 }
 
+namespace {
+
+/** Whether this call's thread has queue on its stack: it waits for a congested port. top is a variable of the caller. */
+bool is_on_stack(const kapi_waitq &queue, const void *top)
+{
+    char here = 0;
+    auto address = [](const void *of) { return reinterpret_cast<std::uintptr_t>(of); };
+    return address(&queue) > address(&here) && address(&queue) < address(top);
+}
+
+/** A wake-up of a sender to `to` is due: its socket has nothing on its way, or the port is free. */
+bool sender_is_due(rds::Socket &socket, const kapi_addr &to, kapi_waitq &queue, const void *top)
+{
+    if (&queue == socket.waiters.c())
+        return socket.info().sending == 0;
+    if (!is_on_stack(queue, top))
+        return false;
+    rds::Endpoint address{rds::Ip::from(to.ip), 0, to.scope};
+    for (rds::CongestionMaps *maps : {&socket.net.own_maps, &socket.net.maps_of_peers(false), &socket.net.maps_of_peers(true)})
+        if (auto map = maps->find(address); map && map->congested(to.port))
+            return false;
+    return true;
+}
+
+long send_call(rds_socket *core, rds_send &call, const kapi_addr &to)
+{
+    char top = 0;
+    auto &socket = *reinterpret_cast<rds::Socket *>(core);
+    sim::ExpectWakeups expect([&](kapi_waitq &queue) { return sender_is_due(socket, to, queue, &top); });
+    return static_cast<long>(rds_socket_sendmsg(core, &call));
+}
+
+} // namespace
+
 long RdsSocket::send(const void *data, std::size_t size, const kapi_addr &to, unsigned flags)
 {
     SocketName name(to);
     kapi_msg msg = message(data, size);
     rds_send call{&msg, size, name.bytes, name.size, nullptr, 0, flags};
-    return static_cast<long>(rds_socket_sendmsg(core_, &call));
+    return send_call(core_, call, to);
 }
 
 kapi_msg RdsSocket::message(const void *data, std::size_t size)
@@ -104,7 +141,7 @@ long RdsSocket::send_pinned(const void *data, std::size_t size, const kapi_addr 
         std::uint32_t cookie, unused;
     } control{{sizeof(rds_abi_cmsghdr) + sizeof(cookie), RDS_ABI_SOL_RDS, RDS_ABI_CMSG_ZCOPY_COOKIE}, cookie, 0};
     rds_send call{&msg, size, name.bytes, name.size, &control, sizeof(control), flags | RDS_ABI_MSG_ZEROCOPY};
-    return static_cast<long>(rds_socket_sendmsg(core_, &call));
+    return send_call(core_, call, to);
 }
 
 long RdsSocket::send_each(const void *data, std::size_t size, const kapi_addr &to, const std::vector<std::uint32_t> &lengths,
@@ -118,7 +155,7 @@ long RdsSocket::send_each(const void *data, std::size_t size, const kapi_addr &t
     if (!lengths.empty())
         std::memcpy(control.data() + sizeof(head), lengths.data(), head.cmsg_len - sizeof(head));
     rds_send call{&msg, size, name.bytes, name.size, control.data(), control.size(), flags};
-    return static_cast<long>(rds_socket_sendmsg(core_, &call));
+    return send_call(core_, call, to);
 }
 
 template <class T> static std::vector<T> array_in(const kapi_msg::Control &control)
@@ -137,6 +174,8 @@ RdsSocket::Run RdsSocket::receive_run(void *data, std::size_t size, unsigned fla
     call.msg = &msg;
     call.size = size;
     call.flags = flags;
+    auto &socket = *reinterpret_cast<rds::Socket *>(core_);
+    sim::ExpectWakeups expect([&](kapi_waitq &queue) { return &queue == socket.waiters.c() && socket.info().unread; });
     Run run;
     run.result = static_cast<long>(rds_socket_recvmsg(core_, &call));
     run.flags = call.out_flags;

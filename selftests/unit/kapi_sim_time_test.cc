@@ -5,6 +5,7 @@
 #include <kapi/errno.h>
 #include <kapi/lock.h>
 #include <kapi/memory.h>
+#include <kapi/sim/wake.h>
 #include <kapi/wait.h>
 #include <kapi/work.h>
 
@@ -205,6 +206,65 @@ TEST_F(Sim, park__again_and_again_with_a_signal_pending_fails_the_run)
             kapi_wait_end(&queue, &waiter);
         }
     }), "spins: a signal is pending");
+}
+
+/** Waits a second for `there`, of which only `is_due` of the queue tells the simulator. */
+static void look_after_a_second(kapi_waitq &queue, const bool &there)
+{
+    sim::ExpectWakeups expect([&](kapi_waitq &asked) { return &asked == &queue && there; });
+    kapi_waiter waiter;
+    kapi_wait_begin(&queue, &waiter);
+    kapi_u64 end = kapi_now_ns() + sim::kSecond;
+    while (!there && kapi_park(&waiter, end) == 0)
+        ;
+    kapi_wait_end(&queue, &waiter);
+}
+
+TEST_F(Sim, wait__that_ends_by_time_though_its_condition_is_true_fails_the_run)
+{
+    static kapi_waitq queue;
+    kapi_waitq_init(&queue);
+    bool there = false;
+    auto waits = [&] {
+        auto task = world.spawn(a, "waits", [&] { look_after_a_second(queue, there); });
+        world.sleep(900 * sim::kMillisecond);
+        return task;
+    };
+    run(a, [&] {
+        auto nothing = waits();
+        world.sleep(sim::kSecond);
+        EXPECT_TRUE(nothing->is_done()) << "a time-out like others";
+        auto late = waits();
+        world.sleep(99 * sim::kMillisecond);
+        there = true;
+        world.sleep(5 * sim::kMillisecond); // as if the waker had been interrupted
+        kapi_wake(&queue, KAPI_IN);
+        world.sleep(sim::kMillisecond);
+        EXPECT_TRUE(late->is_done());
+        there = false;
+    });
+    EXPECT_DEATH(run(a, [&] {
+        auto forgotten = waits();
+        there = true;
+        world.sleep(sim::kSecond);
+    }), "no wake-up came");
+}
+
+TEST_F(Sim, most_woken__is_of_one_queue)
+{
+    run(a, [&] {
+        kapi_waitq queue;
+        kapi_waiter waiters[3];
+        kapi_waitq_init(&queue);
+        sim::most_woken_at_once();
+        for (kapi_waiter &waiter : waiters)
+            kapi_wait_begin(&queue, &waiter);
+        kapi_wake(&queue, KAPI_IN);
+        for (kapi_waiter &waiter : waiters)
+            kapi_wait_end(&queue, &waiter);
+        EXPECT_EQ(sim::most_woken_at_once(), 3u);
+        EXPECT_EQ(sim::most_woken_at_once(), 0u);
+    });
 }
 
 TEST_F(Sim, crash__takes_everything_along)

@@ -91,6 +91,43 @@ TEST_P(RdsRdmaAcks, reports_of_small_messages__are_few_too)
     close(pb);
 }
 
+// What is held behind them until something reports its completion is little, whatever the messages' sizes, and their programs'
+// cgroups still pay for it.
+TEST_P(RdsRdmaAcks, leave_little_that_is_held__and_charged)
+{
+    constexpr unsigned kRounds = 50, kUnreported = 16;
+    constexpr std::size_t kPayload = 16 << 10, kObject = 512; // a message without its payload has less
+    auto pa = on_a(), pb = on_b();
+    connect(pa, pb);
+    std::size_t before = a.memory().charged_bytes(), pages_before = a.live_pages;
+    for (unsigned size : {100u, 1000u, 4000u, 16'000u, 100'000u}) {
+        std::size_t most = 0, most_pages = 0; // of large messages the payload is in pages of their own
+        auto client = spawn(pa, [&] {
+            for (unsigned i = 0; i < kRounds; i++) {
+                pa.send(contents(size, i));
+                EXPECT_EQ(pa.receive(), "has it"); // and is the acknowledgement
+                world.sleep(10 * sim::kMillisecond);
+                most = std::max(most, a.memory().charged_bytes() - before);
+                most_pages = std::max(most_pages, a.live_pages - pages_before);
+            }
+        });
+        auto server = spawn(pb, [&] {
+            for (unsigned i = 0; i < kRounds; i++) {
+                EXPECT_TRUE(pb.receive() == contents(size, i));
+                pb.send("has it");
+            }
+        });
+        EXPECT_TRUE(wait({client, server}));
+        EXPECT_LE(most, kPayload + kUnreported * kObject) << size;
+        EXPECT_LE(most_pages * size, kPayload) << size;
+        if (size <= 1000) {
+            EXPECT_GE(most, kUnreported / 2 * size) << "charged: " << size;
+        }
+    }
+    close(pa);
+    close(pb);
+}
+
 // Nothing follows, and nothing comes back.
 TEST_P(RdsRdmaAcks, come_for_the_last_message__soon)
 {

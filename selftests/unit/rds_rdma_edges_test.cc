@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // RDS over RDMA at the edge of what happens: what a device refuses, what it does not say, and requests while a namespace ends.
+#include <kapi/sim/threads.h>
+#include <kapi/work.h>
+
 #include "net/rds/rdma/glue/rds_rdma_core.h"
+#include "net/rds/rdma/link.h"
+#include "net/rds/rdma/net.h"
 #include "rds_rdma_memory_test.h"
 #include "rds_rdma_peer.h"
 
@@ -267,6 +272,31 @@ TEST_P(RdsRdmaEdges, the_module_goes__while_peers_ask)
         world.run_for(3 * sim::kSecond);
     }
     close(pb6);
+    close(pb);
+}
+
+/** A work that occupies a thread. */
+void sleep_in_work(kapi_work *)
+{
+    sim::World::current()->sleep(sim::kSecond);
+}
+
+// The work that is to place a request has not come yet when the module goes.
+TEST_P(RdsRdmaEdges, the_module_goes__while_a_request_waits_for_a_work)
+{
+    open(pb);
+    kapi_work slow;
+    run(a, [&] {
+        kapi_workqueue *queue = rds_rdma::Module::get().workqueue;
+        sim::leave_one_thread(*queue);
+        kapi_work_init(&slow, sleep_in_work);
+        kapi_work_queue(queue, &slow, 0);
+    });
+    run(b, [&] { pb.send("x"); });
+    world.run_for(500 * sim::kMillisecond);
+    EXPECT_TRUE(a.live_rdma.contains("connection")) << "the request";
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); });
+    EXPECT_FALSE(a.live_rdma.contains("connection"));
     close(pb);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Devices that fail: they refuse a request, have no room for a mapping, or do nothing any more.
+#include <kapi/sim/rdma.h>
+
 #include "net/rds/net.h"
 #include "rds_rdma_test.h"
 
@@ -106,6 +108,34 @@ TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
     });
     EXPECT_TRUE(wait({receives}));
     EXPECT_LT(world.now_ns() - began, 2 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    close(pa);
+    close(pb);
+}
+
+// A few bytes are held until something reports its completion (RdsRdmaAcks), and nothing is posted that would.
+TEST_P(RdsRdmaFailures, a_bounce_buffer_full_of_what_is_held__is_emptied_by_an_acknowledgement)
+{
+    constexpr std::size_t kSize = 1000;
+    constexpr unsigned kHeld = 2;
+    sim::make_bounce(*dev_a);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open_all({&pa});
+    open(pb);
+    pb.socket.sk().rcvbuf = 8 << 20;
+    say_hello(pa, pb);
+    for (unsigned i = 0; i < kHeld; i++) {
+        run(a, [&] { pa.send(numbered(kSize, i)); });
+        world.run_for(20 * sim::kMillisecond);
+    }
+    dev_a->bounce_room = kSize - 1;
+    auto began = world.now_ns();
+    auto receives = receive_numbers(pb, kHeld + 1, kSize);
+    run(a, [&] { pa.send(numbered(kSize, kHeld)); });
+    EXPECT_TRUE(wait({receives}));
+    EXPECT_LT(world.now_ns() - began, 200 * sim::kMillisecond);
+    EXPECT_GT(counter(pa, "ib_tx_sg_mapping_failure"), 0u);
     EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
     close(pa);
     close(pb);

@@ -103,6 +103,7 @@ TEST_P(RdsRdmaPeer, is_acknowledged_soon)
     Header header = header_of(peer.messages.back());
     EXPECT_EQ(+header.sport, 0);
     EXPECT_EQ(+header.dport, 0);
+    EXPECT_EQ(+header.flags, 0);
     EXPECT_EQ(peer.messages.back().size(), sizeof(Header));
 }
 

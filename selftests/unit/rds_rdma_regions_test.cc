@@ -118,6 +118,38 @@ TEST_P(RdsRdmaRegions, of_a_stuck_device__keep_what_it_may_use)
     close(pb);
 }
 
+// One waits for the device, and another one for its turn: that one is told at once that the connection has ended.
+TEST_P(RdsRdmaRegions, of_a_stuck_device__wait_for_no_turn_on_a_connection_that_ended)
+{
+    open_both();
+    Bytes memory(8192);
+    sim::make_stuck(*dev_a);
+    int first = 0;
+    long second = 0;
+    std::uint64_t told_ns = 0;
+    auto posted = spawn(pa, [&] {
+        kapi_u64 cookie = 0;
+        first = get_mr(pa, memory.data(), 100, cookie);
+    });
+    world.run_for(10 * sim::kMillisecond);
+    auto waits = spawn(pa, [&] {
+        rds_abi_get_mr_args args{{place_of(memory.data() + 4096), 100}, 0, 0};
+        second = send_with(pa, Cmsg(RDS_ABI_CMSG_RDMA_MAP, args), "x", RDS_ABI_MSG_DONTWAIT);
+        told_ns = world.now_ns();
+    });
+    world.run_for(10 * sim::kMillisecond);
+    std::uint64_t began_ns = world.now_ns();
+    unplug(dev_a);
+    EXPECT_TRUE(wait({posted, waits}));
+    EXPECT_EQ(first, -KAPI_ETIMEDOUT);
+    EXPECT_EQ(second, -KAPI_EAGAIN) << "there is no other connection";
+    EXPECT_LT(told_ns - began_ns, sim::kSecond);
+    close(pa);
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
+    a.crash(); // what was posted is never freed
+    close(pb);
+}
+
 // A device that comes again may begin with the same keys, and the program has not freed the region that ended with the first.
 TEST_P(RdsRdmaRegions, the_newest_is_freed__of_two_with_the_same_key)
 {
