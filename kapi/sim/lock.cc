@@ -5,10 +5,12 @@
 #include <hawser/steps.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <string_view>
 
 #include "node.h"
+#include "slow.h"
 
 namespace sim {
 
@@ -23,6 +25,8 @@ thread_local std::map<std::string_view, std::uint64_t> signals; // by the name o
 thread_local std::map<std::string_view, std::uint64_t> most_steps; // by the name of the lock that was held longest
 thread_local std::uint64_t most_without_pause;
 thread_local std::uint64_t all;
+const char *slow_lock;
+std::uint64_t slow_ns;
 
 Spin &inside(kapi_spin *lock)
 {
@@ -46,6 +50,12 @@ void check_order(const Task &task, const Spin &lock, bool irqs_off)
 }
 
 } // namespace
+
+void stand_still_after(const char *lock, std::uint64_t duration_ns)
+{
+    slow_lock = lock;
+    slow_ns = duration_ns;
+}
 
 std::uint64_t most_steps_under(const char *name)
 {
@@ -90,6 +100,17 @@ using namespace sim;
 void kapi_spin_init(kapi_spin *lock, kapi_lock_class *cls) noexcept
 {
     inside(lock) = Spin{cls, nullptr, nullptr, false};
+}
+
+/** In any context, so not World::sleep(). */
+static void stand_still()
+{
+    for (std::uint64_t end_ns = world().now_ns() + slow_ns; world().now_ns() < end_ns;) {
+        WaitList list;
+        TimerId timer = world().at(end_ns, [&] { world().wake(list); });
+        world().wait(list, "its processor");
+        world().cancel(timer);
+    }
 }
 
 /** What both kinds have in common. */
@@ -145,6 +166,8 @@ void kapi_spin_unlock(kapi_spin *lock) noexcept
     if (!task.is_atomic())
         task.quiet_states++;
     enter_any("kapi_spin_unlock");
+    if (slow_lock && World::current() && !std::strcmp(slow_lock, lock_name(spin)))
+        stand_still();
 }
 
 int kapi_spin_is_held(kapi_spin *lock) noexcept

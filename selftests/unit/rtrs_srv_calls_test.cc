@@ -130,4 +130,43 @@ TEST_P(SrvCalls, a_client_that_reconnects_is_rejected_if_the_old_path_takes_long
     drop(again);
 }
 
+/** It would take one of the places of all who wait, for as long as a disk likes, whether the client is still there or not. */
+TEST_P(SrvCalls, nor_does_a_client_wait_for_ever_that_adds_a_path_where_one_ends)
+{
+    load(true);
+    establish(first);
+    user.keeps = true;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    drop(first);
+    SrvPath again(a, "10.0.0.1", "10.0.0.2");
+    auto &link = begin(again, request(0, 1, 3));
+    world.run_for(25 * sim::kSecond);
+    EXPECT_FALSE(link.established || link.end);
+    EXPECT_TRUE(wait([&] { return link.end.has_value(); }, 10 * sim::kSecond));
+    EXPECT_EQ(rejected(link), KAPI_ECONNRESET);
+    drop(again);
+    run(b, [&] { user.answer(user.calls[0]); });
+}
+
+class SrvStalled : public SrvTest {};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvStalled, ::testing::Range(1, 13)); // some hosts have four threads for works of a queue
+
+/** As many calls as a client has connections last as long as a disk likes. */
+TEST_P(SrvStalled, a_disk_that_stands_still_holds_up_no_other_client)
+{
+    load(true);
+    establish(first, 1 + kDepth);
+    user.sleeps_ns = 5 * sim::kSecond;
+    for (unsigned chunk = 0; chunk < kDepth; chunk++)
+        write(first, 1 + chunk, chunk, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() >= 4; }));
+    world.run_for(100 * sim::kMillisecond);
+    user.sleeps_ns = 0;
+    connect(second, 2, 2, 101);
+    exchange(second, "other");
+    write(second, 1, 0, "data", "wy");
+    EXPECT_TRUE(wait([&] { return second.answers.count(0) != 0; }, sim::kSecond));
+}
+
 } // namespace

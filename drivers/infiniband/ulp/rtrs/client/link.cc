@@ -239,28 +239,26 @@ void Link::wait_for_server()
     }));
 }
 
+// Of requests whose time is over nobody waits: they are not sent again.
+bool Link::has_to_move() const
+{
+    for (u32 i = 0; i < depth_; i++)
+        if (Io& io = session.io(i); io.owner.load_acquire() - serials_ < made_ && !io.answered && !session.is_late(io))
+            return true;
+    return false;
+}
+
 // A request to disconnect may get lost, and so may the answer. What the server took over this path before it noticed may change
 // what the client writes over another path after the repetition: see EndQuery. A server that does not answer over the other paths
-// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own. Requests whose
-// time is over are not sent again, and nothing is waited for when there are no others.
+// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own.
 void Link::ask_for_end(u64 began_ns)
 {
     constexpr u64 attempt_ns = 1'000'000'000, pause_ns = 50'000'000;
     const rtrs::wire::ConnectRequest request = connect_request(0, static_cast<u16>(reconnects_ + 1), false);
     u64 now = kapi_now_ns(), limit = now + patience_ns;
-    const u64 time = session.settings().io_ms.load_relaxed() * u64{1'000'000};
-    auto has_to_move = [&](const Io& io) {
-        return io.owner.load_acquire() - serials_ < made_ && !io.answered && (!time || now - io.asked_ns < time);
-    };
-    auto any_has_to_move = [&] {
-        for (u32 i = 0; i < depth_; i++)
-            if (has_to_move(session.io(i)))
-                return true;
-        return false;
-    };
     u32 asked = path.index;
     kapi_cm_route route;
-    while (now < limit && any_has_to_move() && session.route_beside(path, asked, route)) {
+    while (now < limit && has_to_move() && session.route_beside(path, asked, route)) {
         Errno answer = EndQuery::ask(path, route, request, min(now + attempt_ns, limit));
         if (answer == Errno(KAPI_EEXIST))
             return;

@@ -70,6 +70,7 @@ private:
     Result<> enter_device(kapi_rdma_dev* dev);
     void progress();
     void wait_for_server();
+    bool has_to_move() const;
     void ask_for_end(u64 began_ns);
     rtrs::wire::ConnectRequest connect_request(u32 number, u16 reconnects, bool first) const;
     void drain();

@@ -80,6 +80,8 @@ public:
     bool has_parts() const { return parts_.load_acquire() != nullptr; }
     // The request has ended; error is positive, or 0.
     void complete(Io& io, int error);
+    // Any context. Its user has waited for it for longer than it may take, on whatever paths.
+    bool is_late(const Io& io) const;
     // Of a path that has ended: they are sent again over others.
     void interrupted(Path& path, Io* first);
     // Before requests go over it again: the server has ended what came over it before, or at least noticed its loss long ago.
@@ -141,7 +143,6 @@ private:
     bool has_no_path();
     void end_path(Path& path);
     Result<> publish(Path& path);
-    bool is_late(const Io& io) const;
     void end_unanswered(Io& io, Errno error, u64 kept_until_ns);
     void forget_path(const Path& path, u64 unnoticed_until_ns);
     void release(Io* kept);

@@ -212,7 +212,6 @@ bool Session::route_beside(const Path& path, u32& index, kapi_cm_route& route)
 
 // ---- requests that wait
 
-// Its user has waited for it for longer than it may take, on whatever paths.
 bool Session::is_late(const Io& io) const
 {
     u64 limit = settings_.io_ms.load_relaxed() * ms;

@@ -282,7 +282,7 @@ void Connection::process(Operation& op)
 // The path stays until the work has returned, which takes the lock first; so its end need not wait for a call.
 void Connection::queue_calls()
 {
-    if (calls_.queue(Module::get().calls))
+    if (calls_.queue(path_->session().calls()))
         path_->operation_began();
 }
 

@@ -12,6 +12,8 @@ constexpr u32 max_sessions = 4096; // of an opened server
 // A client that reconnects waits for the end of its old path so long, and is rejected then. hawser's takes a server that has not
 // answered within five seconds for one that is not reached.
 constexpr u64 most_parked_ns = 3'000'000'000, look_ns = 500'000'000;
+// So long one waits that adds a path where one is about to end, as one that asks for the name of a session does.
+constexpr u64 most_added_ns = 30'000'000'000;
 
 } // namespace
 
@@ -154,7 +156,7 @@ Result<> Context::place(Own<Connection>& connection)
     // A client that has removed a path may add it again before this host is done with the old one.
     bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
     if (waits)
-        return await(*session, connection, path ? most_parked_ns : KAPI_FOREVER);
+        return await(*session, connection, path ? most_parked_ns : most_added_ns);
     if (!path) {
         auto made = make_path(*session, *connection);
         remove_if_empty(*session);
@@ -207,8 +209,7 @@ Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
 {
     if (parked_count_ >= max_parked)
         return fail(KAPI_ENOMEM);
-    if (limit_ns != KAPI_FOREVER)
-        connection->rejected_ns = min(connection->rejected_ns, kapi_now_ns() + limit_ns);
+    connection->rejected_ns = min(connection->rejected_ns, kapi_now_ns() + limit_ns);
     look_.queue(Module::get().workqueue, look_ns);
     parked_count_++;
     connection->next = std::exchange(parked_, connection.get());

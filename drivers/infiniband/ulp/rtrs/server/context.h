@@ -105,7 +105,6 @@ public:
     Budget budget;
     Devices devices;
     kapi_workqueue* workqueue = nullptr;
-    kapi_workqueue* calls = nullptr; // of users, each of which may last: nothing else waits behind them
     kapi_sysfs_class* sysfs = nullptr;
 
 private:

@@ -10,8 +10,6 @@ Module::~Module()
 {
     if (workqueue)
         kapi_workqueue_destroy(workqueue);
-    if (calls)
-        kapi_workqueue_destroy(calls);
     kapi_sysfs_class_destroy(sysfs);
 }
 
@@ -21,8 +19,7 @@ Result<> Module::start(kapi_module* self, const Settings& settings)
     if (!made)
         return fail(KAPI_ENOMEM);
     made->workqueue = kapi_workqueue_create("rtrs_server", 0);
-    made->calls = kapi_workqueue_create("rtrs_calls", 512); // the most that the kernel has: each call may last
-    if (!made->workqueue || !made->calls)
+    if (!made->workqueue)
         return fail(KAPI_ENOMEM);
     TRY(check(kapi_sysfs_class_create(self, "rtrs-server", &made->sysfs)));
     Module* module = made.release();

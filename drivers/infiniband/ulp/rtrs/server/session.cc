@@ -16,6 +16,13 @@ Result<Ref<Session>> Session::create(Context& context, const Uuid& uuid)
 
 void Session::destroy(Session* session) { dispose(session); }
 
+// No path is left, so no call is under way.
+Session::~Session()
+{
+    if (calls_)
+        kapi_workqueue_destroy(calls_);
+}
+
 Ref<Path> Session::find(const Uuid& uuid)
 {
     Guard guard(lock_);
@@ -100,7 +107,12 @@ void Session::notify_all(u32 events)
 
 Result<> Session::make_chunks()
 {
+    constexpr u32 most_calls = 512; // at a time on a processor: the most that the kernel has
     Guard guard(serial_);
+    if (!calls_)
+        calls_ = kapi_workqueue_create("rtrs_calls", most_calls);
+    if (!calls_)
+        return fail(KAPI_ENOMEM);
     return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
 }
 

@@ -35,8 +35,10 @@ public:
     bool has_other(const Path& path, const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);
 
-    // Sleeps. The first path makes the chunks. ENOMEM.
+    // Sleeps. The first path makes the chunks, and the queue. ENOMEM.
     Result<> make_chunks();
+    // Of calls of the user, each of which may last as long as a disk does: no other session waits behind them.
+    kapi_workqueue* calls() const { return calls_; }
     // Sleeps. The path has a folder below the session's, which is there as long as one of a path is. EEXIST, EINVAL, ENOMEM.
     Result<> show(Path& path);
     void hide(Path& path);
@@ -60,11 +62,12 @@ private:
     Result<> show_self() HW_REQUIRES(serial_);
     void hide_self() HW_REQUIRES(serial_);
     Session(Context& context, const Uuid& uuid) : context_(context), uuid_(uuid) {}
-    ~Session() = default;
+    ~Session();
 
     Context& context_;
     const Uuid uuid_;
     Atomic<void*> priv_{nullptr};
+    kapi_workqueue* calls_ = nullptr; // before there are requests
     Spin<SessionLock> lock_;
     RefList<Path, OfSession> paths_ HW_GUARDED_BY(lock_);
     u32 count_ HW_GUARDED_BY(lock_) = 0;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+// A path of the RTRS client is lost while another one comes up, in slow motion, so that each is between any two steps of the other.
+#include "rtrs_clt_test.h"
+
+#include <kapi/sim/slow.h>
+
+namespace {
+
+class RtrsClientMoments : public RtrsClientTest {
+protected:
+    static constexpr std::uint64_t kMs = sim::kMillisecond, kSlow = 20 * kMs;
+
+    void make_requests()
+    {
+        while (!stop) {
+            Ended ended;
+            ended.data = contents(100, 1);
+            rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
+            int error = begin(permit, ended, false, "disk");
+            while (!error && !ended.done)
+                world.sleep(100 * sim::kMicrosecond);
+            failed += error || ended.error;
+            rtrs_clt_core_put_permit(session, permit);
+            world.sleep(kMs);
+        }
+    }
+    void note_the_second()
+    {
+        server.on_request = [this](WireServer::Request &request) {
+            kapi_cm_info info;
+            kapi_cm_describe(request.on->cm, &info);
+            if (info.local.ip[14])
+                carried.push_back(request.came_ns);
+            return false;
+        };
+    }
+    sim::TaskRef write_file(unsigned nth, const std::string &file)
+    {
+        return world.spawn(a, "administrator", [=, this] { EXPECT_EQ(sim::sysfs_write(path(nth) + file, "1"), 0); });
+    }
+    /** That the server received over the second path since begun_ns. */
+    bool second_has_carried(std::uint64_t begun_ns, std::uint64_t until_ns)
+    {
+        return std::ranges::any_of(carried, [&](std::uint64_t ns) { return ns > begun_ns && ns < until_ns; });
+    }
+    /** The first path is disconnected that long after the second one has begun to connect. Was the user told that none is left? */
+    bool lose_one_while_another_comes_up(const char *slow, std::uint64_t after_ns)
+    {
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        world.run_for(400 * kMs); // then it may come back at once
+        links.clear();
+        failed = 0;
+        std::uint64_t begun_ns = world.now_ns();
+        when_told = [&](int up) {
+            if (!up) {
+                EXPECT_FALSE(second_has_carried(begun_ns, world.now_ns() - kMs)) << "it was there";
+            }
+        };
+        sim::stand_still_after(slow, kSlow);
+        auto comes = write_file(1, "reconnect");
+        world.run_for(after_ns);
+        auto goes = write_file(0, "disconnect");
+        EXPECT_TRUE(world.run_until([&] { return comes->is_done() && goes->is_done(); }, 5 * sim::kSecond));
+        sim::stand_still_after(nullptr, 0);
+        world.run_for(100 * kMs);
+        when_told = {};
+        bool told = !links.empty();
+        if (told) {
+            EXPECT_EQ(links, (std::vector<int>{0, 1}));
+        } else {
+            EXPECT_EQ(failed, 0u) << "a path was there all the time";
+        }
+        EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+        return told;
+    }
+
+    bool stop = false;
+    unsigned failed = 0;
+    std::vector<std::uint64_t> carried; // when, by the second path
+};
+
+/** Between two lanes, and between any two steps under the session's lock. */
+TEST_P(RtrsClientMoments, no_request_fails_while_a_path_is_there)
+{
+    ready(2);
+    note_the_second();
+    std::vector<sim::TaskRef> programs;
+    for (unsigned n = 0; n < 8; n++)
+        programs.push_back(world.spawn(a, "program", [this] { make_requests(); }));
+    for (const char *slow : {"rtrs_clt lane", "rtrs_clt session"}) {
+        SCOPED_TRACE(slow);
+        unsigned told = 0, rounds = 0;
+        for (std::uint64_t after_ns = 0; after_ns <= 160 * kMs; after_ns += 10 * kMs, rounds++) {
+            SCOPED_TRACE(after_ns);
+            told += lose_one_while_another_comes_up(slow, after_ns);
+        }
+        EXPECT_GT(told, 0u) << "some were lost before";
+        EXPECT_LT(told, rounds) << "and some behind";
+    }
+    stop = true;
+    EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(programs, [](auto &task) { return task->is_done(); }); },
+                                10 * sim::kSecond));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientMoments, ::testing::Range(1, 5));
+
+} // namespace
