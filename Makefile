@@ -27,7 +27,7 @@ compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%
 kernel_arm64 = $(shell grep -sx CONFIG_ARM64=y $(KDIR)/include/config/auto.conf)
 cross = $(if $(kernel_arm64),$(if $(filter aarch64,$(shell uname -m)),,ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-))
 # A kernel of a newer Debian comes with the system whose compiler has built it.
-system = $(wildcard $(patsubst %/headers,%/system,$(KDIR)))
+system = $(if $(filter %/headers,$(KDIR)),$(wildcard $(KDIR:%/headers=%/system)))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
 kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) $(cross) \
 	PAHOLE=$(OUT)/scripts/pahole $(compiler) 'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
@@ -86,16 +86,23 @@ modules_install: modules
 # The modules of a kernel and the programs. RELEASE= names a kernel whose headers are gone.
 RELEASE ?= $(shell $(call release_of,$(KDIR)))
 installed = $(shell sed -n 's/^obj-.* += \(.*\)\.o$$/\1/p' Kbuild)
+modules_folder = $(install_root)/lib/modules/$(RELEASE)/$(INSTALL_MOD_DIR)
 uninstall:
-	rm -f $(installed:%=$(install_root)/lib/modules/$(RELEASE)/$(INSTALL_MOD_DIR)/%.ko*)
+	rm -f $(installed:%=$(modules_folder)/%.ko*)
+	@[ ! -d $(modules_folder) ] || rmdir --ignore-fail-on-non-empty $(modules_folder)
 	$(if $(install_root),@echo 'not removed from this system: no depmod',depmod $(RELEASE))
 	@$(MAKE) --no-print-directory -f tools/Makefile uninstall
 
-# The last commit as a tarball: the same bytes wherever it is made.
+# The last commit as a tarball: the same bytes wherever it is made. Where such a tarball was unpacked, the files that are there.
 version := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 dist:
 	@mkdir -p build
-	@git -c safe.directory='*' archive --format=tar --prefix=hawser-$(version)/ -o build/hawser-$(version).tar HEAD
+	@if [ -e .git ]; then \
+		git -c safe.directory='*' archive --format=tar --prefix=hawser-$(version)/ -o build/hawser-$(version).tar HEAD; \
+	else \
+		tar -cf build/hawser-$(version).tar --sort=name --owner=0 --group=0 --exclude=./build \
+			--transform='s|^\.|hawser-$(version)|S' .; \
+	fi
 	@gzip -nf9 build/hawser-$(version).tar
 	@echo build/hawser-$(version).tar.gz
 
