@@ -106,7 +106,7 @@ dist:
 	@gzip -nf9 build/hawser-$(version).tar
 	@echo build/hawser-$(version).tar.gz
 
-# Debian packages of the last commit.
+# Debian packages of the same.
 deb: dist
 	@scripts/setup.sh deb
 	@rm -rf build/deb
@@ -117,10 +117,11 @@ deb: dist
 
 # Those packages built twice, installed in copies of this system and of Debian 13, and their modules booted. Needs root.
 check-packages: dist
-	@scripts/setup.sh build lab deb
+	@scripts/setup.sh build lab rdma deb packages
 	@scripts/kernels.sh 6.1 6.12
 	@scripts/packages/debian13.sh
 	@$(MAKE) --no-print-directory -C selftests/rds
+	@$(MAKE) --no-print-directory -C selftests/rtrs
 	@scripts/packages.sh
 
 # The programs that tests put into virtual machines: static, because those have no libraries.
@@ -288,8 +289,8 @@ help:
 	@echo 'make bench-cells      fails when a message costs 3 % more instructions than selftests/bench/cells.txt says'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'
-	@echo 'make dist             the last commit as build/hawser-$(version).tar.gz'
-	@echo 'make deb              Debian packages of the last commit, in build/deb: hawser-dkms, hawser-tools, hawser-dev'
+	@echo 'make dist             the last commit, or what an unpacked one has, as build/hawser-$(version).tar.gz'
+	@echo 'make deb              Debian packages of the same, in build/deb: hawser-dkms, hawser-tools, hawser-dev'
 	@echo 'make check-packages   builds, checks, installs, upgrades and removes those, and boots their modules (as root)'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 

@@ -31,8 +31,16 @@ build_unpacked() { # folder
 
 # Where there is no history, there is nothing to upgrade from.
 build_before() {
+	local program
+
 	git -C "$top" -c safe.directory='*' archive --prefix="hawser-$version/" -o "$out/before.tar" "$before_commit" || return
-	build "$out/before" "$out/before.tar" "$before"
+	build "$out/before" "$out/before.tar" "$before" || return
+	mkdir -p "$out/programs-before"
+	for program in kcm-server kcm-client; do
+		dpkg-deb --fsys-tarfile "$out/before/hawser-tools_${before}_amd64.deb" |
+			tar -xO "./usr/bin/$program" >"$out/programs-before/$program-before" || return
+	done
+	chmod +x "$out"/programs-before/*
 }
 
 # Where nothing is installed that they do not ask for.
@@ -139,6 +147,9 @@ check "bpftrace reads the tracepoints of those of Debian 12" scene bpftrace.sh a
 check "... and of those of its backports" scene bpftrace.sh a=6.12-packages:ours
 check "modules of different versions do not load together" do_not_mix 6.1
 check "modules are upgraded under traffic" scene upgrade.sh a=6.1-packages:ours b=debian13-old-packages:ours
+check "... over RDMA, too" scene upgrade_rdma.sh a=6.1-packages:ours b=debian13-old-packages:ours
+check "RNBD is built for the modules of the packages" scripts/rnbd.sh 6.1-packages ours
+check "... which are upgraded while a disk is mapped" scene upgrade_rnbd.sh a=6.1-packages:ours b=6.1-packages:ours
 
 passed=$(grep -c '^ok' "$out/verdicts")
 failed=$(grep -c '^not' "$out/verdicts")
