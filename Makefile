@@ -27,7 +27,7 @@ compiler = $(if $(filter command%,$(origin CC) $(origin LLVM)),,$(kernel_clang:%
 kernel_arm64 = $(shell grep -sx CONFIG_ARM64=y $(KDIR)/include/config/auto.conf)
 cross = $(if $(kernel_arm64),$(if $(filter aarch64,$(shell uname -m)),,ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-))
 # A kernel of a newer Debian comes with the system whose compiler has built it.
-system = $(wildcard $(patsubst %/headers,%/system,$(KDIR)))
+system = $(if $(filter %/headers,$(KDIR)),$(wildcard $(KDIR:%/headers=%/system)))
 # The modules are the same wherever they are built; for our own sources Makefile.cxx sees to it, here it is for Kbuild's.
 kbuild = $(if $(system),scripts/in-system.sh $(system)) $(MAKE) $(jobs) -C $(KDIR) M=$(OUT) $(cross) \
 	PAHOLE=$(OUT)/scripts/pahole $(compiler) 'KCFLAGS=-ffile-prefix-map=$(OUT)=. $(KCFLAGS)'
@@ -86,20 +86,27 @@ modules_install: modules
 # The modules of a kernel and the programs. RELEASE= names a kernel whose headers are gone.
 RELEASE ?= $(shell $(call release_of,$(KDIR)))
 installed = $(shell sed -n 's/^obj-.* += \(.*\)\.o$$/\1/p' Kbuild)
+modules_folder = $(install_root)/lib/modules/$(RELEASE)/$(INSTALL_MOD_DIR)
 uninstall:
-	rm -f $(installed:%=$(install_root)/lib/modules/$(RELEASE)/$(INSTALL_MOD_DIR)/%.ko*)
+	rm -f $(installed:%=$(modules_folder)/%.ko*)
+	@[ ! -d $(modules_folder) ] || rmdir --ignore-fail-on-non-empty $(modules_folder)
 	$(if $(install_root),@echo 'not removed from this system: no depmod',depmod $(RELEASE))
 	@$(MAKE) --no-print-directory -f tools/Makefile uninstall
 
-# The last commit as a tarball: the same bytes wherever it is made.
+# The last commit as a tarball: the same bytes wherever it is made. Where such a tarball was unpacked, the files that are there.
 version := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 dist:
 	@mkdir -p build
-	@git -c safe.directory='*' archive --format=tar --prefix=hawser-$(version)/ -o build/hawser-$(version).tar HEAD
+	@if [ -e .git ]; then \
+		git -c safe.directory='*' archive --format=tar --prefix=hawser-$(version)/ -o build/hawser-$(version).tar HEAD; \
+	else \
+		tar -cf build/hawser-$(version).tar --sort=name --owner=0 --group=0 --exclude=./build \
+			--transform='s|^\.|hawser-$(version)|S' .; \
+	fi
 	@gzip -nf9 build/hawser-$(version).tar
 	@echo build/hawser-$(version).tar.gz
 
-# Debian packages of the last commit.
+# Debian packages of the same.
 deb: dist
 	@scripts/setup.sh deb
 	@rm -rf build/deb
@@ -110,10 +117,11 @@ deb: dist
 
 # Those packages built twice, installed in copies of this system and of Debian 13, and their modules booted. Needs root.
 check-packages: dist
-	@scripts/setup.sh build lab deb
+	@scripts/setup.sh build lab rdma deb packages
 	@scripts/kernels.sh 6.1 6.12
 	@scripts/packages/debian13.sh
 	@$(MAKE) --no-print-directory -C selftests/rds
+	@$(MAKE) --no-print-directory -C selftests/rtrs
 	@scripts/packages.sh
 
 # The programs that tests put into virtual machines: static, because those have no libraries.
@@ -281,8 +289,8 @@ help:
 	@echo 'make bench-cells      fails when a message costs 3 % more instructions than selftests/bench/cells.txt says'
 	@echo 'make bench-rdma       the same of RDS over RDMA, beside raw verbs; a part of make bench'
 	@echo 'make bench-rtrs       the cost of a request to a disk over RTRS; a part of make bench'
-	@echo 'make dist             the last commit as build/hawser-$(version).tar.gz'
-	@echo 'make deb              Debian packages of the last commit, in build/deb: hawser-dkms, hawser-tools, hawser-dev'
+	@echo 'make dist             the last commit, or what an unpacked one has, as build/hawser-$(version).tar.gz'
+	@echo 'make deb              Debian packages of the same, in build/deb: hawser-dkms, hawser-tools, hawser-dev'
 	@echo 'make check-packages   builds, checks, installs, upgrades and removes those, and boots their modules (as root)'
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 

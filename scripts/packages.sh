@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # packages.sh    checks the Debian packages of the tarball that `make dist` has made (make check-packages does both): builds
-# them in two folders, and in a system that has nothing else; installs, upgrades and removes them in copies of this system and of
-# one of Debian 13; boots the modules that DKMS has built there, and upgrades them under traffic. It needs root.
+# them in two folders, once by `make deb`, and in a system that has nothing else; installs, upgrades and removes them in copies of
+# this system and of one of Debian 13; boots the modules that DKMS has built there, and upgrades them under traffic. It needs
+# root.
 #
 # Every line of build/packages/log belongs to the check that follows it on stdout.
 set -u
@@ -21,10 +22,25 @@ build() { # folder tarball version
 	(cd "$source" && dpkg-buildpackage -us -uc -b)
 }
 
+# As a user does who has unpacked the tarball.
+build_unpacked() { # folder
+	rm -rf "$1"
+	mkdir -p "$1"
+	tar -C "$1" -xf "$tarball" && make -C "$1/hawser-$version" deb
+}
+
 # Where there is no history, there is nothing to upgrade from.
 build_before() {
+	local program
+
 	git -C "$top" -c safe.directory='*' archive --prefix="hawser-$version/" -o "$out/before.tar" "$before_commit" || return
-	build "$out/before" "$out/before.tar" "$before"
+	build "$out/before" "$out/before.tar" "$before" || return
+	mkdir -p "$out/programs-before"
+	for program in kcm-server kcm-client; do
+		dpkg-deb --fsys-tarfile "$out/before/hawser-tools_${before}_amd64.deb" |
+			tar -xO "./usr/bin/$program" >"$out/programs-before/$program-before" || return
+	done
+	chmod +x "$out"/programs-before/*
 }
 
 # Where nothing is installed that they do not ask for.
@@ -71,7 +87,7 @@ install_and_uninstall() {
 	"${tools[@]}" install install-dev || return
 	[ -x "$out/staged/usr/local/bin/rds-ping" ] && [ -e "$out/staged/usr/local/include/hawser/hawser_kcm.h" ] || return
 	"${tools[@]}" uninstall || return
-	[ -z "$(find "$out/staged" -type f)" ]
+	[ -z "$(find "$out/staged" -type f -o -name hawser)" ]
 }
 
 # Each machine: NAME=KERNEL:SUITE, with the modules of the packages where KERNEL ends in -packages.
@@ -108,8 +124,8 @@ rm -rf "$out"
 mkdir -p "$out"
 tarball=$top/build/hawser-$version.tar.gz
 check "the packages are built" build "$out/one" "$tarball" "$version"
-check "the packages are built in another folder" build "$out/the/other" "$tarball" "$version"
-check "both builds are the same, byte for byte" same the/other
+check "the packages are built by make deb in the unpacked tarball" build_unpacked "$out/the/other"
+check "both builds are the same, byte for byte" same "the/other/hawser-$version/build/deb"
 check "the packages are built in a system with what they ask for alone" build_clean
 check "... and are the same, byte for byte" same clean
 check "DKMS installs all modules of Kbuild" all_modules
@@ -131,6 +147,9 @@ check "bpftrace reads the tracepoints of those of Debian 12" scene bpftrace.sh a
 check "... and of those of its backports" scene bpftrace.sh a=6.12-packages:ours
 check "modules of different versions do not load together" do_not_mix 6.1
 check "modules are upgraded under traffic" scene upgrade.sh a=6.1-packages:ours b=debian13-old-packages:ours
+check "... over RDMA, too" scene upgrade_rdma.sh a=6.1-packages:ours b=debian13-old-packages:ours
+check "RNBD is built for the modules of the packages" scripts/rnbd.sh 6.1-packages ours
+check "... which are upgraded while a disk is mapped" scene upgrade_rnbd.sh a=6.1-packages:ours b=6.1-packages:ours
 
 passed=$(grep -c '^ok' "$out/verdicts")
 failed=$(grep -c '^not' "$out/verdicts")

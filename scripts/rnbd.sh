@@ -6,7 +6,8 @@
 #                                  has built it), or, without the last argument, once with each.
 #
 # The modules are put into build/rnbd/VERSION/kernel and .../ours. What is newer than the sources is not built again.
-# A debug kernel (VERSION 6.12-debug) has its own RTRS with RNBD; for it only `ours` is built.
+# A debug kernel (VERSION 6.12-debug) has its own RTRS with RNBD; for it only `ours` is built. 6.1-packages is for the modules of
+# the packages, as scripts/packages.sh keeps them.
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -24,6 +25,7 @@ case $version-$suite in
 	;;
 esac
 case $version in
+*-packages) "$top/scripts/kernels.sh" "${version%-*}" ;;
 *-*)
 	[ "$suite" = ours ] || exit 0
 	"$top/scripts/debug-kernel.sh" "$version"
@@ -31,14 +33,15 @@ case $version in
 *) "$top/scripts/kernels.sh" "$version" ;;
 esac
 "$top/scripts/kernels.sh" --source "${version%-*}"
-kdir=$top/build/kernels/$version/headers
+kernel=$top/build/kernels/${version%-packages}
+kdir=$kernel/headers
 source=$top/build/kernels/${version%-*}-source
 ours=$top/build/modules/$version
 # Only clang builds for a kernel that clang has built.
 compiler=$(sed -n 's/^CONFIG_CLANG_VERSION=\(.*\)[0-9]\{4\}$/CC=clang-\1/p' "$kdir/include/config/auto.conf")
 # A kernel of a newer Debian comes with the system whose compiler has built it.
 run=()
-[ ! -d "$top/build/kernels/$version/system" ] || run=("$top/scripts/in-system.sh" "$top/build/kernels/$version/system")
+[ ! -d "$kernel/system" ] || run=("$top/scripts/in-system.sh" "$kernel/system")
 out=$top/build/rnbd/$version/$suite
 work=$out/build
 mkdir -p "$work"

@@ -7,7 +7,8 @@
 #   lab     boot the virtual machines
 #   kernel  compile a whole kernel (the debug kernel)
 #   rdma    test programs that use verbs themselves, and tests of disks over RDMA
-#   deb     build Debian packages, check them and try DKMS
+#   deb     build Debian packages
+#   packages   check them and try DKMS, beside deb
 #   bench   raw verbs, beside which RDS over RDMA is measured
 #   arm64   compile for arm64 and boot its virtual machines, beside build and lab
 #
@@ -25,13 +26,13 @@ packages_of() {
 		apt xz-utils zstd util-linux binutils jq cpio e2fsprogs trace-cmd python3-yaml liburing-dev ;;
 	rdma) echo libibverbs-dev librdmacm-dev fio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
-	deb) echo build-essential debhelper dpkg-dev dh-dkms dkms lintian mmdebstrap pkg-config git openssl kmod patch xz-utils \
-		bpftrace ;;
+	deb) echo build-essential debhelper dpkg-dev dh-dkms ;;
+	packages) echo dkms lintian mmdebstrap pkg-config git openssl kmod patch xz-utils bpftrace man-db ;;
 	bench) echo perftest ibverbs-providers ;;
 	arm64) echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-12-aarch64-linux-gnu g++-12-aarch64-linux-gnu \
 		libc6-dev-arm64-cross qemu-system-arm ipxe-qemu ;;
 	*)
-		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, rdma, deb, bench, arm64" >&2
+		echo "setup.sh: unknown set $1; there are build, host, lab, kernel, rdma, deb, packages, bench, arm64" >&2
 		exit 2
 		;;
 	esac
@@ -65,7 +66,7 @@ install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|rdma|deb|bench|arm64..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: setup.sh build|host|lab|kernel|rdma|deb|packages|bench|arm64..." >&2; exit 2; }
 wanted=
 for set; do
 	wanted="$wanted $(packages_of "$set")"

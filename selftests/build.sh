@@ -65,6 +65,11 @@ planned() {
 		grep -v '^make\[' | grep -A 9 -E 'DEPMOD=true|INSTALL_MOD_DIR'
 }
 check "make -j1 is one job" says 'make  -C' "$(planned -j1)"
+# KDIR is rarely named as the lab's kernels are.
+ln -s "$kdir" "$work/linux-headers"
+elsewhere=$(planned KDIR="$work/linux-headers")
+check "headers are used with this system's compiler, whatever their folder is called" says "^[^/]*make .*-C $work/linux-headers" \
+	"$elsewhere"
 check "depmod runs for this system" says '^depmod' "$(planned)"
 outside=$(planned DESTDIR="$work/root" INSTALL_MOD_DIR=extra)
 check "DESTDIR and INSTALL_MOD_DIR are honoured" says "INSTALL_MOD_DIR=extra INSTALL_MOD_PATH=$work/root" "$outside"

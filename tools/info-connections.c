@@ -53,8 +53,7 @@ void tcp_socket_print_header(void)
 
 void tcp_socket_print(const union row *row)
 {
-	info_print_endpoint(&row->tcp.local);
-	info_print_endpoint(&row->tcp.remote);
+	info_print_ends(&row->tcp.local, &row->tcp.remote);
 	printf("%10" PRIu64 " %10" PRIu64 " %10u %10u %10u\n", row->tcp.header_remaining,
 	       row->tcp.data_remaining, row->tcp.sent_next, row->tcp.expected_una, row->tcp.seen_una);
 }
@@ -70,10 +69,7 @@ static void write_tcp_numbers(struct json *json, const struct tcp_socket *tcp)
 
 void tcp_socket_write(struct json *json, const union row *row)
 {
-	info_write_address(json, "local_address", &row->tcp.local);
-	json_unsigned(json, "local_port", rds_address_port(&row->tcp.local));
-	info_write_address(json, "remote_address", &row->tcp.remote);
-	json_unsigned(json, "remote_port", rds_address_port(&row->tcp.remote));
+	info_write_ends(json, &row->tcp.local, &row->tcp.remote);
 	write_tcp_numbers(json, &row->tcp);
 	if (row->tcp.has_tos)
 		json_unsigned(json, "tos", row->tcp.tos);

@@ -28,10 +28,16 @@ void info_print_address(const union rds_address *address)
 	printf("%*s ", info_address_width(), rds_address_format(address, text));
 }
 
-void info_print_endpoint(const union rds_address *address)
+static void print_endpoint(const union rds_address *address)
 {
 	info_print_address(address);
 	printf("%5u ", rds_address_port(address));
+}
+
+void info_print_ends(const union rds_address *local, const union rds_address *remote)
+{
+	print_endpoint(local);
+	print_endpoint(remote);
 }
 
 void info_write_address(struct json *json, const char *key, const union rds_address *address)
@@ -39,6 +45,14 @@ void info_write_address(struct json *json, const char *key, const union rds_addr
 	char text[RDS_ADDRESS_TEXT_SIZE];
 
 	json_string(json, key, rds_address_format(address, text));
+}
+
+void info_write_ends(struct json *json, const union rds_address *local, const union rds_address *remote)
+{
+	info_write_address(json, "local_address", local);
+	json_unsigned(json, "local_port", rds_address_port(local));
+	info_write_address(json, "remote_address", remote);
+	json_unsigned(json, "remote_port", rds_address_port(remote));
 }
 
 /* Entries of IPv4 come from the other table. */
@@ -113,8 +127,7 @@ static void print_socket(const union row *row)
 {
 	struct owner owner;
 
-	info_print_endpoint(&row->socket.bound);
-	info_print_endpoint(&row->socket.connected);
+	info_print_ends(&row->socket.bound, &row->socket.connected);
 	printf("%10u %10u %8" PRIu64, row->socket.send_buffer, row->socket.receive_buffer,
 	       row->socket.inode);
 	if (info_view.verbose && owner_find(row->socket.inode, &owner))
@@ -190,17 +203,13 @@ static void print_retransmit_header(void)
 
 static void print_message(const union row *row)
 {
-	info_print_endpoint(&row->message.local);
-	info_print_endpoint(&row->message.remote);
+	info_print_ends(&row->message.local, &row->message.remote);
 	printf("%4u %16" PRIu64 " %10u\n", row->message.tos, row->message.sequence, row->message.bytes);
 }
 
 static void write_message(struct json *json, const union row *row)
 {
-	info_write_address(json, "local_address", &row->message.local);
-	json_unsigned(json, "local_port", rds_address_port(&row->message.local));
-	info_write_address(json, "remote_address", &row->message.remote);
-	json_unsigned(json, "remote_port", rds_address_port(&row->message.remote));
+	info_write_ends(json, &row->message.local, &row->message.remote);
 	json_unsigned(json, "tos", row->message.tos);
 	json_unsigned(json, "sequence", row->message.sequence);
 	json_unsigned(json, "bytes", row->message.bytes);

@@ -128,10 +128,13 @@ extern struct info_view info_view;
 /* The width of a column of addresses. */
 int info_address_width(void);
 
-/* Prints a column with an address, and one with its port. */
+/* Prints a column with an address; for either of two ends, such a column and one with the port. */
 void info_print_address(const union rds_address *address);
-void info_print_endpoint(const union rds_address *address);
+void info_print_ends(const union rds_address *local, const union rds_address *remote);
+
+/* The same in JSON. */
 void info_write_address(struct json *json, const char *key, const union rds_address *address);
+void info_write_ends(struct json *json, const union rds_address *local, const union rds_address *remote);
 
 /* Whether an entry of an IPv6 table is only there; those of IPv4 come from the other table, too. */
 bool info_only_here(const union rds_address *address);

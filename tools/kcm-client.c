@@ -9,12 +9,11 @@
 #include "kcm-asker.h"
 #include "kcm-frame.h"
 #include "kcm-socket.h"
-#include "numbers.h"
+#include "options.h"
 #include "program.h"
 #include "rds-address.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -50,7 +49,7 @@ struct run {
 	uint64_t took_ns;
 };
 
-static void usage(FILE *out)
+static void usage(void)
 {
 	fputs("Usage: kcm-client [options] address\n"
 	      "Sends requests to kcm-server over several connections and checks each answer.\n"
@@ -68,7 +67,7 @@ static void usage(FILE *out)
 	      "     --help, --version\n"
 	      "\n"
 	      "Exit status: 0 all answers arrived and were correct, 1 otherwise, 2 wrong usage.\n",
-	      out);
+	      stdout);
 }
 
 /* ---- running */
@@ -267,7 +266,7 @@ static void complain(const struct run *run)
 
 /* ---- the command line */
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_MIN_SIZE, OPTION_MAX_SIZE, OPTION_TIMEOUT };
+enum { OPTION_MIN_SIZE = OPTION_FIRST_OWN, OPTION_MAX_SIZE, OPTION_TIMEOUT };
 
 static const struct option long_options[] = {
 	{ "port", required_argument, NULL, 'p' },
@@ -280,83 +279,59 @@ static const struct option long_options[] = {
 	{ "max-size", required_argument, NULL, OPTION_MAX_SIZE },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
 	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "version", no_argument, NULL, OPTION_VERSION },
+	OPTIONS_OF_ALL,
 	{ 0 },
 };
-
-static void read_number(const char *what, uint64_t minimum, uint64_t maximum, uint64_t *value)
-{
-	if (!parse_number(optarg, minimum, maximum, value))
-		die_usage("bad %s '%s': %" PRIu64 " to %" PRIu64, what, optarg, minimum, maximum);
-}
-
-static void read_time(const char *what, uint64_t *value)
-{
-	if (!parse_duration(optarg, value) || !*value)
-		die_usage("bad %s '%s': seconds, or a number with ms or us", what, optarg);
-}
 
 static void read_option(struct settings *settings, int option)
 {
 	switch (option) {
 	case 'p':
-		read_number("port", 1, 65535, &settings->port);
+		settings->port = option_number("port", 1, 65535);
 		break;
 	case 'c':
-		read_number("number of connections", 1, MAX_CONNECTIONS, &settings->connections);
+		settings->connections = option_number("number of connections", 1, MAX_CONNECTIONS);
 		break;
 	case 'k':
-		read_number("number of workers", 1, MAX_WORKERS, &settings->workers);
+		settings->workers = option_number("number of workers", 1, MAX_WORKERS);
 		break;
 	case 'n':
-		read_number("number of requests", 1, UINT32_MAX, &settings->requests);
+		settings->requests = option_number("number of requests", 1, UINT32_MAX);
 		break;
 	case 'T':
-		read_time("time", &settings->time_ns);
+		settings->time_ns = option_time("time", 1);
 		break;
 	case 'W':
-		read_number("window", 1, LEDGER_MAX_WINDOW, &settings->window);
+		settings->window = option_number("window", 1, LEDGER_MAX_WINDOW);
 		break;
 	case OPTION_MIN_SIZE:
-		read_number("size", FRAME_MIN, FRAME_MAX, &settings->min_size);
+		settings->min_size = option_number("size", FRAME_MIN, FRAME_MAX);
 		break;
 	case OPTION_MAX_SIZE:
-		read_number("size", FRAME_MIN, FRAME_MAX, &settings->max_size);
+		settings->max_size = option_number("size", FRAME_MIN, FRAME_MAX);
 		break;
 	case OPTION_TIMEOUT:
-		read_time("timeout", &settings->timeout_ns);
+		settings->timeout_ns = option_time("timeout", 1);
 		break;
 	case OPTION_JSON:
 		settings->json = true;
 		break;
-	case OPTION_HELP:
-		usage(stdout);
-		exit(EXIT_GOOD);
-	case OPTION_VERSION:
-		print_version();
-		exit(EXIT_GOOD);
 	default:
-		/* getopt has printed the error. */
-		fprintf(stderr, "Try 'kcm-client --help'.\n");
-		exit(EXIT_USAGE);
+		obey_option_of_all(option, usage);
 	}
 }
 
 static void read_command_line(struct settings *settings, int argc, char **argv)
 {
-	const char *problem;
+	const char *problem, *address;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "p:c:k:n:T:W:", long_options, NULL)) != -1)
 		read_option(settings, option);
-	if (optind == argc)
-		die_usage("which address?");
-	if (optind + 1 < argc)
-		die_usage("one address at a time, not '%s' too", argv[optind + 1]);
-	problem = rds_address_parse(argv[optind], &settings->server);
+	address = only_address(argc, argv);
+	problem = rds_address_parse(address, &settings->server);
 	if (problem)
-		die_usage("bad address '%s': %s", argv[optind], problem);
+		die_usage("bad address '%s': %s", address, problem);
 	if (settings->min_size > settings->max_size)
 		die_usage("the smallest size is larger than the largest");
 }

@@ -192,6 +192,8 @@ struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, si
 	error = kcm_set(kcm, KCM_RECV_CONNECTION, 1);
 	if (!error)
 		error = kcm_set(kcm, KCM_RECV_LENGTHS, 1);
+	if (error == -ENOPROTOOPT)
+		die("the module kcm is older than this program; 'rds-info --version' shows both versions");
 	if (error)
 		die("KCM does not report the connections and lengths of messages: %s", strerror(-error));
 	error = pthread_create(&worker->thread, NULL, work, worker);

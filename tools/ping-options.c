@@ -5,15 +5,14 @@
 #include "ping-options.h"
 
 #include "numbers.h"
+#include "options.h"
 #include "program.h"
 
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define DEFAULT_SOCKETS 8
 
-static void usage(FILE *out)
+static void usage(void)
 {
 	fputs("Usage: rds-ping [options] address\n"
 	      "Sends empty RDS messages to port 0 of a host, whose kernel answers them.\n"
@@ -29,7 +28,7 @@ static void usage(FILE *out)
 	      "     --help, --version\n"
 	      "\n"
 	      "Exit status: 0 at least one answer, 1 no answer or another failure, 2 wrong usage.\n",
-	      out);
+	      stdout);
 }
 
 static void read_address(const char *what, const char *text, union rds_address *address)
@@ -42,7 +41,7 @@ static void read_address(const char *what, const char *text, union rds_address *
 		die_usage("bad %s address '%s': it must be a host's own address", what, text);
 }
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_TRANSPORT };
+enum { OPTION_TRANSPORT = OPTION_FIRST_OWN };
 
 static const struct option long_options[] = {
 	{ "count", required_argument, NULL, 'c' },
@@ -53,40 +52,32 @@ static const struct option long_options[] = {
 	{ "sockets", required_argument, NULL, 'S' },
 	{ "transport", required_argument, NULL, OPTION_TRANSPORT },
 	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "version", no_argument, NULL, OPTION_VERSION },
+	OPTIONS_OF_ALL,
 	{ 0 },
 };
 
 static void read_option(struct ping_settings *settings, int option)
 {
-	uint64_t number;
-
 	switch (option) {
 	case 'c':
 		if (!parse_number(optarg, 1, UINT64_MAX, &settings->count))
 			die_usage("bad count '%s': a number from 1", optarg);
 		break;
 	case 'i':
-		if (!parse_duration(optarg, &settings->interval_ns))
-			die_usage("bad interval '%s': seconds, or a number with ms or us", optarg);
+		settings->interval_ns = option_time("interval", 0);
 		break;
 	case 'W':
-		if (!parse_duration(optarg, &settings->timeout_ns) || !settings->timeout_ns)
-			die_usage("bad timeout '%s': seconds, or a number with ms or us", optarg);
+		settings->timeout_ns = option_time("timeout", 1);
 		break;
 	case 'I':
 		read_address("source", optarg, &settings->source);
 		settings->has_source = true;
 		break;
 	case 'Q':
-		if (!parse_number(optarg, 0, 255, &number))
-			die_usage("bad type of service '%s': 0 to 255", optarg);
-		settings->socket.tos = (unsigned int)number;
+		settings->socket.tos = (unsigned int)option_number("type of service", 0, 255);
 		break;
 	case 'S':
-		if (!parse_number(optarg, 1, PING_MAX_SOCKETS, &settings->sockets))
-			die_usage("bad number of sockets '%s': 1 to %d", optarg, PING_MAX_SOCKETS);
+		settings->sockets = option_number("number of sockets", 1, PING_MAX_SOCKETS);
 		break;
 	case OPTION_TRANSPORT:
 		if (!rds_transport_parse(optarg, &settings->socket.transport))
@@ -95,16 +86,8 @@ static void read_option(struct ping_settings *settings, int option)
 	case OPTION_JSON:
 		settings->json = true;
 		break;
-	case OPTION_HELP:
-		usage(stdout);
-		exit(EXIT_GOOD);
-	case OPTION_VERSION:
-		print_version();
-		exit(EXIT_GOOD);
 	default:
-		/* getopt has printed the error. */
-		fprintf(stderr, "Try 'rds-ping --help'.\n");
-		exit(EXIT_USAGE);
+		obey_option_of_all(option, usage);
 	}
 }
 
@@ -120,11 +103,7 @@ void ping_read_command_line(struct ping_settings *settings, int argc, char **arg
 	};
 	while ((option = getopt_long(argc, argv, "c:i:I:Q:W:S:", long_options, NULL)) != -1)
 		read_option(settings, option);
-	if (optind == argc)
-		die_usage("which address?");
-	if (optind + 1 < argc)
-		die_usage("one address at a time, not '%s' too", argv[optind + 1]);
-	read_address("destination", argv[optind], &settings->destination);
+	read_address("destination", only_address(argc, argv), &settings->destination);
 	if (!settings->timeout_ns)
 		settings->timeout_ns = settings->interval_ns > NS_PER_SECOND ? settings->interval_ns
 									     : NS_PER_SECOND;

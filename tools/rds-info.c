@@ -11,11 +11,11 @@
 #include "json.h"
 #include "loaded.h"
 #include "numbers.h"
+#include "options.h"
 #include "program.h"
 #include "rds-socket.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -180,15 +180,15 @@ static void pause_for(uint64_t ns)
 		;
 }
 
-static void usage(FILE *out)
+static void usage(void)
 {
 	size_t i;
 
 	fputs("Usage: rds-info [options]\n"
 	      "Prints tables of the kernel's RDS. By default: all of them.\n\n",
-	      out);
+	      stdout);
 	for (i = 0; i < INFO_SOURCE_COUNT; i++)
-		fprintf(out, " -%c            %s\n", info_sources[i].letter, info_sources[i].description);
+		printf(" -%c            %s\n", info_sources[i].letter, info_sources[i].description);
 	fputs("\n"
 	      " -a            IPv6 too\n"
 	      " -v            more: transport and paths of connections, limits of those over RDMA,\n"
@@ -203,18 +203,17 @@ static void usage(FILE *out)
 	      "     --version the version, and whose modules are loaded: hawser's or the kernel's own\n"
 	      "\n"
 	      "Exit status: 0 all tables shown, 1 no RDS in the kernel or no such table, 2 wrong usage.\n",
-	      out);
+	      stdout);
 }
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_DELTA, OPTION_EVENTS, OPTION_WATCH };
+enum { OPTION_DELTA = OPTION_FIRST_OWN, OPTION_EVENTS, OPTION_WATCH };
 
 static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPTION_JSON },
 	{ "delta", no_argument, NULL, OPTION_DELTA },
 	{ "events", no_argument, NULL, OPTION_EVENTS },
 	{ "watch", optional_argument, NULL, OPTION_WATCH },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "version", no_argument, NULL, OPTION_VERSION },
+	OPTIONS_OF_ALL,
 	{ 0 },
 };
 
@@ -273,20 +272,15 @@ static struct options read_command_line(int argc, char **argv)
 		case OPTION_WATCH:
 			options.watch_ns = interval_of(optarg);
 			break;
-		case OPTION_HELP:
-			usage(stdout);
-			exit(EXIT_GOOD);
 		case OPTION_VERSION:
 			print_version();
 			print_loaded_modules();
 			exit(EXIT_GOOD);
 		default:
-			fprintf(stderr, "Try 'rds-info --help'.\n");
-			exit(EXIT_USAGE);
+			obey_option_of_all(option, usage);
 		}
 	}
-	if (optind < argc)
-		die_usage("unexpected argument '%s'", argv[optind]);
+	no_arguments(argc, argv);
 	return options;
 }
 

@@ -7,14 +7,13 @@
 #include "kcm-frame.h"
 #include "kcm-socket.h"
 #include "numbers.h"
+#include "options.h"
 #include "program.h"
 
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static void usage(FILE *out)
+static void usage(void)
 {
 	fputs("Usage: kcm-server [options]\n"
 	      "Answers the requests of kcm-client: several workers share all connections over KCM.\n"
@@ -30,7 +29,7 @@ static void usage(FILE *out)
 	      "\n"
 	      "It runs until SIGINT or SIGTERM, then prints the counts of each worker.\n"
 	      "Exit status: 0 ended by a signal, 1 a failure, 2 wrong usage.\n",
-	      out);
+	      stdout);
 }
 
 static bool parse_steering(const char *text, int *steering)
@@ -50,7 +49,7 @@ static bool parse_steering(const char *text, int *steering)
 	return false;
 }
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_STEERING, OPTION_TIMEOUT };
+enum { OPTION_STEERING = OPTION_FIRST_OWN, OPTION_TIMEOUT };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -60,8 +59,7 @@ static const struct option long_options[] = {
 	{ "steering", required_argument, NULL, OPTION_STEERING },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
 	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "version", no_argument, NULL, OPTION_VERSION },
+	OPTIONS_OF_ALL,
 	{ 0 },
 };
 
@@ -76,16 +74,13 @@ static void read_option(struct server_settings *settings, int option)
 			die_usage("bad address '%s': %s", optarg, problem);
 		break;
 	case 'p':
-		if (!parse_number(optarg, 1, 65535, &settings->port))
-			die_usage("bad port '%s': 1 to 65535", optarg);
+		settings->port = option_number("port", 1, 65535);
 		break;
 	case 'w':
-		if (!parse_number(optarg, 1, SERVER_MAX_WORKERS, &settings->workers))
-			die_usage("bad number of workers '%s': 1 to %d", optarg, SERVER_MAX_WORKERS);
+		settings->workers = option_number("number of workers", 1, SERVER_MAX_WORKERS);
 		break;
 	case 'm':
-		if (!parse_number(optarg, FRAME_MIN, FRAME_MAX, &settings->max_message))
-			die_usage("bad size '%s': %zu to 1M", optarg, FRAME_MIN);
+		settings->max_message = option_number("size", FRAME_MIN, FRAME_MAX);
 		break;
 	case OPTION_STEERING:
 		if (!parse_steering(optarg, &settings->steering))
@@ -99,16 +94,8 @@ static void read_option(struct server_settings *settings, int option)
 	case OPTION_JSON:
 		settings->json = true;
 		break;
-	case OPTION_HELP:
-		usage(stdout);
-		exit(EXIT_GOOD);
-	case OPTION_VERSION:
-		print_version();
-		exit(EXIT_GOOD);
 	default:
-		/* getopt has printed the error. */
-		fprintf(stderr, "Try 'kcm-server --help'.\n");
-		exit(EXIT_USAGE);
+		obey_option_of_all(option, usage);
 	}
 }
 
@@ -125,6 +112,5 @@ void server_read_command_line(struct server_settings *settings, int argc, char *
 	};
 	while ((option = getopt_long(argc, argv, "a:p:w:m:", long_options, NULL)) != -1)
 		read_option(settings, option);
-	if (optind < argc)
-		die_usage("unexpected argument '%s'", argv[optind]);
+	no_arguments(argc, argv);
 }

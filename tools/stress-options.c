@@ -6,15 +6,14 @@
 #include "stress.h"
 
 #include "numbers.h"
+#include "options.h"
 #include "program.h"
 #include "rds-socket.h"
 #include "stress-message.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct option_entry {
@@ -102,7 +101,7 @@ static const struct option_entry entries[] = {
 
 #define ENTRY_COUNT (sizeof(entries) / sizeof(entries[0]))
 
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_TRANSPORT, OPTION_FIRST_ENTRY };
+enum { OPTION_TRANSPORT = OPTION_FIRST_OWN, OPTION_FIRST_ENTRY };
 
 static uint64_t *field_of(struct stress_options *options, const struct option_entry *entry)
 {
@@ -182,8 +181,7 @@ static void fill_getopt_tables(struct getopt_tables *tables)
 		{ "recv-addr", required_argument, NULL, 'r' },
 		{ "send-addr", required_argument, NULL, 's' },
 		{ "transport", required_argument, NULL, OPTION_TRANSPORT },
-		{ "help", no_argument, NULL, OPTION_HELP },
-		{ "version", no_argument, NULL, OPTION_VERSION },
+		OPTIONS_OF_ALL,
 	};
 	struct option *next = tables->long_options;
 	char *letter = tables->short_options;
@@ -260,15 +258,8 @@ static void read_other(struct stress_options *options, int option)
 			die_usage("bad transport '%s': tcp, ib or any", optarg);
 		options->transport = (uint64_t)(transport + 1);
 		break;
-	case OPTION_HELP:
-		print_help();
-		exit(EXIT_GOOD);
-	case OPTION_VERSION:
-		print_version();
-		exit(EXIT_GOOD);
 	default:
-		fprintf(stderr, "Try 'rds-stress --help'.\n");
-		exit(EXIT_USAGE);
+		obey_option_of_all(option, print_help);
 	}
 }
 
@@ -313,8 +304,7 @@ void stress_read_command_line(struct stress_options *options, int argc, char **a
 		else
 			read_other(options, option);
 	}
-	if (optind < argc)
-		die_usage("unexpected argument '%s'", argv[optind]);
+	no_arguments(argc, argv);
 	if (options->active && options->has_local &&
 	    options->local.any.sa_family != options->remote.any.sa_family)
 		die_usage("both addresses must be IPv4 or both IPv6");

@@ -71,6 +71,16 @@ install() { # folder
 	apt-get install -y --no-install-recommends -o "DPkg::Path=$PATH" "$1"/hawser-{dkms,tools,dev}_*.deb
 }
 
+# What modules export, as Kbuild has it in Module.symvers. modprobe fails for those that export nothing.
+exports_of() { # module.ko...
+	local file
+
+	for file; do
+		! nm "$file" | grep -q ' __ksymtab_' ||
+			modprobe --show-exports "$file" | sed "s|\$|\t${file%.ko}\tEXPORT_SYMBOL\t|" || return
+	done
+}
+
 # What modprobe has found, as plain files for the lab, and what its modules need.
 keep_modules() { # kernel folder
 	local folder=$2/$1-packages file
@@ -81,7 +91,7 @@ keep_modules() { # kernel folder
 	for file in "$folder"/*.xz; do
 		[ ! -e "$file" ] || xz -d "$file" || return
 	done
-	nm "$folder"/*.ko | sed -n 's/.* __ksymtab_/0 /p' >"$folder/Module.symvers"
+	exports_of "$folder"/*.ko >"$folder/Module.symvers" || return
 	! grep -l /var/lib/dkms "$folder"/*.ko || return
 	"$top/scripts/check-module.sh" "/lib/modules/$(release_of "$1")/build" "$folder/Module.symvers" "$folder"/*.ko
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 time=300 mem=1536
-# files: build/static/rds-ping /usr/bin/bpftrace
+# files: build/packages/result/usr/bin/rds-ping /usr/bin/bpftrace
 #
 # Tracepoints as bpftrace has them: programs of BPF that read their fields by name, on a kernel as it is distributed.
 
