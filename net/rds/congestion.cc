@@ -12,9 +12,10 @@ constexpr u64 pause_ns = 5'000'000;
 // 160 MB, however many peers there are.
 constexpr u64 map_ns = 50'000;
 constexpr u32 looked_at_once = 64; // blocked senders, under the map's lock
-// For each of them that is woken by the work: all who wait for a port try again, and the first ones fill it. Those that wait in
-// poll() have the same pace.
-constexpr u64 woken_ns = 20'000;
+constexpr unsigned maps_at_once = 16;
+// The work's pause for each of them that it has woken, since all who wait for a port try again, and the first ones fill it: those
+// that wait in poll() have the same pace. And for each that it has looked at, so that it takes a small part of a processor.
+constexpr u64 woken_ns = 20'000, looked_ns = 1'000;
 
 } // namespace
 
@@ -206,31 +207,50 @@ void CongestionMap::remove_blocked(BlockedSender& sender)
     Guard guard(lock_);
     static_cast<void>(blocked_.remove(sender));
     blocked_count_--;
-    left_to_look_ = min(left_to_look_, blocked_count_); // one too many at the most, who is looked at twice
 }
 
-// Who was looked at goes to the end. One that is added meanwhile is behind those that are left, and has looked itself.
-u32 CongestionMap::look_at_blocked(bool at_all_again)
+// Who was looked at goes to the end: after as many looks as there were senders everyone has been looked at.
+u32 CongestionMap::look_at_some(u32& most)
 {
+    most = min(most, min(blocked_count_, looked_at_once));
     u32 woken = 0;
+    for (u32 i = 0; i < most; i++) {
+        Ref<BlockedSender> sender = blocked_.pop_front();
+        if (!congested(sender->port) || sender->connection.dying()) {
+            sender->queue.wake(KAPI_OUT); // under the lock, or it may be gone
+            woken++;
+        }
+        blocked_.push_back(sender);
+    }
+    return woken;
+}
+
+void CongestionMap::wake_blocked()
+{
     bool more;
     {
         Guard guard(lock_);
-        if (at_all_again)
-            left_to_look_ = blocked_count_;
-        for (u32 looked = 0; left_to_look_ && looked < looked_at_once; looked++, left_to_look_--) {
-            Ref<BlockedSender> sender = blocked_.pop_front();
-            if (!congested(sender->port) || sender->connection.dying()) {
-                sender->queue.wake(KAPI_OUT); // under the lock, or it may be gone
-                woken++;
-            }
-            blocked_.push_back(sender);
-        }
-        more = left_to_look_ != 0;
+        u32 looked = looked_at_once;
+        look_at_some(looked);
+        more = blocked_count_ > looked;
     }
     if (more)
         maps_.look_later(*this);
-    return woken;
+}
+
+u64 CongestionMap::look_at_blocked()
+{
+    u32 all, looked = 1, woken = 0;
+    {
+        Guard guard(lock_);
+        all = blocked_count_;
+    }
+    for (u32 left = all; left && looked; left -= looked, kapi_resched()) {
+        Guard guard(lock_);
+        looked = left;
+        woken += look_at_some(looked);
+    }
+    return all * looked_ns + woken * woken_ns;
 }
 
 void CongestionMaps::look_later(CongestionMap& map)
@@ -243,15 +263,18 @@ void CongestionMaps::look_later(CongestionMap& map)
     look_work_.queue(net_.module.workqueue, next > now ? next - now : 0);
 }
 
-// A few of one map in each run. Nobody waits for a program whose ports remain full: its threads are looked at, and not woken.
+// What changes meanwhile is for the next run, which pauses first: a port can be full and free again all the time.
 void CongestionMaps::look_on()
 {
-    Ref<CongestionMap> map = waking_.with([](auto& maps) { return maps.pop_front(); });
-    if (!map)
-        return;
-    u64 pause = map->look_at_blocked(false) * woken_ns;
+    u64 pause = 0;
+    for (unsigned maps = 0; maps < maps_at_once; maps++) {
+        Ref<CongestionMap> map = waking_.with([](auto& waking) { return waking.pop_front(); });
+        if (!map)
+            break;
+        pause += map->look_at_blocked();
+    }
     next_look_ns_.store_relaxed(kapi_now_ns() + pause);
-    if (waking_.with([](auto& maps) { return !maps.empty(); }))
+    if (waking_.with([](auto& waking) { return !waking.empty(); }))
         look_work_.mod(net_.module.workqueue, pause);
 }
 

@@ -86,11 +86,13 @@ public:
     }
     // After bits were cleared, or for a connection that dies: wakes those of the blocked senders whom it concerns, the first few
     // at once, the others by a work. Any context.
-    void wake_blocked() { look_at_blocked(true); }
-    // Looks at the next few of those that are left to look at. How many it has woken. Any context.
-    u32 look_at_blocked(bool at_all_again);
+    void wake_blocked();
+    // The work's. Looks at all of them, a few at a time. How long the work has to pause for that. Sleeps.
+    u64 look_at_blocked();
 
 private:
+    // Looks at the first few, at most. How many of them it has woken; most: how many it has looked at.
+    u32 look_at_some(u32& most) HW_REQUIRES(lock_);
     void add_blocked(BlockedSender& sender);
     void remove_blocked(BlockedSender& sender);
     static constexpr u32 chunk_bytes = 512;
@@ -105,7 +107,6 @@ private:
     bool refused_ HW_GUARDED_BY(lock_) = false; // a sender that does not wait, since bits were cleared last
     RefList<BlockedSender, Blocked> blocked_ HW_GUARDED_BY(lock_);
     u32 blocked_count_ HW_GUARDED_BY(lock_) = 0;
-    u32 left_to_look_ HW_GUARDED_BY(lock_) = 0; // at so many, from the first on
     RefList<Connection, OnMap> connections_ HW_GUARDED_BY(lock_);
     u32 connection_count_ HW_GUARDED_BY(lock_) = 0;
 };
@@ -152,7 +153,7 @@ private:
     u32 left_ = 0;
     Work<CongestionMaps, &CongestionMaps::send_changed> work_{*this};
     Guarded<RefList<CongestionMap, Waking>, ChangedMapsLock> waking_;
-    Atomic<u64> next_look_ns_{0}; // not before this time
+    Atomic<u64> next_look_ns_{0}; // not before this time: each look takes its time
     Work<CongestionMaps, &CongestionMaps::look_on> look_work_{*this};
 };
 

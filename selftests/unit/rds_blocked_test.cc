@@ -134,6 +134,25 @@ TEST_F(Blocked, threads_of_another_port__sleep_on_and_hold_up_nobody)
     });
 }
 
+// However often ports become free, the work takes a small part of a processor for those that sleep on.
+TEST_F(Blocked, threads_of_another_port__are_looked_at_a_limited_number_of_times)
+{
+    run(a, [&] {
+        show({100});
+        wait_for(100, kThreads);
+        world.sleep(sim::kMillisecond);
+        std::uint64_t before = a.works_run;
+        for (unsigned i = 0; i < 1000; i++) {
+            show({100});
+            world.sleep(20 * sim::kMicrosecond);
+        }
+        EXPECT_LE(a.works_run - before, 20'000 / kThreads + 10) << "1 us for each";
+        show({});
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_EQ(waiting(), 0u);
+    });
+}
+
 // As those in poll() (rds_congested_test.cc): each time all of them try again, and all but the first are refused again.
 TEST_F(Blocked, threads_of_a_port_that_is_full_and_free_all_the_time__try_again_a_limited_number_of_times)
 {
