@@ -15,7 +15,6 @@ Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
 {
     u32 tries = endpoint.port ? 1 : 65536;
     u16 port = endpoint.port ? endpoint.port : static_cast<u16>(kapi_random_u32());
-    u64 order = order_.fetch_add(1) + 1;
     socket.ref(); // the table's
     for (; tries; tries--, port++) {
         if (port <= probe_port)
@@ -23,7 +22,7 @@ Result<Endpoint> BindTable::add(Socket& socket, Endpoint endpoint)
         if (tries % tries_at_once == 0)
             kapi_resched();
         endpoint.port = port;
-        socket.set_bound_key(endpoint, order); // the socket cannot be found by it before it is entered
+        socket.set_bound_key(endpoint); // the socket cannot be found by it before it is entered
         Ref<Socket> owner;
         auto entered = table_.insert(
             hash_of(endpoint), socket, Alloc::sleep, [&](const Socket& s) { return s.bound_key() == endpoint; },

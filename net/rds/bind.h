@@ -31,7 +31,6 @@ public:
 
 private:
     Sockets table_;
-    Atomic<u64> order_{0};
 };
 
 } // namespace rds

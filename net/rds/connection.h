@@ -66,8 +66,7 @@ public:
     bool peer_indexes() const { return peer_indexes_.load_acquire() != 0; }
     // The path of messages from a local port: always the same, or messages could overtake each other. If the peer does without
     // it, they move to another one (Path::step_left_out()).
-    // order: Socket::bound_order().
-    Path& path_for(u16 port, u64 order);
+    Path& path_for(u16 port);
     // Waits until paths() is known. Sleeps. ETIMEDOUT, EINTR.
     Result<> wait_for_handshake(u64 deadline_ns);
     // Waits until the first path is up; a hold on its stream (rds_transport). Sleeps. EAGAIN: it is not; EINTR, ENETUNREACH.
@@ -162,7 +161,6 @@ private:
     {
     }
     Result<> build(Alloc mode);
-    bool forgets_early(u16 port, u64 order) HW_REQUIRES(lock_);
     void note_sender(Path& path, u32 generation);
     void probe_all();
     bool is_kept(Path& path, Path* by);

@@ -2,8 +2,7 @@
 // Ports of this host that sent to a peer before it was known how many paths it has. They stay on the first path: on another one
 // later messages of a socket could overtake its earlier ones.
 //
-// Any user can have such ports while the peer is away, so each is noted for itself: none takes the paths from others. A port is
-// forgotten when another socket has it: one that was bound later than all that were early.
+// Any user can have such ports while the peer is away, so each is noted for itself: none takes the paths from others.
 #pragma once
 
 #include <hawser/base.h>
@@ -22,10 +21,9 @@ public:
         for (u8* chunk : chunk_)
             kapi_free(chunk);
     }
-    // In a program's call, which its cgroup pays for. Without memory its neighbours count as early, too. order: the socket's.
-    void add(u16 port, u64 order)
+    // In a program's call, which its cgroup pays for. Without memory its neighbours count as early, too.
+    void add(u16 port)
     {
-        last_ = max(last_, order);
         u8*& chunk = chunk_[port / chunk_ports];
         if (!chunk)
             chunk = static_cast<u8*>(kapi_zalloc(chunk_ports / 8, KAPI_ATOMIC_CHARGED));
@@ -33,16 +31,6 @@ public:
             chunk[port % chunk_ports / 8] |= static_cast<u8>(1u << port % 8);
         else
             all_ |= 1u << port / chunk_ports;
-    }
-    // Whether a socket that was bound then has port from one that has closed, if port is early.
-    bool came_later(u64 order) const { return order > last_; }
-    // False: it counts as early with its neighbours.
-    bool forget(u16 port)
-    {
-        u8* chunk = chunk_[port / chunk_ports];
-        if (chunk)
-            chunk[port % chunk_ports / 8] &= static_cast<u8>(~(1u << port % 8));
-        return !has(port);
     }
     bool has(u16 port) const
     {
@@ -56,7 +44,6 @@ private:
 
     u8* chunk_[chunks] = {}; // a bit for each port; null: none of them is
     u32 all_ = 0;            // chunks of which all are
-    u64 last_ = 0;           // of the sockets that were early, when the last one was bound
 };
 
 } // namespace rds

@@ -27,24 +27,12 @@ void wake_missing(Connection& connection, unsigned count)
 
 } // namespace
 
-// The socket that sent early has closed if another one has its port. Then nothing of it is left but what it gave up, or what the
-// peer's transport has. The other one stays on the path that it gets now: what it has sent may wait in the peer's TCP.
-bool Connection::forgets_early(u16 port, u64 order)
-{
-    if (!early_.came_later(order))
-        return false;
-    if (path(0).has_only_answers() && early_.forget(port))
-        return true;
-    early_.add(port, order);
-    return false;
-}
-
-Path& Connection::path_for(u16 port, u64 order)
+Path& Connection::path_for(u16 port)
 {
     Guard guard(lock_);
     if (paths() == 0)
-        early_.add(port, order);
-    if (early_.has(port) && !forgets_early(port, order))
+        early_.add(port);
+    if (early_.has(port))
         return path(0);
     u32 hash = (port * 2654435761u) >> 16;
     return path(hash % transport.max_paths);

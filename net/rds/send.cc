@@ -217,7 +217,7 @@ Path& Socket::path_to(Connection& connection, const Wait& wait)
         if (wait.may)
             static_cast<void>(connection.wait_for_handshake(min(wait.deadline_ns, kapi_now_ns() + handshake_wait_ns)));
     }
-    Path& path = connection.path_for(bound_key().port, bound_order());
+    Path& path = connection.path_for(bound_key().port);
     Guard guard(lock_);
     if (connection_.get() == &connection) {
         if (path_) // another thread of the program was first

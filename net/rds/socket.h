@@ -35,9 +35,7 @@ public:
 
     // bind.cc's. Set once, under the bucket's lock, before the socket can be found.
     const Endpoint& bound_key() const { return bound_key_; }
-    void set_bound_key(const Endpoint& endpoint, u64 order) { bound_key_ = endpoint, bound_order_ = order; }
-    // Of two sockets that had the same endpoint, the later one has more.
-    u64 bound_order() const { return bound_order_; }
+    void set_bound_key(const Endpoint& endpoint) { bound_key_ = endpoint; }
 
     // Names (socket.cc).
     Result<> bind(std::span<const std::byte> name);
@@ -272,7 +270,6 @@ private:
     bool end_region(u32 key, const Ip* used_by = nullptr);
 
     Endpoint bound_key_;
-    u64 bound_order_ = 0;
     Spin<SocketLock> lock_;
     bool closed_ HW_GUARDED_BY(lock_) = false;
     bool bound_ HW_GUARDED_BY(lock_) = false;

@@ -73,73 +73,18 @@ TEST_F(EarlySockets, ports_before_the_handshake__take_the_paths_from_no_other)
         rds::Connection &connection = **made;
         ASSERT_EQ(connection.paths(), 0u);
         for (unsigned i = 0; i < kEarly; i++)
-            EXPECT_EQ(connection.path_for(static_cast<kapi_u16>(3000 + i), 1).index(), 0u);
+            EXPECT_EQ(connection.path_for(static_cast<kapi_u16>(3000 + i)).index(), 0u);
         connection.path(0).notify(RDS_PATH_WANTED);
         world.sleep(sim::kSecond);
         ASSERT_NE(connection.paths(), 0u);
         unsigned others = 0;
         for (unsigned i = 0; i < kEarly; i++) {
-            EXPECT_EQ(connection.path_for(static_cast<kapi_u16>(3000 + i), 1).index(), 0u);
-            others += connection.path_for(static_cast<kapi_u16>(5000 + i), 1).index() != 0;
+            EXPECT_EQ(connection.path_for(static_cast<kapi_u16>(3000 + i)).index(), 0u);
+            others += connection.path_for(static_cast<kapi_u16>(5000 + i)).index() != 0;
         }
         EXPECT_GE(others, kEarly * 3 / 4) << "of the 7 / 8 that are not on the first path by their number";
         rds::Module::drop_transport(tcp);
     });
-}
-
-// A service has the same port when it is started again. What its former socket sent before the handshake is no reason for the
-// first path any more, once that path has nothing of it.
-TEST_F(EarlySockets, port_of_a_closed_socket__is_forgotten)
-{
-    RdsSocket to(host_b);
-    const kapi_u16 port = port_of_path(3, 3000), kept = port_of_path(3, port + 1);
-    run(b, [&] {
-        ASSERT_EQ(to.open(), 0);
-        ASSERT_EQ(to.bind(sim::address("10.0.0.2", 70)), 0);
-    });
-    auto open = [&](kapi_u16 at) {
-        auto socket = std::make_unique<RdsSocket>(host_a);
-        EXPECT_EQ(socket->open(), 0);
-        EXPECT_EQ(socket->bind(sim::address("10.0.0.1", at)), 0);
-        return socket;
-    };
-    // How many messages path 3 has sent.
-    auto sent = [&] {
-        rds::Net &net = *reinterpret_cast<rds::Net *>(host_a.net().rds);
-        const rds_transport *tcp = rds::Module::get().transport(RDS_TRANSPORT_TCP);
-        auto at = [](const char *address) { return rds::Endpoint{rds::Ip::from(sim::address(address).ip), 0, 0}; };
-        auto connection = net.connections.find(*tcp, at("10.0.0.1"), at("10.0.0.2"), 0);
-        rds::Module::drop_transport(tcp);
-        return connection ? connection->path(3).snapshot().next_tx - 1 : 0;
-    };
-    run(a, [&] {
-        world.network().cut(a, b);
-        auto first = open(port), other = open(kept);
-        for (RdsSocket *socket : {first.get(), other.get()})
-            EXPECT_EQ(send(*socket, "early", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), 5);
-        world.sleep(sim::kSecond);
-        world.network().cut(a, b, false);
-        world.sleep(20 * sim::kSecond);
-        first = nullptr;
-        // One that comes while the path has something stays there, for good.
-        EXPECT_EQ(send(*other, std::string(50000, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), 50000);
-        auto second = open(port);
-        EXPECT_EQ(send(*second, "x", "10.0.0.2", 70), 1);
-        world.sleep(sim::kSecond);
-        EXPECT_EQ(send(*second, "x", "10.0.0.3", 70, RDS_ABI_MSG_DONTWAIT), 1);
-        EXPECT_EQ(send(*second, "x", "10.0.0.2", 70), 1);
-        world.sleep(sim::kSecond);
-        EXPECT_EQ(sent(), 0u);
-        second = nullptr;
-        auto third = open(port);
-        EXPECT_EQ(send(*third, "x", "10.0.0.2", 70), 1);
-        world.sleep(sim::kSecond);
-        EXPECT_EQ(sent(), 1u);
-        EXPECT_EQ(send(*other, "x", "10.0.0.2", 70), 1);
-        world.sleep(sim::kSecond);
-        EXPECT_EQ(sent(), 1u) << "who was early stays on the first path";
-    }, 100 * sim::kSecond);
-    run(b, [&] { to.close(); });
 }
 
 // Without memory to note the port the others near it stay on the first path with it.
@@ -150,8 +95,8 @@ TEST(EarlyPorts, without_memory__the_neighbours_are_early_too)
     auto task = world.spawn(node, "test", [&] {
         rds::EarlyPorts ports;
         node.faults().fail_at = node.faults().count + 1;
-        ports.add(5000, 1);
-        ports.add(10000, 1);
+        ports.add(5000);
+        ports.add(10000);
         EXPECT_TRUE(ports.has(5000));
         EXPECT_TRUE(ports.has(4096));
         EXPECT_TRUE(ports.has(8191));
@@ -159,9 +104,6 @@ TEST(EarlyPorts, without_memory__the_neighbours_are_early_too)
         EXPECT_FALSE(ports.has(8192));
         EXPECT_TRUE(ports.has(10000));
         EXPECT_FALSE(ports.has(10001));
-        EXPECT_TRUE(ports.forget(10000));
-        EXPECT_FALSE(ports.has(10000));
-        EXPECT_FALSE(ports.forget(5000)) << "it may be a neighbour's";
     });
     EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, sim::kSecond));
 }
