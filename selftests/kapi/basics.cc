@@ -362,6 +362,12 @@ bool messages(Bench&)
     return true;
 }
 
+bool filter_lets_others_run(Bench&)
+{
+    CHECK(kapi_test_filter() == 0);
+    return true;
+}
+
 bool addresses(Bench& bench)
 {
     const kapi_addr loop4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, 0, 0, 0};

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Others get the processor between two runs of a user's program: how many messages one call finds while they wait. */
+
+#include <linux/filter.h>
+#include <linux/interrupt.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/skbuff.h>
+#include <linux/string.h>
+
+#include <kapi/filter.h>
+
+#include "../../kapi/linux/stream.h"
+#include "kapi_test.h"
+
+#define MESSAGES 64
+/* An interrupt may come between the two steps that make others wait: then these have run too early. */
+#define TRIES 100
+
+static unsigned int softirqs;
+
+static void count_softirq(struct tasklet_struct *unused)
+{
+	softirqs++;
+}
+
+static DECLARE_TASKLET(softirq, count_softirq);
+
+static void nobody_waits(void)
+{
+}
+
+static void softirq_waits(void)
+{
+	tasklet_schedule(&softirq);
+}
+
+static void task_waits(void)
+{
+	set_tsk_need_resched(current);
+}
+
+/* So many messages of one byte the first call finds, while others wait since before it. */
+static u32 found_at_first(const struct kapi_filter *filter, struct sk_buff *skb, void (*make_wait)(void))
+{
+	struct kapi_rx rx = { .skb = skb, .length = MESSAGES };
+	u32 lengths[MESSAGES];
+	struct kapi_filter_found found = { .lengths = lengths, .most = MESSAGES, .longest = MESSAGES };
+	size_t end;
+
+	preempt_disable();
+	make_wait();
+	end = kapi_filter_find(filter, &rx, 0, MESSAGES, &found);
+	preempt_enable();
+	return end == found.count && !found.stopped ? found.count : 0;
+}
+
+static bool all_at_once(const struct kapi_filter *filter, struct sk_buff *skb)
+{
+	unsigned int i;
+
+	for (i = 0; i < TRIES; i++)
+		if (found_at_first(filter, skb, nobody_waits) == MESSAGES)
+			return true;
+	return false;
+}
+
+/* They run when the call has returned, behind the first message. */
+static bool one_if_a_softirq_waits(const struct kapi_filter *filter, struct sk_buff *skb)
+{
+	unsigned int i;
+
+	for (i = 0; i < TRIES; i++) {
+		unsigned int before = softirqs;
+
+		if (found_at_first(filter, skb, softirq_waits) == 1 && softirqs == before + 1)
+			return true;
+	}
+	return false;
+}
+
+static bool some_if_a_task_waits(const struct kapi_filter *filter, struct sk_buff *skb)
+{
+	unsigned int i;
+
+	for (i = 0; i < TRIES; i++) {
+		u32 count = found_at_first(filter, skb, task_waits);
+
+		if (count && count < MESSAGES)
+			return true;
+	}
+	return false;
+}
+
+int kapi_test_filter(void)
+{
+	struct sock_filter one[] = { BPF_STMT(BPF_RET | BPF_K, 1) }; /* each byte is a message */
+	struct sock_fprog_kern code = { .len = ARRAY_SIZE(one), .filter = one };
+	struct sk_buff *skb = alloc_skb(MESSAGES, GFP_KERNEL);
+	const struct kapi_filter *filter;
+	struct bpf_prog *program;
+	int failed = -ENOMEM;
+
+	if (!skb)
+		return failed;
+	memset(skb_put(skb, MESSAGES), 0, MESSAGES);
+	failed = bpf_prog_create(&program, &code);
+	if (!failed) {
+		filter = (const struct kapi_filter *)program;
+		failed = !all_at_once(filter, skb) ? 1 : !one_if_a_softirq_waits(filter, skb) ? 2 :
+			 !some_if_a_task_waits(filter, skb) ? 3 : 0;
+		tasklet_kill(&softirq);
+		bpf_prog_destroy(program);
+	}
+	kfree_skb(skb);
+	return failed;
+}
