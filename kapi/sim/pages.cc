@@ -16,6 +16,7 @@ struct kapi_pages {
     sim::Node *node;
     kapi_size length = 0, capacity = 0;
     bool pinned = false;
+    kapi_size start = 0;            // in the first page, which others may share
     std::vector<sim::Page *> pages; // each full but the last
 };
 
@@ -45,6 +46,10 @@ std::uint64_t checksum(const unsigned char *bytes, std::size_t size)
 namespace {
 
 constexpr std::size_t kPage = 4096, kPinnedMax = 1024; // pieces
+constexpr std::size_t kSmall = 64; // contents that share a page
+
+thread_local Page *shared = nullptr; // the one that is being filled
+thread_local std::size_t shared_used = 0;
 
 std::set<const kapi_pages *> &live_lists()
 {
@@ -72,21 +77,59 @@ kapi_pages *make_pages(bool pinned)
     return pages;
 }
 
+Page *new_page(std::size_t size)
+{
+    auto *page = new Page;
+    page->own.resize(size);
+    page->size = size;
+    return page;
+}
+
+/** Room for so many bytes behind those that came before. */
+void share_page(kapi_pages &pages, std::size_t size)
+{
+    if (shared_used + size > kPage) {
+        PageRef::put(std::exchange(shared, new_page(kPage)));
+        shared_used = 0;
+    }
+    shared->references++;
+    pages.pages.push_back(shared);
+    pages.start = shared_used;
+    pages.length = size;
+    shared_used += size;
+}
+
 /** Walks the bytes from offset; use(page, offset in it, length) returns false to stop. */
 template <class Use> void walk(const kapi_pages &pages, kapi_size offset, Use use)
 {
+    kapi_size end = pages.start + pages.length;
+    offset += pages.start;
     for (Page *page : pages.pages) {
-        if (offset >= page->size) {
-            offset -= page->size;
-            continue;
-        }
-        if (!use(page, offset, page->size - offset))
+        if (offset >= end)
             return;
-        offset = 0;
+        if (offset < page->size) {
+            if (!use(page, offset, std::min<kapi_size>(page->size, end) - offset))
+                return;
+            offset = page->size;
+        }
+        offset -= page->size;
+        end -= std::min<kapi_size>(page->size, end);
     }
 }
 
 } // namespace
+
+SmallPages::SmallPages()
+{
+    shared = new_page(kPage);
+    shared_used = 0;
+}
+
+SmallPages::~SmallPages()
+{
+    PageRef::put(std::exchange(shared, nullptr));
+}
+
 } // namespace sim
 
 using namespace sim;
@@ -98,15 +141,17 @@ int kapi_pages_refill(struct kapi_pages *pages, struct kapi_msg *msg, kapi_size 
         broken("pages are filled again that are not empty, or with more than fits");
     if (fault("kapi_pages_refill"))
         return -KAPI_ENOMEM;
+    if (shared && length <= kSmall) {
+        share_page(*pages, length);
+        return kapi_msg_copy_in(msg, pages->pages[0]->data() + pages->start, length);
+    }
     for (bool ends = false; pages->length < length;) {
         // The kernel gives larger pieces when it has them.
         std::size_t size = std::min<std::size_t>(length - pages->length, kPage << world().host_random().below(4));
         // What is left at the end may lie in two.
         if (size > 1 && size < kPage && !std::exchange(ends, true) && world().host_random().one_in(4))
             size = 1 + world().host_random().below(size - 1);
-        auto *page = new Page;
-        page->own.resize(size);
-        page->size = size;
+        Page *page = new_page(size);
         pages->pages.push_back(page);
         pages->length += size;
         if (int err = kapi_msg_copy_in(msg, page->data(), size))
@@ -123,7 +168,7 @@ void kapi_pages_clear(struct kapi_pages *pages) noexcept
     for (Page *page : pages->pages)
         PageRef::put(page);
     pages->pages.clear();
-    pages->length = 0;
+    pages->length = pages->start = 0;
 }
 
 kapi_size kapi_pages_capacity(const struct kapi_pages *pages) noexcept

@@ -48,6 +48,14 @@ private:
     Page *page_ = nullptr;
 };
 
+/** While it exists, small contents lie one behind the other in a page, as those of one processor do in the kernel. */
+class SmallPages {
+public:
+    SmallPages();
+    ~SmallPages();
+    SmallPages(const SmallPages &) = delete;
+};
+
 /** A checksum, to find changed bytes. */
 std::uint64_t checksum(const unsigned char *bytes, std::size_t size);
 

@@ -192,6 +192,23 @@ TEST_F(KcmBatch, more__is_announced_to_tcp_when_it_follows)
     EXPECT_EQ(calls(2, 1), (Calls{false, false})) << "what waits for its batch does not follow at once";
 }
 
+// Small messages lie one behind the other, as they were sent, and are one piece for TCP. So many more of them go in a call, as
+// many as are looked at under one lock.
+TEST_F(KcmBatch, messages_that_adjoin__are_one_piece)
+{
+    sim::SmallPages adjoining;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    for (unsigned count : {100, 256, 257}) {
+        const std::string sent = text(count);
+        a.announced.emplace();
+        for (unsigned i = 0; i < sent.size(); i++)
+            EXPECT_EQ(send(socket, sent.substr(i, 1), i + 1 < sent.size() ? kBatch : 0), 1);
+        EXPECT_EQ(peer_reads(ends, sent.size()), sent);
+        EXPECT_EQ(std::exchange(a.announced, std::nullopt).value().size(), count <= 256 ? 1u : 2u) << "calls";
+    }
+}
+
 // They were to follow over the connection that is unattached while the first of them go to TCP.
 TEST_F(KcmBatch, more__that_does_not_follow_is_not_waited_for)
 {

@@ -73,6 +73,27 @@ TEST_F(KcmRests, part__goes_with_the_socket_that_has_read_the_beginning)
     }
 }
 
+// One comes back that is before what is left of the next message, in its bundle or in one of its own.
+TEST_F(KcmRests, parts_of_two_messages__are_read_in_the_order_of_the_messages)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket, -1, KCM_ABI_SOCK_SEQPACKET);
+    const std::string first = framed(text(44)), second = framed(text(60, 1));
+    for (bool together : {true, false}) {
+        peer_writes(ends, together ? first + second : first);
+        settle();
+        if (!together)
+            peer_writes(ends, second);
+        settle();
+        auto failing = start_to_fail(socket, 12, 100 * sim::kMillisecond);
+        EXPECT_EQ(receive(socket), first.substr(12));
+        EXPECT_EQ(receive(socket, 12), second.substr(0, 12));
+        wait_for(failing);
+        EXPECT_EQ(receive(socket), first.substr(0, 12));
+        EXPECT_EQ(receive(socket), second.substr(12));
+    }
+}
+
 // What comes back beside another part needs no memory of its own.
 TEST_F(KcmRests, part__that_adjoins_another_one_is_kept_without_memory)
 {
