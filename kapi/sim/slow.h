@@ -7,8 +7,8 @@
 namespace sim {
 
 /**
- * From now on, who gives back a lock of this name stands still for so long, as a virtual processor whose host does something else.
- * Null: nobody does.
+ * From now on, who gives back a lock of this name stands still for so long, as a virtual processor whose host does something
+ * else. Null: nobody does.
  */
 void stand_still_after(const char *lock, std::uint64_t duration_ns);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// A path of the RTRS client is lost while another one comes up, in slow motion, so that each is between any two steps of the other.
+// A path of the RTRS client is lost while another one comes up, in slow motion, so that either is between any two steps of the
+// other.
 #include "rtrs_clt_test.h"
 
 #include <kapi/sim/slow.h>
@@ -43,7 +44,7 @@ protected:
     {
         return std::ranges::any_of(carried, [&](std::uint64_t ns) { return ns > begun_ns && ns < until_ns; });
     }
-    /** The first path is disconnected that long after the second one has begun to connect. Was the user told that none is left? */
+    /** The first path is disconnected that long after the second one began to connect. Was the user told that none is left? */
     bool lose_one_while_another_comes_up(const char *slow, std::uint64_t after_ns)
     {
         EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);

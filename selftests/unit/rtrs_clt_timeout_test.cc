@@ -125,6 +125,22 @@ TEST_P(RtrsClientTimeout, a_request_waits_for_a_path_once)
     give_all();
 }
 
+/** Nothing goes to another path, so it does not matter whether the server has ended this one. */
+TEST_P(RtrsClientTimeout, the_server_is_not_asked_for_the_end_of_a_path_whose_requests_are_all_late)
+{
+    ready(2);
+    server.keeps_paths = true;
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(until(ended, 2 * kSecond));
+    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+    EXPECT_EQ(server.queries, 0u);
+    server.keeps_paths = false;
+    give_all();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientTimeout, ::testing::Range(1, 5));
 
 } // namespace
