@@ -85,6 +85,9 @@ uninstalled=$(make --no-print-directory -C "$top" uninstall KDIR="$kdir" DESTDIR
 check "uninstall removes what was installed" test "$(cd "$work/root" && find . -type f | sort | xargs)" = \
 	"./lib/modules/$release/updates/rdsx.ko ./usr/local/bin/other"
 check "... and runs no depmod below DESTDIR" test -z "$(grep '^depmod' <<<"$uninstalled")"
+mv "$updates/rdsx.ko" "$updates/rds.ko"
+make --no-print-directory -C "$top" uninstall KDIR="$kdir" DESTDIR="$work/root" >"$work/log" 2>&1
+check "... and their folder, when nothing else is in it" test ! -e "$updates"
 uninstalled=$(make -n --no-print-directory -C "$top" uninstall KDIR="$kdir")
 check "... but for this system" says "^depmod $release" "$uninstalled"
 echo "1..$number"

@@ -106,6 +106,16 @@ programs_run() {
 	[ "$(rds-info --version | head -n 1)" = "rds-info (hawser) $version" ] && rds-ping --help && kcm-client --help
 }
 
+has_help() {
+	local program
+
+	for program in $(dpkg -L hawser-tools | sed -n 's|^/usr/bin/||p'); do
+		man -w "$program" || return
+		bash -c ". /usr/share/bash-completion/completions/$program && complete -p $program" || return
+	done
+	man -w rds rds-rdma kcm rtrs
+}
+
 # The unit that warns of the kernel's own modules.
 enabled_at_boot() {
 	systemd-analyze verify hawser-dkms.service && [ "$(systemctl is-enabled hawser-dkms.service)" = enabled ]
@@ -182,7 +192,7 @@ use() {
 		check "check-module.sh accepts the modules for $kernel" keep_modules "$kernel" "$top/build/modules"
 	done
 	check "the programs run" programs_run
-	check "the manual pages are found" man -w rds-ping rds-rdma
+	check "each program has a manual page and completion, each protocol a page" has_help
 	check "a program for KCM and the examples are compiled" compile_examples
 	check "the example for modprobe refuses the kernel's own modules where ours are missing" refuses_stock "$old"
 	check "the unit that warns of them is enabled" enabled_at_boot
