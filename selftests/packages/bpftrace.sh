@@ -17,7 +17,11 @@ traced() { # program command...
 		sleep 0.1
 	done
 	"$@" >command.out 2>>err
-	kill -INT $tracer
+	# It prints what it has read, which on a busy machine is later; and misses a signal that comes while it attaches.
+	sleep $((2 * TIME_SCALE))
+	while kill -INT $tracer 2>/dev/null; do
+		sleep 1
+	done
 	wait $tracer
 }
 
