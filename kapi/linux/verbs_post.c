@@ -55,7 +55,7 @@ static bool is_atomic_possible(const struct kapi_qp *qp, const struct kapi_wr *w
 /* Drivers do not agree on what they check. */
 static bool can_do(const struct kapi_qp *qp, const struct kapi_wr *wr)
 {
-	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_SETTLE)
+	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_MARKER)
 		return false;
 	if (wr->flags & KAPI_WR_INLINE && !is_inline_possible(qp, wr))
 		return false;
@@ -177,23 +177,11 @@ static void *not_posted(int error, const void *failed, size_t inside, void *left
 	return error ? (char *)failed - inside : left;
 }
 
-/* Returns where what follows is linked to. */
-static struct ib_send_wr **settle_before(struct kapi_qp *qp, struct kapi_wr *wr, struct ib_send_wr **link)
-{
-	struct ib_send_wr *before = &KAPI_INSIDE(union kapi_wr_inside, wr)->settled.before;
-
-	before->wr_id = KAPI_SETTLE;
-	before->opcode = IB_WR_LOCAL_INV;
-	before->ex.invalidate_rkey = qp->settle->rkey;
-	*link = before;
-	return &before->next;
-}
-
 /*
  * Soft-RoCE of 6.1 works in softirqs, and raises them here: they run when bottom halves are on again. With none off, ksoftirqd
  * would be woken for them, and two switches of threads made.
  */
-static int post_send(struct kapi_qp *qp, const struct ib_send_wr *begin, const struct ib_send_wr **failed)
+static int post_send(struct kapi_qp *qp, struct ib_send_wr *begin, const struct ib_send_wr **failed)
 {
 	bool may_run = in_task() && !irqs_disabled();
 	unsigned long flags;
@@ -202,7 +190,7 @@ static int post_send(struct kapi_qp *qp, const struct ib_send_wr *begin, const s
 	if (may_run)
 		local_bh_disable();
 	spin_lock_irqsave(&qp->lock, flags);
-	error = ib_post_send(qp->ib, begin, failed);
+	error = qp->hold ? kapi_hold_post(qp, begin, failed) : ib_post_send(qp->ib, begin, failed);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	if (may_run)
 		local_bh_enable();
@@ -219,16 +207,12 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 
 	check_layout();
 	for (wr = first; wr && convert(qp, wr); wr = wr->next) {
-		if (wr->op == KAPI_WR_REGISTER && qp->settle)
-			link = settle_before(qp, wr, link);
 		*link = &KAPI_INSIDE(union kapi_wr_inside, wr)->plain;
 		link = &(*link)->next;
 	}
 	failed = begin; /* not all drivers return which */
 	if (begin)
 		error = post_send(qp, begin, &failed);
-	if (error && failed->wr_id == KAPI_SETTLE)
-		failed = failed->next;
 	*bad = not_posted(error, failed, offsetof(struct kapi_wr, opaque), wr);
 	return error ?: wr ? -EINVAL : 0;
 }
@@ -236,7 +220,7 @@ EXPORT_SYMBOL_GPL(kapi_qp_send);
 
 static bool can_receive(const struct kapi_qp *qp, const struct kapi_recv_wr *wr)
 {
-	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_SETTLE;
+	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_MARKER;
 }
 
 int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad)

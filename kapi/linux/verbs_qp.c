@@ -43,36 +43,16 @@ static bool fits(const struct kapi_qp_caps *caps, const struct kapi_rdma_attrs *
 	       caps->max_send_sge <= attrs->max_sge && caps->max_recv_sge <= attrs->max_sge;
 }
 
-static int make_settle(struct kapi_qp *qp, struct kapi_pd *pd)
-{
-	struct ib_mr *settle;
-
-	if (!kapi_rdma_repeats_registrations(pd->dev))
-		return 0;
-	settle = ib_alloc_mr(pd->ib, IB_MR_TYPE_MEM_REG, 1);
-	if (IS_ERR(settle))
-		return PTR_ERR(settle);
-	qp->settle = settle;
-	return 0;
-}
-
-/* The queue pair is gone. */
-static void free_settle(struct kapi_qp *qp)
-{
-	if (qp->settle && ib_dereg_mr(qp->settle))
-		pr_err("hawser: %s does not give up a region\n", dev_name(&qp->settle->device->dev));
-}
-
 static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *caps)
 {
-	u32 settles = qp->settle ? caps->max_send : 0; /* one for each registration */
+	u32 markers = qp->hold ? caps->max_send : 0; /* one for each registration */
 	struct ib_qp_init_attr attr = {
 		.event_handler = on_qp_event,
 		.qp_context = qp,
 		.send_cq = kapi_cq_ib(qp->send_cq),
 		.recv_cq = kapi_cq_ib(qp->recv_cq),
 		/* One more each, for the drain. */
-		.cap.max_send_wr = caps->max_send + settles + 1,
+		.cap.max_send_wr = caps->max_send + markers + 1,
 		.cap.max_recv_wr = caps->max_recv + 1,
 		.cap.max_send_sge = max(caps->max_send_sge, 1u),
 		.cap.max_recv_sge = max(caps->max_recv_sge, 1u),
@@ -91,11 +71,12 @@ static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *cap
 	rdma_unlock_handler(qp->cm->id);
 	if (error)
 		return error;
-	caps->max_send = attr.cap.max_send_wr - settles - 1;
+	caps->max_send = attr.cap.max_send_wr - markers - 1;
 	caps->max_recv = attr.cap.max_recv_wr - 1;
 	caps->max_send_sge = attr.cap.max_send_sge;
 	caps->max_recv_sge = attr.cap.max_recv_sge;
 	caps->max_inline = attr.cap.max_inline_data;
+	kapi_hold_limit(qp, caps);
 	return 0;
 }
 
@@ -131,9 +112,9 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	spin_lock_init(&qp->lock);
 	init_completion(&qp->drained_send);
 	init_completion(&qp->drained_recv);
-	error = make_settle(qp, pd) ?: make_with_inline(qp, pd, caps);
+	error = kapi_hold_make(qp, pd, caps) ?: make_with_inline(qp, pd, caps);
 	if (error) {
-		free_settle(qp);
+		kapi_hold_free(qp);
 		kfree(qp);
 		return error;
 	}
@@ -160,7 +141,7 @@ void kapi_qp_free(struct kapi_qp *qp)
 	WRITE_ONCE(qp->ib->qp_context, &kapi_lost_qp);
 	rdma_destroy_qp(qp->cm->id);
 	qp->cm->qp = NULL;
-	free_settle(qp);
+	kapi_hold_free(qp);
 	kfree(qp);
 }
 EXPORT_SYMBOL_GPL(kapi_qp_free);
@@ -225,6 +206,7 @@ static bool drain(struct kapi_qp *qp, unsigned long deadline)
 
 	if (refused && !qp->ib->device->ops.drain_sq)
 		return false;
+	kapi_hold_close(qp);
 	error = post_markers(qp, deadline);
 	if (has_failed(qp, error)) {
 		kapi_cq_finish(qp->send_cq);
