@@ -134,10 +134,10 @@ void kapi_hold_limit(const struct kapi_qp *qp, struct kapi_qp_caps *caps);
 void kapi_hold_free(struct kapi_qp *qp);
 /* Posts or holds what kapi_qp_send() has converted. With qp->lock. After an error *failed and what follows were not posted. */
 int kapi_hold_post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_send_wr **failed);
-/* KAPI_MARKER has completed. */
+/* One of the send queue, KAPI_MARKER too, has succeeded. Nobody else polls the queue meanwhile. */
+void kapi_hold_count(struct kapi_qp *qp);
+/* KAPI_MARKER has completed, or was flushed. */
 void kapi_hold_end(struct kapi_qp *qp);
-/* Any context. Posts all; nothing is held from here on. */
-void kapi_hold_close(struct kapi_qp *qp);
 
 struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq);
 const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);

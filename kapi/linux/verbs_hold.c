@@ -9,7 +9,8 @@
  * goes behind one, the marker, of a region that is never valid.
  *
  * If every registration had one, requests would go one by one. So what is posted while a marker has not completed is held here,
- * and posted when it has, with one marker: first the registrations, then the others in order.
+ * and posted when it has, with one marker: first the registrations, then the others in order. A registration needs none when all
+ * before it are known to have completed.
  */
 
 #include <linux/mm.h>
@@ -17,6 +18,9 @@
 #include <kapi/linux.h>
 
 #include "verbs.h"
+
+/* Soft-RoCE grants less. */
+#define MAX_INLINE 4096
 
 struct held {
 	union kapi_wr_inside wr;
@@ -27,8 +31,10 @@ struct held {
 struct kapi_hold {
 	struct ib_mr *never;
 	struct ib_send_wr marker;
-	bool marked;  /* the marker has not completed */
-	bool closing; /* nothing is held any more */
+	bool marked; /* the marker has not completed. Without it nothing is held. */
+	bool last_signalled;
+	u32 signalled; /* how many were posted whose success is reported */
+	u32 ended; /* how many of these were reported: whoever polls the queue counts them */
 	u32 size, first, count;
 	u32 max_sge, max_inline;
 	size_t stride;
@@ -52,7 +58,7 @@ int kapi_hold_make(struct kapi_qp *qp, struct kapi_pd *pd, const struct kapi_qp_
 	qp->hold = hold;
 	hold->size = caps->max_send;
 	hold->max_sge = max(caps->max_send_sge, 1u);
-	hold->max_inline = caps->max_inline;
+	hold->max_inline = caps->max_inline > MAX_INLINE ? 0 : caps->max_inline;
 	hold->stride = sizeof(struct held) + max(hold->max_sge * sizeof(struct ib_sge),
 						 sizeof(struct ib_sge) + ALIGN(hold->max_inline, sizeof(struct ib_sge)));
 	hold->ring = kvmalloc_array(hold->size, hold->stride, GFP_KERNEL | __GFP_NOWARN);
@@ -120,27 +126,55 @@ static const struct ib_send_wr *hold_all(struct kapi_hold *hold, const struct ib
 	return wr;
 }
 
-static void mark(struct kapi_hold *hold, struct ib_send_wr **list)
+/* All that were posted have completed, as far as is known. */
+static bool is_idle(const struct kapi_hold *hold)
 {
-	hold->marker.next = *list;
+	return hold->last_signalled && READ_ONCE(hold->ended) == hold->signalled;
+}
+
+/* Posts, and counts what was. */
+static int post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_send_wr **failed)
+{
+	struct kapi_hold *hold = qp->hold;
+	int error;
+
+	*failed = list; /* not each error says which */
+	error = ib_post_send(qp->ib, list, failed);
+	for (; list && !(error && list == *failed); list = list->next) {
+		hold->last_signalled = list->send_flags & IB_SEND_SIGNALED;
+		hold->signalled += hold->last_signalled;
+	}
+	return error;
+}
+
+/* Before link. */
+static void mark(struct kapi_hold *hold, struct ib_send_wr **link)
+{
+	hold->marker.next = *link;
 	hold->marked = true;
-	*list = &hold->marker;
+	*link = &hold->marker;
+}
+
+/* One whose completion is reported has its place, and a fence is for what is before it. */
+static bool may_pass(const struct ib_send_wr *wr)
+{
+	return !(wr->send_flags & (IB_SEND_SIGNALED | IB_SEND_FENCE));
 }
 
 /*
- * Takes from what is held what can be posted now. A registration whose completion is reported does not pass others, and none
- * passes an invalidation, which may be of the same region; what follows that needs no marker.
+ * Takes from what is held what can be posted now. No registration passes an invalidation, which may be of the same region; what
+ * follows that needs no marker. Should some be left, a marker says when it is their turn.
  */
 static struct ib_send_wr *take_held(struct kapi_hold *hold)
 {
 	struct ib_send_wr *list = NULL, **end = &list, **place = &list;
-	bool registers = false, fenced = false;
+	bool registers = false, fenced = is_idle(hold);
 	u32 i;
 
 	for (i = 0; i < hold->count; i++) {
 		struct ib_send_wr *wr = &held_at(hold, i)->wr.plain;
 
-		if (wr->opcode != IB_WR_REG_MR || hold->closing) {
+		if (wr->opcode != IB_WR_REG_MR) {
 			wr->next = NULL;
 			*end = wr;
 			end = &wr->next;
@@ -150,7 +184,7 @@ static struct ib_send_wr *take_held(struct kapi_hold *hold)
 			}
 			continue;
 		}
-		if (place != end && wr->send_flags & IB_SEND_SIGNALED)
+		if (place != end && !may_pass(wr))
 			break;
 		registers |= !fenced;
 		wr->next = *place;
@@ -161,85 +195,89 @@ static struct ib_send_wr *take_held(struct kapi_hold *hold)
 	}
 	hold->first = (hold->first + i) % hold->size;
 	hold->count -= i;
-	if (!hold->closing && (registers || hold->count))
+	if (registers)
 		mark(hold, &list);
+	else if (hold->count)
+		mark(hold, end);
 	return list;
 }
 
-/* What is held was taken for posted, so its failure is one of the queue pair. */
-static void post_held(struct kapi_qp *qp)
-{
-	struct ib_send_wr *list = take_held(qp->hold);
-	const struct ib_send_wr *failed;
-
-	if (list && WARN_ON_ONCE(ib_post_send(qp->ib, list, &failed)))
-		queue_work(kapi_verbs_works, &qp->cm->failed);
-}
-
-/* The list up to the first registration that does not begin it. Returns the others. */
-static struct ib_send_wr *cut(struct ib_send_wr *list)
+/*
+ * The list up to the first registration that does not begin it, and not more than will fit with what can be held meanwhile: at
+ * most so many are outstanding when the marker completes. Returns the others; *end is the end of the list.
+ */
+static struct ib_send_wr *cut(const struct kapi_hold *hold, struct ib_send_wr *list, struct ib_send_wr ***end)
 {
 	bool fresh = true;
+	u32 count;
 
-	for (; list->next; list = list->next) {
-		if (list->opcode != IB_WR_REG_MR)
-			fresh = false;
-		if (!fresh && list->next->opcode == IB_WR_REG_MR) {
+	for (count = 1; list->next; list = list->next, count++) {
+		fresh &= list->opcode == IB_WR_REG_MR;
+		if ((!fresh && list->next->opcode == IB_WR_REG_MR) || count == hold->size) {
 			struct ib_send_wr *rest = list->next;
 
 			list->next = NULL;
+			*end = &list->next;
 			return rest;
 		}
 	}
 	return NULL;
 }
 
-int kapi_hold_post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_send_wr **failed)
+/* No marker is under way. Returns what is to be held in *list. */
+static int post_now(struct kapi_qp *qp, struct ib_send_wr **list, const struct ib_send_wr **failed)
 {
 	struct kapi_hold *hold = qp->hold;
-	struct ib_send_wr *rest = NULL;
+	bool marks = (*list)->opcode == IB_WR_REG_MR && !is_idle(hold);
+	struct ib_send_wr *begin = *list, **end, *rest = cut(hold, begin, &end);
+	int error;
 
-	if (!hold->marked || hold->closing) {
-		bool registers = list->opcode == IB_WR_REG_MR;
-		int error;
-
-		rest = hold->closing ? NULL : cut(list);
-		if (!hold->closing && (registers || rest))
-			mark(hold, &list);
-		error = ib_post_send(qp->ib, list, failed);
-		if (error) {
-			if (*failed == &hold->marker) {
-				hold->marked = false;
-				*failed = hold->marker.next;
-			}
-			return error;
-		}
-		list = rest;
+	if (marks)
+		mark(hold, &begin);
+	else if (rest)
+		mark(hold, end);
+	error = post(qp, begin, failed);
+	if (error && *failed == &hold->marker) {
+		hold->marked = false;
+		*failed = marks ? hold->marker.next : rest;
+	} else if (error && hold->marked && !marks) { /* the marker is the last */
+		hold->marked = false;
 	}
-	*failed = hold_all(hold, list);
+	*list = rest;
+	return error;
+}
+
+int kapi_hold_post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_send_wr **failed)
+{
+	if (!qp->hold->marked) {
+		int error = post_now(qp, &list, failed);
+
+		if (error)
+			return error;
+	}
+	*failed = hold_all(qp->hold, list);
 	return *failed ? -ENOMEM : 0;
 }
 
-/* The marker has completed, or was flushed. */
+void kapi_hold_count(struct kapi_qp *qp)
+{
+	WRITE_ONCE(qp->hold->ended, qp->hold->ended + 1);
+}
+
+/*
+ * The marker has completed, or was flushed. There is room for what is held: the queue has twice as much as is outstanding at most.
+ * Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it did, the caller could not be told any more.
+ */
 void kapi_hold_end(struct kapi_qp *qp)
 {
+	const struct ib_send_wr *failed;
+	struct ib_send_wr *list;
 	unsigned long flags;
 
 	spin_lock_irqsave(&qp->lock, flags);
 	qp->hold->marked = false;
-	post_held(qp);
-	spin_unlock_irqrestore(&qp->lock, flags);
-}
-
-/* The queue pair has failed: what is held is flushed, too. */
-void kapi_hold_close(struct kapi_qp *qp)
-{
-	unsigned long flags;
-
-	if (!qp->hold)
-		return;
-	spin_lock_irqsave(&qp->lock, flags);
-	qp->hold->closing = true;
-	post_held(qp);
+	list = take_held(qp->hold);
+	if (list && WARN_ON_ONCE(post(qp, list, &failed)))
+		queue_work(kapi_verbs_works, &qp->cm->failed);
 	spin_unlock_irqrestore(&qp->lock, flags);
 }

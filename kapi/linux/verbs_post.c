@@ -37,14 +37,32 @@ static int access_of(const struct kapi_wr *wr)
 	       (wr->access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-static bool is_inline_possible(const struct kapi_qp *qp, const struct kapi_wr *wr)
+static bool is_local(const struct kapi_wr *wr)
+{
+	return wr->op == KAPI_WR_REGISTER || wr->op == KAPI_WR_INVALIDATE;
+}
+
+static u64 length_of(const struct kapi_wr *wr)
 {
 	u64 length = 0;
 	u32 i;
 
 	for (i = 0; i < wr->n_sges; i++)
 		length += wr->sges[i].length;
-	return wr->op <= KAPI_WR_WRITE_IMM && length <= qp->max_inline;
+	return length;
+}
+
+static bool is_inline_possible(const struct kapi_qp *qp, const struct kapi_wr *wr)
+{
+	return wr->op <= KAPI_WR_WRITE_IMM && length_of(wr) <= qp->max_inline;
+}
+
+/* What Soft-RoCE refuses, which would come too late for what is held (rxe_verbs.c: validate_send_wr()). */
+static bool can_hold(const struct kapi_wr *wr)
+{
+	bool is_atomic = wr->op >= KAPI_WR_ATOMIC_ADD && wr->op <= KAPI_WR_MASKED_SWAP;
+
+	return !(is_atomic && wr->remote % sizeof(u64)) && length_of(wr) <= SZ_2G;
 }
 
 static bool is_atomic_possible(const struct kapi_qp *qp, const struct kapi_wr *wr, u32 flag)
@@ -58,6 +76,8 @@ static bool can_do(const struct kapi_qp *qp, const struct kapi_wr *wr)
 	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_MARKER)
 		return false;
 	if (wr->flags & KAPI_WR_INLINE && !is_inline_possible(qp, wr))
+		return false;
+	if (qp->hold && !is_local(wr) && !can_hold(wr))
 		return false;
 	switch (wr->op) {
 	case KAPI_WR_WRITE_IMM:
@@ -152,11 +172,6 @@ static bool set_op(union kapi_wr_inside *to, const struct kapi_wr *wr)
 	default:
 		return false;
 	}
-}
-
-static bool is_local(const struct kapi_wr *wr)
-{
-	return wr->op == KAPI_WR_REGISTER || wr->op == KAPI_WR_INVALIDATE;
 }
 
 static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)

@@ -7,6 +7,7 @@
 
 #include <kapi/linux.h>
 
+#include "opaque.h"
 #include "verbs.h"
 
 #define DRAIN_TIMEOUT (10 * HZ)
@@ -166,18 +167,33 @@ static bool wait_drained(struct completion *drained, struct kapi_cq *cq, unsigne
 	}
 }
 
+/* Behind what is held, which is posted when the marker is flushed. */
+static int post_send_marker(struct kapi_qp *qp)
+{
+	union kapi_wr_inside send = {
+		.rdma.wr = { .wr_id = KAPI_DRAIN_SEND, .opcode = IB_WR_RDMA_WRITE, .send_flags = IB_SEND_SIGNALED },
+	};
+	const struct ib_send_wr *failed;
+	unsigned long flags;
+	int error;
+
+	if (!qp->hold)
+		return ib_post_send(qp->ib, &send.plain, NULL);
+	spin_lock_irqsave(&qp->lock, flags);
+	error = kapi_hold_post(qp, &send.plain, &failed);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return error;
+}
+
 /* Who has posted until the queue was full has used the room for these: there is some when what is flushed has completed. */
 static int post_markers(struct kapi_qp *qp, unsigned long deadline)
 {
-	struct ib_rdma_wr send = {
-		.wr = { .wr_id = KAPI_DRAIN_SEND, .opcode = IB_WR_RDMA_WRITE, .send_flags = IB_SEND_SIGNALED },
-	};
 	struct ib_recv_wr recv = { .wr_id = KAPI_DRAIN_RECV };
 	bool sent = false;
 	int error;
 
 	for (;;) {
-		error = sent ? 0 : ib_post_send(qp->ib, &send.wr, NULL);
+		error = sent ? 0 : post_send_marker(qp);
 		if (!error) {
 			sent = true;
 			error = ib_post_recv(qp->ib, &recv, NULL);
@@ -206,7 +222,6 @@ static bool drain(struct kapi_qp *qp, unsigned long deadline)
 
 	if (refused && !qp->ib->device->ops.drain_sq)
 		return false;
-	kapi_hold_close(qp);
 	error = post_markers(qp, deadline);
 	if (has_failed(qp, error)) {
 		kapi_cq_finish(qp->send_cq);
