@@ -127,6 +127,9 @@ extern struct kapi_qp kapi_lost_qp;
 
 struct kapi_hold;
 
+/* KAPI_WR_EARLY, among the flags of a request for Soft-RoCE, which ignores it. */
+#define KAPI_SEND_EARLY IB_SEND_RESERVED_START
+
 /* Sleeps. After an error kapi_hold_free(). */
 int kapi_hold_make(struct kapi_qp *qp, struct kapi_pd *pd, const struct kapi_qp_caps *caps);
 void kapi_hold_limit(const struct kapi_qp *qp, struct kapi_qp_caps *caps);

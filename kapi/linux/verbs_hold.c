@@ -9,8 +9,8 @@
  * goes behind one, the marker, of a region that is never valid.
  *
  * If every registration had one, requests would go one by one. So what is posted while a marker has not completed is held here,
- * and posted when it has, with one marker: first the registrations, then the others in order. A registration needs none when all
- * before it are known to have completed.
+ * and posted when it has, with one marker: first the registrations that are KAPI_WR_EARLY, then the others in order. A
+ * registration needs none when all before it are known to have completed.
  */
 
 #include <linux/mm.h>
@@ -155,10 +155,10 @@ static void mark(struct kapi_hold *hold, struct ib_send_wr **link)
 	*link = &hold->marker;
 }
 
-/* One whose completion is reported has its place, and a fence is for what is before it. */
+/* One whose completion is reported has its place, and a fence is for what is before it. What passes is flushed early, too. */
 static bool may_pass(const struct ib_send_wr *wr)
 {
-	return !(wr->send_flags & (IB_SEND_SIGNALED | IB_SEND_FENCE));
+	return (wr->send_flags & (KAPI_SEND_EARLY | IB_SEND_SIGNALED | IB_SEND_FENCE)) == KAPI_SEND_EARLY;
 }
 
 /*
@@ -265,8 +265,8 @@ void kapi_hold_count(struct kapi_qp *qp)
 }
 
 /*
- * The marker has completed, or was flushed. There is room for what is held: the queue has twice as much as is outstanding at most.
- * Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it did, the caller could not be told any more.
+ * The marker has completed, or was flushed. There is room for what is held: the queue has twice as much as is outstanding at
+ * most. Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it did, the caller could not be told any more.
  */
 void kapi_hold_end(struct kapi_qp *qp)
 {

@@ -182,7 +182,7 @@ static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 	to->plain.wr_id = wr->cookie;
 	to->plain.sg_list = sges_of(wr->sges);
 	to->plain.num_sge = is_local(wr) ? 0 : wr->n_sges;
-	to->plain.send_flags = flags_of(wr);
+	to->plain.send_flags = flags_of(wr) | (qp->hold && wr->flags & KAPI_WR_EARLY ? KAPI_SEND_EARLY : 0);
 	return can_do(qp, wr) && set_op(to, wr);
 }
 

@@ -311,6 +311,7 @@ bool post_registration(Side& side, Region& region, bool is_valid, kapi_u64 cooki
     CHECK(!is_valid || side.send(invalidation, 0, 0) == 0);
     kapi_mr_next_key(region.mr);
     registration.op = KAPI_WR_REGISTER;
+    registration.flags = cookie % 4 ? KAPI_WR_EARLY : 0;
     registration.mr = region.mr;
     registration.access = all;
     registration.next = &message;

@@ -230,6 +230,7 @@ bool Connection::post_answer(Operation& op)
     if (Module::get().settings.always_invalidate) {
         kapi_wr& valid = wrs[n++];
         valid.op = KAPI_WR_REGISTER;
+        valid.flags = KAPI_WR_EARLY;
         valid.mr = regions.region_of_chunk(chunk);
         valid.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
         key_message = regions.write_key_message(chunk, kapi_mr_next_key(valid.mr));
