@@ -146,6 +146,11 @@ check-newest:
 	@scripts/setup.sh build host lab rdma
 	@scripts/check.py --level newest $(ONLY:%=--only '%')
 
+# The main scenes with Debian's 6.12 that has PREEMPT_RT.
+check-rt:
+	@scripts/setup.sh build lab rdma
+	@scripts/check.py --level rt $(ONLY:%=--only '%')
+
 # The main scenes of RDS and KCM on emulated machines with arm64.
 check-arm64:
 	@scripts/setup.sh build lab rdma arm64
@@ -265,6 +270,7 @@ help:
 	@echo 'make check            the quick tests of everything, 15 minutes at most'
 	@echo "make check LEVEL=all  all tests, an hour at most; ONLY='api interop/' runs those whose names contain one of these"
 	@echo 'make check-newest     the main tests in virtual machines with the newest kernel of Debian sid'
+	@echo "make check-rt         the main tests in virtual machines with Debian's 6.12 that has PREEMPT_RT"
 	@echo 'make check-arm64      the main tests of RDS and KCM in virtual machines with arm64, cross-built'
 	@echo 'make sim              simulated machines with faults: SEEDS= or MINUTES=; SEED=n replays one'
 	@echo 'make check-debug      the tests in virtual machines on a kernel with KASAN, lockdep and kmemleak'
@@ -281,7 +287,7 @@ help:
 	@echo 'make clean            removes what was built; the kernels below build/kernels stay'
 
 .PHONY: all modules mirror modules-all modules_install programs programs-arm64 clean help
-.PHONY: run run-rtrs lab lab-ready check check-newest check-arm64 check-debug sim fuzz coverage mutate
+.PHONY: run run-rtrs lab lab-ready check check-newest check-rt check-arm64 check-debug sim fuzz coverage mutate
 .PHONY: uninstall dist deb check-packages
 .PHONY: bench bench-programs bench-cells bench-rds bench-kcm bench-rdma bench-rtrs
 .DEFAULT_GOAL := all

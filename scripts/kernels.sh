@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernels.sh [--update] VERSION...      fetch stock Debian kernels (6.1, 6.12, 7.2) into build/kernels/VERSION/
-#                                       6.1-arm64 and 6.12-arm64 are those of another architecture
+#                                       6.1-arm64 and 6.12-arm64 are those of another architecture,
+#                                       6.1-rt and 6.12-rt those with PREEMPT_RT
 # kernels.sh --source VERSION...        unpack their source into build/kernels/VERSION-source/
 #
 # Nothing is installed and the host's package lists do not change: apt runs with a configuration of its own,
@@ -35,11 +36,11 @@ die() {
 # The suites that contain a version, and the pattern of its flavour's package name.
 suites_of() {
 	case $1 in
-	6.1 | 6.1-arm64) echo "bookworm bookworm-security" ;;
-	6.12) echo "bookworm-backports" ;;
+	6.1 | 6.1-arm64 | 6.1-rt) echo "bookworm bookworm-security" ;;
+	6.12 | 6.12-rt) echo "bookworm-backports" ;;
 	6.12-arm64) echo "bookworm bookworm-backports" ;;
 	7.2) echo "sid" ;;
-	*) die "kernel $1 is not known; there are 6.1, 6.12 and 7.2, 6.1-arm64 and 6.12-arm64" ;;
+	*) die "kernel $1 is not known; there are 6.1, 6.12 and 7.2, 6.1-arm64, 6.12-arm64, 6.1-rt and 6.12-rt" ;;
 	esac
 }
 
@@ -55,7 +56,9 @@ pattern_of() {
 	case $1 in
 	6.1) echo '^linux-image-6\.1\.0-[0-9]+-amd64$' ;;
 	6.1-arm64) echo '^linux-image-6\.1\.0-[0-9]+-arm64$' ;;
+	6.1-rt) echo '^linux-image-6\.1\.0-[0-9]+-rt-amd64$' ;;
 	6.12) echo '^linux-image-6\.12\.[0-9]+\+deb12-amd64$' ;;
+	6.12-rt) echo '^linux-image-6\.12\.[0-9]+\+deb12-rt-amd64$' ;;
 	6.12-arm64) echo '^linux-image-6\.12\.[0-9]+\+deb12-arm64$' ;;
 	7.2) echo '^linux-image-7\.2\.[0-9]+\+deb[0-9.]+-amd64$' ;;
 	esac

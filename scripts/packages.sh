@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # packages.sh    checks the Debian packages of the tarball that `make dist` has made (make check-packages does both): builds
-# them in two folders; installs, upgrades and removes them in copies of this system and of one of Debian 13; boots the modules
-# that DKMS has built there, and upgrades them under traffic. It needs root.
+# them in two folders, and in a system that has nothing else; installs, upgrades and removes them in copies of this system and of
+# one of Debian 13; boots the modules that DKMS has built there, and upgrades them under traffic. It needs root.
 #
 # Every line of build/packages/log belongs to the check that follows it on stdout.
 set -u
@@ -27,11 +27,19 @@ build_before() {
 	build "$out/before" "$out/before.tar" "$before"
 }
 
-same() {
+# Where nothing is installed that they do not ask for.
+build_clean() {
+	rm -rf "$out/clean"
+	mkdir -p "$out/clean"
+	tar -C "$out/clean" -xf "$tarball" || return
+	"$top/scripts/packages/clean.sh" "$out/clean/hawser-$version"
+}
+
+same() { # folder
 	local deb
 
 	for deb in "$out"/one/*.deb; do
-		cmp "$deb" "$out/the/other/$(basename "$deb")" || return
+		cmp "$deb" "$out/$1/$(basename "$deb")" || return
 	done
 }
 
@@ -101,7 +109,9 @@ mkdir -p "$out"
 tarball=$top/build/hawser-$version.tar.gz
 check "the packages are built" build "$out/one" "$tarball" "$version"
 check "the packages are built in another folder" build "$out/the/other" "$tarball" "$version"
-check "both builds are the same, byte for byte" same
+check "both builds are the same, byte for byte" same the/other
+check "the packages are built in a system with what they ask for alone" build_clean
+check "... and are the same, byte for byte" same clean
 check "DKMS installs all modules of Kbuild" all_modules
 check "... and where there is no InfiniBand, those that need none" without_infiniband
 check "make uninstall removes all that install has installed" install_and_uninstall
@@ -117,6 +127,8 @@ check "modules of the packages for two kernels pass traffic" scene installed.sh 
 check "... and those of Debian 13" scene installed.sh a=debian13-packages:ours b=debian13-old-packages:ours
 check "... and with the kernel's own modules" scene installed.sh a=6.12-packages:ours b=6.1:kernel
 check "... and with those of Debian 13" scene installed.sh a=debian13-packages:kernel b=debian13-old-packages:ours
+check "bpftrace reads the tracepoints of those of Debian 12" scene bpftrace.sh a=6.1-packages:ours
+check "... and of those of its backports" scene bpftrace.sh a=6.12-packages:ours
 check "modules of different versions do not load together" do_not_mix 6.1
 check "modules are upgraded under traffic" scene upgrade.sh a=6.1-packages:ours b=debian13-old-packages:ours
 

@@ -25,7 +25,8 @@ packages_of() {
 		apt xz-utils zstd util-linux binutils jq cpio e2fsprogs trace-cmd python3-yaml liburing-dev ;;
 	rdma) echo libibverbs-dev librdmacm-dev fio ;;
 	kernel) echo gcc g++ make bc bison flex libelf-dev libssl-dev pahole rsync cpio kmod xz-utils perl python3 ;;
-	deb) echo build-essential debhelper dpkg-dev dh-dkms dkms lintian mmdebstrap pkg-config git openssl kmod patch xz-utils ;;
+	deb) echo build-essential debhelper dpkg-dev dh-dkms dkms lintian mmdebstrap pkg-config git openssl kmod patch xz-utils \
+		bpftrace ;;
 	bench) echo perftest ibverbs-providers ;;
 	arm64) echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-12-aarch64-linux-gnu g++-12-aarch64-linux-gnu \
 		libc6-dev-arm64-cross qemu-system-arm ipxe-qemu ;;

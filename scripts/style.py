@@ -15,8 +15,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 COLUMNS = 130
 MOST_LINES = 400
 # Those with more, which must not grow. A C++ test module with shared inline functions does not link (COMDAT sections), so
-# that the streams of kapi's stay together.
-LONG = {"selftests/kapi/streams.cc": 485, "selftests/rtrs/hostile/server.c": 404}
+# that the streams of kapi's stay together. The others are one class, or one table of cases.
+LONG = {"selftests/kapi/streams.cc": 485, "selftests/rtrs/hostile/server.c": 404, "selftests/unit/rtrs_wire_server.h": 409}
 LANGUAGES = (".c", ".h", ".cc", ".py", ".sh", ".md", ".rst", ".mk", ".awk")
 UNLICENSED = ("COPYING", "copyright", "changelog", "format")    # the licence itself, and formats of Debian without comments
 DATA = ("selftests/fuzz/corpus/",)  # bytes, not text

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check-differences.sh PROTOCOL    the table of differences in Documentation/networking/PROTOCOL.rst and the rows that
-#                                  the tests in selftests/PROTOCOL print are the same set.
+#                                  the tests in selftests/PROTOCOL print are the same set. A row that no program can see
+#                                  without measuring time names a file of selftests/unit, which then mentions the row.
 
 set -eu
 protocol=$1
@@ -15,6 +16,7 @@ tested=$({
 		grep -oE '"[a-z0-9]+(-[a-z0-9]+)*", *"|dangerous\("[a-z-]+"' |
 		grep -oE '"[a-z0-9-]+"' | tr -d '"'
 	grep -ohE -- '--[a-z]+-row [a-z-]+' "selftests/$protocol"/*.sh | cut -d' ' -f2
+	grep -hoE '^// Difference of '"$protocol"': [a-z-]+' selftests/unit/*.cc | sed 's/.*: //'
 } | sort -u)
 if [ "$documented" = "$tested" ]; then
 	echo "ok 1 differences of $protocol: $(echo "$tested" | wc -l) rows, each documented once and tested"

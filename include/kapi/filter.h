@@ -30,20 +30,22 @@ kapi_s32 kapi_filter_run(const struct kapi_filter *filter, const void *bytes, ka
 kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset,
 			    kapi_size size) KAPI_NOEXCEPT;
 
-/*
- * Bytes that a stream offers, which several runs look at one after the other. Between begin and end bottom halves are off, or the
- * caller is in a softirq: the runs have to be few. There is one view at a time, and no other run meanwhile.
- */
-struct kapi_filter_view {
-	void *packet;
-	kapi_size offset, size; /* in what is offered */
+/* Messages that lie one behind the other in what a stream offers. */
+struct kapi_filter_found {
+	kapi_u32 *lengths;    /* of those that are whole */
+	kapi_u32 count, most; /* so many; at most */
+	kapi_u32 longest;     /* that a message may be */
+	kapi_u32 runs;        /* of the program: the caller sets it to 0 */
+	kapi_s32 said;        /* behind the whole ones the program said this, */
+	kapi_u32 stopped;    /* if this is set: no length, or that of a message which is not whole, or too long */
 };
-/* [any] The view has size bytes at offset, at most KAPI_FILTER_VIEW. */
-void kapi_filter_begin(struct kapi_filter_view *view, struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
-/* [softirq] As kapi_filter_run() over size bytes at offset of what is offered, all of which are in the view. */
-kapi_s32 kapi_filter_run_view(const struct kapi_filter *filter, const struct kapi_filter_view *view, kapi_size offset,
-			      kapi_size size) KAPI_NOEXCEPT;
-void kapi_filter_end(struct kapi_filter_view *view) KAPI_NOEXCEPT; /* [softirq] */
+/*
+ * [any] Runs the program for one message after the other, from offset to end at most. Each is shown as kapi_filter_run() does, by
+ * KAPI_FILTER_FIRST_VIEW bytes, or what is there. Returns where the whole ones end. It may end before any other condition is met,
+ * behind one message, because others wait for the processor.
+ */
+kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size end,
+			   struct kapi_filter_found *found) KAPI_NOEXCEPT;
 
 KAPI_END
 #endif

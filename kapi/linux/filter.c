@@ -8,9 +8,12 @@
 
 #include <linux/bpf.h>
 #include <linux/filter.h>
+#include <linux/interrupt.h>
+#include <linux/local_lock.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/skbuff.h>
 
 #include <kapi/filter.h>
@@ -18,8 +21,25 @@
 #include <kapi/stream.h>
 
 #include "filter.h"
+#include "rxbuf.h"
 
-static DEFINE_PER_CPU(struct sk_buff *, filter_packet);
+struct packet_of_cpu {
+	local_lock_t lock;
+	struct sk_buff *packet;
+};
+
+static DEFINE_PER_CPU(struct packet_of_cpu, filter_packet) = {
+	.lock = INIT_LOCAL_LOCK(lock),
+};
+
+/* With PREEMPT_RT bottom halves that are off keep no other task from this processor's data, from 6.18 on. */
+#ifdef local_lock_nested_bh
+#define lock_packet() local_lock_nested_bh(&filter_packet.lock)
+#define unlock_packet() local_unlock_nested_bh(&filter_packet.lock)
+#else
+#define lock_packet() do { } while (0)
+#define unlock_packet() do { } while (0)
+#endif
 
 static struct bpf_prog *prog_of(const struct kapi_filter *filter)
 {
@@ -39,7 +59,7 @@ int kapi_filters_init(void)
 		}
 		skb_reset_mac_header(packet);
 		skb_reset_network_header(packet);
-		per_cpu(filter_packet, cpu) = packet;
+		per_cpu(filter_packet, cpu).packet = packet;
 	}
 	return 0;
 }
@@ -49,8 +69,8 @@ void kapi_filters_exit(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		kfree_skb(per_cpu(filter_packet, cpu));
-		per_cpu(filter_packet, cpu) = NULL;
+		kfree_skb(per_cpu(filter_packet, cpu).packet);
+		per_cpu(filter_packet, cpu).packet = NULL;
 	}
 }
 
@@ -81,11 +101,12 @@ EXPORT_SYMBOL_GPL(kapi_filter_put);
 static struct sk_buff *begin_packet(void)
 {
 	local_bh_disable();
+	lock_packet();
 	rcu_read_lock();
-	return this_cpu_read(filter_packet);
+	return this_cpu_read(filter_packet.packet);
 }
 
-static s32 run_on(const struct kapi_filter *filter, struct sk_buff *packet)
+static __always_inline s32 run_on(const struct kapi_filter *filter, struct sk_buff *packet)
 {
 	const struct bpf_prog *prog = prog_of(filter);
 
@@ -101,14 +122,15 @@ static void show(struct sk_buff *packet, size_t at, size_t size)
 	packet->data = packet->head + at;
 	packet->len = size;
 	skb_set_tail_pointer(packet, size);
-	skb_reset_mac_header(packet);
-	skb_reset_network_header(packet);
+	packet->mac_header = at;
+	packet->network_header = at;
 }
 
 static void end_packet(struct sk_buff *packet)
 {
 	show(packet, 0, 0);
 	rcu_read_unlock();
+	unlock_packet();
 	local_bh_enable();
 }
 
@@ -142,31 +164,85 @@ kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx
 }
 EXPORT_SYMBOL_GPL(kapi_filter_run_rx);
 
-void kapi_filter_begin(struct kapi_filter_view *view, struct kapi_rx *rx, kapi_size offset, kapi_size size)
+/* Behind a message of at most so many bytes there are probably others, which are copied together. */
+#define SMALL 256
+/* A task may be wanted away from this processor: after so many runs of the program. */
+#define RUNS_AT_ONCE 16
+
+/* How much of what is offered is copied when the next message is not among what was copied last. */
+static size_t ahead_of(u32 length, u32 messages)
 {
+	if (length > SMALL)
+		return KAPI_FILTER_FIRST_VIEW;
+	return min_t(size_t, length * messages + KAPI_FILTER_FIRST_VIEW, KAPI_FILTER_VIEW);
+}
+
+/* A run takes as long as a user likes, and bottom halves are off: those that wait run now. In one of them none would run. */
+static bool others_wait(u32 runs)
+{
+	if (in_serving_softirq())
+		return false;
+	return local_softirq_pending() || (runs % RUNS_AT_ONCE == 0 && need_resched());
+}
+
+/* What is offered, from the place on where the search for its bytes was last. */
+struct offered {
+	struct kapi_rx *rx;
+	const u8 *piece; /* the bytes from here */
+	size_t from, to; /* to there */
+};
+
+static void copy_offered(struct offered *o, size_t at, void *to, size_t size)
+{
+	if (at + size > o->to) {
+		size_t length = 0;
+
+		o->piece = kapi_rx_piece(o->rx, at, &length);
+		o->from = at;
+		o->to = at + length;
+	}
+	if (unlikely(at + size > o->to))
+		kapi_rx_copy(o->rx, at, to, size);
+	else if (size == KAPI_FILTER_FIRST_VIEW)
+		memcpy(to, o->piece + (at - o->from), KAPI_FILTER_FIRST_VIEW);
+	else
+		memcpy(to, o->piece + (at - o->from), size);
+}
+
+kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size end,
+			   struct kapi_filter_found *found)
+{
+	size_t at = offset, copied_from = offset, copied_to = offset;
+	u32 count = found->count, most = found->most, longest = found->longest, runs = found->runs;
+	struct offered offered = { .rx = rx };
 	struct sk_buff *packet = begin_packet();
+	u32 last = UINT_MAX;
 
-	if (WARN_ON_ONCE(size > KAPI_FILTER_VIEW))
-		size = KAPI_FILTER_VIEW;
-	kapi_rx_copy(rx, offset, packet->head, size);
-	*view = (struct kapi_filter_view){ packet, offset, size };
+	while (count < most && at < end) {
+		size_t shown = min_t(size_t, end - at, KAPI_FILTER_FIRST_VIEW);
+		s32 said;
+
+		if (at + shown > copied_to) {
+			copied_from = at;
+			copied_to = at + clamp(ahead_of(last, most - count), shown, end - at);
+			copy_offered(&offered, at, packet->head, copied_to - at);
+		}
+		show(packet, at - copied_from, shown);
+		said = run_on(filter, packet);
+		runs++;
+		if (said <= 0 || said > longest || said > end - at) {
+			found->said = said;
+			found->stopped = 1;
+			break;
+		}
+		last = found->lengths[count++] = said;
+		at += said;
+		if (others_wait(runs))
+			break;
+	}
+	end_packet(packet);
+	found->count = count;
+	found->runs = runs;
+	return at;
 }
-EXPORT_SYMBOL_GPL(kapi_filter_begin);
-
-kapi_s32 kapi_filter_run_view(const struct kapi_filter *filter, const struct kapi_filter_view *view, kapi_size offset,
-			      kapi_size size)
-{
-	size_t at = offset - view->offset;
-
-	if (WARN_ON_ONCE(at > view->size || size > view->size - at))
-		return -EINVAL;
-	show(view->packet, at, size);
-	return run_on(filter, view->packet);
-}
-EXPORT_SYMBOL_GPL(kapi_filter_run_view);
-
-void kapi_filter_end(struct kapi_filter_view *view)
-{
-	end_packet(view->packet);
-}
-EXPORT_SYMBOL_GPL(kapi_filter_end);
+EXPORT_SYMBOL_GPL(kapi_filter_find);

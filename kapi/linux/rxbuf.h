@@ -29,4 +29,10 @@ static inline struct kapi_kept *kapi_kept_of(const struct kapi_rxbuf *buffer)
 	return (struct kapi_kept *)kapi_rxbuf_skb(buffer)->cb;
 }
 
+/*
+ * Bytes of the offer from offset on that lie in one piece which needs no mapping, as headers mostly do, and how many. NULL: they
+ * have to be copied.
+ */
+const void *kapi_rx_piece(struct kapi_rx *rx, size_t offset, size_t *length);
+
 #endif

@@ -156,18 +156,18 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 }
 EXPORT_SYMBOL_GPL(kapi_stream_drain_and_reset);
 
-/*
- * The bytes from offset on when they lie in one piece that needs no mapping, as headers mostly do; else NULL. A caller
- * that looks at one message after another goes forward, and so does the search.
- */
-static const void *in_one_piece(struct kapi_rx *rx, size_t offset, size_t size)
+/* A caller that looks at one message after another goes forward, and so does the search. */
+const void *kapi_rx_piece(struct kapi_rx *rx, size_t offset, size_t *length)
 {
 	const struct skb_shared_info *shared = skb_shinfo(rx->skb);
 	unsigned int head = skb_headlen(rx->skb);
 
-	if (offset + size <= head)
+	offset += rx->offset;
+	if (offset < head) {
+		*length = head - offset;
 		return rx->skb->data + offset;
-	if (IS_ENABLED(CONFIG_HIGHMEM) || offset < head)
+	}
+	if (IS_ENABLED(CONFIG_HIGHMEM))
 		return NULL;
 	if (offset < rx->frag_start || !rx->frag) {
 		rx->frag = 0;
@@ -177,8 +177,10 @@ static const void *in_one_piece(struct kapi_rx *rx, size_t offset, size_t size)
 		const skb_frag_t *frag = &shared->frags[rx->frag];
 		size_t end = rx->frag_start + skb_frag_size(frag);
 
-		if (offset < end)
-			return offset + size <= end ? skb_frag_address(frag) + offset - rx->frag_start : NULL;
+		if (offset < end) {
+			*length = end - offset;
+			return skb_frag_address(frag) + offset - rx->frag_start;
+		}
 		rx->frag_start = end;
 	}
 	return NULL;
@@ -186,9 +188,10 @@ static const void *in_one_piece(struct kapi_rx *rx, size_t offset, size_t size)
 
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size)
 {
-	const void *from = in_one_piece(rx, rx->offset + offset, size);
+	size_t length = 0;
+	const void *from = kapi_rx_piece(rx, offset, &length);
 
-	if (likely(from)) {
+	if (likely(from && size <= length)) {
 		memcpy(to, from, size);
 		return;
 	}

@@ -60,21 +60,70 @@ static int page_flags(const struct page *page)
 	return kapi_page_is_fresh(page) ? MSG_NO_SHARED_FRAGS : 0;
 }
 
+/*
+ * Few bytes before or between pages, as a header of each message, go with them: they are put where TCP itself would copy them to.
+ * After a call of their own TCP would send what it has, in a packet.
+ */
+#define MOST_STAGED 128
+
+static bool is_staged(const struct kapi_segment *segment)
+{
+	return !segment->page && segment->length <= MOST_STAGED;
+}
+
+/* Where the next size bytes can be put. They stay there until the next call for the same socket. The lock is held. */
+static struct page_frag *room_to_stage(struct sock *sk, size_t size)
+{
+	struct page_frag *frag = sk_page_frag(sk);
+
+	return !size || skb_page_frag_refill(size, frag, sk->sk_allocation) ? frag : NULL;
+}
+
+/* The segment as a page. */
+static struct kapi_segment stage(struct page_frag *frag, const struct kapi_segment *segment)
+{
+	struct kapi_segment staged = { .page = frag->page, .offset = frag->offset, .length = segment->length };
+
+	memcpy(page_address(frag->page) + frag->offset, segment->addr, segment->length);
+	frag->offset += segment->length;
+	return staged;
+}
+
+/* A run that begins so is sent as pages. */
+static bool is_paged(const struct kapi_segment *segments, unsigned int count)
+{
+	return segments[0].page || (count > 1 && is_staged(&segments[0]) && segments[1].page);
+}
+
+static int flags_of_run(const struct kapi_segment *segments)
+{
+	return page_flags(segments[0].page ?: segments[1].page);
+}
+
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
-/* Appends count segments that are pages, by reference. */
+/* Appends count segments that are pages, by reference, or staged. */
 static int send_pages(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count, int flags,
 		      size_t *wanted)
 {
-	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES | page_flags(segments[0].page) };
+	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES | flags_of_run(segments) };
 	struct bio_vec vector[SEND_BATCH] KAPI_UNINITIALIZED;
+	struct page_frag *frag;
+	size_t sum = 0, bytes = 0;
 	unsigned int i;
-	size_t sum = 0;
 
 	for (i = 0; i < count; i++) {
-		bvec_set_page(&vector[i], segments[i].page, segments[i].length, segments[i].offset);
 		sum += segments[i].length;
+		bytes += segments[i].page ? 0 : segments[i].length;
 	}
 	*wanted = sum;
+	frag = room_to_stage(stream->sk, bytes); /* for all: it may be another page then */
+	if (!frag)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		struct kapi_segment segment = segments[i].page ? segments[i] : stage(frag, &segments[i]);
+
+		bvec_set_page(&vector[i], segment.page, segment.length, segment.offset);
+	}
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vector, count, sum);
 	return tcp_sendmsg_locked(stream->sk, &msg, sum);
 }
@@ -89,15 +138,23 @@ static int send_pages(struct kapi_stream *stream, const struct kapi_segment *seg
 	for (i = 0; i < count; i++)
 		*wanted += segments[i].length;
 	for (i = 0; i < count; i++) {
-		const struct kapi_segment *segment = &segments[i];
 		int more = i + 1 < count ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
+		struct kapi_segment segment = segments[i];
+		struct page_frag *frag;
 
-		taken = tcp_sendpage_locked(stream->sk, segment->page, segment->offset, segment->length,
-					    flags | more | page_flags(segment->page));
+		if (!segment.page) {
+			frag = room_to_stage(stream->sk, segment.length);
+			taken = -ENOMEM;
+			if (!frag)
+				break;
+			segment = stage(frag, &segments[i]);
+		}
+		taken = tcp_sendpage_locked(stream->sk, segment.page, segment.offset, segment.length,
+					    flags | more | flags_of_run(segments));
 		if (taken < 0)
 			break;
 		sent += taken;
-		if (taken < segment->length)
+		if (taken < segment.length)
 			break;
 	}
 	if (sent && taken < 0)
@@ -106,16 +163,18 @@ static int send_pages(struct kapi_stream *stream, const struct kapi_segment *seg
 }
 #endif
 
-/* The segments from the first on that are of the same kind. */
+/* The segments from the first on that go in one call. */
 static unsigned int run_of(const struct kapi_segment *segments, unsigned int count)
 {
-	bool pages = segments[0].page;
+	bool pages = is_paged(segments, count);
 	unsigned int i;
 
 	for (i = 1; i < count && i < SEND_BATCH; i++) {
-		if (!segments[i].page == pages)
+		if (!pages && is_paged(segments + i, count - i))
 			break;
-		if (pages && page_flags(segments[i].page) != page_flags(segments[0].page))
+		if (pages && !segments[i].page && !is_staged(&segments[i]))
+			break;
+		if (pages && segments[i].page && page_flags(segments[i].page) != flags_of_run(segments))
 			break;
 	}
 	return i;
@@ -144,8 +203,8 @@ static int send_runs(struct kapi_stream *stream, const struct kapi_segment *segm
 		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < *left ? MSG_MORE : 0);
 		size_t wanted;
 
-		taken = segments->page ? send_pages(stream, segments, run, flags, &wanted) :
-					 send_bytes(stream->sk, segments, run, flags, &wanted);
+		taken = is_paged(segments, run) ? send_pages(stream, segments, run, flags, &wanted) :
+						  send_bytes(stream->sk, segments, run, flags, &wanted);
 		if (taken < 0)
 			break;
 		*sent += taken;

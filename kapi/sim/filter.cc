@@ -4,7 +4,7 @@
 #include <kapi/filter.h>
 #include <kapi/stream.h>
 
-#include <utility>
+#include <algorithm>
 #include <vector>
 
 #include "program_socket.h"
@@ -50,26 +50,20 @@ kapi_s32 kapi_filter_run_rx(const struct kapi_filter *filter, struct kapi_rx *rx
     return kapi_filter_run(filter, shown.data(), size);
 }
 
-void kapi_filter_begin(struct kapi_filter_view *view, struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
+kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size end,
+                           struct kapi_filter_found *found) noexcept
 {
-    enter_bottom_halves("kapi_filter_begin");
-    if (size > KAPI_FILTER_VIEW)
-        broken("a filter is shown %zu bytes", static_cast<std::size_t>(size));
-    auto *bytes = new std::vector<unsigned char>(size);
-    kapi_rx_copy(rx, offset, bytes->data(), size);
-    *view = {bytes, offset, size};
-}
-
-kapi_s32 kapi_filter_run_view(const struct kapi_filter *filter, const struct kapi_filter_view *view, kapi_size offset,
-                              kapi_size size) noexcept
-{
-    const auto &bytes = *static_cast<const std::vector<unsigned char> *>(view->packet);
-    if (offset < view->offset || offset - view->offset > view->size || size > view->size - (offset - view->offset))
-        broken("a filter looks beyond its view");
-    return kapi_filter_run(filter, bytes.data() + (offset - view->offset), size);
-}
-
-void kapi_filter_end(struct kapi_filter_view *view) noexcept
-{
-    delete static_cast<std::vector<unsigned char> *>(std::exchange(view->packet, nullptr));
+    constexpr unsigned at_once = 16; // as if others waited for the processor then
+    for (unsigned i = 0; i < at_once && found->count < found->most && offset < end; i++) {
+        kapi_s32 said = kapi_filter_run_rx(filter, rx, offset, std::min<kapi_size>(end - offset, KAPI_FILTER_FIRST_VIEW));
+        found->runs++;
+        if (said <= 0 || static_cast<kapi_u32>(said) > found->longest || static_cast<kapi_u32>(said) > end - offset) {
+            found->said = said;
+            found->stopped = 1;
+            break;
+        }
+        found->lengths[found->count++] = static_cast<kapi_u32>(said);
+        offset += static_cast<kapi_u32>(said);
+    }
+    return offset;
 }

@@ -10,6 +10,7 @@
 #include <kapi/verbs_queue.h>
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -141,6 +142,7 @@ struct kapi_rdma_dev {
     unsigned posted_late = 0; // receives, to failed queue pairs
     bool coming = false, going = false;
     bool stuck = false;      // broken: it does nothing any more
+    std::uint64_t held_until_ns = 0; // what it sends
     bool was_stuck = false;  // when a queue pair was drained the last time
     bool repeats_keys = false; // those of its regions are not random
     std::string awaited{};   // what its removal waits for
@@ -276,6 +278,9 @@ void settle(Node &node, const char *what, void *object);
 
 /** Something that hardware of node does after a time; later while the machine stands still, never after it crashed. */
 void hardware_after(Node &node, std::uint64_t delay_ns, std::function<void()> act);
+/** As Network::carry(), from a device, or from none. */
+void carry_from(const kapi_rdma_dev *dev, const Node &from, Node &to, std::uint64_t flow, std::size_t size,
+                std::function<void()> act);
 /** A short time, now and then a long one. */
 std::uint64_t some_time(std::uint64_t usual_ns, std::uint64_t seldom_ns);
 

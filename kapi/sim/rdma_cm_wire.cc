@@ -15,12 +15,20 @@ constexpr std::size_t kDatagram = 256;
 
 void receive(const CmMessage &message);
 
+const kapi_rdma_dev *sender(const Node &from, const CmMessage &message)
+{
+    for (const auto &dev : fabric().devices)
+        if (dev->node == &from && dev->holds(dev->net, message.from))
+            return dev.get();
+    return nullptr;
+}
+
 void transmit(const Node &from, const CmMessage &message)
 {
     kapi_net *target = world().network().owner_of(message.to, nullptr);
     if (!target)
         return;
-    world().network().carry(from, *target->node, message.from_cm, kDatagram, [message] { receive(message); });
+    carry_from(sender(from, message), from, *target->node, message.from_cm, kDatagram, [message] { receive(message); });
 }
 
 CmMessage answer_to(const CmMessage &message, CmMessage::Kind kind, kapi_u32 reason = 0)

@@ -37,6 +37,11 @@ void hide_links(kapi_rdma_dev &dev);
 void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; beyond it nothing can be mapped
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
+/**
+ * For this time a switch holds what the device sends, as priority flow control makes it do: it arrives when the time is over,
+ * also if what has sent it is gone by then.
+ */
+void hold_packets(kapi_rdma_dev &dev, std::uint64_t time_ns);
 /** The device begins with the same keys as others of this kind. */
 void repeat_keys(kapi_rdma_dev &dev);
 /** The device refuses one request to send, the one after so many others. */

@@ -231,6 +231,23 @@ void make_stuck(kapi_rdma_dev &dev)
     dev.stuck = true;
 }
 
+void hold_packets(kapi_rdma_dev &dev, std::uint64_t time_ns)
+{
+    dev.held_until_ns = world().now_ns() + time_ns;
+}
+
+void carry_from(const kapi_rdma_dev *dev, const Node &from, Node &to, std::uint64_t flow, std::size_t size,
+                std::function<void()> act)
+{
+    std::uint64_t until_ns = dev ? dev->held_until_ns : 0;
+    if (until_ns > world().now_ns())
+        act = [until_ns, &to, act = std::move(act)] {
+            std::uint64_t now = world().now_ns();
+            until_ns > now ? hardware_after(to, until_ns - now, act) : act();
+        };
+    world().network().carry(from, to, flow, size, std::move(act));
+}
+
 void repeat_keys(kapi_rdma_dev &dev)
 {
     dev.repeats_keys = true;

@@ -308,7 +308,7 @@ void send_packet(const kapi_qp &qp, RdmaPacket packet)
         return; // the address has moved
     std::uint64_t flow = std::uint64_t{qp.qpn} << 32 | qp.peer;
     std::size_t size = packet.payload.size();
-    world().network().carry(*qp.node, *target->node, flow, size, [packet = std::move(packet)] { receive_packet(packet); });
+    carry_from(qp.dev, *qp.node, *target->node, flow, size, [packet = std::move(packet)] { receive_packet(packet); });
 }
 
 void receive_packet(const RdmaPacket &packet)

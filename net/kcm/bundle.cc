@@ -3,11 +3,8 @@
 
 namespace kcm {
 
-Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const u32> lengths)
+Result<Ref<Bundle>> Bundle::create(kapi_rx* rx, u64 connection, std::span<const u32> lengths, u32 total)
 {
-    u32 total = 0;
-    for (u32 length : lengths)
-        total += length;
     bool inlined = total <= (lengths.size() == 1 ? inline_single : inline_run);
     usize tail = lengths.size() * sizeof(Entry) + (inlined ? total : 0);
     unsigned count = static_cast<unsigned>(lengths.size());

@@ -25,9 +25,9 @@ public:
     static constexpr u32 inline_run = 1024;
     static constexpr u32 inline_single = 4096;
 
-    // One object for messages of these lengths, to be filled by append(), that came from this connection. In rx(): its memory is
-    // charged to who attached that. ENOMEM.
-    static Result<Ref<Bundle>> create(kapi_rx* rx, u64 connection, std::span<const u32> lengths);
+    // One object for messages of these lengths, in total so many bytes, to be filled by append(), that came from this connection.
+    // In rx(): its memory is charged to who attached that. ENOMEM.
+    static Result<Ref<Bundle>> create(kapi_rx* rx, u64 connection, std::span<const u32> lengths, u32 total);
     static void destroy(Bundle* bundle) { dispose(bundle); }
     // It is whole, and counts as unread there until it ends.
     void count_in(Shortage& shortage);

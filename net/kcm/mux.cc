@@ -84,8 +84,12 @@ void Mux::remove(Socket& socket)
     }
     if (!last)
         return;
-    while (Ref<Psock> psock = take_any())
-        retire(*psock);
+    for (;;) {
+        Removed removed = take_any();
+        if (!removed.member)
+            break;
+        retire(removed);
+    }
     distributor.clear();
     net.remove(*this);
 }
@@ -124,6 +128,9 @@ Mux::Removed Mux::remove(Psock& psock)
     psock_count_--;
     Removed removed;
     removed.was_last = no_longer_alive(psock);
+    psock.add_totals(removed.counted);
+    add_to(past_, removed.counted);
+    departures_++;
     removed.member = psocks_.remove(psock);
     removed.by_id = by_id_->remove(psock);
     if (is_on<Ended>(psock)) {
@@ -205,15 +212,11 @@ bool Mux::has_connections()
     return alive_ != 0;
 }
 
-Ref<Psock> Mux::take_any()
+Mux::Removed Mux::take_any()
 {
-    Removed removed;
     Guard guard(lock_);
     Psock* first = psocks_.front();
-    if (!first)
-        return nullptr;
-    removed = remove(*first);
-    return removed.member;
+    return first ? remove(*first) : Removed();
 }
 
 Result<Ref<Psock>> Mux::find_by_fd(int fd)
@@ -257,15 +260,16 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
     if (!idle) {
         return fail(idle.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : idle.error().code());
     }
-    retire(*psock);
+    retire(removed);
     if (removed.was_last && draining_.load_relaxed())
         give_up_closed();
     return {};
 }
 
 // psock is on no list any more and nobody sends on it.
-void Mux::retire(Psock& psock)
+void Mux::retire(const Removed& removed)
 {
+    Psock& psock = *removed.member;
     reservations.remove(psock);
     psock.detach();
     // One that was forgotten may have delivered something when the last socket had gone.
@@ -274,11 +278,11 @@ void Mux::retire(Psock& psock)
     if (kapi_traces(KAPI_TRACE_KCM_UNATTACH))
         kapi_trace_kcm_connection(KAPI_TRACE_KCM_UNATTACH, psock.id, psock.error());
     psock.changed(Changes::detached | (psock.failed() ? Changes::ended : 0u));
+    // To detach it takes as long as programs like. What it has received meanwhile is counted now.
     kcm_totals own{};
     psock.add_totals(own);
     Guard guard(lock_);
-    add_to(past_, own);
-    departures_++;
+    add_difference(past_, own, removed.counted);
 }
 
 Ref<Psock> Mux::find(u64 id)

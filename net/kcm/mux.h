@@ -124,6 +124,7 @@ private:
     struct Removed {
         Ref<Psock> member, by_id, ended; // references that go without the lock
         bool was_last = false;           // that had not failed
+        kcm_totals counted{};            // of it, in past_
     };
     Removed remove(Psock& psock) HW_REQUIRES(lock_);
     bool no_longer_alive(Psock& psock) HW_REQUIRES(lock_);
@@ -135,8 +136,8 @@ private:
     void retire_later();
     void give_up_closed();
     void retire_some();
-    Ref<Psock> take_any();
-    void retire(Psock& psock);
+    Removed take_any();
+    void retire(const Removed& removed);
 
     WorkQueue& works_; // of the user who made it
     Spin<MembersLock> lock_;

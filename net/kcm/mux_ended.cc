@@ -89,7 +89,7 @@ bool Mux::retire_forgotten()
         Removed removed = take_forgotten();
         if (!removed.member)
             return false;
-        retire(*removed.member);
+        retire(removed);
     }
     return true;
 }

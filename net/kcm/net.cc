@@ -210,12 +210,18 @@ void Net::show(const kcm_rows& rows, void* context)
 
 void add_to(kcm_totals& a, const kcm_totals& b)
 {
+    add_difference(a, b, {});
+}
+
+void add_difference(kcm_totals& a, const kcm_totals& now, const kcm_totals& before)
+{
     // All of it is numbers of one kind.
     static_assert(sizeof(kcm_totals) % sizeof(u64) == 0);
     auto* to = reinterpret_cast<u64*>(&a);
-    auto* from = reinterpret_cast<const u64*>(&b);
+    auto* is = reinterpret_cast<const u64*>(&now);
+    auto* was = reinterpret_cast<const u64*>(&before);
     for (usize i = 0; i < sizeof(kcm_totals) / sizeof(u64); i++)
-        to[i] += from[i];
+        to[i] += is[i] - was[i];
 }
 
 } // namespace kcm

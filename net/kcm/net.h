@@ -65,5 +65,6 @@ constexpr unsigned totals_tries = 4;
 
 // Adds everything that b counts to a.
 void add_to(kcm_totals& a, const kcm_totals& b);
+void add_difference(kcm_totals& a, const kcm_totals& now, const kcm_totals& before); // a += now - before
 
 } // namespace kcm

@@ -11,43 +11,7 @@ namespace {
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
 
-// Behind a message of at most small bytes there are probably others, and the program is shown one after the other from one copy.
-constexpr usize small = 256, ahead = 1024;
-constexpr unsigned runs_in_view = 16; // bottom halves are off
-
 } // namespace
-
-// What the program is shown. Copied, as one view for several messages if they are small.
-class Parser::View : Pinned {
-public:
-    View(kapi_rx* rx, usize length) : rx_(rx), length_(length) {}
-    ~View() { close(); }
-
-    s32 run(const kapi_filter* filter, usize at, usize size)
-    {
-        if (!runs_ && !wanted_)
-            return kapi_filter_run_rx(filter, rx_, at, size);
-        if (!runs_ || at + size > view_.offset + view_.size || runs_ >= runs_in_view) {
-            close();
-            kapi_filter_begin(&view_, rx_, at, max(size, min(wanted_, length_ - at)));
-        }
-        runs_++;
-        return kapi_filter_run_view(filter, &view_, at, size);
-    }
-    void found(u32 message) { wanted_ = message && message <= small ? ahead : 0; }
-
-private:
-    void close()
-    {
-        if (std::exchange(runs_, 0))
-            kapi_filter_end(&view_);
-    }
-    kapi_rx* const rx_;
-    const usize length_; // that is offered
-    usize wanted_ = 0;
-    unsigned runs_ = 0;  // 0: not open
-    kapi_filter_view view_{};
-};
 
 Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 {
@@ -97,14 +61,14 @@ void Parser::drop_view()
     head_size_ = 0;
 }
 
+// What the program says of a message for which it gave no length, or of which more is to come, when it was shown the first bytes.
 // An error counts only when the program was shown all that is available: before, it may have loaded bytes beyond.
-Result<u32> Parser::measure(View& view, usize at, usize available, u32 limit)
+Result<u32> Parser::measure(s32 said, kapi_rx* rx, usize at, usize available, u32 limit)
 {
     usize shown = min(available, static_cast<usize>(KAPI_FILTER_FIRST_VIEW));
-    s32 said = count_run(view.run(filter_.get(), at, shown));
     if (said <= 0 && available > shown) {
         shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
-        said = count_run(view.run(filter_.get(), at, shown));
+        said = count_run(kapi_filter_run_rx(filter_.get(), rx, at, shown));
     }
     return check_result(said, shown, limit);
 }
@@ -112,24 +76,27 @@ Result<u32> Parser::measure(View& view, usize at, usize available, u32 limit)
 // The messages that are whole, as many as go to one socket at once.
 void Parser::find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& run)
 {
-    u32 limit = owner.message_limit();
-    unsigned max = owner.run_limit();
-    View view(rx, length);
+    kapi_filter_found found{.lengths = run.lengths, .count = 0, .most = owner.run_limit(), .longest = owner.message_limit(),
+                            .runs = 0, .said = 0, .stopped = 0};
     run.end = at;
-    while (run.count < max && run.end < length) {
-        auto measured = measure(view, run.end, length - run.end, limit);
+    while (found.count < found.most && run.end < length) {
+        run.end = kapi_filter_find(filter_.get(), rx, run.end, length, &found);
+        if (!std::exchange(found.stopped, 0u))
+            continue;
+        auto measured = measure(found.said, rx, run.end, length - run.end, found.longest);
         if (!measured) {
             run.error = measured.error().code();
-            return;
+            break;
         }
         if (*measured == 0 || *measured > length - run.end) {
             run.next = *measured;
-            return;
+            break;
         }
-        view.found(*measured);
-        run.lengths[run.count++] = *measured;
+        run.lengths[found.count++] = *measured;
         run.end += *measured;
     }
+    run.count = found.count;
+    runs_ += found.runs;
 }
 
 Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& owner)
@@ -146,8 +113,9 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
             return {0, Stop::error, run.error};
         return begin(rx, at, length, run.next, owner);
     }
-    auto made = Bundle::create(rx, owner.id, {run.lengths, run.count});
-    if (!made || !(*made)->append(rx, at, static_cast<u32>(run.end - at)))
+    u32 total = static_cast<u32>(run.end - at);
+    auto made = Bundle::create(rx, owner.id, {run.lengths, run.count}, total);
+    if (!made || !(*made)->append(rx, at, total))
         return {0, Stop::memory};
     sequence_ += run.count;
     owner.deliver(std::move(*made));
@@ -158,7 +126,7 @@ Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& 
 Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Psock& owner)
 {
     if (total) {
-        auto made = Bundle::create(rx, owner.id, {&total, 1});
+        auto made = Bundle::create(rx, owner.id, {&total, 1}, total);
         if (!made)
             return {0, Stop::memory};
         partial_ = std::move(*made);
@@ -189,7 +157,7 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
         head_size_ = shown;
         return {more, Stop::none};
     }
-    auto made = Bundle::create(rx, owner.id, {&*measured, 1});
+    auto made = Bundle::create(rx, owner.id, {&*measured, 1}, *measured);
     if (!made || !(*made)->append(rx, view_.get(), head_size_))
         return {0, Stop::memory};
     partial_ = std::move(*made);

@@ -65,8 +65,7 @@ private:
     Outcome begin(kapi_rx* rx, usize at, usize length, u32 total, Psock& owner);
     Outcome grow_head(kapi_rx* rx, usize at, usize length, Psock& owner);
     Outcome fill(kapi_rx* rx, usize at, usize length, Psock& owner);
-    class View;
-    Result<u32> measure(View& view, usize at, usize available, u32 limit);
+    Result<u32> measure(s32 said, kapi_rx* rx, usize at, usize available, u32 limit);
     Result<u32> check_result(s32 said, usize shown, u32 limit);
     Result<> need_view(kapi_rx* rx);
     void drop_view();

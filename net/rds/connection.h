@@ -5,6 +5,7 @@
 
 #include "../lock_order.h"
 #include "congestion.h"
+#include "early_ports.h"
 #include "map_refresh.h"
 #include "net.h"
 #include "one_way.h"
@@ -30,6 +31,8 @@ public:
     const Endpoint local, remote; // port 0
     const u8 tos;
     OneWay one_way; // of all its paths: those of a request and of its answer are chosen by the ports
+    // Messages to it may wait for others, to be in one packet with them.
+    bool gathers_packets() const { return one_way.sends() && !transport.post; }
 
     bool loops() const { return transport.type == RDS_TRANSPORT_LOOP; }
     // Our address is the smaller one: we connect, the peer listens.
@@ -180,9 +183,7 @@ private:
     Atomic<u32> foreign_generation_{0}; // what a foreign peer said last, 0: nothing
     Atomic<u32> peer_indexes_{0};
     Atomic<u32> peer_{static_cast<u32>(Peer::unknown)};
-    // Ports that sent before paths() was known stay on the first path, and with each the others of its group.
-    static constexpr unsigned early_groups = 1024;
-    u64 early_[early_groups / 64] HW_GUARDED_BY(lock_) = {};
+    EarlyPorts early_ HW_GUARDED_BY(lock_);
     WaitQueue handshake_waiters_;
 
     MapRefresh map_refresh_{*this};

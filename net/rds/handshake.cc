@@ -30,11 +30,9 @@ void wake_missing(Connection& connection, unsigned count)
 Path& Connection::path_for(u16 port)
 {
     Guard guard(lock_);
-    u64& early = early_[port % early_groups / 64];
-    u64 group = u64{1} << port % 64;
     if (paths() == 0)
-        early |= group;
-    if (early & group)
+        early_.add(port);
+    if (early_.has(port))
         return path(0);
     u32 hash = (port * 2654435761u) >> 16;
     return path(hash % transport.max_paths);

@@ -45,9 +45,12 @@ void MapRefresh::stop()
 // False: there was nobody to ask.
 bool MapRefresh::request()
 {
-    if (connection_.is_mute()) // its one connection keeps maps in order
-        return false;
     Path& first = connection_.path(0);
+    // Its one connection keeps maps in order. But if its host has died, nobody notices before something is sent there.
+    if (connection_.is_mute()) {
+        connection_.map_changed();
+        return false;
+    }
     if (first.is_up() && connection_.peer() == Peer::hawser) {
         connection_.send_handshake(first, false);
         return true;

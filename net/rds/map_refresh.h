@@ -3,7 +3,8 @@
 //
 // A peer that runs the kernel's own RDS sends its maps over any path, so that an older one can overtake a newer one. Then the
 // port stays congested here until the peer sends another map. Between hawser hosts this cannot happen: there a request only
-// costs a probe and a map. Over RDMA it cannot either, and a peer that is no hawser is not asked there.
+// costs a probe and a map. Over RDMA it cannot either, and a peer that is no hawser is not asked there: it is sent our map, so
+// that its end is noticed.
 #pragma once
 
 #include <hawser/atomic.h>

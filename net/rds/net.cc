@@ -7,6 +7,12 @@
 
 namespace rds {
 
+namespace {
+
+constexpr u64 notice_ns = 20'000; // for each socket that is notified: the next notices are that much later
+
+} // namespace
+
 // ---- the module
 
 Module& Module::get()
@@ -192,6 +198,8 @@ Result<Net*> Net::create(kapi_net* host)
         .send_limit_max = usual_send_limit_max,
         .idle_connection_ms = 600'000,
     };
+    if (kapi_net_is_initial(host))
+        net->module.initial_net.store_release(net.get());
     net->module.add_net(*net);
     return net.release();
 }
@@ -243,17 +251,23 @@ void Net::destroy(Net* net)
     net->watchers_work_.cancel_sync();
     net->own_maps.stop();
     net->peers_memory.stop();
+    if (kapi_net_is_initial(net->host))
+        net->module.initial_net.store_release(nullptr);
     net->module.remove_net(*net);
     kapi_counters_destroy(net->counters_);
     HW_ASSERT(!net->stalled_paths.load()); // there is no path
     dispose(net);
 }
 
+// A port of anybody can be full and free again many thousand times in a second, and a peer's map can change as often as it comes.
+// Each time all programs that wait for other ports try again, and are refused again: at most 50,000 of them in a second.
 void Net::congestion_changed()
 {
     congestion_generation_.fetch_add(1);
-    if (watchers_.with([](WatcherList& list) { return list.count; }))
-        watchers_work_.queue(module.workqueue);
+    if (!watchers_.with([](WatcherList& list) { return list.count; }))
+        return;
+    u64 next = next_notice_ns_.load_relaxed(), now = kapi_now_ns();
+    watchers_work_.queue(module.workqueue, next > now ? next - now : 0);
 }
 
 void Net::add_watcher(Socket& socket)
@@ -280,8 +294,9 @@ void Net::remove_watcher(Socket& socket)
 // change.
 void Net::notify_watchers()
 {
-    u32 left = watchers_.with([](WatcherList& list) { return list.count; });
-    for (; left; left--) {
+    u32 all = watchers_.with([](WatcherList& list) { return list.count; });
+    next_notice_ns_.store_relaxed(kapi_now_ns() + all * notice_ns);
+    for (u32 left = all; left; left--, kapi_resched()) {
         Ref<Socket> socket = watchers_.with([](WatcherList& list) {
             Ref<Socket> first = list.sockets.pop_front();
             if (first)

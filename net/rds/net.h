@@ -35,6 +35,7 @@ public:
 
     kapi_workqueue* workqueue = nullptr;
     PeersShare peers_share;
+    Atomic<const Net*> initial_net{nullptr};
 
     // How many paths try to connect in all namespaces of the user who made this one. Null: that is the administrator.
     Atomic<u32>* trying_of_owner(kapi_net* host)
@@ -206,6 +207,7 @@ private:
     kapi_counters* counters_ = nullptr;
     Atomic<u32> congestion_generation_{1};
     void notify_watchers();
+    Atomic<u64> next_notice_ns_{0}; // not before this time
     struct WatcherList {
         RefList<Socket, Watchers> sockets;
         u32 count = 0;

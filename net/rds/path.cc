@@ -29,8 +29,8 @@ void Path::unref() const { connection_.unref(); }
 void Path::acked(u32 una)
 {
     trace_acknowledgement(*this, una);
-    queue_.acked(una);
-    if (transmitter_.is_blocked())
+    bool due = queue_.acked(una);
+    if (due || transmitter_.is_blocked())
         notify(RDS_PATH_SEND);
 }
 

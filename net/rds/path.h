@@ -65,6 +65,7 @@ public:
 
     // Sending. Any context; as in SendQueue.
     [[nodiscard]] bool enqueue(Ref<Message> message) { return queue_.enqueue(std::move(message)); }
+    [[nodiscard]] bool enqueue(Ref<Message> message, bool& waits) { return queue_.enqueue(std::move(message), waits); }
     [[nodiscard]] bool enqueue_bounded(Ref<Message> message) { return queue_.enqueue_bounded(std::move(message)); }
     void cancel(Message& message) { queue_.cancel(message); }
     void queue_control(Control what) { transmitter_.queue_control(what); }

@@ -278,27 +278,43 @@ bool Socket::take_input(bool peek, Input& input)
     return true;
 }
 
+// A few steps towards the place of messages, behind passed, which is before them. False: there is more to look at.
+bool Socket::put_back_some(std::span<Ref<Incoming>> messages, Ref<Incoming>& passed, CongestionChange& change)
+{
+    constexpr unsigned some = 64;
+    Ref<Incoming> old; // ends after the lock
+    Guard guard(lock_);
+    if (closed_)
+        return true;
+    old = std::move(passed);
+    // If it was received meanwhile, so was all that was before it.
+    Incoming* next = old && is_on<SocketQueue>(*old) ? received_.next(*old) : received_.front();
+    unsigned looked = 0;
+    for (u64 place = messages.front()->place; next && next->place < place; next = received_.next(*next)) {
+        if (++looked == some) {
+            passed = Ref<Incoming>::share(*next);
+            return false;
+        }
+    }
+    for (Ref<Incoming>& message : messages) {
+        account_receive(*message, true);
+        if (next)
+            received_.insert_before(*next, std::move(message));
+        else
+            received_.push_back(std::move(message));
+    }
+    change = update_congestion(false);
+    return true;
+}
+
 // Nothing is lost when a copy fails: the next call gets the messages, which came one after the other, and a reader that began to
-// sleep meanwhile is woken. Those before them are of other readers that failed.
+// sleep meanwhile is woken. Those before them are of other readers that failed: as many as a program has threads.
 void Socket::put_back(std::span<Ref<Incoming>> messages)
 {
-    CongestionChange change;
-    {
-        Guard guard(lock_);
-        if (closed_)
-            return;
-        Incoming* next = received_.front();
-        for (u64 place = messages.front()->place; next && next->place < place;)
-            next = received_.next(*next);
-        for (Ref<Incoming>& message : messages) {
-            account_receive(*message, true);
-            if (next)
-                received_.insert_before(*next, std::move(message));
-            else
-                received_.push_back(std::move(message));
-        }
-        change = update_congestion(false);
-    }
+    CongestionChange change = CongestionChange::none;
+    Ref<Incoming> passed;
+    while (!put_back_some(messages, passed, change))
+        kapi_resched();
     report_congestion(change);
     for (usize i = 0; i < messages.size(); i++) // each for a waiter of its own, as when they came (EPOLLEXCLUSIVE)
         waiters.wake(KAPI_IN | KAPI_RDNORM);
@@ -361,7 +377,7 @@ unsigned Socket::poll(kapi_poll* poll)
         if (has_send_room())
             events |= KAPI_OUT | KAPI_WRNORM;
         else
-            room_wanted_ = true;
+            room_wanted_ = RoomWanted::any;
         unread = unread_ && received_.empty();
     }
     if (unread) [[unlikely]] {

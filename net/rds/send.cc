@@ -15,6 +15,8 @@ constexpr unsigned honoured_flags =
     RDS_ABI_MSG_DONTWAIT | RDS_ABI_MSG_ZEROCOPY | RDS_ABI_MSG_BATCH | RDS_ABI_MSG_NOSIGNAL;
 // A sender that may wait gives the handshake this long, to be spread over the paths; then it uses path 0.
 constexpr u64 handshake_wait_ns = 5'000'000'000;
+// Larger ones are a packet of the largest size, or nearly.
+constexpr u32 most_that_waits = 16384;
 constexpr u64 congestion_look_ns = 1'000'000'000; // how often a blocked sender repeats that it is blocked
 
 u64 deadline_after(u64 timeout_ns)
@@ -136,15 +138,14 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& con
     return message;
 }
 
-// Made with the first message that needs it.
+// Made with the first message that needs it. A closed socket gets none, which nobody would take from it again;
+// try_reserve() refuses the message of one that is closed later.
 Result<Ref<NoticeBox>> Socket::notice_box()
 {
     {
         Guard guard(lock_);
         if (notice_box_)
             return notice_box_;
-        if (closed_)
-            return fail(KAPI_ENOTCONN);
     }
     auto* made = make<NoticeBox>(Alloc::charged, *this);
     if (!made)
@@ -298,7 +299,9 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     message->connection = to.connection;
     TRY(waited(reserve(*message, to, wait), wait.timeout_ns));
     message->promise_notice();
-    if (!path.enqueue(message)) {
+    // Who pings waits for the answer.
+    bool waits = size <= most_that_waits && to.remote.port && path.is_up() && to.connection->gathers_packets();
+    if (!path.enqueue(message, waits)) {
         message->withdraw_notice();
         if (Ref<Socket> owner = message->take_owner())
             send_done(*message);
@@ -307,7 +310,8 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
     net.count(Stat::send_queued);
     trace_outgoing(KAPI_TRACE_RDS_SEND, path, message->header());
     // The copy of the next message may take for ever, and others may wait for the room that those before it have.
-    if (to.gathers && !to.connection->loops() && !to.fills) {
+    to.waits = waits && !to.fills;
+    if (to.waits || (to.gathers && !to.connection->loops() && !to.fills)) {
         to.gathered.add(path);
         return size;
     }
@@ -321,7 +325,7 @@ Result<u32> Socket::queue(const Ref<Message>& message, Target& to, const Wait& w
 // For the next call. After a failure there may be none.
 Result<u32> Socket::keep_gathered(const rds_send& send, Target& to, Result<u32> sent)
 {
-    if ((send.flags & RDS_ABI_MSG_BATCH) && sent) [[unlikely]] {
+    if (((send.flags & RDS_ABI_MSG_BATCH) || to.waits) && sent) {
         Guard guard(lock_);
         if (!closed_)
             to.gathered.swap(gathered_); // to is left with those of another thread

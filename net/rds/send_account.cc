@@ -5,6 +5,13 @@
 
 namespace rds {
 
+namespace {
+
+// What waits for a third may have less: other messages may be stuck on the way to a peer that is gone.
+constexpr u64 room_look_ns = 100'000'000;
+
+} // namespace
+
 Socket::SendRoom Socket::send_room()
 {
     u64 initial = kapi_sk_sndbuf(sk) / 2;
@@ -16,8 +23,7 @@ Socket::SendRoom Socket::send_room()
 
 bool Socket::has_send_room()
 {
-    SendRoom room = send_room();
-    return sending_bytes_ < room.payload && sending_true_ < room.memory;
+    return has_room_in(send_room());
 }
 
 // Acknowledgements of the RDS of the peer make room: they are asked for in time, also for the case that the limit is the initial
@@ -30,13 +36,17 @@ bool Socket::wants_room_soon()
 }
 
 // Only messages that are queued already are checked, so one message may exceed the limit: programs rely on it.
-bool Socket::try_reserve(Message& message, Target& target)
+bool Socket::try_reserve(Message& message, Target& target, bool may_wait)
 {
     Guard guard(lock_);
     if (closed_)
         return false;
-    if (!has_send_room()) {
-        room_wanted_ = true;
+    SendRoom room = send_room();
+    if (!has_room_in(room)) {
+        const Message *first = sending_.front(), *last = sending_.back();
+        const Connection* there = message.connection.get();
+        bool elsewhere = first && (first->connection.get() != there || last->connection.get() != there);
+        room_wanted_ = max(room_wanted_, may_wait && !elsewhere ? RoomWanted::third : RoomWanted::any);
         return false;
     }
     sending_bytes_ += message.length();
@@ -46,13 +56,13 @@ bool Socket::try_reserve(Message& message, Target& target)
     message.was_owned = true;
     message.set_owner(Ref<Socket>::share(*this));
     sending_.push_back(Ref<Message>::share(message));
-    target.fills = !has_send_room();
+    target.fills = !has_room_in(room);
     return true;
 }
 
 Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
 {
-    if (try_reserve(message, target)) [[likely]]
+    if (try_reserve(message, target, wait.may)) [[likely]]
         return {};
     if (is_closed())
         return fail(KAPI_ENOTCONN);
@@ -61,16 +71,27 @@ Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
         return fail(KAPI_EAGAIN);
     target.gathered.transmit();
     bool reserved = false;
-    TRY(waiters.wait_until(wait.deadline_ns,
-                           [&] { return reserved || (reserved = try_reserve(message, target)) || is_closed(); }));
-    return reserved ? Result<>() : fail(KAPI_ENOTCONN);
+    for (;;) {
+        u64 look = kapi_now_ns() + room_look_ns;
+        auto result = waiters.wait_until(min(wait.deadline_ns, look), [&] {
+            return reserved || (reserved = try_reserve(message, target, true)) || is_closed();
+        });
+        if (result)
+            return reserved ? Result<>() : fail(KAPI_ENOTCONN);
+        if (result.error().code() != KAPI_ETIMEDOUT || look > wait.deadline_ns)
+            return result;
+    }
 }
 
-// Any user can be the administrator of a namespace: there the usual maximum is the largest.
+// Any user can be the administrator of a namespace: there the usual maximum is the largest, or what the host's administrator set
+// if that is less.
 u64 Socket::most_send_limit() const
 {
     u64 most = net.sysctl.send_limit_max;
-    return net.connections.shares.is_users() ? min<u64>(most, Net::usual_send_limit_max) : most;
+    if (!net.connections.shares.is_users()) [[likely]]
+        return most;
+    const Net* initial = net.module.initial_net.load_acquire(); // there is one as long as there are sockets
+    return min<u64>(most, initial ? min(initial->sysctl.send_limit_max, Net::usual_send_limit_max) : 0);
 }
 
 // The last message filled the buffer. When the stream has taken all of path, it could take more.
@@ -93,10 +114,19 @@ void Socket::met_congestion()
     send_limit_.reset();
 }
 
-// True when a sender waits for room and now has it.
+bool Socket::has_third_free()
+{
+    SendRoom room = send_room();
+    return 3 * sending_bytes_ <= 2 * room.payload && 3 * sending_true_ <= 2 * room.memory;
+}
+
+// True when a sender waits for room and now has it. One that was woken for each message would send each by itself.
 bool Socket::room_came()
 {
-    return room_wanted_ && has_send_room() && std::exchange(room_wanted_, false);
+    if (room_wanted_ == RoomWanted::none || !(room_wanted_ == RoomWanted::any ? has_send_room() : has_third_free()))
+        return false;
+    room_wanted_ = RoomWanted::none;
+    return true;
 }
 
 Ref<Message> Socket::account_sent(Message& message)

@@ -10,6 +10,9 @@ namespace {
 
 constexpr u32 max_pongs = 1024;
 constexpr u32 own_pongs = 4; // that a path may have however many other peers cause
+// One packet of the largest size, and one batch.
+constexpr u32 most_waiting_kbytes = 64;
+constexpr u32 most_waiting = Batch::max_messages;
 
 } // namespace
 
@@ -19,11 +22,37 @@ bool SendQueue::enqueue(Ref<Message> message)
     return append(std::move(message));
 }
 
+bool SendQueue::enqueue(Ref<Message> message, bool& waits)
+{
+    u32 bytes = message->wire_length();
+    Guard guard(lock_);
+    if (!append(std::move(message)))
+        return false;
+    waits = waits && waits_for_others(bytes);
+    return true;
+}
+
+// Each would be a packet of its own. What two packets that are on their way take to be acknowledged costs less.
+bool SendQueue::waits_for_others(u32 bytes)
+{
+    u32 kbytes = waiting_kbytes_ + bytes / 1024;
+    waiting_kbytes_ = static_cast<u8>(min(kbytes, most_waiting_kbytes));
+    waiting_ = static_cast<u8>(min(waiting_ + 1u, most_waiting));
+    waits_ = waiting_ < most_waiting && kbytes < most_waiting_kbytes && !moved_to_ && has_two_under_way();
+    return waits_;
+}
+
+bool SendQueue::end_wait()
+{
+    Guard guard(lock_);
+    return waits_ && !has_two_under_way() && std::exchange(waits_, false);
+}
+
 // The queues of a connection have one lock.
-bool SendQueue::append(Ref<Message> message) HW_NO_TSA
+bool SendQueue::append(Ref<Message> message, bool timed) HW_NO_TSA
 {
     if (moved_to_ && !message->pong) // an answer is for its own stream
-        return moved_to_->append(std::move(message));
+        return moved_to_->append(std::move(message), timed);
     if (closed_)
         return false;
     // Cancelled between reserving room and now. What had no owner from the start is always queued.
@@ -31,7 +60,7 @@ bool SendQueue::append(Ref<Message> message) HW_NO_TSA
         return true;
     u64 number = next_++;
     message->header().sequence = number;
-    if (message->was_owned)
+    if (message->was_owned && timed)
         latency_.queued(number);
     has_joined(*message);
     message->on = Message::On::send;
@@ -183,19 +212,21 @@ void SendQueue::reap_rest()
     }
 }
 
-void SendQueue::acked(u32 una)
+bool SendQueue::acked(u32 una)
 {
     Queue done;
-    bool more;
+    bool more, waits;
     {
         Guard guard(lock_);
         una_ = una;
         una_known_ = true;
         more = reap(done);
+        waits = waits_;
     }
     complete(done);
     if (more)
         reap_rest();
+    return waits && end_wait();
 }
 
 bool SendQueue::is_acked(u32 position)
@@ -220,6 +251,8 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
 {
     unsigned given_up = 0;
     Guard guard(lock_);
+    waiting_ = waiting_kbytes_ = 0;
+    waits_ = false;
     while (!batch.full()) {
         Ref<Message> message = again_.pop_front();
         bool again = message.get() != nullptr;

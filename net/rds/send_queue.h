@@ -28,14 +28,17 @@ public:
     // Any context. Gives message the next number and queues it, unless it was cancelled meanwhile. False: the
     // connection has ended.
     [[nodiscard]] bool enqueue(Ref<Message> message);
+    // Any context. The same. waits: it may wait for others. Then it is set to whether it does: two are on their way, and few
+    // wait. When acked() returns true, or some time later, the queue is to be transmitted.
+    [[nodiscard]] bool enqueue(Ref<Message> message, bool& waits);
     // Any context. As enqueue(), for messages that a peer can cause at any rate; false also when the limit of these is reached.
     [[nodiscard]] bool enqueue_bounded(Ref<Message> message);
     // Any context. Takes message off the queue that it is on, if it is on one, whichever of the connection's it is;
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Any context. The peer's transport has everything before una.
-    void acked(u32 una);
+    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more.
+    bool acked(u32 una);
     // Has the peer's transport acknowledged the present stream up to position?
     bool is_acked(u32 position);
 
@@ -127,11 +130,15 @@ private:
     bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
-    bool append(Ref<Message> message) HW_REQUIRES(lock_);
+    // timed: it is queued now; else it has waited on another path.
+    bool append(Ref<Message> message, bool timed = true) HW_REQUIRES(lock_);
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
     void reap_rest();
+    bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
+    bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
+    bool end_wait();
     static constexpr unsigned at_once = 64; // messages that end under one lock
     bool stream_has(const Message& message) HW_REQUIRES(lock_);
     bool is_acked(const Message& message) HW_REQUIRES(lock_);
@@ -163,6 +170,9 @@ private:
     u64 sent_again_ HW_GUARDED_BY(lock_) = 0;
     u32 others_ HW_GUARDED_BY(lock_) = 0; // messages on the three that are no pongs
     bool closed_ HW_GUARDED_BY(lock_) = false;
+    bool waits_ HW_GUARDED_BY(lock_) = false; // what was enqueued last
+    u8 waiting_ HW_GUARDED_BY(lock_) = 0;     // enqueued since the last fill(), of those that may wait
+    u8 waiting_kbytes_ HW_GUARDED_BY(lock_) = 0;
     SendQueue* moved_to_ HW_GUARDED_BY(lock_) = nullptr;
 };
 

@@ -123,7 +123,7 @@ bool SendQueue::move_some(SendQueue& other) HW_NO_TSA
         if (!message)
             return false;
         has_left(*message);
-        static_cast<void>(other.append(std::move(message)));
+        static_cast<void>(other.append(std::move(message), false));
     }
     return true;
 }

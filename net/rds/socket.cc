@@ -66,6 +66,7 @@ Result<> Socket::bind(std::span<const std::byte> name)
             return fail(KAPI_EINVAL);
         transport = transport_;
         bound_ = true; // no other call binds meanwhile
+        bind_scope_ = endpoint.scope;
     }
     bool chosen = transport != nullptr;
     auto undo = [&](int error) {
@@ -73,6 +74,7 @@ Result<> Socket::bind(std::span<const std::byte> name)
             Module::drop_transport(transport);
         Guard guard(lock_);
         bound_ = false;
+        bind_scope_ = 0;
         return fail(error);
     };
     kapi_addr addr = endpoint.ip.with(0, endpoint.scope);
@@ -110,11 +112,8 @@ Result<> Socket::connect(std::span<const std::byte> name)
         return fail(any ? KAPI_EDESTADDRREQ : KAPI_EINVAL);
     }
     Guard guard(lock_);
-    if (endpoint.ip.is_link_local()) {
-        u32 bound_scope = bound_ ? bound_to_.scope : 0;
-        if (endpoint.scope == 0 || (bound_scope && bound_scope != endpoint.scope))
-            return fail(KAPI_EINVAL);
-    }
+    if (endpoint.ip.is_link_local() && (endpoint.scope == 0 || (bind_scope_ && bind_scope_ != endpoint.scope)))
+        return fail(KAPI_EINVAL);
     connect_scope_ = endpoint.ip.is_link_local() ? endpoint.scope : 0;
     peer_ = endpoint;
     return {};

@@ -142,6 +142,7 @@ private:
         Ref<Connection> connection; // null: not looked up yet
         Path* path = nullptr;       // of connection; null: not chosen yet
         bool gathers = false;       // others follow at once, and are transmitted together
+        bool waits = false;         // the last message does, for what is on its way, or for others
         Gathered gathered{};        // those of this call, and of the one before
         bool fills = false;         // the last message took the last room in the send buffer
     };
@@ -175,8 +176,13 @@ private:
     };
     SendRoom send_room() HW_REQUIRES(lock_);
     Result<> reserve(Message& message, Target& target, const Wait& wait);
-    bool try_reserve(Message& message, Target& target);
+    bool try_reserve(Message& message, Target& target, bool may_wait);
+    bool has_third_free() HW_REQUIRES(lock_);
     bool has_send_room() HW_REQUIRES(lock_);
+    bool has_room_in(const SendRoom& room) const HW_REQUIRES(lock_)
+    {
+        return sending_bytes_ < room.payload && sending_true_ < room.memory;
+    }
     bool wants_room_soon() HW_REQUIRES(lock_);
     u64 most_send_limit() const;
     void grow_send_limit(Path& path);
@@ -203,6 +209,7 @@ private:
     }
     bool pull_input(bool peek, Input& input);
     Ref<Path> take_unread();
+    bool put_back_some(std::span<Ref<Incoming>> messages, Ref<Incoming>& passed, CongestionChange& change);
     void put_back(std::span<Ref<Incoming>> messages);
     void handed_over(u32 bytes, unsigned messages, rds_receive& receive);
     Result<u32> put_notice(rds_receive& receive, u64 freed_ports);
@@ -267,6 +274,7 @@ private:
     bool closed_ HW_GUARDED_BY(lock_) = false;
     bool bound_ HW_GUARDED_BY(lock_) = false;
     Endpoint bound_to_ HW_GUARDED_BY(lock_);
+    u32 bind_scope_ HW_GUARDED_BY(lock_) = 0; // of the address that it is bound to, or that a call is about to bind it to
     Endpoint peer_ HW_GUARDED_BY(lock_);
     u32 connect_scope_ HW_GUARDED_BY(lock_) = 0;
     const rds_transport* transport_ HW_GUARDED_BY(lock_) = nullptr; // holds its module
@@ -296,7 +304,8 @@ private:
     u64 sending_bytes_ HW_GUARDED_BY(lock_) = 0;
     u64 sending_true_ HW_GUARDED_BY(lock_) = 0;
     SendLimit send_limit_ HW_GUARDED_BY(lock_);
-    bool room_wanted_ HW_GUARDED_BY(lock_) = false; // a sender found no room and is to be woken
+    // A sender found no room and is to be woken: when a third is free, as by TCP, if it looks again by itself.
+    enum class RoomWanted : u8 { none, third, any } room_wanted_ HW_GUARDED_BY(lock_) = RoomWanted::none;
     RefList<ZerocopyBatch, ZerocopyBatch> zerocopy_ HW_GUARDED_BY(lock_);
     Ref<NoticeBox> notice_box_ HW_GUARDED_BY(lock_); // null: nothing was sent with MSG_ZEROCOPY
     ZerocopyBatch* zerocopy_last_ HW_GUARDED_BY(lock_) = nullptr; // the youngest on zerocopy_, or null

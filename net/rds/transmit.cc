@@ -137,10 +137,10 @@ s64 Transmitter::offer(Batch& batch, u32& end_seq)
     Connection& connection = path_.connection();
     const rds_transport& transport = connection.transport;
     if (!batch.whole) {
-        held_back_ = batch.more;
         connection.one_way.sent(batch.count);
-        bool gathers = connection.one_way.sends() && may_wait_for_others(batch);
-        u32 flags = batch.more ? KAPI_STREAM_MORE : gathers ? KAPI_STREAM_GATHER : 0;
+        hurries_ = (held_back_ && hurries_) || !connection.one_way.sends() || !may_wait_for_others(batch);
+        held_back_ = batch.more;
+        u32 flags = batch.more ? KAPI_STREAM_MORE : hurries_ ? 0 : KAPI_STREAM_GATHER;
         return transport.send(connection.state(), path_.index(), batch.segment, batch.segments, flags, &end_seq);
     }
     rds_out* messages[Batch::max_messages];

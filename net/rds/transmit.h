@@ -63,6 +63,7 @@ private:
     u32 probe_end_ = 0;
     bool named_ = false;     // the stream has a probe
     bool held_back_ = false; // the stream expects more, and may delay the end of its data
+    bool hurries_ = false;   // that end may have a message that is not to wait for an acknowledgement
 };
 
 } // namespace rds

@@ -74,6 +74,8 @@ void RtrsClientSide::boot()
     open();
     if (course_.profile.waits && put("no_path_timeout_ms", "600000"))
         course_.fail("a setting of the session is refused");
+    if (put("heartbeat_interval_ms", std::to_string(course_.profile.heartbeat_ms)))
+        course_.fail("a setting of the session is refused");
     node.faults().one_in = course_.calm ? 0 : course_.profile.fail_one_in;
     for (auto &program : programs_)
         course_.world.spawn(node, "program", [this, &one = *program] { run(one); });

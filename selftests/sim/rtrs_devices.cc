@@ -41,6 +41,13 @@ void RtrsDevices::take(unsigned path)
     });
 }
 
+void RtrsDevices::hold(unsigned path)
+{
+    constexpr std::uint64_t kMostNs = 6 * kSecond;
+    if (devices_[path])
+        hold_packets(*devices_[path], course_.world.random().below(kMostNs));
+}
+
 void RtrsDevices::crashed()
 {
     away_ = 0;

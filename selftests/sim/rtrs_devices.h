@@ -13,6 +13,8 @@ public:
     // From outside of tasks.
     /** One goes; and comes back after a time. */
     void take(unsigned path);
+    /** What one sends is held by a switch for a time, and arrives afterwards. */
+    void hold(unsigned path);
     /** The machine has crashed: when it starts again, all are there. */
     void crashed();
     bool are_there() const { return away_ == 0; }

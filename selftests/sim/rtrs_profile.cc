@@ -24,6 +24,8 @@ RtrsProfile::RtrsProfile(sim::Random &random)
     chunk = random.one_in(2) ? 8192 : 65536;
     largest = random.one_in(3) ? chunk - header : 500;
     bio_ns = random.one_in(2) ? 100 * sim::kMicrosecond : random.between(1, 50) * sim::kMillisecond;
+    holds = random.one_in(3);
+    heartbeat_ms = random.one_in(2) ? 800 : static_cast<unsigned>(random.between(100, 800));
     slow_one_in = random.one_in(2) ? static_cast<unsigned>(random.between(5, 50)) : 0;
 }
 
@@ -37,5 +39,6 @@ std::string RtrsProfile::describe() const
            number("within ns", fault_time_ns) + number("allocations fail one in", fail_one_in) + (waits ? ", waits" : "") +
            (one_path_lives ? ", one path lives" : "") + (cuts ? ", cuts" : "") + (devices ? ", devices" : "") +
            (disconnects ? ", disconnects" : "") + (reloads ? ", reloads" : "") + (server_crashes ? ", server crashes" : "") +
-           (client_crashes ? ", client crashes" : "") + (pauses ? ", pauses" : "");
+           (client_crashes ? ", client crashes" : "") + (pauses ? ", pauses" : "") + (holds ? ", holds" : "") +
+           number("heartbeats of ms", heartbeat_ms);
 }

@@ -13,12 +13,13 @@ struct RtrsProfile {
     bool always_invalidate;
     bool waits;                // requests that are made while there is no path wait for one
     bool one_path_lives;       // what happens to paths happens to the second one only, so that no request may fail
-    bool cuts, devices, disconnects, reloads, server_crashes, client_crashes, pauses; // what happens
+    bool cuts, devices, disconnects, reloads, server_crashes, client_crashes, pauses, holds; // what happens
     unsigned faults;           // their number
     std::uint64_t fault_time_ns; // in which they happen
     std::uint64_t fail_one_in; // allocations
     unsigned programs, rounds; // and requests of each while there are faults
     unsigned depth;            // requests of the session at a time
+    unsigned heartbeat_ms;     // of the client: it may notice a loss long before the server does
     std::size_t chunk, largest;// bytes of a chunk, and of a request
     std::uint64_t bio_ns;      // most that the disk takes for a request
     unsigned slow_one_in;      // requests take much longer; 0: none

@@ -44,6 +44,7 @@ void RtrsScenario::one_fault()
         {profile.server_crashes, &RtrsScenario::crash_server},
         {profile.client_crashes, &RtrsScenario::crash_client},
         {profile.pauses, &RtrsScenario::pause},
+        {profile.holds, &RtrsScenario::hold},
     };
     std::vector<Kind> possible;
     for (const Kind &kind : kinds)
@@ -115,6 +116,12 @@ void RtrsScenario::pause()
     Node &node = random.one_in(2) ? client_->node : server_->node;
     if (!node.is_paused())
         node.pause(random.below(kPauseNs), random.one_in(2));
+}
+
+void RtrsScenario::hold()
+{
+    if (client_->is_steady())
+        client_->devices.hold(path());
 }
 
 // ---- the run

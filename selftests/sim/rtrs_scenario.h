@@ -31,6 +31,7 @@ private:
     void crash_server();
     void crash_client();
     void pause();
+    void hold();
     unsigned path();
     void trouble();
     void calm_down();

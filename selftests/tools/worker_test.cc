@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// A worker of kcm-server on a socket that has an error and messages at once. The socket is a connected UDP socket, which
-// reports errors as KCM's do, and needs no module.
+// A worker of kcm-server on a socket that has an error and messages at once, or that has no memory for answers. The socket is a
+// connected UDP socket, which reports errors as KCM's do, and needs no module.
 extern "C" {
 #include "kcm-frame.h"
 #include "kcm-socket.h"
@@ -15,17 +15,29 @@ extern "C" {
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <utility>
+
+namespace {
+
+// Of kcm_send(): how many attempts there were, and how many fail, with what errno.
+std::atomic<unsigned> attempts, failures;
+int failure;
+// Of KCM_STATS: the connection that there is and its error, or why there is no answer.
+kcm_connection_stats known{};
+int unknown;
+
+} // namespace
 
 extern "C" {
 
 extern const char program_name[];
 const char program_name[] = "worker_test";
 
-// What KCM returns to the worker: each message comes from connection 1, which is always up.
+// What KCM returns to the worker: each message comes from connection 1. What kcm-socket.c has besides is used as it is.
 int kcm_set(int, int, int) { return 0; }
-bool kcm_is_up(int, uint64_t) { return true; }
 
 int kcm_receive(int kcm, void *bytes, size_t room, struct kcm_runs *runs)
 {
@@ -41,12 +53,22 @@ int kcm_receive(int kcm, void *bytes, size_t room, struct kcm_runs *runs)
 
 ssize_t kcm_send(int kcm, const struct kcm_run *run)
 {
+    if (attempts++ < failures) {
+        errno = failure;
+        return -1;
+    }
     return send(kcm, run->bytes, run->lengths[0], MSG_DONTWAIT);
 }
 
 uint32_t kcm_run_advance(struct kcm_run *run, size_t)
 {
     return std::exchange(run->count, 0U);
+}
+
+int kcm_connections(int, struct kcm_connection_stats *stats, size_t)
+{
+    stats[0] = known;
+    return unknown ? -unknown : 1;
 }
 }
 
@@ -116,6 +138,87 @@ TEST(KcmWorker, ReadsOnAfterAnErrorThatTookTheOnlyEdge)
     EXPECT_EQ(counts.answers, 3U);
     for (int fd : {client, stop, cut[0], cut[1]})
         close(fd);
+}
+
+/** A worker, and its client with so many requests. */
+struct Exchange {
+    explicit Exchange(int requests)
+    {
+        attempts = failures = 0;
+        connect_to(kcm, address_of(client));
+        connect_to(client, address_of(kcm));
+        timeval patience{10, 0};
+        EXPECT_EQ(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+        EXPECT_EQ(pipe(cut.data()), 0);
+        send_requests(client, requests);
+    }
+    ~Exchange()
+    {
+        for (int fd : {client, stop, cut[0], cut[1]})
+            close(fd);
+    }
+    void start() { worker = worker_start(0, kcm, stop, cut[1], 1024); }
+    worker_counts end()
+    {
+        EXPECT_EQ(eventfd_write(stop, 1), 0);
+        return worker_join(worker);
+    }
+    bool is_answered()
+    {
+        std::array<char, 64> answer{};
+        return recv(client, answer.data(), answer.size(), 0) == static_cast<ssize_t>(FRAME_MIN);
+    }
+
+    int kcm = udp(), client = udp(), stop = eventfd(0, EFD_CLOEXEC);
+    std::array<int, 2> cut{};
+    struct worker *worker = nullptr;
+};
+
+// No event says that there is memory, and one that does not pause would take a processor for as long as there is none.
+TEST(KcmWorker, TriesAgainAfterAPauseWithoutMemory)
+{
+    constexpr unsigned kFailures = 10;
+    for (int without : {ENOMEM, ENOBUFS}) {
+        known = {};
+        known.id = 1;
+        Exchange exchange(1);
+        failure = without;
+        failures = kFailures;
+        auto begun = std::chrono::steady_clock::now();
+        exchange.start();
+        EXPECT_TRUE(exchange.is_answered()) << without;
+        EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(5 * kFailures)) << without;
+        worker_counts counts = exchange.end();
+        EXPECT_EQ(counts.answers, 1U);
+        EXPECT_EQ(counts.undeliverable, 0U);
+        EXPECT_EQ(attempts, kFailures + 1);
+    }
+}
+
+// What a call reports may be of an earlier message. Whether this one can be sent says the state of its connection.
+TEST(KcmWorker, DropsAnAnswerOnlyIfItsConnectionHasEnded)
+{
+    struct Case {
+        uint64_t id;
+        int error, unknown;
+        bool drops;
+    };
+    for (Case with : {Case{1, 0, 0, false}, {1, EPIPE, 0, true}, {2, 0, 0, true}, {2, 0, ENOMEM, false}}) {
+        known = {};
+        known.id = with.id;
+        known.error = with.error;
+        unknown = with.unknown;
+        Exchange exchange(2);
+        failure = EPIPE;
+        failures = 1;
+        exchange.start();
+        for (int i = 0; i < (with.drops ? 1 : 2); i++)
+            EXPECT_TRUE(exchange.is_answered()) << i;
+        worker_counts counts = exchange.end();
+        EXPECT_EQ(counts.answers, with.drops ? 1U : 2U);
+        EXPECT_EQ(counts.undeliverable, with.drops ? 1U : 0U);
+    }
+    unknown = 0;
 }
 
 } // namespace

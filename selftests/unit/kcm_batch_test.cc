@@ -153,6 +153,21 @@ TEST_F(KcmBatch, large_batch__that_does_not_end_gives_its_buffer_back)
     EXPECT_EQ(peer_has(ends).size(), 4000u);
 }
 
+// Also of the same connection's queue, where what went before it waits for room.
+TEST_F(KcmBatch, batch__behind_a_message_that_goes_waits_for_its_own_end)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket);
+    std::string before = framed(text(10'000)), held = framed("held");
+    EXPECT_EQ(send(socket, before, kNow), static_cast<long>(before.size()));
+    EXPECT_EQ(send(socket, held, kBatch), static_cast<long>(held.size()));
+    EXPECT_EQ(peer_reads(ends, before.size()), before);
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(peer_has(ends), "");
+    world.run_for(kLimit + kSoon);
+    EXPECT_EQ(peer_has(ends), held);
+}
+
 // TCP holds back a segment that is not full only for what follows at once.
 TEST_F(KcmBatch, more__is_announced_to_tcp_when_it_follows)
 {

@@ -2,7 +2,17 @@
 // The limits of a multiplexor, as in Documentation/networking/kcm.rst.
 #include "kcm_test.h"
 
+#include "net/kcm/mux.h"
+#include "net/kcm/socket.h"
+
 namespace {
+
+// To make so many connections takes minutes, so their number is set.
+kapi_u32 &connections_of(kcm::Mux &mux);
+template <auto Count> struct Exposes {
+    friend kapi_u32 &connections_of(kcm::Mux &mux) { return mux.*Count; }
+};
+template struct Exposes<&kcm::Mux::psock_count_>;
 
 constexpr std::size_t kMostSockets = 65536, kMostConnections = 65536;
 
@@ -72,6 +82,24 @@ TEST_F(KcmLimits, socket__one_above_the_limit_is_refused_until_another_one_ends)
         EXPECT_EQ(other.open_as_clone(*sockets[0]), 0);
         other.close();
     }, 600 * sim::kSecond);
+}
+
+TEST_F(KcmLimits, connection__one_above_the_limit_is_refused_until_another_one_ends)
+{
+    KcmSocket &socket = new_socket();
+    Ends first = connect(), second = connect();
+    attach(socket, first);
+    run(a, [&] {
+        kapi_u32 &count = connections_of(*reinterpret_cast<kcm::Socket *>(socket.core())->mux);
+        EXPECT_EQ(count, 1u);
+        count = kMostConnections;
+        EXPECT_EQ(socket.attach(second.here, by_length), -KAPI_ENFILE);
+        EXPECT_EQ(socket.attach(second.here, by_length), -KAPI_ENFILE) << "once more";
+        EXPECT_EQ(socket.unattach(first.here), 0);
+        EXPECT_EQ(socket.attach(second.here, by_length), 0);
+        EXPECT_EQ(socket.attach(first.here, by_length), -KAPI_ENFILE);
+        count = 1;
+    });
 }
 
 TEST_F(KcmLimits, connection__that_cannot_be_attached_does_not_count)

@@ -4,6 +4,8 @@
 
 #include "kcm_test.h"
 
+#include "kapi/sim/stream.h"
+
 #include <algorithm>
 #include <functional>
 
@@ -222,6 +224,68 @@ TEST_F(KcmNet, totals__lose_nobody_who_closes_meanwhile)
         }
     });
     EXPECT_TRUE(closer->is_done());
+}
+
+TEST_F(KcmNet, totals__lose_no_connection_that_was_unattached_meanwhile)
+{
+    constexpr unsigned kCount = 600, kClosers = 3;
+    const std::size_t each = framed("in").size();
+    kcm_net *net = host.net(a.initial_net());
+    open_multiplexor(1);
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < kCount; i++) {
+        all.push_back(connect());
+        attach(*sockets[0], all.back());
+        peer_writes(all.back(), framed("in"));
+    }
+    settle();
+    unsigned closing = kClosers;
+    for (unsigned first = 0; first < kClosers; first++)
+        world.spawn(a, "closer", [&, first] {
+            // As above.
+            for (unsigned i = kCount - first; i-- > 0; i -= std::min(i, kClosers - 1))
+                EXPECT_EQ(sockets[0]->unattach(all[i].here), 0);
+            closing--;
+        });
+    run(a, [&] {
+        while (closing) {
+            kcm_totals totals;
+            kcm_net_totals(net, &totals);
+            EXPECT_EQ(totals.connections.rx_bytes, kCount * each);
+            world.sleep(300);
+        }
+    });
+}
+
+// A program keeps the lock of the TCP socket, for which giving back waits.
+TEST_F(KcmNet, totals__do_not_go_back_while_a_connection_is_given_back)
+{
+    constexpr unsigned kMessages = 7;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    kcm_net *net = host.net(a.initial_net());
+    auto received = [&] {
+        kcm_totals sum{};
+        run(a, [&] { kcm_net_totals(net, &sum); });
+        return sum.connections.rx_msgs;
+    };
+    for (unsigned i = 0; i < kMessages; i++)
+        peer_writes(ends, framed("x"));
+    settle();
+    EXPECT_EQ(received(), kMessages);
+    sim::TcbRef tcb;
+    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+    auto holder = world.spawn(a, "holder", [&] {
+        sim::Locked locked(*tcb);
+        world.sleep(sim::kSecond);
+    });
+    settle();
+    auto leaver = world.spawn(a, "leaver", [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
+    settle();
+    EXPECT_FALSE(leaver->is_done());
+    EXPECT_EQ(received(), kMessages);
+    EXPECT_TRUE(world.run_until([&] { return leaver->is_done() && holder->is_done(); }, 10 * sim::kSecond));
+    EXPECT_EQ(received(), kMessages);
 }
 
 TEST_F(KcmNet, totals__count_connections_that_came_and_went)

@@ -211,6 +211,24 @@ TEST_P(KcmUsers, queue__is_one_for_each_while_there_are_enough)
     EXPECT_EQ(a.live_queues, before + kAll);
 }
 
+// It is not tried again and again.
+TEST_F(KcmUsersOnce, queue__that_there_is_no_memory_for_fails_the_call)
+{
+    run(a, [&] {
+        std::uint64_t failed = 0;
+        int error = -KAPI_ENOMEM;
+        for (unsigned call = 1; error; call++) {
+            KcmSocket &socket = new_socket();
+            a.faults().fail_at = a.faults().count + call;
+            error = socket.open();
+            failed = std::exchange(a.faults().failed, 0);
+            EXPECT_EQ(error, failed ? -KAPI_ENOMEM : 0) << call;
+            ASSERT_LT(call, 20u);
+        }
+        a.faults().fail_at = 0;
+    });
+}
+
 TEST_F(KcmUsersOnce, queues__are_few_for_ten_thousand_users)
 {
     unsigned before = a.live_queues;

@@ -138,6 +138,27 @@ TEST_P(ClosedBeside, who_sends)
     EXPECT_EQ(result, -KAPI_ENOTCONN);
 }
 
+// The first message with memory of the program has a box made for its notice.
+TEST_P(ClosedBeside, who_sends_its_own_memory)
+{
+    long result = 1;
+    run(a, [&] {
+        socket.sk().zerocopy = true;
+        EXPECT_EQ(send(socket, "x", "10.0.0.77", 9), 1); // its connection is known
+    });
+    auto sender = world.spawn(a, "sender", [&] {
+        for (std::uint32_t cookie = 1; result == 1 || result == -KAPI_EAGAIN; cookie++)
+            result = socket.send_pinned("x", 1, sim::address("10.0.0.77", 9), cookie, RDS_ABI_MSG_DONTWAIT);
+    });
+    auto closer = world.spawn(a, "closer", [&] {
+        world.sleep(world.random().below(20 * sim::kMicrosecond));
+        release();
+    });
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done() && closer->is_done(); }, kMoment));
+    EXPECT_EQ(result, -KAPI_ENOTCONN);
+    EXPECT_EQ(a.pinned_pages, 0u);
+}
+
 // As when the transport goes: the connection that a sender has just found may end before the sender uses it.
 TEST_P(ClosedBeside, whose_connection_ends)
 {

@@ -5,6 +5,10 @@
 #include <kapi/errno.h>
 
 #include <cstring>
+#include <memory>
+#include <vector>
+
+#include "net/rds/net.h"
 
 namespace {
 
@@ -102,6 +106,45 @@ TEST_F(Congested, poll__wakes_programs_that_know_no_monitors)
     run(a, [&] {
         EXPECT_NE(sender.poll() & KAPI_WRBAND, 0u);
         EXPECT_EQ(sender.poll() & KAPI_WRBAND, 0u); // once
+    });
+}
+
+// Anybody's port, which is full and free again all the time, wakes all of them.
+TEST_F(Congested, programs_that_wait_for_other_ports__try_again_a_limited_number_of_times)
+{
+    constexpr unsigned kPrograms = 100;
+    std::vector<std::unique_ptr<RdsSocket>> sockets;
+    unsigned tries = 0;
+    fill();
+    run(a, [&] {
+        for (unsigned i = 0; i < kPrograms; i++) {
+            RdsSocket &socket = *sockets.emplace_back(std::make_unique<RdsSocket>(host_a));
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", static_cast<kapi_u16>(100 + i))), 0);
+        }
+        bool ends = false;
+        std::vector<sim::TaskRef> programs;
+        for (auto &socket : sockets)
+            programs.push_back(world.spawn(a, "program", [&] {
+                while (!ends) {
+                    EXPECT_EQ(send(*socket, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+                    tries++;
+                    socket->wait(KAPI_WRBAND, sim::kSecond);
+                }
+            }));
+        world.sleep(sim::kMillisecond);
+        tries = 0;
+        for (unsigned i = 0; i < 1000; i++) {
+            reinterpret_cast<rds::Net *>(host_a.net().rds)->congestion_changed();
+            world.sleep(100 * sim::kMicrosecond);
+        }
+        EXPECT_GE(tries, 30 * kPrograms) << "in a tenth of a second";
+        EXPECT_LE(tries, 60 * kPrograms);
+        ends = true;
+        world.sleep(3 * sim::kSecond);
+        for (auto &task : programs)
+            EXPECT_TRUE(task->is_done());
+        sockets.clear();
     });
 }
 

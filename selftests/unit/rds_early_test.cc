@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "net/rds/connection.h"
+
 namespace {
 
 class EarlySockets : public RdsTest {};
@@ -56,6 +58,54 @@ TEST_F(EarlySockets, sockets_before_the_handshake__do_not_take_the_paths_from_la
         later.close(), late.close();
     }, 100 * sim::kSecond);
     run(b, [&] { to.close(); });
+}
+
+// However many ports somebody has used while the peer was away, others are spread. And each early port stays on the first path.
+TEST_F(EarlySockets, ports_before_the_handshake__take_the_paths_from_no_other)
+{
+    constexpr unsigned kEarly = 1024;
+    run(a, [&] {
+        rds::Net &net = *reinterpret_cast<rds::Net *>(host_a.net().rds);
+        const rds_transport *tcp = rds::Module::get().transport(RDS_TRANSPORT_TCP);
+        auto at = [](const char *address) { return rds::Endpoint{rds::Ip::from(sim::address(address).ip), 0, 0}; };
+        auto made = net.connections.get(net, *tcp, at("10.0.0.1"), at("10.0.0.2"), 0, 0, rds::Alloc::charged);
+        ASSERT_TRUE(made);
+        rds::Connection &connection = **made;
+        ASSERT_EQ(connection.paths(), 0u);
+        for (unsigned i = 0; i < kEarly; i++)
+            EXPECT_EQ(connection.path_for(static_cast<kapi_u16>(3000 + i)).index(), 0u);
+        connection.path(0).notify(RDS_PATH_WANTED);
+        world.sleep(sim::kSecond);
+        ASSERT_NE(connection.paths(), 0u);
+        unsigned others = 0;
+        for (unsigned i = 0; i < kEarly; i++) {
+            EXPECT_EQ(connection.path_for(static_cast<kapi_u16>(3000 + i)).index(), 0u);
+            others += connection.path_for(static_cast<kapi_u16>(5000 + i)).index() != 0;
+        }
+        EXPECT_GE(others, kEarly * 3 / 4) << "of the 7 / 8 that are not on the first path by their number";
+        rds::Module::drop_transport(tcp);
+    });
+}
+
+// Without memory to note the port the others near it stay on the first path with it.
+TEST(EarlyPorts, without_memory__the_neighbours_are_early_too)
+{
+    sim::World world(1);
+    sim::Node &node = world.add_node("a");
+    auto task = world.spawn(node, "test", [&] {
+        rds::EarlyPorts ports;
+        node.faults().fail_at = node.faults().count + 1;
+        ports.add(5000);
+        ports.add(10000);
+        EXPECT_TRUE(ports.has(5000));
+        EXPECT_TRUE(ports.has(4096));
+        EXPECT_TRUE(ports.has(8191));
+        EXPECT_FALSE(ports.has(4095));
+        EXPECT_FALSE(ports.has(8192));
+        EXPECT_TRUE(ports.has(10000));
+        EXPECT_FALSE(ports.has(10001));
+    });
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, sim::kSecond));
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // RDS over RDMA in several namespaces of a machine: which device is whose, and that a namespace ends with its programs.
 #include "net/rds/rdma/glue/rds_rdma_core.h"
+#include "net/rds/rdma/link.h"
+#include "net/rds/rdma/net.h"
 #include "rds_rdma_memory_test.h"
 
 namespace {
@@ -100,6 +102,41 @@ TEST_P(RdsRdmaNamespaces, leave_buffers_to_the_initial_one)
     EXPECT_EQ(counter(pi, "ib_rx_alloc_limit"), 1u) << "a short one";
     for (Program *program : {&pi, &po, &pb})
         close(*program);
+}
+
+// There he can have any number of peers, which are he himself. The administrator's have nothing where peers have used up theirs.
+TEST_P(RdsRdmaNamespaces, have_rings_of_the_share_of_their_user)
+{
+    constexpr kapi_u32 kUser = 5000; // more than there are shares
+    const kapi_addr peer = sim::address("10.0.0.2");
+    for (kapi_u32 owner : {0u, kUser}) {
+        inside->owner = owner;
+        load_both();
+        open_inside(pi);
+        auto to_inside = on_b("10.0.0.2", kInside);
+        open(to_inside, kPort + 1);
+        rds_rdma::RingShares *rings = nullptr;
+        unsigned taken = 0;
+        run(a, [&] {
+            rings = &rds_rdma::Module::get().rings;
+            while (rings->take(KAPI_USERS, peer, 64, 1 << 20) == 64)
+                taken++;
+        });
+        auto sends = spawn(to_inside, [&] { to_inside.send("to inside"); });
+        world.run_for(3 * sim::kSecond);
+        auto connections = rows<rds_abi_info_rdma_connection>(pi, RDS_ABI_INFO_IB_CONNECTIONS);
+        EXPECT_EQ(connections.size() == 1 && connections[0].max_recv_wr != 0, owner == kUser) << owner;
+        run(a, [&] {
+            for (; taken; taken--)
+                rings->give(KAPI_USERS, peer, 64);
+        });
+        run(a, [&] { EXPECT_EQ(pi.receive(), "to inside"); });
+        EXPECT_TRUE(wait({sends}));
+        close(pi);
+        close(to_inside);
+        for (RdsHost *host : {&host_a, &host_b})
+            run(host->node(), [&] { EXPECT_TRUE(host->unload_soon()); }, 200 * sim::kSecond);
+    }
 }
 
 TEST_P(RdsRdmaNamespaces, use_a_device_in_exclusive_mode__if_it_is_theirs)

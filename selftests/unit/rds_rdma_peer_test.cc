@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // What a foreign peer is sent, and what a hostile one can do.
+#include "net/rds/connection.h"
 #include "net/rds/net.h"
 #include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "rds_rdma_peer.h"
@@ -242,119 +243,6 @@ TEST_P(RdsRdmaPeer, is_left__when_it_sends_garbage)
     connect();
     post(sealed(data_header(4, 50), "good"));
     EXPECT_EQ(received(), "good");
-}
-
-// One that does not heed the map fills the socket, then the ring, and then waits. What it holds here is bounded, and when the
-// program reads, all of it is there.
-TEST_P(RdsRdmaPeer, waits__while_a_socket_is_full)
-{
-    connect();
-    constexpr std::size_t kSize = 65536;
-    constexpr unsigned kMost = 4000;
-    unsigned posted = 0; // fragments
-    auto done = [&] { return static_cast<unsigned>(peer.sent.size()); };
-    auto post_next = [&] {
-        std::string bytes = numbered(kSize, posted / 16);
-        std::string fragment = sealed(data_header(kSize, 1 + posted / 16), bytes.substr(posted % 16 * 4096, 4096));
-        std::size_t offset = posted % Peer::kSlots * Peer::kSlot;
-        std::memcpy(peer.out.bytes + offset, fragment.data(), fragment.size());
-        kapi_map_sync(&peer.out.map, offset, fragment.size(), KAPI_MAP_FOR_DEVICE);
-        ASSERT_EQ(peer.post(peer.make_wr(KAPI_WR_SEND, posted++, KAPI_WR_SIGNALED | KAPI_WR_SOLICITED), offset, fragment.size()),
-                  0);
-    };
-    auto fill = [&] {
-        for (bool moves = true; moves && posted < kMost;) {
-            run(b, [&] {
-                while (posted < kMost && posted - done() < Peer::kSlots)
-                    post_next();
-            });
-            unsigned before = done();
-            moves = world.run_until([&] { return done() > before; }, sim::kSecond);
-        }
-    };
-    fill();
-    EXPECT_LT(posted, 1000u) << "2.25 MiB in the socket, 1 MiB in the ring";
-    EXPECT_GT(posted, 600u);
-    EXPECT_FALSE(peer.end) << "it waits for ever";
-    auto receive_some = [&](unsigned from, unsigned until) {
-        run(a, [&] {
-            for (unsigned i = from; i < until; i++)
-                ASSERT_TRUE(program.receive() == numbered(kSize, i)) << i;
-        });
-    };
-    receive_some(0, 30);
-    unsigned before = posted;
-    fill();
-    EXPECT_GT(posted, before + 300u);
-    world.run_for(100 * sim::kMillisecond);
-    receive_some(30, done() / 16);
-    EXPECT_FALSE(peer.end);
-}
-
-// Over one connection no map overtakes another: there is no reason to open it again, which a peer of the kernel's own may not
-// survive.
-TEST_P(RdsRdmaPeer, stays_connected__while_its_port_is_congested)
-{
-    connect();
-    Header map{};
-    map.length = 8192;
-    map.flags = rds::flag_congestion_map;
-    std::string full(4096, '\xff');
-    post(sealed(map, full));
-    post(sealed(map, full));
-    run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS); });
-    world.run_for(10 * sim::kSecond);
-    EXPECT_FALSE(peer.end);
-    std::string empty(4096, '\0');
-    post(sealed(map, empty));
-    post(sealed(map, empty));
-    run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
-}
-
-// It is not asked for its map, which is behind the messages that nobody reads.
-TEST_P(RdsRdmaPeer, keeps_nobody_waiting_for_its_port__while_a_socket_is_full)
-{
-    std::vector<std::string> sent;
-    auto send_map = [&](bool is_full) {
-        Header map{};
-        map.length = rds::map_bytes;
-        map.flags = rds::flag_congestion_map;
-        std::string bits(rds::map_bytes, '\0');
-        bits[kPort / 8] = static_cast<char>(is_full << kPort % 8);
-        for (std::size_t at : {0, 4096})
-            post(sealed(map, bits.substr(at, 4096)));
-    };
-    auto send = [&](std::size_t size) {
-        const std::string &bytes = sent.emplace_back(numbered(size, static_cast<unsigned>(sent.size())));
-        Header header = data_header(size, static_cast<unsigned>(sent.size()));
-        header.dport = kPort + 1;
-        header.flags = 0;
-        for (std::size_t at = 0; at < size; at += 4096)
-            post(sealed(header, bytes.substr(at, 4096)));
-    };
-    auto stalls = [&] {
-        sim::NodeScope scope(a);
-        return reinterpret_cast<rds::Net *>(host_a.net().rds)->counted(rds::Stat::recv_stalled) != 0;
-    };
-    Program full = on_a();
-    open(full, kPort + 1);
-    connect();
-    send_map(true);
-    while (!stalls() && sent.size() < 100)
-        send(65536);
-    for (int i = 0; i < 10; i++)
-        send(100);
-    send_map(false);
-    auto waits = spawn(program, [&] { program.send("goes"); });
-    world.run_for(10 * sim::kMillisecond);
-    EXPECT_FALSE(waits->is_done());
-    EXPECT_TRUE(wait({waits}, 5 * sim::kSecond));
-    run(a, [&] {
-        for (const std::string &bytes : sent)
-            EXPECT_TRUE(full.receive() == bytes);
-    });
-    EXPECT_FALSE(peer.end);
-    close(full);
 }
 
 // Credits count in the kernel's own only if each side's private data have some, which its own never have.

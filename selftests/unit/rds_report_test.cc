@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // What programs read over netlink and are notified of (Documentation/netlink/specs/hawser.yaml).
+#include "rds_latency.h"
 #include "rds_test.h"
-
-#include <uapi/hawser_netlink.h>
-
-#include <numeric>
 
 #include "net/rds/latency.h"
 
@@ -67,29 +64,12 @@ protected:
         return std::to_string(from) + "-" + std::to_string(to) + "-" + std::to_string(reason);
     }
     /** How long messages of a waited, of all paths. */
-    std::vector<std::uint64_t> latency()
-    {
-        std::vector<std::uint64_t> sum(HAWSER_RDS_LATENCY_BUCKETS);
-        const Report seen = one(a, HAWSER_CMD_RDS_CONNECTION_GET);
-        for (const auto *path : Report::all(seen.attributes, HAWSER_RDS_CONNECTION_PATH))
-            for (const auto *array : Report::all(path->nested, HAWSER_RDS_PATH_LATENCY)) {
-                std::vector<std::uint64_t> numbers(array->bytes.size() / sizeof(std::uint64_t));
-                std::memcpy(numbers.data(), array->bytes.data(), array->bytes.size());
-                EXPECT_NE(numbers.back(), 0u) << "it ends with the last number that is not 0";
-                for (std::size_t i = 0; i < numbers.size(); i++)
-                    sum.at(i) += numbers[i];
-            }
-        return sum;
-    }
+    std::vector<std::uint64_t> latency() { return latency_of(one(a, HAWSER_CMD_RDS_CONNECTION_GET)); }
     /** After one that was timed: those that are not. */
     void pass_over()
     {
         for (unsigned i = 1; i < rds::Latency::every; i++)
             exchange("other");
-    }
-    static std::uint64_t timed(const std::vector<std::uint64_t> &counts)
-    {
-        return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     }
     void exchange(const std::string &message)
     {

@@ -1,183 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The queues of a path while several use them at the same time, and their counts, which need no walk.
-#include "rds_test.h"
-
-#include <algorithm>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "net/rds/connection.h"
-#include "net/rds/send_queue.h"
-#include "net/rds/socket.h"
-#include "selftests/sim/rds_host.h"
+#include "rds_send_queue_test.h"
 
 namespace {
-
-rds::Ref<rds::Message> message()
-{
-    auto made = rds::Message::internal(1);
-    EXPECT_TRUE(made);
-    return std::move(*made);
-}
-
-/** Runs body in a program of its own world. */
-void in_world(std::uint64_t seed, const std::function<void(sim::World &, sim::Node &)> &body)
-{
-    sim::World world(seed);
-    sim::Node &node = world.add_node("a");
-    auto task = world.spawn(node, "test", [&] { body(world, node); });
-    ASSERT_TRUE(world.run_until([&] { return task->is_done(); }, 10 * sim::kSecond)) << "seed " << seed;
-}
-
-/** A queue with messages that were sent, on the present stream or on an earlier one, and others that were not. */
-struct FilledQueue {
-    static constexpr unsigned kSent = 300, kUnsent = 40;
-
-    explicit FilledQueue(bool on_present)
-    {
-        for (unsigned i = 0; i < kSent; i++)
-            EXPECT_TRUE(queue.enqueue(message()));
-        queue.stream_began();
-        while (queue.has_unsent())
-            offer(true);
-        if (!on_present) {
-            queue.stream_ended();
-            queue.stream_began();
-        }
-        for (unsigned i = 0; i < kUnsent; i++)
-            EXPECT_TRUE(queue.enqueue(message()));
-        offered.clear();
-    }
-    ~FilledQueue() { queue.close(); }
-
-    /** What the owner of the path does, with a stream that takes all or nothing. */
-    void offer(bool takes)
-    {
-        rds::Batch batch;
-        queue.fill(batch);
-        for (unsigned i = 0; i < batch.count; i++)
-            offered.push_back(kapi_u64{batch.item(i).message->header().sequence});
-        queue.account(batch, takes ? batch.bytes : 0, end += takes ? batch.bytes : 0);
-    }
-
-    rds::Spin<rds::PathLock> lock;
-    rds::SendQueue queue{lock};
-    kapi_u32 end = 0;
-    std::vector<kapi_u64> offered; // numbers
-};
-
-// What was sent is given up while the owner of the path sends: once it was done in pieces, and the owner sent again what was
-// not given up yet, or put it back into the middle of it.
-struct Case {
-    bool sent_on_present, with_present;
-};
-class GivingUp : public ::testing::TestWithParam<Case> {};
-
-TEST_P(GivingUp, owner_sends_meanwhile)
-{
-    const auto [sent_on_present, with_present] = GetParam();
-    for (std::uint64_t seed = 1; seed <= 60; seed++) {
-        in_world(seed, [&](sim::World &world, sim::Node &node) {
-            FilledQueue filled(sent_on_present);
-            kapi_u32 given_up = 0;
-            auto giver = world.spawn(node, "giver", [&] { given_up = filled.queue.give_up_sent(with_present); });
-            auto owner = world.spawn(node, "owner", [&] {
-                while (!giver->is_done())
-                    filled.offer(false);
-            });
-            while (!giver->is_done() || !owner->is_done())
-                world.sleep(1);
-            // What is on its way to the present stream at that moment is given up, too.
-            EXPECT_GE(given_up, FilledQueue::kSent) << "seed " << seed;
-            EXPECT_LE(given_up, FilledQueue::kSent + (with_present ? rds::Batch::max_messages : 0)) << "seed " << seed;
-            auto is_sent = [](kapi_u64 number) { return number <= FilledQueue::kSent; };
-            auto first_new = std::find_if_not(filled.offered.begin(), filled.offered.end(), is_sent);
-            EXPECT_TRUE(std::none_of(first_new, filled.offered.end(), is_sent)) << "seed " << seed;
-            filled.offered.clear();
-            while (filled.queue.has_unsent())
-                filled.offer(true);
-            ASSERT_EQ(filled.offered.size(), FilledQueue::kSent + FilledQueue::kUnsent - given_up) << "seed " << seed;
-            for (std::size_t i = 0; i < filled.offered.size(); i++)
-                EXPECT_EQ(filled.offered[i], given_up + i + 1) << "seed " << seed;
-        });
-    }
-}
-
-INSTANTIATE_TEST_SUITE_P(Streams, GivingUp, ::testing::Values(Case{true, true}, Case{false, false}, Case{false, true}));
-
-/** Messages with memory of a program, which a stream has, are given up while something else happens. Are they kept afterwards? */
-void give_up_while(const std::function<void(FilledQueue &)> &happens, bool kept)
-{
-    for (std::uint64_t seed = 1; seed <= 60; seed++) {
-        const bool again = seed % 2; // it is not the first stream that has them
-        in_world(seed, [&](sim::World &world, sim::Node &node) {
-            RdsHost host(node);
-            ASSERT_EQ(host.load(), 0);
-            RdsSocket socket(host);
-            ASSERT_EQ(socket.open(), 0);
-            auto notices = rds::Ref<rds::NoticeBox>::adopt(
-                hw::make<rds::NoticeBox>(hw::Alloc::sleep, *reinterpret_cast<rds::Socket *>(socket.core())));
-            std::vector<rds::Ref<rds::Message>> messages;
-            {
-                FilledQueue filled(true);
-                for (unsigned i = 0; i < FilledQueue::kUnsent; i++) {
-                    kapi_msg msg = sim::make_msg("x", 1, {});
-                    auto made = rds::Message::from_user_pages(&msg, 1, i, notices);
-                    ASSERT_TRUE(made);
-                    messages.push_back(*made);
-                    EXPECT_TRUE(filled.queue.enqueue(std::move(*made)));
-                }
-                while (filled.queue.has_unsent())
-                    filled.offer(true);
-                if (again) {
-                    filled.queue.stream_ended();
-                    filled.queue.stream_began();
-                    while (filled.queue.has_unsent())
-                        filled.offer(true);
-                }
-                auto giver = world.spawn(node, "giver", [&] { filled.queue.give_up_sent(true); });
-                auto other = world.spawn(node, "other", [&] { happens(filled); });
-                while (!giver->is_done() || !other->is_done())
-                    world.sleep(1);
-                auto count = [&] {
-                    auto is_kept = [](const auto &message) { return message->on != rds::Message::On::none; };
-                    return std::count_if(messages.begin(), messages.end(), is_kept);
-                };
-                EXPECT_EQ(count(), kept ? FilledQueue::kUnsent : 0) << "seed " << seed;
-                EXPECT_TRUE(filled.queue.has_only_answers());
-                EXPECT_EQ(filled.queue.is_empty(), !kept) << "is the stream looked at?";
-                filled.queue.acked(filled.end);
-                EXPECT_EQ(count(), 0) << "seed " << seed;
-            }
-            messages.clear();
-            notices->close();
-            notices = nullptr;
-            socket.close();
-            EXPECT_TRUE(host.unload_soon());
-        });
-    }
-}
-
-TEST(SendQueue, memory_that_is_given_up__is_kept_while_the_stream_has_it)
-{
-    give_up_while([](FilledQueue &) {}, true);
-}
-
-TEST(SendQueue, memory_that_is_given_up__is_not_kept_for_a_stream_that_has_ended)
-{
-    give_up_while([](FilledQueue &filled) { filled.queue.stream_ended(); }, false);
-}
-
-TEST(SendQueue, memory_that_is_given_up__is_not_kept_in_a_queue_that_is_closed)
-{
-    give_up_while([](FilledQueue &filled) { filled.queue.close(); }, false);
-}
-
-TEST(SendQueue, memory_that_is_given_up__is_not_kept_when_it_is_acknowledged)
-{
-    give_up_while([](FilledQueue &filled) { filled.queue.acked(filled.end); }, false);
-}
 
 // The collector calls it for each path, and a worker at each look; a peer that does not read has a thousand answers.
 TEST(SendQueue, only_answers__is_known_without_a_walk)
@@ -247,6 +72,46 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
         first.close();
         EXPECT_TRUE(first.has_only_answers());
         second.close();
+    });
+}
+
+// How long it waited on the path that the peer does without is not known where it goes.
+TEST(SendQueue, what_moves__is_not_timed)
+{
+    in_world(1, [](sim::World &, sim::Node &node) {
+        RdsHost host(node);
+        ASSERT_EQ(host.load(), 0);
+        RdsSocket socket(host);
+        ASSERT_EQ(socket.open(), 0);
+        rds::Spin<rds::PathLock> lock;
+        rds::SendQueue from(lock), to(lock);
+        std::vector<rds::Ref<rds::Message>> messages;
+        auto enqueue = [&](rds::SendQueue &queue) {
+            auto &sent = messages.emplace_back(message());
+            sent->was_owned = true;
+            sent->set_owner(rds::Ref<rds::Socket>::share(*reinterpret_cast<rds::Socket *>(socket.core())));
+            EXPECT_TRUE(queue.enqueue(sent));
+        };
+        auto timed_until_sent = [&] {
+            for (auto &sent : messages)
+                static_cast<void>(sent->take_owner()); // which has no account of it
+            rds::Batch batch;
+            to.fill(batch);
+            to.account(batch, batch.bytes, batch.bytes);
+            to.acked(batch.bytes);
+            auto counts = to.latency();
+            return std::accumulate(std::begin(counts.messages), std::end(counts.messages), kapi_u64{0});
+        };
+        for (unsigned i = 0; i < rds::Latency::every; i++)
+            enqueue(from);
+        from.move_to(to);
+        EXPECT_EQ(timed_until_sent(), 0u);
+        enqueue(from); // which goes to the other one at once
+        EXPECT_EQ(timed_until_sent(), 1u);
+        from.close(), to.close();
+        messages.clear();
+        socket.close();
+        EXPECT_TRUE(host.unload_soon());
     });
 }
 

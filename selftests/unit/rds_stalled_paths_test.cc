@@ -72,6 +72,22 @@ TEST_F(StalledPaths, many__all_go_on_while_one_message_after_another_is_read)
     run(a, [&] { first_.close(true), streams_.clear(); });
 }
 
+// There may be any number of them: the others are left to a work.
+TEST_F(StalledPaths, many__are_not_all_resumed_in_the_call_that_reads)
+{
+    constexpr unsigned kAtOnce = 16;
+    fill_and_have_many_wait();
+    kapi_u32 left = 0;
+    run(b, [&] {
+        std::string buffer(kLarge, '\0');
+        EXPECT_EQ(socket.receive(buffer.data(), buffer.size(), nullptr), static_cast<long>(kLarge));
+        left = net().stalled_paths.load();
+    });
+    EXPECT_LE(left, kMany + 1 - kAtOnce);
+    EXPECT_GT(left, kMany / 2);
+    run(a, [&] { first_.close(true), streams_.clear(); });
+}
+
 // Nobody waits then, as the end of the namespace sees.
 TEST_F(StalledPaths, one__ends_with_its_connection)
 {

@@ -162,10 +162,12 @@ TEST_F(Walks, buffer_sizes__reach_every_stream)
             EXPECT_EQ(send(socket, "x", "10.0.0.2", 70), 1);
         }
         world.sleep(2 * sim::kSecond);
-        std::uint64_t before = a.works_run;
-        rds_tcp_net_sysctl_changed(host_a.net().tcp);
-        world.sleep(100 * sim::kMillisecond);
-        EXPECT_GE(a.works_run - before, kPeers * rds::max_paths);
+        for (int times : {1, 2}) {
+            std::uint64_t before = a.works_run;
+            rds_tcp_net_sysctl_changed(host_a.net().tcp);
+            world.sleep(100 * sim::kMillisecond);
+            EXPECT_GE(a.works_run - before, kPeers * rds::max_paths) << times;
+        }
         sockets.clear();
     });
     run(b, [&] { to.close(); });

@@ -2,6 +2,8 @@
 // What the RTRS client shows in /sys, and what can be set and commanded there.
 #include "rtrs_clt_test.h"
 
+#include <cstdio>
+
 namespace {
 
 class RtrsClientSysfs : public RtrsClientTest {
@@ -61,6 +63,14 @@ TEST_P(RtrsClientSysfs, requests_are_counted)
     EXPECT_EQ(std::count(latencies.begin(), latencies.end(), '\n'), 19);
     EXPECT_EQ(latencies.substr(0, 6), "1 ms: ");
     EXPECT_NE(latencies.find("\n>= 65536 ms: 0 0\nmaximum ms: "), std::string::npos);
+    unsigned reads = 0, writes = 0;
+    for (std::size_t at = 0; (at = latencies.find(" ms: ", at)) < latencies.find("maximum"); at++) {
+        unsigned of_read = 0, of_write = 0;
+        ASSERT_EQ(std::sscanf(latencies.c_str() + at, " ms: %u %u", &of_read, &of_write), 2);
+        reads += of_read, writes += of_write;
+    }
+    EXPECT_EQ(reads, 2u);
+    EXPECT_EQ(writes, 1u);
     EXPECT_NE(get(path() + "stats/wc_completion").substr(0, 2), "0 ");
     EXPECT_EQ(put(path() + "stats/rdma", "1\n"), 0);
     EXPECT_EQ(get(path() + "stats/rdma"), "0 0 0 0 0 0\n");

@@ -253,6 +253,33 @@ TEST_P(SrvLate, an_earlier_heartbeat_does_not_show_that_a_path_lives)
     end();
 }
 
+/** Its requests are at the disk, which may take longer than the client waits. Nothing else of it can begin any more. */
+TEST_P(SrvLate, a_client_that_asks_over_another_path_is_told_when_the_lost_one_has_ended)
+{
+    serve_both();
+    user.keeps = true;
+    lose(first);
+    write(first, 1, 0, contents(500, 2), "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    SrvPath query{a, "10.0.1.1", "10.0.1.2"};
+    EXPECT_EQ(rejected(ask(query, request(0, 3, 1, 100, false, 0))), KAPI_ECONNRESET) << "it is no new attempt";
+    EXPECT_TRUE(is_alive(first));
+    std::uint64_t begun = world.now_ns();
+    EXPECT_EQ(rejected(ask(query, request(0, 3, 1, 100, false, 1))), KAPI_EEXIST);
+    EXPECT_LT(world.now_ns() - begun, sim::kSecond);
+    EXPECT_FALSE(is_alive(first));
+    EXPECT_EQ(user.calls.size(), 1u);
+    EXPECT_EQ(rejected(ask(query, request(0, 3, 1, 100, false, 1))), KAPI_EEXIST) << "at once";
+    answer_call(0);
+    drop(first);
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(rejected(ask(query, request(0, 3, 1, 100, false, 1))), KAPI_EEXIST) << "the other one is there";
+    EXPECT_TRUE(is_alive(second));
+    EXPECT_EQ(user.links.size(), 1u) << "the same session";
+    drop(query);
+    end();
+}
+
 /** Nobody answers heartbeats over either. */
 TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
 {

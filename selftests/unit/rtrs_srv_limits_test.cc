@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // What bounds the RTRS server: parameters, small devices, memory; and devices that copy, or do nothing any more.
+#include "kapi/sim/sysfs.h"
 #include "rtrs_srv_test.h"
 
 namespace {
@@ -150,6 +151,25 @@ TEST_P(SrvLimits, a_device_that_does_nothing_any_more)
     drop(second);
     unload();
     b.crash(); // what was posted is never freed
+    server = nullptr;
+}
+
+// The client is to try its other paths meanwhile.
+TEST_P(SrvLimits, a_device_that_does_nothing_any_more__delays_no_notice_of_the_end)
+{
+    load(true);
+    establish(first);
+    sim::make_stuck(*dev_b);
+    auto ends = world.spawn(b, "disconnect", [] {
+        sim::sysfs_write("/sys/class/rtrs-server/session/paths/ip:10.0.0.1@ip:10.0.0.2/disconnect", "1\n");
+    });
+    EXPECT_TRUE(wait([&] {
+        return std::all_of(first.links.begin(), first.links.end(), [](const auto &link) { return link->end.has_value(); });
+    }, sim::kSecond));
+    EXPECT_TRUE(wait([&] { return ends->is_done(); }, 60 * sim::kSecond));
+    drop(first);
+    unload();
+    b.crash(); // as above
     server = nullptr;
 }
 

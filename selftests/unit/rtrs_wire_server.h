@@ -77,6 +77,7 @@ public:
     bool invalidates = true;       // the keys of reads
     bool lies = false;             // says that it invalidated
     bool silent_info = false;
+    bool keeps_paths = false;      // those that clients have lost, as one whose disk has their requests
     bool by_gid = false;           // listens on GIDs, too, from start() on
     std::function<void(rtrs::wire::ConnectResponse &)> change_acceptance{};
     std::function<void(std::string &)> change_info{};
@@ -88,7 +89,7 @@ public:
     std::vector<std::string> names;
     std::vector<Request> requests;
     std::uint64_t dropped_ns = 0; // when a connection was, the last time
-    unsigned asked = 0, heartbeats = 0, heartbeat_answers = 0, failed = 0;
+    unsigned asked = 0, queries = 0, heartbeats = 0, heartbeat_answers = 0, failed = 0;
 
     // ---- from a task of its machine
     void answer(Connection &on, kapi_u32 chunk, int error, bool invalidated = false)
@@ -185,14 +186,27 @@ private:
         EXPECT_EQ(kapi_qp_recv(on.qp, &wr, &bad), 0);
     }
 
+    /** Of one who asks for a path between other addresses, as the kernel's own refuses it: whether the path is there or not. */
+    int refusal(const rtrs::ConnectRequest &request, const kapi_cm *cm)
+    {
+        kapi_cm_info info;
+        kapi_cm_describe(cm, &info);
+        auto [first, is_new] = places.try_emplace({request.path.bytes, request.path.bytes + 16}, info.local.ip[14]);
+        if (first->second == info.local.ip[14])
+            return 0;
+        queries++;
+        bool is_there = std::any_of(connections.begin(), connections.end(),
+                                    [&](const auto &one) { return one->request.path == request.path; });
+        return is_there || keeps_paths ? KAPI_ECONNRESET : KAPI_EEXIST;
+    }
     static int on_connect(void *context, kapi_cm *cm, const kapi_cm_offer *offer, void *answer, kapi_size *size)
     {
         auto &self = *static_cast<WireServer *>(context);
         self.asked++;
         auto request = rtrs::parse_connect_request({static_cast<const hw::u8 *>(offer->data), offer->size});
         EXPECT_TRUE(request.has_value());
-        if (self.reject) {
-            auto refusal = rtrs::write_rejection(hw::Errno(self.reject));
+        if (int error = self.reject ? self.reject : self.refusal(*request, cm)) {
+            auto refusal = rtrs::write_rejection(hw::Errno(error));
             std::memcpy(answer, &refusal, *size = sizeof(refusal));
             return 0;
         }
@@ -391,4 +405,5 @@ private:
     kapi_cm_listener *listener = nullptr;
     bool stopping = false;
     std::deque<Event> events;
+    std::map<std::string, unsigned> places; // of paths: the network that they were first asked for in
 };

@@ -11,6 +11,7 @@ import unittest
 from unittest import mock
 
 import check
+import plan
 
 
 class Attempts(unittest.TestCase):
@@ -25,7 +26,7 @@ class Attempts(unittest.TestCase):
     def run_step(self, attempts, good_run):
         """A step that passes in its run number `good_run`, counted from 1; and its number of runs."""
         script = f'echo >>"$0"; [ "$(wc -l <"$0")" = {good_run} ]'
-        step = check.Step("static", "step", ["bash", "-c", script, self.counter], ("all",), 5, attempts=attempts)
+        step = plan.Step("static", "step", ["bash", "-c", script, self.counter], ("all",), 5, attempts=attempts)
         check.Runner().run(step)
         return step, os.path.getsize(self.counter)
 
@@ -42,7 +43,7 @@ class Attempts(unittest.TestCase):
     def test_the_logs_of_a_scene_that_failed_are_kept(self):
         logs = f"{self.counter}.logs"
         script = 'mkdir -p "$1"; echo >>"$0"; cp "$0" "$1/kmsg"; echo "  logs: $1"; [ "$(wc -l <"$0")" = 2 ]'
-        step = check.Step("static", "step", ["bash", "-c", script, self.counter, logs], ("all",), 5, attempts=2)
+        step = plan.Step("static", "step", ["bash", "-c", script, self.counter, logs], ("all",), 5, attempts=2)
         check.Runner().run(step)
         self.assertEqual((step.passed, step.failed), (1, 0))
         self.assertEqual((os.path.getsize(f"{logs}.1/kmsg"), os.path.getsize(f"{logs}/kmsg")), (1, 2))
@@ -57,7 +58,7 @@ class Attempts(unittest.TestCase):
 
     def test_what_the_suite_can_be_blamed_for_is_not_tried_again(self):
         def attempts(machines, scene="selftests/x.sh"):
-            return check.scene_step("lab", scene, machines, 1, levels=("all",), budget=1).attempts
+            return plan.scene_step("lab", scene, machines, 1, levels=("all",), budget=1).attempts
         self.assertEqual(attempts("6.1:kernel"), 2)
         self.assertEqual(attempts("6.1:ours/6.1:kernel", "selftests/rds/rdma.sh"), 1)
         self.assertEqual(attempts("6.1:ours/6.12:ours", "selftests/rds/rdma.sh"), 1)
@@ -83,7 +84,7 @@ class Scenes(unittest.TestCase):
                     most[0] -= step.machines
                     ran.append(step)
 
-        steps = [check.Step("lab", str(count), [], ("all",), 5, machines=count) for count in wanted]
+        steps = [plan.Step("lab", str(count), [], ("all",), 5, machines=count) for count in wanted]
         with contextlib.redirect_stdout(io.StringIO()):
             check.run_scenes(Runner(), steps, machines)
         return most[1], len(ran)
@@ -99,7 +100,7 @@ class Scenes(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
             file.write("#!/bin/sh\n# lab: hosts=3\n")
             file.flush()
-            self.assertEqual(check.machines_of(file.name), 3)
+            self.assertEqual(plan.machines_of(file.name), 3)
 
 
 if __name__ == "__main__":

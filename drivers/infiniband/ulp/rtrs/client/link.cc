@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "link.h"
 
+#include "end_query.h"
 #include "session.h"
 
 namespace rtrs_clt {
@@ -8,6 +9,7 @@ namespace rtrs_clt {
 namespace {
 
 constexpr u64 patience_ns = 5'000'000'000; // for the next thing to happen while a path is made
+constexpr u64 most_end_ns = 500'000'000;   // that requests wait for the end of a path at a server that does not end it
 
 } // namespace
 
@@ -48,15 +50,15 @@ void Link::progress()
     deadline_ns_ = kapi_now_ns() + patience_ns;
 }
 
-rtrs::wire::ConnectRequest Link::connect_request(u32 number) const
+rtrs::wire::ConnectRequest Link::connect_request(u32 number, u16 reconnects, bool first) const
 {
     rtrs::ConnectRequest request{};
     request.connection = static_cast<u16>(number);
     request.connections = static_cast<u16>(session.connections());
-    request.reconnects = reconnects_;
+    request.reconnects = reconnects;
     request.path = path.uuid();
     request.session = session.uuid();
-    request.first = makes_session_;
+    request.first = first;
     return rtrs::write_connect_request(request);
 }
 
@@ -229,13 +231,44 @@ u64 Link::oldest_ns(u64 now_ns) const
 // over the other one. So the queue pairs of the server fail first: it answers the request to disconnect after that.
 void Link::wait_for_server()
 {
-    constexpr u64 most_ns = 500'000'000;
-    static_cast<void>(over_.wait_until(kapi_now_ns() + most_ns, [this] {
+    static_cast<void>(over_.wait_until(kapi_now_ns() + most_end_ns, [this] {
         for (u32 i = 0; i < made_; i++)
             if (!connection(i).is_over())
                 return false;
         return true;
     }));
+}
+
+// A request to disconnect may get lost, and so may the answer. What the server took over this path before it noticed may change
+// what the client writes over another path after the repetition: see EndQuery. A server that does not answer over the other paths
+// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own. Requests whose
+// time is over are not sent again, and nothing is waited for when there are no others.
+void Link::ask_for_end(u64 began_ns)
+{
+    constexpr u64 attempt_ns = 1'000'000'000, pause_ns = 50'000'000;
+    const rtrs::wire::ConnectRequest request = connect_request(0, static_cast<u16>(reconnects_ + 1), false);
+    u64 now = kapi_now_ns(), limit = now + patience_ns;
+    const u64 time = session.settings().io_ms.load_relaxed() * u64{1'000'000};
+    auto has_to_move = [&](const Io& io) {
+        return io.owner.load_acquire() - serials_ < made_ && !io.answered && (!time || now - io.asked_ns < time);
+    };
+    auto any_has_to_move = [&] {
+        for (u32 i = 0; i < depth_; i++)
+            if (has_to_move(session.io(i)))
+                return true;
+        return false;
+    };
+    u32 asked = path.index;
+    kapi_cm_route route;
+    while (now < limit && any_has_to_move() && session.route_beside(path, asked, route)) {
+        Errno answer = EndQuery::ask(path, route, request, min(now + attempt_ns, limit));
+        if (answer == Errno(KAPI_EEXIST))
+            return;
+        if (answer != Errno(KAPI_ETIMEDOUT))
+            limit = min(limit, began_ns + most_end_ns);
+        static_cast<void>(over_.wait_until(kapi_now_ns() + pause_ns, [] { return false; }));
+        now = kapi_now_ns();
+    }
 }
 
 // Each connection ends before anything is freed that it uses.
@@ -292,9 +325,12 @@ Io* Link::end(bool peer_answers)
     close();
     for (u32 i = 0; i < made_; i++)
         connection(i).disconnect();
+    u64 now = kapi_now_ns();
     if (peer_answers && path.inflight())
         wait_for_server();
     drain();
+    if (path.inflight())
+        ask_for_end(now);
     return collect();
 }
 

@@ -31,13 +31,13 @@ public:
     void send_heartbeat() { connections_.get()[0].send_heartbeat(); }
     // Since when the oldest of its requests is under way; now_ns: it has none, or none that began before.
     u64 oldest_ns(u64 now_ns) const;
-    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more. With peer_answers the
-    // server is waited for when there are any: see wait_for_server().
+    // All ends. Returns the requests that were not answered: nobody reads or writes their data any more. When there are any, the
+    // server's end of it is waited for: see ask_for_end(), and with peer_answers wait_for_server().
     Io* end(bool peer_answers);
 
     // Any context.
     Connection& connection(u32 number) const { return connections_.get()[number]; }
-    rtrs::wire::ConnectRequest connect_request(u32 number) const;
+    rtrs::wire::ConnectRequest connect_request(u32 number) const { return connect_request(number, reconnects_, makes_session_); }
     u32 request_immediate(u32 chunk, u32 offset) const;
     usize info_bytes_room() const;
     u32 info_bytes() const;
@@ -70,6 +70,8 @@ private:
     Result<> enter_device(kapi_rdma_dev* dev);
     void progress();
     void wait_for_server();
+    void ask_for_end(u64 began_ns);
+    rtrs::wire::ConnectRequest connect_request(u32 number, u16 reconnects, bool first) const;
     void drain();
     Io* collect();
     static void free_chunks(rtrs::RemoteChunk* chunks) { kapi_free(chunks); }

@@ -93,6 +93,9 @@ public:
     void path_down(Link& link);
     void release_expired(); // chunks that are kept from use
     bool has_path_up();
+    // Any context. The route of a path which is up, other than this: the next one behind index, which is that of the one found.
+    // False: there is none, or the session is being closed.
+    bool route_beside(const Path& path, u32& index, kapi_cm_route& route);
     void notify_paths(); // any context: a setting has changed
     bool is_open(); // all paths that its user wants have been added
 

@@ -195,6 +195,21 @@ void Session::close()
     retry_.cancel_sync(); // of a request that was being made, and has ended
 }
 
+bool Session::route_beside(const Path& path, u32& index, kapi_cm_route& route)
+{
+    Guard guard(lock_);
+    const Path* next = nullptr;
+    auto distance = [&](const Path& other) { return (other.index + rtrs::max_paths - index - 1) % rtrs::max_paths; };
+    for (Path* other = closing_.load_relaxed() ? nullptr : paths_; other; other = other->next)
+        if (other != &path && other->state() == PathState::up && (!next || distance(*other) < distance(*next)))
+            next = other;
+    if (!next)
+        return false;
+    index = next->index;
+    route = next->route();
+    return true;
+}
+
 // ---- requests that wait
 
 // Its user has waited for it for longer than it may take, on whatever paths.

@@ -116,7 +116,8 @@ Result<> Context::asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& o
 
 void Context::work()
 {
-    look_at_parked(remove_buried());
+    bool quiet = quiet_.exchange(false);
+    look_at_parked(remove_buried() || quiet);
     for (;;) {
         Own<Connection> connection;
         {
@@ -148,10 +149,12 @@ Result<> Context::place(Own<Connection>& connection)
     const ConnectRequest& request = connection->request();
     Ref<Session> session = TRY(find_or_create(request));
     Ref<Path> path = session->find(request.path);
+    if (path && session->has_other(*path, connection->info().remote, connection->info().local))
+        return place_query(*path, connection);
     // A client that has removed a path may add it again before this host is done with the old one.
     bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
     if (waits)
-        return park(*session, connection, path ? most_parked_ns : KAPI_FOREVER);
+        return await(*session, connection, path ? most_parked_ns : KAPI_FOREVER);
     if (!path) {
         auto made = make_path(*session, *connection);
         remove_if_empty(*session);
@@ -177,10 +180,31 @@ Result<Ref<Path>> Context::make_path(Session& session, const Connection& first)
     return path;
 }
 
-// Also once more, when a path has ended that was another one. Those who wait for the session's name need not: it stays in use.
-Result<> Context::park(Session& session, Own<Connection>& connection, u64 limit_ns)
+// From the addresses of one path a client asks for another, which it has lost (client/end_query.h). The answer EEXIST, a path
+// has these addresses, means that nothing arrives over the lost one any more.
+Result<> Context::place_query(Path& lost, Own<Connection>& connection)
+{
+    if (lost.is_quiet())
+        return fail(KAPI_EEXIST);
+    if (!lost.end_for(connection->request()))
+        return fail(KAPI_ECONNRESET);
+    Guard guard(lock_);
+    return park(connection, most_parked_ns);
+}
+
+// Those who wait for the session's name need not: it stays in use.
+Result<> Context::await(Session& session, Own<Connection>& connection, u64 limit_ns)
 {
     Guard guard(lock_);
+    TRY(park(connection, limit_ns));
+    session.awaited = true;
+    claim_again(session);
+    return {};
+}
+
+// Also once more, when a path has ended that was another one.
+Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
+{
     if (parked_count_ >= max_parked)
         return fail(KAPI_ENOMEM);
     if (limit_ns != KAPI_FOREVER)
@@ -189,8 +213,6 @@ Result<> Context::park(Session& session, Own<Connection>& connection, u64 limit_
     parked_count_++;
     connection->next = std::exchange(parked_, connection.get());
     static_cast<void>(connection.release());
-    session.awaited = true;
-    claim_again(session);
     return {};
 }
 
@@ -225,6 +247,12 @@ void Context::bury(Path& path)
     Guard guard(lock_);
     buried_.push_back(Ref<Path>::share(path));
     work_.queue(Module::get().workqueue);
+}
+
+void Context::path_is_quiet()
+{
+    quiet_.exchange(true);
+    notify();
 }
 
 void Context::notify()

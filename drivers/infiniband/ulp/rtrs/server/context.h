@@ -35,6 +35,8 @@ public:
     Result<SessionName> name_of(const Session& session);
     // Any context. A connection that has no path yet has ended.
     void notify();
+    // Any context. Nothing arrives any more over a path.
+    void path_is_quiet();
     // Any context. The path has ended: it is removed from its session.
     void bury(Path& path);
 
@@ -58,7 +60,9 @@ private:
     void give_up(Own<Connection> parked);
     Result<> place(Own<Connection>& connection);
     Result<Ref<Path>> make_path(Session& session, const Connection& first);
-    Result<> park(Session& session, Own<Connection>& connection, u64 limit_ns);
+    Result<> place_query(Path& lost, Own<Connection>& connection);
+    Result<> await(Session& session, Own<Connection>& connection, u64 limit_ns);
+    Result<> park(Own<Connection>& connection, u64 limit_ns) HW_REQUIRES(lock_);
     void claim_again(const Session& session) HW_REQUIRES(lock_);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);
     Ref<Session> find(const Uuid& uuid);
@@ -81,6 +85,7 @@ private:
     Connection* parked_ HW_GUARDED_BY(lock_) = nullptr; // owned; each waits for the end of the path before it, which has one
     u32 parked_count_ HW_GUARDED_BY(lock_) = 0;
     bool closing_ HW_GUARDED_BY(lock_) = false;
+    Atomic<bool> quiet_{false}; // a path, and who waits for that is asked for again
     WaitQueue emptied_;
     Work<Context, &Context::work> work_{*this};
     Work<Context, &Context::notify> look_{*this}; // at the time of those that are parked

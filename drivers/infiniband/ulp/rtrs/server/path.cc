@@ -140,6 +140,14 @@ bool Path::make_way(const ConnectRequest& request)
     return true;
 }
 
+bool Path::end_for(const ConnectRequest& request)
+{
+    if (request.reconnects == reconnects_)
+        return false;
+    notify(lost);
+    return true;
+}
+
 void Path::forget_successor(const ConnectRequest& request)
 {
     if (has_successor_ && request.reconnects == successor_)

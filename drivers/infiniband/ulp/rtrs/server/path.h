@@ -74,6 +74,8 @@ public:
     // Any context, the context's work. The client has reconnected, and waits: the path ends. False: it has not, or another
     // connection waits already.
     bool make_way(const ConnectRequest& request);
+    // Any context. The client has lost it: it ends. False: that is not what the request says.
+    bool end_for(const ConnectRequest& request);
     // The context's work. The connection that make_way() was called for waits no more.
     void forget_successor(const ConnectRequest& request);
     // Sleeps, the context's work. Takes the connection, or says why not (ECONNRESET).

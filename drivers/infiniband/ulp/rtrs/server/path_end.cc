@@ -52,6 +52,7 @@ void Path::end_connections()
     for (u32 i = 0; held_ && i < session_->chunks.count(); i++)
         if (session_->chunks[i].path_ended(*this))
             Connection::defer(session_->chunks[i].op);
+    session_->context().path_is_quiet();
 }
 
 void Path::end()

@@ -64,6 +64,15 @@ bool Session::has_path_over(const kapi_addr& client, const kapi_addr& server)
     return false;
 }
 
+bool Session::has_other(const Path& path, const kapi_addr& client, const kapi_addr& server)
+{
+    Guard guard(lock_);
+    for (Path* other = paths_.front(); other; other = paths_.next(*other))
+        if (other != &path && same_host(other->client(), client) && same_host(other->server(), server))
+            return true;
+    return false;
+}
+
 bool Session::has_closing_path()
 {
     Guard guard(lock_);

@@ -31,6 +31,8 @@ public:
     bool is_over();
     // A path between these addresses is over, but not gone.
     bool has_path_over(const kapi_addr& client, const kapi_addr& server);
+    // A path other than this is between these addresses.
+    bool has_other(const Path& path, const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);
 
     // Sleeps. The first path makes the chunks. ENOMEM.
