@@ -133,6 +133,8 @@ struct kapi_hold;
 /* Sleeps. After an error kapi_hold_free(). */
 int kapi_hold_make(struct kapi_qp *qp, struct kapi_pd *pd, const struct kapi_qp_caps *caps);
 void kapi_hold_limit(const struct kapi_qp *qp, struct kapi_qp_caps *caps);
+/* Sleeps. Nothing is posted any more, and the queue pair is going to be freed. */
+void kapi_hold_stop(struct kapi_qp *qp);
 /* The queue pair is gone, or was not made. */
 void kapi_hold_free(struct kapi_qp *qp);
 /* Posts or holds what kapi_qp_send() has converted. With qp->lock. After an error *failed and what follows were not posted. */

@@ -11,9 +11,12 @@
  * If every registration had one, requests would go one by one. So what is posted while a marker has not completed is held here,
  * and posted when it has, with one marker: first the registrations that are KAPI_WR_EARLY, then the others in order. A
  * registration needs none when all before it are known to have completed.
+ *
+ * Soft-RoCE of 6.1 forgets one that waits, now and then. Its requester sees that something before it has not completed, and then
+ * notes that it waits (rxe_req.c: wait_fence); if the completer, another tasklet, ends the last of these between the two, it sees no
+ * note and wakes nobody (rxe_comp.c: do_complete()). Whatever is posted wakes the requester, but here it is held. So while a marker
+ * is under way the device is woken now and then, by a list of requests that is empty.
  */
-
-#include <linux/mm.h>
 
 #include <kapi/linux.h>
 
@@ -21,6 +24,9 @@
 
 /* Soft-RoCE grants less. */
 #define MAX_INLINE 4096
+/* Posted at once, for interrupts are off. */
+#define MOST_AT_ONCE 256
+#define WAKE_AFTER msecs_to_jiffies(10)
 
 struct held {
 	union kapi_wr_inside wr;
@@ -39,11 +45,26 @@ struct kapi_hold {
 	u32 max_sge, max_inline;
 	size_t stride;
 	char *ring; /* of held, in the order of posting */
+	struct delayed_work wake;
+	struct kapi_qp *qp;
 };
 
 static struct held *held_at(const struct kapi_hold *hold, u32 index)
 {
 	return (struct held *)(hold->ring + (hold->first + index) % hold->size * hold->stride);
+}
+
+static void wake_device(struct work_struct *work)
+{
+	struct kapi_hold *hold = container_of(to_delayed_work(work), struct kapi_hold, wake);
+	unsigned long flags;
+
+	spin_lock_irqsave(&hold->qp->lock, flags);
+	if (hold->marked) {
+		ib_post_send(hold->qp->ib, NULL, NULL);
+		queue_delayed_work(kapi_verbs_works, &hold->wake, WAKE_AFTER);
+	}
+	spin_unlock_irqrestore(&hold->qp->lock, flags);
 }
 
 int kapi_hold_make(struct kapi_qp *qp, struct kapi_pd *pd, const struct kapi_qp_caps *caps)
@@ -56,6 +77,8 @@ int kapi_hold_make(struct kapi_qp *qp, struct kapi_pd *pd, const struct kapi_qp_
 	if (!hold)
 		return -ENOMEM;
 	qp->hold = hold;
+	hold->qp = qp;
+	INIT_DELAYED_WORK(&hold->wake, wake_device);
 	hold->size = caps->max_send;
 	hold->max_sge = max(caps->max_send_sge, 1u);
 	hold->max_inline = caps->max_inline > MAX_INLINE ? 0 : caps->max_inline;
@@ -82,6 +105,12 @@ void kapi_hold_limit(const struct kapi_qp *qp, struct kapi_qp_caps *caps)
 	caps->max_send = min(caps->max_send, qp->hold->size);
 	caps->max_send_sge = min(caps->max_send_sge, qp->hold->max_sge);
 	caps->max_inline = min(caps->max_inline, qp->hold->max_inline);
+}
+
+void kapi_hold_stop(struct kapi_qp *qp)
+{
+	if (qp->hold)
+		cancel_delayed_work_sync(&qp->hold->wake);
 }
 
 void kapi_hold_free(struct kapi_qp *qp)
@@ -153,6 +182,7 @@ static void mark(struct kapi_hold *hold, struct ib_send_wr **link)
 	hold->marker.next = *link;
 	hold->marked = true;
 	*link = &hold->marker;
+	queue_delayed_work(kapi_verbs_works, &hold->wake, WAKE_AFTER); /* unless it is queued */
 }
 
 /* One whose completion is reported has its place, and a fence is for what is before it. What passes is flushed early, too. */
@@ -169,9 +199,9 @@ static struct ib_send_wr *take_held(struct kapi_hold *hold)
 {
 	struct ib_send_wr *list = NULL, **end = &list, **place = &list;
 	bool registers = false, fenced = is_idle(hold);
-	u32 i;
+	u32 i, most = min_t(u32, hold->count, MOST_AT_ONCE);
 
-	for (i = 0; i < hold->count; i++) {
+	for (i = 0; i < most; i++) {
 		struct ib_send_wr *wr = &held_at(hold, i)->wr.plain;
 
 		if (wr->opcode != IB_WR_REG_MR) {
@@ -265,8 +295,8 @@ void kapi_hold_count(struct kapi_qp *qp)
 }
 
 /*
- * The marker has completed, or was flushed. There is room for what is held: the queue has twice as much as is outstanding at
- * most. Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it did, the caller could not be told any more.
+ * The marker has completed, or was flushed and may still have its place. There is room for what is held: the queue has twice as
+ * much as is outstanding at most, and a place for a marker. Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it did, the caller could not be told any more.
  */
 void kapi_hold_end(struct kapi_qp *qp)
 {

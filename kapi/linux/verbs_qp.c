@@ -46,14 +46,14 @@ static bool fits(const struct kapi_qp_caps *caps, const struct kapi_rdma_attrs *
 
 static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *caps)
 {
-	u32 markers = qp->hold ? caps->max_send : 0; /* one for each registration */
+	u32 held = qp->hold ? caps->max_send + 1 : 0; /* and a marker */
 	struct ib_qp_init_attr attr = {
 		.event_handler = on_qp_event,
 		.qp_context = qp,
 		.send_cq = kapi_cq_ib(qp->send_cq),
 		.recv_cq = kapi_cq_ib(qp->recv_cq),
 		/* One more each, for the drain. */
-		.cap.max_send_wr = caps->max_send + markers + 1,
+		.cap.max_send_wr = caps->max_send + held + 1,
 		.cap.max_recv_wr = caps->max_recv + 1,
 		.cap.max_send_sge = max(caps->max_send_sge, 1u),
 		.cap.max_recv_sge = max(caps->max_recv_sge, 1u),
@@ -72,7 +72,7 @@ static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *cap
 	rdma_unlock_handler(qp->cm->id);
 	if (error)
 		return error;
-	caps->max_send = attr.cap.max_send_wr - markers - 1;
+	caps->max_send = attr.cap.max_send_wr - held - 1;
 	caps->max_recv = attr.cap.max_recv_wr - 1;
 	caps->max_send_sge = attr.cap.max_send_sge;
 	caps->max_recv_sge = attr.cap.max_recv_sge;
@@ -138,6 +138,7 @@ void kapi_qp_free(struct kapi_qp *qp)
 		kapi_cq_stop(qp->send_cq);
 		kapi_cq_stop(qp->recv_cq);
 	}
+	kapi_hold_stop(qp);
 	/* A broken device may not give it up, which is not reported. */
 	WRITE_ONCE(qp->ib->qp_context, &kapi_lost_qp);
 	rdma_destroy_qp(qp->cm->id);
