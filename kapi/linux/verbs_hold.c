@@ -12,10 +12,10 @@
  * and posted when it has, with one marker: first the registrations that are KAPI_WR_EARLY, then the others in order. A
  * registration needs none when all before it are known to have completed.
  *
- * Soft-RoCE of 6.1 forgets one that waits, now and then. Its requester sees that something before it has not completed, and then
- * notes that it waits (rxe_req.c: wait_fence); if the completer, another tasklet, ends the last of these between the two, it sees no
- * note and wakes nobody (rxe_comp.c: do_complete()). Whatever is posted wakes the requester, but here it is held. So while a marker
- * is under way the device is woken now and then, by a list of requests that is empty.
+ * Soft-RoCE of 6.1 may forget one that waits. Its requester sees that something before it has not completed, and then notes
+ * that it waits (rxe_req.c: wait_fence); if the completer, another tasklet, ends the last of these between the two, it sees no
+ * note and wakes nobody (rxe_comp.c: do_complete()). Whatever is posted wakes the requester, but here it is held. So while a
+ * marker is under way the device is woken now and then, by a list of requests that is empty.
  */
 
 #include <kapi/linux.h>
@@ -296,7 +296,8 @@ void kapi_hold_count(struct kapi_qp *qp)
 
 /*
  * The marker has completed, or was flushed and may still have its place. There is room for what is held: the queue has twice as
- * much as is outstanding at most, and a place for a marker. Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it did, the caller could not be told any more.
+ * much as is outstanding at most, and a place for a marker. Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it
+ * did, the caller could not be told any more.
  */
 void kapi_hold_end(struct kapi_qp *qp)
 {

@@ -133,7 +133,8 @@ protected:
         u32 n = 0;
         for (u32 wanted = 1 + random_() % 4; n < wanted && outstanding() < kMost; n++) {
             ib_send_wr &wr = chain[n].plain;
-            static constexpr int kOps[] = {IB_WR_SEND, IB_WR_RDMA_WRITE, IB_WR_RDMA_READ, IB_WR_LOCAL_INV, IB_WR_REG_MR, IB_WR_REG_MR};
+            static constexpr int kOps[] = {IB_WR_SEND,      IB_WR_RDMA_WRITE, IB_WR_RDMA_READ,
+                                           IB_WR_LOCAL_INV, IB_WR_REG_MR,     IB_WR_REG_MR};
             wr.opcode = kOps[random_() % std::size(kOps)];
             wr.wr_id = posted_.size();
             // The last place is for one that is reported, so that it goes on.

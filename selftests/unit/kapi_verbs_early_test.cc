@@ -63,7 +63,7 @@ TEST_P(VerbsEarly, registration__may_be_flushed_before_what_was_posted_before_it
 
 TEST_P(VerbsEarly, registration__keeps_its_place_if_it_is_signalled_or_has_a_fence)
 {
-    std::vector<kapi_u64> order = flush_in_turns(GetParam() % 2 ? KAPI_WR_EARLY | KAPI_WR_SIGNALED : KAPI_WR_EARLY | KAPI_WR_FENCE);
+    std::vector<kapi_u64> order = flush_in_turns(KAPI_WR_EARLY | (GetParam() % 2 ? KAPI_WR_SIGNALED : KAPI_WR_FENCE));
     ASSERT_EQ(order.size(), 2 * kMany);
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }

@@ -356,4 +356,28 @@ bool registrations(VerbsBench& bench)
     return true;
 }
 
+// What is held for a registration is posted when nobody can be told any more that the device refuses it.
+bool refused_while_held(VerbsBench& bench)
+{
+    OpenLink link;
+    Shape shape;
+    shape.rnr_retry = 7;
+    CHECK(link && link->open(bench, shape));
+    Side &a = link->a, &b = link->b;
+    Boxed<Region> region;
+    CHECK(region && region->open(a, 0, 4096, 0, all) && region->invalidate(a));
+    kapi_wr message{}, atomic{};
+    message.op = KAPI_WR_SEND;
+    CHECK(a.send(message, 0, 0) == 0); // nobody receives it yet, so that the registration waits
+    CHECK(post_registration(a, *region, false, 1));
+    atomic.op = KAPI_WR_ATOMIC_ADD;
+    atomic.flags = KAPI_WR_SIGNALED;
+    atomic.remote = 4; // Soft-RoCE wants a multiple of 8
+    CHECK(a.send(atomic, 0, 8) == -KAPI_EINVAL);
+    CHECK(b.receive(0, 0, 0) == 0 && b.receive(1, 0, 0) == 0);
+    const kapi_wc* sent = a.next();
+    CHECK(sent && sent->status == KAPI_WC_OK && sent->cookie == 1);
+    return true;
+}
+
 } // namespace test
