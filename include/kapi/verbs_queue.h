@@ -141,6 +141,7 @@ enum kapi_wr_flags {
 	KAPI_WR_SOLICITED = 2,       /* wakes a peer that waits for that only, as the kernel's own RDS does */
 	KAPI_WR_FENCE = 4,           /* begins after the reads and atomics before it have ended */
 	KAPI_WR_INLINE = 8,          /* of sends and writes: the bytes are copied when posted; address is a kernel address */
+	KAPI_WR_EARLY = 16,          /* of an unsignalled REGISTER: may be executed, fail and be flushed earlier */
 };
 
 enum kapi_access {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the files that make up hawser_verbs.ko: devices (verbs_dev.c), addresses (verbs_addr.c), connections (verbs_cm.c),
- * listeners (verbs_listen.c), completion queues (verbs_cq.c), queue pairs (verbs_qp.c), requests (verbs_post.c), mappings
- * (verbs_map.c), pinned pages (verbs_pin.c), regions (verbs_mr.c).
+ * listeners (verbs_listen.c), completion queues (verbs_cq.c), queue pairs (verbs_qp.c), requests (verbs_post.c, verbs_hold.c),
+ * mappings (verbs_map.c), pinned pages (verbs_pin.c), regions (verbs_mr.c).
  */
 #ifndef KAPI_LINUX_VERBS_H
 #define KAPI_LINUX_VERBS_H
@@ -97,15 +97,15 @@ void kapi_verbs_pins_exit(void);
 
 /* ---- Queues ---- */
 
-/* Does the device need kapi_qp.settle? Then its queues need twice the room. */
+/* Does the device need kapi_qp.hold? Then its queues need twice the room. */
 bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev);
 /* Is it Soft-RoCE? */
 bool kapi_rdma_is_soft(const struct ib_device *ib);
 
-/* What the drain posts behind everything else, and what goes before a registration: the three highest cookies. */
+/* What the drain posts behind everything else, and what goes before registrations: the three highest cookies. */
 #define KAPI_DRAIN_SEND (~0ULL)
 #define KAPI_DRAIN_RECV (~0ULL - 1)
-#define KAPI_SETTLE (~0ULL - 2)
+#define KAPI_MARKER (~0ULL - 2)
 
 struct kapi_qp {
 	struct ib_qp *ib;
@@ -114,13 +114,7 @@ struct kapi_qp {
 	void *context;
 	u32 max_send_sge, max_recv_sge, max_read_sge, max_inline;
 	u32 flags; /* of the device, enum kapi_rdma_flags */
-	/*
-	 * Soft-RoCE of 6.1 and 6.12 executes a registration once more when a request before it has to be sent again
-	 * (drivers/infiniband/sw/rxe/rxe_req.c: req_retry(); what is done is not skipped). It is refused then, and the queue pair
-	 * stands still for ever if the request is lost once more. An invalidation waits there until all before it has completed.
-	 * So each registration goes behind one, of this region, which is never valid. NULL with other devices.
-	 */
-	struct ib_mr *settle;
+	struct kapi_hold *hold; /* of a device that repeats registrations (verbs_hold.c), or NULL */
 	bool undrained;  /* kapi_qp_drain() failed */
 	spinlock_t lock; /* keeps the requests of a chain together, which not all drivers do */
 	struct completion drained_send, drained_recv;
@@ -128,6 +122,27 @@ struct kapi_qp {
 
 /* Stands for those that were freed, should the device not give them up. */
 extern struct kapi_qp kapi_lost_qp;
+
+/* ---- What is held until a registration can be executed: nothing but kapi_qp.hold NULL, if the device needs none. ---- */
+
+struct kapi_hold;
+
+/* KAPI_WR_EARLY, among the flags of a request for Soft-RoCE, which ignores it. */
+#define KAPI_SEND_EARLY IB_SEND_RESERVED_START
+
+/* Sleeps. After an error kapi_hold_free(). */
+int kapi_hold_make(struct kapi_qp *qp, struct kapi_pd *pd, const struct kapi_qp_caps *caps);
+void kapi_hold_limit(const struct kapi_qp *qp, struct kapi_qp_caps *caps);
+/* Sleeps. Nothing is posted any more, and the queue pair is going to be freed. */
+void kapi_hold_stop(struct kapi_qp *qp);
+/* The queue pair is gone, or was not made. */
+void kapi_hold_free(struct kapi_qp *qp);
+/* Posts or holds what kapi_qp_send() has converted. With qp->lock. After an error *failed and what follows were not posted. */
+int kapi_hold_post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_send_wr **failed);
+/* One of the send queue, KAPI_MARKER too, has succeeded. Nobody else polls the queue meanwhile. */
+void kapi_hold_count(struct kapi_qp *qp);
+/* KAPI_MARKER has completed, or was flushed. */
+void kapi_hold_end(struct kapi_qp *qp);
 
 struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq);
 const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);

@@ -87,10 +87,11 @@ bool kapi_cm_learn(struct kapi_cm *cm)
 }
 
 /*
- * The kernel's own RTRS stands still for ever on Soft-RoCE when it sends again what goes before a registration (kapi_qp.settle in
- * kapi/linux/verbs.h); the kernel's own RDS posts such, too. On a busy machine that happens although nothing was lost, because
- * of an acknowledgement that is late. How long such a peer waits is what the request proposes, and that is made of this time-out
- * when the route is resolved (core/cma.c: cma_resolve_iboe_route()). Linux 6.1 proposes 2.1 s (19) by itself, later ones 0.5 s.
+ * The kernel's own RTRS stands still for ever on Soft-RoCE when it sends again what goes before a registration
+ * (kapi/linux/verbs_hold.c); the kernel's own RDS posts such, too. On a busy machine that happens although nothing was lost,
+ * because of an acknowledgement that is late. How long such a peer waits is what the request proposes, and that is made of this
+ * time-out when the route is resolved (core/cma.c: cma_resolve_iboe_route()). Linux 6.1 proposes 2.1 s (19) by itself, later
+ * ones 0.5 s.
  */
 #define PATIENT_ACK_TIMEOUT 19
 

@@ -137,12 +137,16 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 
 		if (unlikely(qp == &kapi_lost_qp))
 			continue;
-		if (likely(wc->wr_id < KAPI_SETTLE)) {
+		if (qp->hold && wc->status == IB_WC_SUCCESS && !(wc->opcode & IB_WC_RECV))
+			kapi_hold_count(qp);
+		if (likely(wc->wr_id < KAPI_MARKER)) {
 			convert(qp, wc, &cq->wcs[count++]);
 			continue;
 		}
-		if (wc->wr_id == KAPI_SETTLE) /* flushed, or the queue pair fails with what follows */
+		if (wc->wr_id == KAPI_MARKER) {
+			kapi_hold_end(qp);
 			continue;
+		}
 		give(cq, &count);
 		complete(wc->wr_id == KAPI_DRAIN_SEND ? &qp->drained_send : &qp->drained_recv);
 	}
@@ -251,7 +255,7 @@ int kapi_cq_create(struct kapi_rdma_dev *dev, kapi_u32 entries, kapi_u32 vector,
 	INIT_WORK(&cq->work, poll_in_work);
 	mutex_init(&cq->stopping);
 	cq->dev = dev;
-	if (kapi_rdma_repeats_registrations(dev)) /* kapi_qp.settle: what is flushed completes, too */
+	if (kapi_rdma_repeats_registrations(dev)) /* kapi_qp.hold: markers complete, too */
 		attr.cqe = min(2 * entries, dev->attrs.max_cqe);
 	error = make(cq, &attr);
 	if (error) {

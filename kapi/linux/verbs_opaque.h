@@ -23,10 +23,6 @@ union kapi_wr_inside {
 	struct ib_rdma_wr rdma;
 	struct ib_atomic_wr atomic;
 	struct ib_reg_wr reg;
-	struct {
-		struct ib_reg_wr wr;
-		struct ib_send_wr before; /* see kapi_qp.settle */
-	} settled;
 };
 
 #endif

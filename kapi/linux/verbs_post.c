@@ -37,14 +37,32 @@ static int access_of(const struct kapi_wr *wr)
 	       (wr->access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-static bool is_inline_possible(const struct kapi_qp *qp, const struct kapi_wr *wr)
+static bool is_local(const struct kapi_wr *wr)
+{
+	return wr->op == KAPI_WR_REGISTER || wr->op == KAPI_WR_INVALIDATE;
+}
+
+static u64 length_of(const struct kapi_wr *wr)
 {
 	u64 length = 0;
 	u32 i;
 
 	for (i = 0; i < wr->n_sges; i++)
 		length += wr->sges[i].length;
-	return wr->op <= KAPI_WR_WRITE_IMM && length <= qp->max_inline;
+	return length;
+}
+
+static bool is_inline_possible(const struct kapi_qp *qp, const struct kapi_wr *wr)
+{
+	return wr->op <= KAPI_WR_WRITE_IMM && length_of(wr) <= qp->max_inline;
+}
+
+/* What Soft-RoCE refuses, which would come too late for what is held (rxe_verbs.c: validate_send_wr()). */
+static bool can_hold(const struct kapi_wr *wr)
+{
+	bool is_atomic = wr->op >= KAPI_WR_ATOMIC_ADD && wr->op <= KAPI_WR_MASKED_SWAP;
+
+	return !(is_atomic && wr->remote % sizeof(u64)) && length_of(wr) <= SZ_2G;
 }
 
 static bool is_atomic_possible(const struct kapi_qp *qp, const struct kapi_wr *wr, u32 flag)
@@ -55,9 +73,11 @@ static bool is_atomic_possible(const struct kapi_qp *qp, const struct kapi_wr *w
 /* Drivers do not agree on what they check. */
 static bool can_do(const struct kapi_qp *qp, const struct kapi_wr *wr)
 {
-	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_SETTLE)
+	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_MARKER)
 		return false;
 	if (wr->flags & KAPI_WR_INLINE && !is_inline_possible(qp, wr))
+		return false;
+	if (qp->hold && !is_local(wr) && !can_hold(wr))
 		return false;
 	switch (wr->op) {
 	case KAPI_WR_WRITE_IMM:
@@ -154,11 +174,6 @@ static bool set_op(union kapi_wr_inside *to, const struct kapi_wr *wr)
 	}
 }
 
-static bool is_local(const struct kapi_wr *wr)
-{
-	return wr->op == KAPI_WR_REGISTER || wr->op == KAPI_WR_INVALIDATE;
-}
-
 static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 {
 	union kapi_wr_inside *to = KAPI_INSIDE(union kapi_wr_inside, wr);
@@ -167,7 +182,7 @@ static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 	to->plain.wr_id = wr->cookie;
 	to->plain.sg_list = sges_of(wr->sges);
 	to->plain.num_sge = is_local(wr) ? 0 : wr->n_sges;
-	to->plain.send_flags = flags_of(wr);
+	to->plain.send_flags = flags_of(wr) | (qp->hold && wr->flags & KAPI_WR_EARLY ? KAPI_SEND_EARLY : 0);
 	return can_do(qp, wr) && set_op(to, wr);
 }
 
@@ -177,23 +192,11 @@ static void *not_posted(int error, const void *failed, size_t inside, void *left
 	return error ? (char *)failed - inside : left;
 }
 
-/* Returns where what follows is linked to. */
-static struct ib_send_wr **settle_before(struct kapi_qp *qp, struct kapi_wr *wr, struct ib_send_wr **link)
-{
-	struct ib_send_wr *before = &KAPI_INSIDE(union kapi_wr_inside, wr)->settled.before;
-
-	before->wr_id = KAPI_SETTLE;
-	before->opcode = IB_WR_LOCAL_INV;
-	before->ex.invalidate_rkey = qp->settle->rkey;
-	*link = before;
-	return &before->next;
-}
-
 /*
  * Soft-RoCE of 6.1 works in softirqs, and raises them here: they run when bottom halves are on again. With none off, ksoftirqd
  * would be woken for them, and two switches of threads made.
  */
-static int post_send(struct kapi_qp *qp, const struct ib_send_wr *begin, const struct ib_send_wr **failed)
+static int post_send(struct kapi_qp *qp, struct ib_send_wr *begin, const struct ib_send_wr **failed)
 {
 	bool may_run = in_task() && !irqs_disabled();
 	unsigned long flags;
@@ -202,7 +205,7 @@ static int post_send(struct kapi_qp *qp, const struct ib_send_wr *begin, const s
 	if (may_run)
 		local_bh_disable();
 	spin_lock_irqsave(&qp->lock, flags);
-	error = ib_post_send(qp->ib, begin, failed);
+	error = qp->hold ? kapi_hold_post(qp, begin, failed) : ib_post_send(qp->ib, begin, failed);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	if (may_run)
 		local_bh_enable();
@@ -219,16 +222,12 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 
 	check_layout();
 	for (wr = first; wr && convert(qp, wr); wr = wr->next) {
-		if (wr->op == KAPI_WR_REGISTER && qp->settle)
-			link = settle_before(qp, wr, link);
 		*link = &KAPI_INSIDE(union kapi_wr_inside, wr)->plain;
 		link = &(*link)->next;
 	}
 	failed = begin; /* not all drivers return which */
 	if (begin)
 		error = post_send(qp, begin, &failed);
-	if (error && failed->wr_id == KAPI_SETTLE)
-		failed = failed->next;
 	*bad = not_posted(error, failed, offsetof(struct kapi_wr, opaque), wr);
 	return error ?: wr ? -EINVAL : 0;
 }
@@ -236,7 +235,7 @@ EXPORT_SYMBOL_GPL(kapi_qp_send);
 
 static bool can_receive(const struct kapi_qp *qp, const struct kapi_recv_wr *wr)
 {
-	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_SETTLE;
+	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_MARKER;
 }
 
 int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad)

@@ -7,6 +7,7 @@
 
 #include <kapi/linux.h>
 
+#include "opaque.h"
 #include "verbs.h"
 
 #define DRAIN_TIMEOUT (10 * HZ)
@@ -43,36 +44,16 @@ static bool fits(const struct kapi_qp_caps *caps, const struct kapi_rdma_attrs *
 	       caps->max_send_sge <= attrs->max_sge && caps->max_recv_sge <= attrs->max_sge;
 }
 
-static int make_settle(struct kapi_qp *qp, struct kapi_pd *pd)
-{
-	struct ib_mr *settle;
-
-	if (!kapi_rdma_repeats_registrations(pd->dev))
-		return 0;
-	settle = ib_alloc_mr(pd->ib, IB_MR_TYPE_MEM_REG, 1);
-	if (IS_ERR(settle))
-		return PTR_ERR(settle);
-	qp->settle = settle;
-	return 0;
-}
-
-/* The queue pair is gone. */
-static void free_settle(struct kapi_qp *qp)
-{
-	if (qp->settle && ib_dereg_mr(qp->settle))
-		pr_err("hawser: %s does not give up a region\n", dev_name(&qp->settle->device->dev));
-}
-
 static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *caps)
 {
-	u32 settles = qp->settle ? caps->max_send : 0; /* one for each registration */
+	u32 held = qp->hold ? caps->max_send + 1 : 0; /* and a marker */
 	struct ib_qp_init_attr attr = {
 		.event_handler = on_qp_event,
 		.qp_context = qp,
 		.send_cq = kapi_cq_ib(qp->send_cq),
 		.recv_cq = kapi_cq_ib(qp->recv_cq),
 		/* One more each, for the drain. */
-		.cap.max_send_wr = caps->max_send + settles + 1,
+		.cap.max_send_wr = caps->max_send + held + 1,
 		.cap.max_recv_wr = caps->max_recv + 1,
 		.cap.max_send_sge = max(caps->max_send_sge, 1u),
 		.cap.max_recv_sge = max(caps->max_recv_sge, 1u),
@@ -91,11 +72,12 @@ static int make(struct kapi_qp *qp, struct kapi_pd *pd, struct kapi_qp_caps *cap
 	rdma_unlock_handler(qp->cm->id);
 	if (error)
 		return error;
-	caps->max_send = attr.cap.max_send_wr - settles - 1;
+	caps->max_send = attr.cap.max_send_wr - held - 1;
 	caps->max_recv = attr.cap.max_recv_wr - 1;
 	caps->max_send_sge = attr.cap.max_send_sge;
 	caps->max_recv_sge = attr.cap.max_recv_sge;
 	caps->max_inline = attr.cap.max_inline_data;
+	kapi_hold_limit(qp, caps);
 	return 0;
 }
 
@@ -131,9 +113,9 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	spin_lock_init(&qp->lock);
 	init_completion(&qp->drained_send);
 	init_completion(&qp->drained_recv);
-	error = make_settle(qp, pd) ?: make_with_inline(qp, pd, caps);
+	error = kapi_hold_make(qp, pd, caps) ?: make_with_inline(qp, pd, caps);
 	if (error) {
-		free_settle(qp);
+		kapi_hold_free(qp);
 		kfree(qp);
 		return error;
 	}
@@ -156,11 +138,12 @@ void kapi_qp_free(struct kapi_qp *qp)
 		kapi_cq_stop(qp->send_cq);
 		kapi_cq_stop(qp->recv_cq);
 	}
+	kapi_hold_stop(qp);
 	/* A broken device may not give it up, which is not reported. */
 	WRITE_ONCE(qp->ib->qp_context, &kapi_lost_qp);
 	rdma_destroy_qp(qp->cm->id);
 	qp->cm->qp = NULL;
-	free_settle(qp);
+	kapi_hold_free(qp);
 	kfree(qp);
 }
 EXPORT_SYMBOL_GPL(kapi_qp_free);
@@ -185,18 +168,33 @@ static bool wait_drained(struct completion *drained, struct kapi_cq *cq, unsigne
 	}
 }
 
+/* Behind what is held, which is posted when the marker is flushed. */
+static int post_send_marker(struct kapi_qp *qp)
+{
+	union kapi_wr_inside send = {
+		.rdma.wr = { .wr_id = KAPI_DRAIN_SEND, .opcode = IB_WR_RDMA_WRITE, .send_flags = IB_SEND_SIGNALED },
+	};
+	const struct ib_send_wr *failed;
+	unsigned long flags;
+	int error;
+
+	if (!qp->hold)
+		return ib_post_send(qp->ib, &send.plain, NULL);
+	spin_lock_irqsave(&qp->lock, flags);
+	error = kapi_hold_post(qp, &send.plain, &failed);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return error;
+}
+
 /* Who has posted until the queue was full has used the room for these: there is some when what is flushed has completed. */
 static int post_markers(struct kapi_qp *qp, unsigned long deadline)
 {
-	struct ib_rdma_wr send = {
-		.wr = { .wr_id = KAPI_DRAIN_SEND, .opcode = IB_WR_RDMA_WRITE, .send_flags = IB_SEND_SIGNALED },
-	};
 	struct ib_recv_wr recv = { .wr_id = KAPI_DRAIN_RECV };
 	bool sent = false;
 	int error;
 
 	for (;;) {
-		error = sent ? 0 : ib_post_send(qp->ib, &send.wr, NULL);
+		error = sent ? 0 : post_send_marker(qp);
 		if (!error) {
 			sent = true;
 			error = ib_post_recv(qp->ib, &recv, NULL);

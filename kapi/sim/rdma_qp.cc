@@ -148,6 +148,22 @@ SendEntry make_entry(kapi_qp &qp, const kapi_wr &wr)
     return entry;
 }
 
+/** Where a request goes in the queue. With KAPI_WR_EARLY it passes some of those that have not begun. */
+std::deque<SendEntry>::iterator place_of(kapi_qp &qp, const kapi_wr &wr)
+{
+    auto place = qp.send.end();
+    constexpr unsigned kKept = KAPI_WR_SIGNALED | KAPI_WR_FENCE;
+    if (wr.op != KAPI_WR_REGISTER || (wr.flags & (kKept | KAPI_WR_EARLY)) != KAPI_WR_EARLY)
+        return place;
+    while (place != qp.send.begin() && !world().host_random().one_in(4)) {
+        const SendEntry &before = *std::prev(place);
+        if (before.started || before.done || before.wr.op == KAPI_WR_INVALIDATE)
+            break;
+        --place;
+    }
+    return place;
+}
+
 int limits(const kapi_rdma_attrs &attrs, const kapi_qp_caps &caps)
 {
     bool fits = caps.max_send <= attrs.max_wr && caps.max_recv <= attrs.max_wr && caps.max_send_sge <= attrs.max_sge &&
@@ -271,7 +287,7 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
         bool refused = qp->dev->refused && --qp->dev->refused == 0;
         if (refused || fault("kapi_qp_send") || qp->send_outstanding >= qp->caps.max_send)
             return -KAPI_ENOMEM;
-        qp->send.push_back(make_entry(*qp, *wr));
+        qp->send.insert(place_of(*qp, *wr), make_entry(*qp, *wr));
         qp->send_outstanding++;
         world().note("post send", wr->cookie, wr->op);
         qp->state == QpState::error ? flush_soon(*qp) : step_soon(*qp);

@@ -56,6 +56,11 @@ verdict $? "kapi's verbs"
 tests "" >out 2>err
 verdict $? "once more: nothing is left behind"
 
+tc qdisc add dev v1 root netem loss 10%
+tests registrations >out 2>err
+verdict $? "registrations while packets are lost"
+tc qdisc del dev v1 root
+
 # The device goes when the test says so, and comes again.
 tests removed_under_load >out 2>err &
 for _ in $(seq 300); do

@@ -136,6 +136,8 @@ bool limits(VerbsBench&);
 bool read_and_write(VerbsBench&);
 bool bounds(VerbsBench&);
 bool dead_keys(VerbsBench&);
+bool registrations(VerbsBench&);
+bool refused_while_held(VerbsBench&);
 bool atomics(VerbsBench&);
 bool region_errors(VerbsBench&);
 bool mappings(VerbsBench&);

@@ -1,61 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 // Regions: reads, writes, atomics, bounds and the life of keys; mappings.
-#include "link.h"
+#include "region.h"
 
 #include "verbs_test.h"
 
 namespace test {
 
 namespace {
-
-// A region of side's own memory, valid under a key.
-struct Region {
-    kapi_map map;
-    kapi_mr* mr;
-    bool mapped;
-
-    // The memory's bytes from offset on; iova as for kapi_mr_map().
-    bool open(Side& side, kapi_size offset, kapi_size length, kapi_u64 iova, kapi_u8 access)
-    {
-        const kapi_segment segment{side.memory + offset, nullptr, 0, static_cast<kapi_u32>(length)};
-        CHECK(kapi_map_segments(&map, side.dev, &segment, 1, KAPI_MAP_BOTH, KAPI_SLEEP) == 0);
-        mapped = true;
-        CHECK(kapi_mr_alloc(side.pd, 16, 0, &mr) == 0);
-        CHECK(kapi_mr_map(mr, &map, iova) == 0);
-        return validate(side, access);
-    }
-    bool validate(Side& side, kapi_u8 access)
-    {
-        kapi_wr wr{};
-        wr.op = KAPI_WR_REGISTER;
-        wr.flags = KAPI_WR_SIGNALED;
-        wr.mr = mr;
-        wr.access = access;
-        CHECK(side.send(wr, 0, 0) == 0);
-        const kapi_wc* wc = side.next();
-        CHECK(wc && wc->status == KAPI_WC_OK && wc->op == KAPI_WC_REGISTER);
-        return true;
-    }
-    bool invalidate(Side& side)
-    {
-        kapi_wr wr{};
-        wr.op = KAPI_WR_INVALIDATE;
-        wr.flags = KAPI_WR_SIGNALED;
-        wr.key = kapi_mr_key(mr);
-        CHECK(side.send(wr, 0, 0) == 0);
-        const kapi_wc* wc = side.next();
-        CHECK(wc && wc->status == KAPI_WC_OK && wc->op == KAPI_WC_REGISTER);
-        return true;
-    }
-    ~Region()
-    {
-        kapi_mr_free(mr);
-        if (mapped)
-            kapi_unmap(&map);
-    }
-};
-
-constexpr kapi_u8 all = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_READ | KAPI_ACCESS_REMOTE_ATOMIC;
 
 // Does one operation of side; its status, or -1 when it does not end.
 int operate(Side& side, kapi_u8 op, kapi_size offset, kapi_size length, kapi_u64 remote, kapi_u32 key)
@@ -341,6 +292,91 @@ bool block_list(VerbsBench& bench)
         kapi_unmap(&map);
     verbs_test_sglist_free(list);
     CHECK(right);
+    return true;
+}
+
+namespace {
+
+constexpr unsigned many = 8;
+struct Regions {
+    Region of[many];
+};
+
+// Makes a region valid, under another key if it is valid already, and says so in a message.
+bool post_registration(Side& side, Region& region, bool is_valid, kapi_u64 cookie)
+{
+    kapi_wr invalidation{}, message{}, registration{}, *bad = nullptr;
+    invalidation.op = KAPI_WR_INVALIDATE;
+    invalidation.key = kapi_mr_key(region.mr);
+    CHECK(!is_valid || side.send(invalidation, 0, 0) == 0);
+    kapi_mr_next_key(region.mr);
+    registration.op = KAPI_WR_REGISTER;
+    registration.flags = cookie % 4 ? KAPI_WR_EARLY : 0;
+    registration.mr = region.mr;
+    registration.access = all;
+    registration.next = &message;
+    message.op = KAPI_WR_SEND;
+    message.flags = KAPI_WR_SIGNALED;
+    message.cookie = cookie;
+    return kapi_qp_send(side.qp, &registration, &bad) == 0;
+}
+
+} // namespace
+
+// Also with losses: Soft-RoCE executes a registration again when what is before it is sent again.
+bool registrations(VerbsBench& bench)
+{
+    OpenLink link;
+    CHECK(link && link->open(bench));
+    Side &a = link->a, &b = link->b;
+    Boxed<Regions> regions;
+    CHECK(regions);
+    for (unsigned i = 0; i < many; i++)
+        CHECK(regions->of[i].open(a, i * 4096, 4096, i * 4096, all));
+    for (kapi_u64 round = 1; round <= 6; round++) {
+        for (unsigned i = 0; i < many; i++)
+            CHECK(b.receive(i, 0, 0) == 0 && (round % 2 || regions->of[i].invalidate(a)));
+        for (unsigned i = 0; i < many; i++)
+            CHECK(post_registration(a, regions->of[i], round % 2, round * many + i));
+        for (unsigned i = 0; i < many; i++) {
+            const kapi_wc *sent = a.next(), *got = b.next();
+            CHECK(sent && sent->status == KAPI_WC_OK && sent->cookie == round * many + i);
+            CHECK(got && got->status == KAPI_WC_OK && got->cookie == i);
+        }
+        for (unsigned i = 0; i < many; i++)
+            CHECK(operate(b, KAPI_WR_WRITE, 0, 4096, i * 4096, kapi_mr_key(regions->of[i].mr)) == KAPI_WC_OK);
+    }
+    unsigned ended = 0;
+    for (unsigned i = 0; i < many; i++) // nobody receives these
+        CHECK(post_registration(a, regions->of[i], true, 1000 + i));
+    CHECK(kapi_qp_drain(a.qp) == 0);
+    while (a.looked < a.completed)
+        ended += a.next()->cookie == 1000 + ended;
+    CHECK(ended == many);
+    return true;
+}
+
+// What is held for a registration is posted when nobody can be told any more that the device refuses it.
+bool refused_while_held(VerbsBench& bench)
+{
+    OpenLink link;
+    Shape shape;
+    shape.rnr_retry = 7;
+    CHECK(link && link->open(bench, shape));
+    Side &a = link->a, &b = link->b;
+    Boxed<Region> region;
+    CHECK(region && region->open(a, 0, 4096, 0, all) && region->invalidate(a));
+    kapi_wr message{}, atomic{};
+    message.op = KAPI_WR_SEND;
+    CHECK(a.send(message, 0, 0) == 0); // nobody receives it yet, so that the registration waits
+    CHECK(post_registration(a, *region, false, 1));
+    atomic.op = KAPI_WR_ATOMIC_ADD;
+    atomic.flags = KAPI_WR_SIGNALED;
+    atomic.remote = 4; // Soft-RoCE wants a multiple of 8
+    CHECK(a.send(atomic, 0, 8) == -KAPI_EINVAL);
+    CHECK(b.receive(0, 0, 0) == 0 && b.receive(1, 0, 0) == 0);
+    const kapi_wc* sent = a.next();
+    CHECK(sent && sent->status == KAPI_WC_OK && sent->cookie == 1);
     return true;
 }
 

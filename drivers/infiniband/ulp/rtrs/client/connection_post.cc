@@ -114,6 +114,7 @@ Result<> Connection::send_read(Io& io, u32 message)
     if (!io.data)
         return send(wr);
     registration.op = KAPI_WR_REGISTER;
+    registration.flags = KAPI_WR_EARLY;
     registration.mr = link_.region(io.chunk);
     registration.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
     registration.cookie = cookie(Kind::plain, 0);

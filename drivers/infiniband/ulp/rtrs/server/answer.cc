@@ -213,7 +213,8 @@ Connection::Next Connection::post_step(Operation& op)
     return post(&wr, 1, Kind::invalidate, true, op.chunk) ? Next::waits : Next::gives_up;
 }
 
-// True: the next operation of the chunk begins, and op is that one.
+// True: the next operation of the chunk begins, and op is that one. The registration is first, because it may wait for all before
+// it (kapi/linux/verbs_hold.c): the client does not know the key yet, and what it would write is its own answer.
 bool Connection::post_answer(Operation& op)
 {
     Regions& regions = path_->regions();
@@ -224,6 +225,19 @@ bool Connection::post_answer(Operation& op)
     kapi_wr wrs[longest_answer] = {};
     kapi_sge data = regions.data(chunk, request.target.length), key_message;
     u32 n = 0;
+    kapi_wr& last = wrs[longest_answer - 1];
+    last.op = KAPI_WR_WRITE_IMM;
+    if (Module::get().settings.always_invalidate) {
+        kapi_wr& valid = wrs[n++];
+        valid.op = KAPI_WR_REGISTER;
+        valid.flags = KAPI_WR_EARLY;
+        valid.mr = regions.region_of_chunk(chunk);
+        valid.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
+        key_message = regions.write_key_message(chunk, kapi_mr_next_key(valid.mr));
+        last.op = KAPI_WR_SEND_IMM;
+        last.sges = &key_message;
+        last.n_sges = 1;
+    }
     if (has_data) {
         regions.sync(chunk, 0, request.target.length, KAPI_MAP_FOR_DEVICE);
         kapi_wr& write = wrs[n++];
@@ -232,18 +246,6 @@ bool Connection::post_answer(Operation& op)
         write.n_sges = 1;
         write.remote = request.target.address;
         write.key = request.target.key;
-    }
-    kapi_wr& last = wrs[longest_answer - 1];
-    last.op = KAPI_WR_WRITE_IMM;
-    if (Module::get().settings.always_invalidate) {
-        kapi_wr& valid = wrs[n++];
-        valid.op = KAPI_WR_REGISTER;
-        valid.mr = regions.region_of_chunk(chunk);
-        valid.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
-        key_message = regions.write_key_message(chunk, kapi_mr_next_key(valid.mr));
-        last.op = KAPI_WR_SEND_IMM;
-        last.sges = &key_message;
-        last.n_sges = 1;
     }
     if (invalidates) {
         kapi_wr& invalidate = wrs[n++];

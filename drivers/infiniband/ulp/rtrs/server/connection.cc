@@ -14,8 +14,8 @@ constexpr u32 service_requests = 2 * service_queue_depth + 2;
 constexpr u32 requests_per_answer = 5, requests_per_short_answer = 3; // with an invalidation and a registration, and without
 constexpr u32 least_requests = 64; // in a send queue, and in a receive queue
 // What one takes of the host's memory at most: Soft-RoCE has 256 bytes for one that is sent and 64 for one that is received, kapi
-// asks for two completions of 128 bytes for each, and all of these numbers become powers of two.
-constexpr u32 bytes_per_request = 832;
+// asks for two completions of 128 bytes for each, and all of these numbers become powers of two. kapi holds one in 128 bytes.
+constexpr u32 bytes_per_request = 960;
 constexpr u32 info_bytes = sizeof(wire::InfoRequest);
 constexpr u32 calls_at_once = 256; // of the user, and others get the processor
 
