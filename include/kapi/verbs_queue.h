@@ -141,7 +141,8 @@ enum kapi_wr_flags {
 	KAPI_WR_SOLICITED = 2,       /* wakes a peer that waits for that only, as the kernel's own RDS does */
 	KAPI_WR_FENCE = 4,           /* begins after the reads and atomics before it have ended */
 	KAPI_WR_INLINE = 8,          /* of sends and writes: the bytes are copied when posted; address is a kernel address */
-	KAPI_WR_EARLY = 16,          /* of an unsignalled REGISTER: may be executed, fail and be flushed earlier */
+	KAPI_WR_EARLY = 16,          /* of an unsignalled REGISTER: may be executed, fail and be flushed before others that were
+				      * posted earlier, but no INVALIDATE. With KAPI_WR_FENCE it keeps its place */
 };
 
 enum kapi_access {
