@@ -11,7 +11,7 @@ namespace {
 using rds_rdma::RingShares;
 
 // What a connection with so many fragments in its ring is counted as.
-constexpr std::size_t bytes_of(std::size_t fragments) { return 320 * 1024 + fragments * 5 * 1024; }
+constexpr std::size_t bytes_of(std::size_t fragments) { return 360 * 1024 + fragments * 5 * 1024; }
 constexpr kapi_u32 kPeers = KAPI_USERS;
 constexpr kapi_u64 kMuch = 1 << 20; // fragments, which no test takes
 
@@ -54,7 +54,7 @@ TEST_F(RdsRdmaRingShares, have_a_limit__of_the_machines_memory)
 
 TEST_F(RdsRdmaRingShares, have_a_limit__of_two_MiB_at_least)
 {
-    constexpr unsigned kFits = (1024 - 320) / 5;
+    constexpr unsigned kFits = (1024 - 360) / 5;
     with_limit(1, [&](RingShares &shares) { EXPECT_EQ(shares.take(1, peer, kFits, kMuch), kFits); });
     with_limit(1, [&](RingShares &shares) { EXPECT_EQ(shares.take(1, peer, kFits + 1, kMuch), 64u); });
 }

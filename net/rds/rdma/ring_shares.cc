@@ -12,8 +12,8 @@ namespace {
 constexpr u64 memory_part = 64;        // of the machine's, for each half
 constexpr u64 least_limit = 2 << 20;   // a small machine, too, needs room for some connections
 constexpr u64 buffer_bytes = 5 << 10; // a received buffer with its page, a header, and what the device has for a receive
-// The slots and headers of the sender and of the receiver, and the device's queues.
-constexpr u64 connection_bytes = 320 << 10;
+// The slots and headers of the sender and of the receiver, the device's queues, and what kapi holds for Soft-RoCE.
+constexpr u64 connection_bytes = 360 << 10;
 
 u64 bytes_of(u32 buffers)
 {
