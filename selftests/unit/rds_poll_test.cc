@@ -298,7 +298,7 @@ TEST_P(LocalRace, who_is_refused_is_told)
                 return;
             }
             EXPECT_EQ(result, -KAPI_ENOBUFS);
-            EXPECT_TRUE(from.wait(KAPI_IN, sim::kMillisecond)) << "round " << round;
+            EXPECT_TRUE(from.wait(KAPI_IN, 10 * sim::kMillisecond)) << "round " << round;
             char byte;
             std::vector<std::uint32_t> cookies;
             if (on) {
