@@ -64,7 +64,7 @@ traced() {
 	mount -t tracefs tracefs $tracing 2>/dev/null
 	[ -d $tracing/events/rtrs ] || return 0 # a debug kernel may have none
 	echo 1 >$tracing/events/rtrs/enable
-	io --seconds 1 --depth 1 --size 4096
+	io --seconds 1 --depth 1 --size 65536
 	echo 0 >$tracing/events/rtrs/enable
 	cp $tracing/trace out
 	ends="local=::(ffff:[0-9.]+)? remote=::ffff:$IP_a"
