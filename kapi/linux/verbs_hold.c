@@ -40,7 +40,7 @@ struct kapi_hold {
 	bool marked; /* the marker has not completed. Without it nothing is held. */
 	bool last_signalled;
 	u32 signalled; /* how many were posted whose success is reported */
-	u32 ended; /* how many of these were reported: whoever polls the queue counts them */
+	u32 ended; /* how many of these were reported; the poller of the queue counts them */
 	u32 size, first, count;
 	u32 max_sge, max_inline;
 	size_t stride;
@@ -139,7 +139,7 @@ static void copy_inline(struct held *held, const struct ib_send_wr *wr)
 	held->wr.plain.num_sge = 1;
 }
 
-/* Returns what there is no room for. */
+/* Returns the requests that did not fit. */
 static const struct ib_send_wr *hold_all(struct kapi_hold *hold, const struct ib_send_wr *wr)
 {
 	for (; wr && hold->count < hold->size; wr = wr->next) {

@@ -118,7 +118,7 @@ TEST_P(RdsRdmaRegions, of_a_stuck_device__keep_what_it_may_use)
     close(pb);
 }
 
-// One waits for the device, and another one for its turn: that one is told at once that the connection has ended.
+// One waits for the device, and another one for its turn: the end of the connection is reported to that one at once.
 TEST_P(RdsRdmaRegions, of_a_stuck_device__wait_for_no_turn_on_a_connection_that_ended)
 {
     open_both();
