@@ -142,6 +142,14 @@ def shared_queues(path, lines):
                 yield number, match[0]
 
 
+def interrupts_off(path, lines):
+    """where irqs_disabled() is called, PREEMPT_RT is considered: there it says nothing of a lock taken with interrupts off"""
+    if path.endswith(".c") and not path.startswith("selftests/"):
+        for number, line in enumerate(lines, 1):
+            if "irqs_disabled()" in line and "CONFIG_PREEMPT_RT" not in line:
+                yield number, line.strip()
+
+
 def leftovers(path, lines):
     """no note about work that is left"""
     if path.endswith("test_ktap.py"):
@@ -182,7 +190,7 @@ def examples(path, lines):
 
 def main():
     rules = (licence, width, length, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues,
-             leftovers, private_paths, plants, examples)
+             interrupts_off, leftovers, private_paths, plants, examples)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

@@ -194,11 +194,12 @@ static void *not_posted(int error, const void *failed, size_t inside, void *left
 
 /*
  * Soft-RoCE of 6.1 works in softirqs, and raises them here: they run when bottom halves are on again. With none off, ksoftirqd
- * would be woken for them, and two switches of threads made.
+ * would be woken for them, and two switches of threads made. With PREEMPT_RT that is a lock, which one who has the caller's locks
+ * may not take: a softirq that has it may wait for them.
  */
 static int post_send(struct kapi_qp *qp, struct ib_send_wr *begin, const struct ib_send_wr **failed)
 {
-	bool may_run = in_task() && !irqs_disabled();
+	bool may_run = !IS_ENABLED(CONFIG_PREEMPT_RT) && in_task() && !irqs_disabled();
 	unsigned long flags;
 	int error;
 

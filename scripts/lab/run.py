@@ -34,6 +34,7 @@ class Boot:
         self.scenes = scenes
         self.specs = specs                  # host name -> (Kernel, suite)
         self.reporter = reporter
+        self.time_scale = options.time_scale * max(kernel.architecture.slowness for kernel, _ in specs.values())
         self.healthy = False                # may play another scene
         self.emulation_failed = False       # QEMU itself broke a machine, see kernlog.EMULATION
         self.build_ids = {}                 # host name -> {suite: {module: build-id}}
@@ -63,7 +64,7 @@ class Boot:
             machine.on_end = lambda machine: self._ended.append(machine.name)
             machine.start(kernel.architecture.qemu, *self._arguments(name, kernel, suite, image, builder))
             self.machines[name] = machine
-        deadline = self.loop.now() + BOOT_SECONDS * self.options.time_scale
+        deadline = self.loop.now() + BOOT_SECONDS * self.time_scale
         while len(self._released) < len(names) and not self._ended and self.loop.now() < deadline:
             self.loop.step()
         return self._boot_failure()
@@ -86,7 +87,7 @@ class Boot:
         started = self.loop.now()
         for name, machine in self.machines.items():
             machine.send("scene", 0, self._command(name, "-eu", f"/lab/scenes/{number}"))
-        self._wait(result, scene.time * self.options.time_scale)
+        self._wait(result, scene.time * self.time_scale)
         result.seconds = self.loop.now() - started
         for name, evidence in self._evidence.items():
             judge(result, name, self.specs[name][1], evidence, self.build_ids[name], skips)
@@ -134,7 +135,7 @@ class Boot:
 
     def _patience(self):
         """The kernel's limits for hung tasks and stalls: its defaults, stretched like all time bounds."""
-        scale = max(1, self.options.time_scale)
+        scale = max(1, self.time_scale)
         return (f"rcupdate.rcu_cpu_stall_timeout={min(300, round(21 * scale))} "
                 f"watchdog_thresh={min(60, round(10 * scale))} lab_hung_seconds={round(30 * scale)}")
 
@@ -183,7 +184,7 @@ class Boot:
         """The payload that starts a shell script: environment, then the words of the command."""
         kernel, suite = self.specs[name]
         words = {"HOST": name, "HOSTS": " ".join(self.specs), "KVER": kernel.name, "SUITE": suite,
-                 "TIME_SCALE": f"{whole_scale(self.options.time_scale)}", "SEED": f"{self.options.seed}"}
+                 "TIME_SCALE": f"{whole_scale(self.time_scale)}", "SEED": f"{self.options.seed}"}
         for index, (other, (other_kernel, other_suite)) in enumerate(self.specs.items(), 1):
             words |= {f"KVER_{other}": other_kernel.name, f"SUITE_{other}": other_suite,
                       f"IP_{other}": f"10.0.0.{index}", f"IP6_{other}": f"fd00::{index}",

@@ -3,7 +3,6 @@
 
 #include <linux/filter.h>
 #include <linux/interrupt.h>
-#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/skbuff.h>
 #include <linux/string.h>
@@ -48,10 +47,10 @@ static u32 found_at_first(const struct kapi_filter *filter, struct sk_buff *skb,
 	struct kapi_filter_found found = { .lengths = lengths, .most = MESSAGES, .longest = MESSAGES };
 	size_t end;
 
-	preempt_disable();
+	local_bh_disable();
 	make_wait();
 	end = kapi_filter_find(filter, &rx, 0, MESSAGES, &found);
-	preempt_enable();
+	local_bh_enable();
 	return end == found.count && !found.stopped ? found.count : 0;
 }
 
