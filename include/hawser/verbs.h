@@ -86,16 +86,22 @@ private:
     bool write_ = false;
 };
 
-// Memory that a device may use. make(kapi_map*) is one of the kapi_map_* calls.
+// Memory that a device may use.
 class Mapping {
 public:
     Mapping() = default;
-    template <class Make> static Result<Mapping> with(Make&& make)
+    // make(kapi_map*) is one of the kapi_map_* calls. What was mapped before ends. It is made in its place: it is large.
+    template <class Make> Result<> begin(Make&& make)
     {
-        Mapping mapping;
-        TRY(check(make(&mapping.map_)));
-        mapping.mapped_ = true;
-        return mapping;
+        end();
+        TRY(check(make(&map_)));
+        mapped_ = true;
+        return {};
+    }
+    void end()
+    {
+        if (std::exchange(mapped_, false))
+            kapi_unmap(&map_);
     }
     Mapping(Mapping&& other) noexcept : map_(other.map_), mapped_(std::exchange(other.mapped_, false)) {}
     Mapping& operator=(Mapping&& other) noexcept
@@ -104,11 +110,7 @@ public:
         std::swap(mapped_, other.mapped_);
         return *this;
     }
-    ~Mapping()
-    {
-        if (mapped_)
-            kapi_unmap(&map_);
-    }
+    ~Mapping() { end(); }
 
     explicit operator bool() const { return mapped_; }
     const kapi_map* c() const { return &map_; }

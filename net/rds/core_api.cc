@@ -221,6 +221,7 @@ void rds_inc_deliver(rds_inc* inc)
 }
 
 const void* rds_out_header(const rds_out* out) { return &out_of(out).header(); }
+void* rds_out_whole(rds_out* out) { return out_of(out).in_pages() ? nullptr : &out_of(out).header(); }
 u32 rds_out_length(const rds_out* out) { return out_of(out).length(); }
 unsigned rds_out_segments(rds_out* out, u32 offset, kapi_segment* segments, unsigned count)
 {

@@ -78,6 +78,7 @@ public:
     u32 length() const { return length_; }                    // of the payload
     u32 wire_length() const { return sizeof(Header) + length_; }
     usize true_size() const { return true_size_; }            // memory held
+    bool in_pages() const { return static_cast<bool>(pages_); } // else the payload follows the header
     bool zerocopy() const { return static_cast<bool>(zerocopy_); }
 
     // Fills segments with the wire bytes from offset on; returns how many segments were used and the bytes they hold.

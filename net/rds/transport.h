@@ -324,6 +324,11 @@ void rds_inc_deliver(struct rds_inc *inc);
 
 /* [any] From post(). The header (RDS_HEADER_SIZE bytes), and so many bytes of payload. */
 const void *rds_out_header(const struct rds_out *out);
+/*
+ * [any] From post(). The same where the payload follows it directly, NULL else. The transport may fill in flags, acknowledgement
+ * and checksum there; it does not rely on them when the message is posted again. The bytes stay where they are while out is held.
+ */
+void *rds_out_whole(struct rds_out *out);
 kapi_u32 rds_out_length(const struct rds_out *out);
 /* [any] The payload from offset on, as kapi_pages_segments(). The bytes stay where they are while out is held. */
 unsigned int rds_out_segments(struct rds_out *out, kapi_u32 offset, struct kapi_segment *segments, unsigned int count);

@@ -331,7 +331,7 @@ struct Parts {
         if (!memory)
             return hw::fail(KAPI_ENOMEM);
         kapi_segment segment{memory.get(), nullptr, 0, 4096};
-        mapping = TRY(hw::Mapping::with([&](kapi_map *map) {
+        TRY(mapping.begin([&](kapi_map *map) {
             return kapi_map_segments(map, heard.dev, &segment, 1, KAPI_MAP_BOTH, KAPI_ATOMIC);
         }));
         kapi_mr *new_mr = nullptr;

@@ -258,10 +258,8 @@ TEST_P(VerbsMemory, pinned_memory__is_read_and_written_by_the_peer_exactly)
         auto pinned = hw::Pin::user(address_of(program.data()) + 10, 5000, true);
         ASSERT_TRUE(pinned);
         pin = std::move(*pinned);
-        auto mapped = hw::Mapping::with(
-            [&](kapi_map *map) { return kapi_map_pin(map, server.dev, pin.c(), KAPI_MAP_BOTH, KAPI_SLEEP); });
-        ASSERT_TRUE(mapped);
-        mapping = std::move(*mapped);
+        ASSERT_TRUE(mapping.begin(
+            [&](kapi_map *map) { return kapi_map_pin(map, server.dev, pin.c(), KAPI_MAP_BOTH, KAPI_SLEEP); }));
         kapi_mr *mr = nullptr;
         ASSERT_EQ(kapi_mr_alloc(server.pd, 3, 0, &mr), 0);
         region = hw::Region(mr);

@@ -51,6 +51,7 @@ EXPORT_SYMBOL_GPL(rds_inc_attach);
 EXPORT_SYMBOL_GPL(rds_inc_free);
 EXPORT_SYMBOL_GPL(rds_inc_deliver);
 EXPORT_SYMBOL_GPL(rds_out_header);
+EXPORT_SYMBOL_GPL(rds_out_whole);
 EXPORT_SYMBOL_GPL(rds_out_length);
 EXPORT_SYMBOL_GPL(rds_out_segments);
 EXPORT_SYMBOL_GPL(rds_out_rdma);

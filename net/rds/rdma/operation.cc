@@ -70,12 +70,13 @@ Result<> Operation::build(const Domain& domain)
 {
     kapi_map_direction direction = op_.kind == RDS_OP_WRITE ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
     while (mapped_ < op_.count) {
-        Mapping map = TRY(Mapping::with(
+        Mapping& map = *::new (maps_ + mapped_) Mapping;
+        TRY(map.begin(
             [&](kapi_map* to) { return kapi_map_pin(to, domain.device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
+        mapped_++;
         kapi_map_place place{};
         kapi_size left = map.length();
         count_ += kapi_map_sges(map.c(), &place, &left, domain.pd.get(), sges_ + count_, pages_ - count_);
-        ::new (maps_ + mapped_++) Mapping(std::move(map));
         if (!HW_ASSERT(left == 0))
             return fail(KAPI_EIO);
         if (regions_)

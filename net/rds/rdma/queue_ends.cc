@@ -43,7 +43,7 @@ Result<> Headers::make(Domain& domain, u32 count, kapi_map_direction direction)
         return fail(KAPI_ENOMEM);
     memory_.reset(memory);
     kapi_segment segment{memory, nullptr, 0, static_cast<u32>(count * sizeof(Header))};
-    map_ = TRY(Mapping::with(
+    TRY(map_.begin(
         [&](kapi_map* map) { return kapi_map_segments(map, domain.device.dev, &segment, 1, direction, KAPI_SLEEP); }));
     kapi_map_place place{};
     kapi_size length = segment.length;

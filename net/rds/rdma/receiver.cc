@@ -61,10 +61,8 @@ bool Receiver::prepare(Slot& slot)
                 return false;
             ends_.counters.count(Stat::rx_total_frags);
         }
-        auto map = Mapping::with([&](kapi_map* to) { return kapi_map_rxbuf(to, ends_.device.dev, slot.buffer[i].get()); });
-        if (!map)
+        if (!slot.map[i].begin([&](kapi_map* to) { return kapi_map_rxbuf(to, ends_.device.dev, slot.buffer[i].get()); }))
             return false;
-        slot.map[i] = std::move(*map);
         kapi_map_place place{};
         kapi_size length = fragment_size;
         kapi_map_sges(slot.map[i].c(), &place, &length, ends_.domain.pd.get(), &slot.sges[1 + i], 1);
@@ -144,7 +142,7 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
         return false;
     }
     for (u32 i = 0; i * fragment_size < wc.length - header_size; i++)
-        slot.map[i] = Mapping();
+        slot.map[i].end();
     if (wc.length != header_size || header.sport || header.dport || header.length)
         return true;
     // An acknowledgement, maybe with a question.

@@ -39,7 +39,7 @@ Result<> UserRegion::build(const Place& place, Pin pin, u64 first, u32 payer)
     pages_ = pin_.pages();
     if (pages_ > device.attrs.max_mr_pages)
         return fail(KAPI_EMSGSIZE);
-    map_ = TRY(Mapping::with([&](kapi_map* map) {
+    TRY(map_.begin([&](kapi_map* map) {
         return kapi_map_pin(map, device.dev, pin_.c(), KAPI_MAP_BOTH, KAPI_SLEEP_CHARGED);
     }));
     kapi_mr* mr = nullptr;
@@ -79,7 +79,7 @@ void UserRegion::end()
             continue;
         count_end();
         mr_.reset();
-        map_ = Mapping();
+        map_.end();
         pin_ = Pin();
         Module::get().devices.leave(user_);
         state_.store_release(ended);

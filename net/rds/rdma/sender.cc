@@ -61,9 +61,8 @@ bool Sender::waits_for_room(u64 head)
 }
 
 // Returns the acknowledgement in it.
-u64 Sender::fill_header(Header& header, const Header& from, u8 flags)
+u64 Sender::fill_header(Header& header, u8 flags)
 {
-    header = from;
     header.flags |= flags;
     u64 ack = ends_.ack.load();
     header.ack = ack;
@@ -75,7 +74,8 @@ u64 Sender::fill_header(Header& header, const Header& from, u8 flags)
 u64 Sender::write_header(u32 index, const Header& from, u8 flags)
 {
     headers_.sync(index, KAPI_MAP_FOR_CPU);
-    u64 ack = fill_header(headers_.at(index), from, flags);
+    headers_.at(index) = from;
+    u64 ack = fill_header(headers_.at(index), flags);
     headers_.sync(index, KAPI_MAP_FOR_DEVICE);
     return ack;
 }
@@ -111,27 +111,34 @@ kapi_sge carried_piece(const void* from, u32 length)
 
 } // namespace
 
+unsigned Sender::add_mapped(Slot& slot, kapi_sge* sges, unsigned most)
+{
+    kapi_map_place place{};
+    kapi_size left = slot.payload.length();
+    unsigned count = kapi_map_sges(slot.payload.c(), &place, &left, ends_.domain.pd.get(), sges, most);
+    broken_ |= !HW_ASSERT(left == 0);
+    return count;
+}
+
 // The header and the payload of the next request, whose slot it is; length: of the message. How many pieces.
 unsigned Sender::add_pieces(Slot& slot, const Header& from, u8 flags, u32 length)
 {
     kapi_sge* sges = chain_->sge[chain_->count];
     if (slot.carries) {
-        Header& header = chain_->header[chain_->count];
-        chain_ack_ = fill_header(header, from, flags);
-        sges[0] = carried_piece(&header, header_size);
-        sges[1] = carried_piece(slot.carried, length);
-        return length ? 2 : 1;
+        chain_ack_ = fill_header(*slot.whole, flags);
+        sges[0] = carried_piece(slot.whole, header_size + length);
+        return 1;
+    }
+    if (slot.whole) {
+        kapi_map_sync(slot.payload.c(), 0, header_size, KAPI_MAP_FOR_CPU);
+        chain_ack_ = fill_header(*slot.whole, flags);
+        kapi_map_sync(slot.payload.c(), 0, header_size, KAPI_MAP_FOR_DEVICE);
+        return add_mapped(slot, sges, pieces_);
     }
     u32 index = static_cast<u32>(head_ % places());
     chain_ack_ = write_header(index, from, flags);
     sges[0] = headers_.sge(index);
-    if (!slot.payload)
-        return 1;
-    kapi_map_place place{};
-    kapi_size left = slot.payload.length();
-    unsigned count = kapi_map_sges(slot.payload.c(), &place, &left, ends_.domain.pd.get(), sges + 1, pieces_ - 1);
-    broken_ |= !HW_ASSERT(left == 0);
-    return 1 + count;
+    return slot.payload ? 1 + add_mapped(slot, sges + 1, pieces_ - 1) : 1;
 }
 
 // What follows may wait for much memory; for the rest prepare() asks.
@@ -147,8 +154,7 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
 {
     if (ack_wanted_.load_relaxed() && ack_wanted_.exchange(0)) // the headers say it
         ends_.counters.count(Stat::ack_send_piggybacked);
-    Header header;
-    kapi_copy(&header, rds_out_header(out), sizeof(header));
+    const Header& header = *static_cast<const Header*>(rds_out_header(out));
     u8 flags = header.sequence && asks(header, last) ? rds::flag_ack_required : 0;
     for (u32 i = 0; i < fragments; i++) {
         bool ends = i + 1 == fragments;
@@ -235,7 +241,7 @@ int Sender::post(rds_out* const* messages, unsigned count)
 
 void Sender::release(Slot& slot, bool completed)
 {
-    slot.payload = Mapping();
+    slot.payload.end();
     rds_out* out = std::exchange(slot.out, nullptr);
     Own<Operation> operation(out ? slot.operation : nullptr);
     slot.operation = nullptr;
@@ -332,7 +338,7 @@ void Sender::send_ack()
         u8 flags = asks ? rds::flag_ack_required : 0;
         Header carried{};
         kapi_sge sge = carries ? carried_piece(&carried, header_size) : headers_.sge(ack_slot());
-        u64 says = carries ? fill_header(carried, Header{}, flags) : write_header(ack_slot(), Header{}, flags);
+        u64 says = carries ? fill_header(carried, flags) : write_header(ack_slot(), Header{}, flags);
         ack_said_.store_release(says); // before it is posted
         ack_covers_.store_release(posted_.load_acquire());
         kapi_wr wr{};

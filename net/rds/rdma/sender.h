@@ -50,8 +50,8 @@ public:
 private:
     struct Slot {
         Mapping payload;
-        bool carries = false; // its request has the bytes: neither payload nor out
-        const void* carried = nullptr; // until it is posted
+        Header* whole = nullptr; // until it is posted: the message's own, directly in front of its payload; mapped with it
+        bool carries = false; // its request has the bytes, those of whole: neither payload nor out
         rds_out* out = nullptr; // held
         Operation* operation = nullptr; // that the request is a part of. Owned where out is
     };
@@ -62,7 +62,6 @@ private:
         static constexpr unsigned most = 16;
         kapi_wr wr[most];
         kapi_sge sge[most][max_pieces];
-        Header header[most]; // of those that are carried
         unsigned count;
     };
     static constexpr u64 ack_cookie = 1ull << 62;
@@ -84,12 +83,13 @@ private:
     unsigned post_messages(rds_out* const* messages, unsigned count);
     kapi_wr& next_request();
     Result<> map_fragment(Slot& slot, struct Pieces& pieces);
-    bool carry(rds_out* out, Slot& slot);
+    Result<> map_whole(Slot& slot, u32 length);
     bool asks(const Header& header, bool last);
-    u64 fill_header(Header& header, const Header& from, u8 flags);
+    u64 fill_header(Header& header, u8 flags);
     u64 write_header(u32 index, const Header& from, u8 flags);
     void add_fence(kapi_wr& wr);
     unsigned add_pieces(Slot& slot, const Header& header, u8 flags, u32 length);
+    unsigned add_mapped(Slot& slot, kapi_sge* sges, unsigned most);
     bool reports(bool is_last);
     void release_before(u64 end, kapi_wc_status status);
     void add(rds_out* out, u32 fragments, bool last);

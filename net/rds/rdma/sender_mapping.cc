@@ -43,7 +43,7 @@ struct Pieces {
 
 Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
 {
-    kapi_segment parts[max_pieces];
+    HW_UNINITIALIZED kapi_segment parts[max_pieces];
     unsigned count = 0;
     u32 length = rds_out_length(pieces.out);
     u32 left = min(ends_.fragments.size(length), length - pieces.offset);
@@ -55,38 +55,41 @@ Result<> Sender::map_fragment(Slot& slot, Pieces& pieces)
         parts[count++] = part;
     }
     if (count)
-        slot.payload = TRY(Mapping::with([&](kapi_map* map) {
+        TRY(slot.payload.begin([&](kapi_map* map) {
             return kapi_map_segments(map, ends_.device.dev, parts, count, KAPI_MAP_TO_DEVICE, KAPI_SLEEP);
         }));
     return {};
 }
 
-// True: its bytes go with the request. They lie in the message itself, or in pages of a program, which a device reads better.
-bool Sender::carry(rds_out* out, Slot& slot)
+// One piece is less work for the device than two. Small ones go with the request.
+Result<> Sender::map_whole(Slot& slot, u32 length)
 {
-    u32 length = rds_out_length(out);
-    slot.carries = header_size + length <= carried_;
-    if (!slot.carries || !length)
-        return slot.carries;
-    HW_UNINITIALIZED kapi_segment segment;
-    slot.carries = rds_out_segments(out, 0, &segment, 1) && segment.addr && segment.length == length;
-    slot.carried = segment.addr;
-    return slot.carries;
+    kapi_segment all{slot.whole, nullptr, 0, header_size + length};
+    slot.carries = all.length <= carried_;
+    if (slot.carries)
+        return {};
+    return slot.payload.begin([&](kapi_map* map) {
+        return kapi_map_segments(map, ends_.device.dev, &all, 1, KAPI_MAP_TO_DEVICE, KAPI_SLEEP);
+    });
 }
 
 // All or nothing, before anything of it is posted.
 Result<> Sender::map_payload(rds_out* out, u64 at, u32 fragments)
 {
-    if (fragments == 1 && carry(out, slot(at)))
-        return {};
+    if (fragments == 1) {
+        slot(at).whole = static_cast<Header*>(rds_out_whole(out));
+        if (slot(at).whole)
+            return map_whole(slot(at), rds_out_length(out));
+    }
     HW_UNINITIALIZED Pieces pieces(out);
     for (u32 i = 0; i < fragments; i++) {
         slot(at + i).carries = false;
+        slot(at + i).whole = nullptr;
         auto mapped = map_fragment(slot(at + i), pieces);
         if (mapped)
             continue;
         while (i--)
-            slot(at + i).payload = Mapping();
+            slot(at + i).payload.end();
         return mapped;
     }
     return {};

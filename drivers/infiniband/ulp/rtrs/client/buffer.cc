@@ -14,7 +14,7 @@ Result<Mapped> map_in_one_piece(Device& device, kapi_pd* pd, const u8* memory, u
 {
     kapi_segment segment{memory, nullptr, 0, static_cast<u32>(size)};
     Mapped mapped{};
-    mapped.map = TRY(Mapping::with([&](kapi_map* map) {
+    TRY(mapped.map.begin([&](kapi_map* map) {
         return kapi_map_segments(map, device.dev, &segment, 1, direction, KAPI_SLEEP);
     }));
     kapi_map_place place{};

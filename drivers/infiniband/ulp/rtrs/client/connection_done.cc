@@ -151,7 +151,7 @@ void Connection::progress(Io& io)
 
 void Connection::finish(Io& io)
 {
-    io.data = Mapping();
+    io.data.end();
     room_.fetch_add(io.requests);
     io.owner.store_release(0);
     link_.path.ended(io);

@@ -16,13 +16,13 @@ Result<> Connection::map_data(Io& io)
     if (!order.data_bytes)
         return {};
     kapi_map_direction direction = order.is_read ? KAPI_MAP_FROM_DEVICE : KAPI_MAP_TO_DEVICE;
-    io.data = TRY(Mapping::with(
+    TRY(io.data.begin(
         [&](kapi_map* map) { return kapi_map_sg(map, link_.device().dev, order.list, order.pieces, direction); }));
     Result<> fits = io.data.length() < order.data_bytes ? Result<>(fail(KAPI_EINVAL)) : Result<>();
     if (fits && order.is_read)
         fits = check(kapi_mr_map(link_.region(io.chunk), io.data.c(), KAPI_IOVA_DMA));
     if (!fits)
-        io.data = Mapping();
+        io.data.end();
     return fits;
 }
 
@@ -155,7 +155,7 @@ Result<> Connection::post(Io& io)
     TRY(map_data(io));
     Result<> posted = post_mapped(io);
     if (!posted)
-        io.data = Mapping();
+        io.data.end();
     return posted;
 }
 

@@ -301,7 +301,7 @@ Io* Link::collect()
             kapi_mr_free(std::exchange(regions_.get()[i], nullptr));
             io.registered = false;
         }
-        io.data = Mapping();
+        io.data.end();
         io.owner.store_release(0);
         path.ended(io);
         io.next = first;

@@ -11,7 +11,7 @@ Result<Buffer> Buffer::create(kapi_rdma_dev* dev, kapi_pd* pd, u32 size, kapi_ma
         return fail(KAPI_ENOMEM);
     buffer.bytes_.reset(bytes);
     kapi_segment segment{bytes, nullptr, 0, size};
-    buffer.map_ = TRY(Mapping::with(
+    TRY(buffer.map_.begin(
         [&](kapi_map* map) { return kapi_map_segments(map, dev, &segment, 1, direction, KAPI_SLEEP); }));
     kapi_map_place place{};
     kapi_size length = size;

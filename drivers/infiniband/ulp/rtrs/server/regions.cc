@@ -63,7 +63,7 @@ Result<> Regions::make_region(u32 index, Chunks& chunks, kapi_segment* segments)
     u32 first = index * per_region_, count = min(per_region_, chunks_ - first);
     for (u32 i = 0; i < count; i++)
         segments[i] = {chunks[first + i].memory, nullptr, 0, chunk_bytes_};
-    region.map = TRY(Mapping::with(
+    TRY(region.map.begin(
         [&](kapi_map* map) { return kapi_map_segments(map, dev_, segments, count, KAPI_MAP_BOTH, KAPI_SLEEP); }));
     kapi_map_place place{};
     for (u32 i = 0; i < count; i++) {
