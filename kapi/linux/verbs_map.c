@@ -260,9 +260,8 @@ static void sync_part(const struct kapi_map_inside *map, u64 address, size_t len
  * The device may see several entries as one piece; what is copied or flushed must not go beyond an entry, which alone is
  * contiguous in memory. So both are walked.
  */
-void kapi_map_sync(const struct kapi_map *kapi_map, kapi_size offset, kapi_size length, enum kapi_map_side side)
+static noinline void sync(struct kapi_map_inside *map, size_t offset, size_t length, enum kapi_map_side side)
 {
-	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, (struct kapi_map *)kapi_map);
 	struct scatterlist *entry = list_of(map), *piece = entry;
 	size_t in_entry = 0, in_piece = 0;
 
@@ -292,6 +291,14 @@ void kapi_map_sync(const struct kapi_map *kapi_map, kapi_size offset, kapi_size 
 			in_piece = 0;
 		}
 	}
+}
+
+void kapi_map_sync(const struct kapi_map *kapi_map, kapi_size offset, kapi_size length, enum kapi_map_side side)
+{
+	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, (struct kapi_map *)kapi_map);
+
+	if (!ib_uses_virt_dma(map->ib)) /* else the device's driver uses the memory as we do */
+		sync(map, offset, length, side);
 }
 EXPORT_SYMBOL_GPL(kapi_map_sync);
 

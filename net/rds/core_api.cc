@@ -204,6 +204,7 @@ int rds_inc_leaves(rds_inc* inc)
 int rds_inc_append(rds_inc* inc, kapi_rx* rx, usize offset, u32 size) {
     return to_c(inc_of(inc).append(rx, offset, size));
 }
+int rds_inc_copies(const rds_inc* inc) { return inc_of(inc).copies(); }
 int rds_inc_attach(rds_inc* inc, kapi_rxbuf* buffer, u32 size)
 {
     RxBuffer owned(buffer);

@@ -51,6 +51,7 @@ public:
     Result<> append(kapi_rx* rx, usize offset, u32 size);
     // The same with the first size bytes of buffer, which is empty afterwards if the message keeps it.
     Result<> attach(RxBuffer& buffer, u32 size);
+    bool copies() const { return map_ || inlined_; } // the message keeps no buffer
     // The payload of a congestion map, which is in one piece; null when this is none.
     const std::byte* map_payload() const;
     // Copies the first size bytes of the payload to the user. Sleeps. EFAULT.

@@ -313,6 +313,7 @@ kapi_u32 rds_inc_left(const struct rds_inc *inc); /* payload bytes still missing
 int rds_inc_leaves(struct rds_inc *inc);
 /* From rx(): takes size bytes at offset of the offer. -ENOMEM: nothing was taken. */
 int rds_inc_append(struct rds_inc *inc, struct kapi_rx *rx, kapi_size offset, kapi_u32 size);
+int rds_inc_copies(const struct rds_inc *inc); /* [any] 1: so does rds_inc_attach(), it takes no buffer */
 /*
  * [any] Takes the first size bytes of buffer, no more than rds_inc_left(). 1: the buffer is the message's now; 0: they were
  * copied; -ENOMEM: nothing was taken.

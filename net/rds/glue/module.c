@@ -47,6 +47,7 @@ EXPORT_SYMBOL_GPL(rds_inc_create);
 EXPORT_SYMBOL_GPL(rds_inc_left);
 EXPORT_SYMBOL_GPL(rds_inc_leaves);
 EXPORT_SYMBOL_GPL(rds_inc_append);
+EXPORT_SYMBOL_GPL(rds_inc_copies);
 EXPORT_SYMBOL_GPL(rds_inc_attach);
 EXPORT_SYMBOL_GPL(rds_inc_free);
 EXPORT_SYMBOL_GPL(rds_inc_deliver);

@@ -53,8 +53,11 @@ void Receiver::put_free(const u16* indices, unsigned n)
 bool Receiver::prepare(Slot& slot)
 {
     for (u32 i = 0; i < buffers_; i++) {
-        if (slot.map[i])
+        if (slot.map[i]) {
+            if (header_size + i * fragment_size < slot.length) // it was filled, and its bytes were copied
+                kapi_map_sync(slot.map[i].c(), 0, fragment_size, KAPI_MAP_FOR_DEVICE);
             continue;
+        }
         if (!slot.buffer[i]) {
             slot.buffer[i].reset(kapi_rxbuf_create(fragment_size, KAPI_ATOMIC));
             if (!slot.buffer[i])
@@ -141,8 +144,8 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
         ends_.lost();
         return false;
     }
-    for (u32 i = 0; i * fragment_size < wc.length - header_size; i++)
-        slot.map[i].end();
+    for (u32 i = 0, at = 0; at < wc.length - header_size; i++, at += fragment_size)
+        kapi_map_sync(slot.map[i].c(), 0, min(wc.length - header_size - at, fragment_size), KAPI_MAP_FOR_CPU);
     if (wc.length != header_size || header.sport || header.dport || header.length)
         return true;
     // An acknowledgement, maybe with a question.
@@ -279,9 +282,12 @@ void Receiver::end_message()
 // The buffers that the fragment filled, or, where there was no memory for the last time, the rest of them.
 Receiver::Verdict Receiver::take_payload(Slot& slot, u32 payload)
 {
+    bool copies = rds_inc_copies(inc_);
     while (taken_ < payload) {
         RxBuffer& buffer = slot.buffer[taken_ / fragment_size];
         u32 size = min(payload - taken_, fragment_size);
+        if (!copies) // before it is the message's
+            slot.map[taken_ / fragment_size].end_synced();
         int attached = rds_inc_attach(inc_, buffer.get(), size);
         if (attached < 0)
             return Verdict::starved;

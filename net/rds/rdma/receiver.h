@@ -43,7 +43,7 @@ public:
 private:
     struct Slot {
         RxBuffer buffer[most_buffers];
-        Mapping map[most_buffers]; // as long as the device may fill the buffer
+        Mapping map[most_buffers]; // as long as the slot has the buffer: what is copied leaves it mapped
         kapi_sge sges[1 + most_buffers]; // the header, and what is mapped
         u32 length = 0; // received, with the header
     };
