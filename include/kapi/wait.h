@@ -55,6 +55,8 @@ int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
  * Never where a program or a peer decides how long it takes: after two minutes the kernel reports a hung task.
  */
 int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
+/* [task] Is the calling program being killed? Then nobody sees what it was to return, and a long walk can end. */
+int kapi_fatal_signal_pending(void) KAPI_NOEXCEPT;
 /* [task] Has the poll in progress woken by this queue too. */
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) KAPI_NOEXCEPT;
 

@@ -107,6 +107,12 @@ int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
 }
 EXPORT_SYMBOL_GPL(kapi_park_uninterruptible);
 
+int kapi_fatal_signal_pending(void)
+{
+	return fatal_signal_pending(current);
+}
+EXPORT_SYMBOL_GPL(kapi_fatal_signal_pending);
+
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue)
 {
 	poll_wait(poll->file, KAPI_INSIDE(struct wait_queue_head, queue), poll->table);

@@ -244,6 +244,13 @@ int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) 
     return park(waiter, deadline_ns, false);
 }
 
+// Each signal of the simulator ends its program.
+int kapi_fatal_signal_pending(void) noexcept
+{
+    enter_task("kapi_fatal_signal_pending");
+    return World::current_task()->signal_pending;
+}
+
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) noexcept
 {
     enter_any("kapi_poll_wait");
