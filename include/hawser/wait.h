@@ -37,14 +37,35 @@ public:
         kapi_waiter waiter;
         kapi_wait_begin(&queue_, &waiter);
         int err = 0;
-        bool met;
-        while (!(met = condition()) && err == 0)
-            err = kapi_park(&waiter, deadline_ns);
+        bool met = park(waiter, deadline_ns, condition, err);
         kapi_wait_end(&queue_, &waiter);
         return check(met ? 0 : err);
     }
 
+    // The same for any number of threads, if what is true for one of them is so for all: wake() wakes one that sleeps, and each
+    // that need not wait any longer wakes the next one. All at once would be woken with interrupts off, and most of them in vain
+    // if there is room for few.
+    template <class Condition> Result<> wait_in_turn(u64 deadline_ns, Condition&& condition)
+    {
+        kapi_waiter waiter;
+        kapi_wait_begin_exclusive(&queue_, &waiter);
+        int err = 0;
+        bool met = park(waiter, deadline_ns, condition, err);
+        kapi_wait_end(&queue_, &waiter);
+        if (met)
+            wake();
+        return check(met ? 0 : err);
+    }
+
 private:
+    template <class Condition> bool park(kapi_waiter& waiter, u64 deadline_ns, Condition& condition, int& err)
+    {
+        bool met;
+        while (!(met = condition()) && err == 0)
+            err = kapi_park(&waiter, deadline_ns);
+        return met;
+    }
+
     kapi_waitq queue_;
 };
 

@@ -35,9 +35,6 @@ static inline void kapi_report_ip(struct kapi_report *report, kapi_u16 attribute
 void kapi_report_begin(struct kapi_report *report, kapi_u16 attribute) KAPI_NOEXCEPT;
 void kapi_report_end(struct kapi_report *report) KAPI_NOEXCEPT;
 
-/* [task] Is the program that reads being killed? Then nobody sees what is still to come. */
-int kapi_report_is_in_vain(void) KAPI_NOEXCEPT;
-
 /* Where a dump is among the objects: zeroes at its beginning, and the table's own otherwise. */
 struct kapi_report_place {
 	kapi_u64 words[4];

@@ -39,11 +39,16 @@ struct kapi_waiter {
 struct kapi_poll; /* the poll call in progress */
 
 void kapi_waitq_init(struct kapi_waitq *queue) KAPI_NOEXCEPT;                              /* [any] */
-/* [any] Wakes all; of exclusive pollers (EPOLLEXCLUSIVE) one, but with KAPI_HUP those too. */
+/*
+ * [any] Wakes all; of exclusive waiters and pollers (EPOLLEXCLUSIVE) one that sleeps, but with KAPI_HUP all of those too. A
+ * waiter that has been woken otherwise, by a signal or its deadline, does not sleep: it takes no wake-up away.
+ */
 void kapi_wake(struct kapi_waitq *queue, unsigned int events) KAPI_NOEXCEPT;
 int kapi_waitq_active(struct kapi_waitq *queue) KAPI_NOEXCEPT; /* [any] there is a waiter; full barrier before */
 /* [sleep] waiter on the stack; full barrier after, so that a waker's look at the queue sees it or it sees the change */
 void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;
+/* [sleep] The same for a waiter that takes what it waits for: an exclusive one. The longest waiting one is woken first. */
+void kapi_wait_begin_exclusive(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;
 void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) KAPI_NOEXCEPT;    /* [sleep] */
 /*
  * [sleep] Sleeps until woken (0), until deadline on kapi_now_ns()'s clock (-ETIMEDOUT) or a signal (-EINTR). A task that gets
@@ -55,6 +60,8 @@ int kapi_park(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
  * Never where a program or a peer decides how long it takes: after two minutes the kernel reports a hung task.
  */
 int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) KAPI_NOEXCEPT;
+/* [task] Is the calling program being killed? Then nobody sees what it was to return, and a long walk can end. */
+int kapi_fatal_signal_pending(void) KAPI_NOEXCEPT;
 /* [task] Has the poll in progress woken by this queue too. */
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) KAPI_NOEXCEPT;
 

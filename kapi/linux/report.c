@@ -6,7 +6,6 @@
 
 #include <linux/export.h>
 #include <linux/mutex.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 
@@ -100,12 +99,6 @@ void kapi_report_end(struct kapi_report *report)
 		nla_nest_end(report->skb, report->nests[--report->depth]);
 }
 EXPORT_SYMBOL_GPL(kapi_report_end);
-
-int kapi_report_is_in_vain(void)
-{
-	return fatal_signal_pending(current);
-}
-EXPORT_SYMBOL_GPL(kapi_report_is_in_vain);
 
 /* ---- dumps */
 

@@ -25,7 +25,7 @@ EXPORT_SYMBOL_GPL(kapi_waitq_init);
 
 void kapi_wake(struct kapi_waitq *queue, unsigned int events)
 {
-	/* Our own waiters are never exclusive. Of exclusive ones (EPOLLEXCLUSIVE) one is enough, but at the end. */
+	/* Of exclusive ones one is enough, but at the end. */
 	__wake_up(KAPI_INSIDE(struct wait_queue_head, queue), TASK_NORMAL, events & KAPI_HUP ? 0 : 1,
 		  poll_to_key((__force __poll_t)events));
 }
@@ -37,21 +37,33 @@ int kapi_waitq_active(struct kapi_waitq *queue)
 }
 EXPORT_SYMBOL_GPL(kapi_waitq_active);
 
-void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter)
+static struct wait_queue_entry *entry_of(struct kapi_waiter *waiter)
 {
 	struct wait_queue_entry *entry = KAPI_INSIDE(struct wait_queue_entry, waiter);
 
 	might_sleep();
 	init_waitqueue_func_entry(entry, woken_wake_function);
 	entry->private = current;
-	add_wait_queue(KAPI_INSIDE(struct wait_queue_head, queue), entry);
-	/*
-	 * Pairs with the one of kapi_waitq_active(). Without it the caller's look at its condition may come before the waiter
-	 * is on the queue for others to see, and a waker finds the queue empty.
-	 */
+	return entry;
+}
+
+/*
+ * The barriers pair with the one of kapi_waitq_active(). Without them the caller's look at its condition may come before the
+ * waiter is on the queue for others to see, and a waker finds the queue empty.
+ */
+void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter)
+{
+	add_wait_queue(KAPI_INSIDE(struct wait_queue_head, queue), entry_of(waiter));
 	smp_mb();
 }
 EXPORT_SYMBOL_GPL(kapi_wait_begin);
+
+void kapi_wait_begin_exclusive(struct kapi_waitq *queue, struct kapi_waiter *waiter)
+{
+	add_wait_queue_exclusive(KAPI_INSIDE(struct wait_queue_head, queue), entry_of(waiter));
+	smp_mb();
+}
+EXPORT_SYMBOL_GPL(kapi_wait_begin_exclusive);
 
 void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter)
 {
@@ -106,6 +118,12 @@ int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns)
 	return park(waiter, deadline_ns, TASK_UNINTERRUPTIBLE);
 }
 EXPORT_SYMBOL_GPL(kapi_park_uninterruptible);
+
+int kapi_fatal_signal_pending(void)
+{
+	return fatal_signal_pending(current);
+}
+EXPORT_SYMBOL_GPL(kapi_fatal_signal_pending);
 
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue)
 {

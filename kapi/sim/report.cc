@@ -128,13 +128,6 @@ void kapi_report_end(kapi_report *report) noexcept
     add(report, std::move(done));
 }
 
-// Each signal of the simulator ends its program.
-int kapi_report_is_in_vain(void) noexcept
-{
-    enter_task("kapi_report_is_in_vain");
-    return World::current_task()->signal_pending;
-}
-
 void kapi_report_register(kapi_module *owner, const kapi_report_table *tables, unsigned count) noexcept
 {
     for (unsigned i = 0; i < count; i++)

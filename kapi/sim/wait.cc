@@ -32,6 +32,8 @@ struct Waiter {
     Task *task;
     kapi_poll *poll;
     bool woken;
+    bool exclusive = false; // behind all that are not, as in the kernel
+    bool sleeps() const { return !woken && task->state == TaskState::parked; }
 };
 static_assert(sizeof(Waiter) <= KAPI_SIZE_WAITER);
 
@@ -56,7 +58,7 @@ void unlink(Waiter &waiter)
     broken("a waiter is not on its queue");
 }
 
-thread_local std::size_t most_woken = 0;
+thread_local std::size_t most_woken = 0, all_woken = 0;
 
 /** Of a task, which may have disappeared with its machine. */
 struct Expected {
@@ -98,6 +100,11 @@ ExpectWakeups::~ExpectWakeups()
 std::size_t most_woken_at_once()
 {
     return std::exchange(most_woken, 0);
+}
+
+std::size_t threads_woken()
+{
+    return std::exchange(all_woken, 0);
 }
 
 void PollWatch::end()
@@ -171,8 +178,12 @@ void kapi_wake(struct kapi_waitq *queue, unsigned int events) noexcept
             enough = enough || (poll->exclusive && poll->sleeps && !poll->woken && !(events & KAPI_HUP));
             poll->woken = true;
         }
+        bool last = waiter->exclusive && waiter->sleeps() && !(events & KAPI_HUP);
+        all_woken += waiter->sleeps();
         waiter->woken = true;
         world().make_ready(*waiter->task);
+        if (last)
+            return;
     }
 }
 
@@ -188,6 +199,16 @@ void kapi_wait_begin(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexc
     Queue &list = inside(queue);
     list.first = new (waiter->opaque) Waiter{&list, list.first, World::current_task(), nullptr, false};
     enter_any("kapi_wait_begin");
+}
+
+void kapi_wait_begin_exclusive(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcept
+{
+    enter_sleep("kapi_wait_begin_exclusive");
+    Waiter **place = &inside(queue).first;
+    while (*place)
+        place = &(*place)->next;
+    *place = new (waiter->opaque) Waiter{&inside(queue), nullptr, World::current_task(), nullptr, false, true};
+    enter_any("kapi_wait_begin_exclusive");
 }
 
 void kapi_wait_end(struct kapi_waitq *queue, struct kapi_waiter *waiter) noexcept
@@ -242,6 +263,13 @@ int kapi_park_uninterruptible(struct kapi_waiter *waiter, kapi_u64 deadline_ns) 
 {
     enter_sleep("kapi_park_uninterruptible");
     return park(waiter, deadline_ns, false);
+}
+
+// Each signal of the simulator ends its program.
+int kapi_fatal_signal_pending(void) noexcept
+{
+    enter_task("kapi_fatal_signal_pending");
+    return World::current_task()->signal_pending;
 }
 
 void kapi_poll_wait(struct kapi_poll *poll, struct kapi_waitq *queue) noexcept

@@ -11,6 +11,8 @@ namespace sim {
 
 /** Most waiters that one kapi_wake() went through, with interrupts off, since the last call. */
 std::size_t most_woken_at_once();
+/** Threads that slept and were woken, since the last call. */
+std::size_t threads_woken();
 
 /**
  * For a call that looks by itself now and then, which would hide lost wake-ups: a wait of this task that ends by time

@@ -92,7 +92,7 @@ Ref<Mux> Net::next_behind(u64 behind, Ref<Mux> after)
     for (;;) {
         Ref<Mux> before = std::move(after); // goes without the lock: nobody else may hold it any more
         kapi_resched();
-        if (kapi_report_is_in_vain())
+        if (kapi_fatal_signal_pending())
             return nullptr;
         Guard guard(lock_);
         bool there = before && static_cast<const ListNode<Muxes>*>(before.get())->linked();
@@ -185,7 +185,7 @@ template <class T, class Row> bool show_all(Mux& mux, int (*show)(void*, const R
         mux.visit_next(place, at_a_time, [&](T& item) { rows[made++] = row_of(item); });
         if (!made)
             return true;
-        if (kapi_report_is_in_vain())
+        if (kapi_fatal_signal_pending())
             return false;
         for (const Row* row = rows; row < rows + made; row++)
             if (show(context, row))

@@ -81,6 +81,7 @@ void Connection::kill()
     if (state)
         transport.destroy(state);
     handshake_waiters_.wake();
+    stream_waiters_.wake();
     remote_map_->wake_blocked();
 }
 

@@ -184,7 +184,7 @@ private:
     Atomic<u32> peer_indexes_{0};
     Atomic<u32> peer_{static_cast<u32>(Peer::unknown)};
     EarlyPorts early_ HW_GUARDED_BY(lock_);
-    WaitQueue handshake_waiters_;
+    WaitQueue handshake_waiters_, stream_waiters_; // of wait_for_handshake() and hold_stream(), in turn
 
     MapRefresh map_refresh_{*this};
 };

@@ -40,7 +40,7 @@ Path& Connection::path_for(u16 port)
 
 Result<> Connection::wait_for_handshake(u64 deadline_ns)
 {
-    return handshake_waiters_.wait_until(deadline_ns, [&] { return paths() != 0 || path(0).is_silent() || dying(); });
+    return handshake_waiters_.wait_in_turn(deadline_ns, [&] { return paths() != 0 || path(0).is_silent() || dying(); });
 }
 
 Result<void*> Connection::hold_stream(u64 deadline_ns)
@@ -49,7 +49,7 @@ Result<void*> Connection::hold_stream(u64 deadline_ns)
     auto hold = [&] { return with_state([&](void* state) { return (held = transport.hold(state, 0)) != nullptr; }); };
     if (!hold()) {
         path(0).notify(RDS_PATH_WANTED);
-        auto waited = handshake_waiters_.wait_until(deadline_ns, [&] { return dying() || hold(); });
+        auto waited = stream_waiters_.wait_in_turn(deadline_ns, [&] { return dying() || hold(); });
         if (!waited)
             return fail(waited.error().code() == KAPI_ETIMEDOUT ? KAPI_EAGAIN : waited.error().code());
     }
@@ -169,8 +169,7 @@ void Connection::path_is_up(Path& path)
     if (path.index() != 0)
         return;
     note(KAPI_LOG_INFO, "is connected");
-    if (transport.hold)
-        handshake_waiters_.wake(); // of hold_stream()
+    stream_waiters_.wake();
     if (peer() == Peer::foreign)
         send_handshake(path, false);
 }

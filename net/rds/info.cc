@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // RDS_INFO_*: what getsockopt shows of a namespace. Rows are gathered into a small buffer, a few under each lock, and copied
-// out whenever it is nearly full: however many there are, no lock is held long and no memory is taken for them.
+// out whenever it is nearly full: however many there are, no lock is held long and no memory is taken for them. A program that is
+// killed meanwhile sees nothing of it: the walk ends.
 #include "connection.h"
 #include "socket.h"
 #include "uapi.h"
@@ -36,12 +37,18 @@ public:
     }
     // For the rows that are added under one lock.
     bool has_room() const { return filled_ + piece_bytes <= buffer_bytes_; }
-    // Sleeps.
-    void make_room()
+    // Sleeps. False: the walk is to end.
+    bool goes_on() const
+    {
+        kapi_resched();
+        return !kapi_fatal_signal_pending();
+    }
+    // The same, with room.
+    bool make_room()
     {
         if (!has_room())
             static_cast<void>(flush());
-        kapi_resched(); // also if nothing fits
+        return goes_on(); // also if nothing fits
     }
     // Sleeps. EFAULT, also of an earlier time.
     Result<> flush()
@@ -105,7 +112,7 @@ void add_counters(Net& net, Rows& rows)
 template <class Table, class Visit> void walk(Table& table, Rows& rows, Visit&& visit)
 {
     typename Table::Cursor cursor;
-    for (bool more = true; more; rows.make_room()) {
+    for (bool more = true; more && rows.make_room();) {
         auto item = table.next(cursor);
         more = static_cast<bool>(item);
         if (more)
@@ -152,26 +159,24 @@ template <class Row> Row message_row(const Header& header, u32 length, const Ip&
     return row;
 }
 
-// Releases c and the place in one of its queues while rows are copied out, if that is necessary. Null: c has ended.
+// Releases c and the place in one of its queues while rows are copied out, if that is necessary. Null: c has ended, or the walk
+// is to.
 Ref<Connection> with_room(Net& net, Rows& rows, Ref<Connection> c, SendQueue::Place& place)
 {
-    if (rows.has_room()) {
-        kapi_resched();
-        return c;
-    }
+    if (rows.has_room())
+        return rows.goes_on() ? std::move(c) : nullptr;
     place.last = nullptr;
     const rds_transport& transport = c->transport;
     Endpoint local = c->local, remote = c->remote;
     u8 tos = c->tos;
     c = nullptr;
-    rows.make_room();
-    return net.connections.find(transport, local, remote, tos);
+    return rows.make_room() ? net.connections.find(transport, local, remote, tos) : nullptr;
 }
 
 template <class Row> void add_sent(Net& net, Rows& rows, bool retransmits)
 {
     ConnectionTable::Cursor cursor;
-    while (Ref<Connection> c = net.connections.next(cursor)) {
+    while (Ref<Connection> c = rows.goes_on() ? net.connections.next(cursor) : nullptr) {
         bool shown = fits<sizeof(Row::laddr)>(c->local.ip);
         for (unsigned i = 0; shown && c && i < c->path_count(); i++) {
             SendQueue::Place place;
@@ -188,10 +193,10 @@ template <class Row> void add_sent(Net& net, Rows& rows, bool retransmits)
 template <class Row> void add_received(Net& net, Rows& rows)
 {
     BindTable::Cursor cursor;
-    while (Ref<Socket> socket = net.binds.next(cursor)) {
+    while (Ref<Socket> socket = rows.goes_on() ? net.binds.next(cursor) : nullptr) {
         Endpoint bound = socket->bound_key();
         Socket::Place place;
-        for (bool more = fits<sizeof(Row::laddr)>(bound.ip); more && socket;) {
+        for (bool more = fits<sizeof(Row::laddr)>(bound.ip); more && socket && rows.goes_on();) {
             more = socket->visit_received(place, piece_messages, [&](Incoming& i) {
                 // Seen from the receiver: its own address and port come first.
                 Row row = message_row<Row>(i.header, i.length(), bound.ip, i.source.ip, 0);
@@ -199,13 +204,11 @@ template <class Row> void add_received(Net& net, Rows& rows)
                 row.fport = wire_port<u16>(i.header.sport);
                 rows.add(row);
             });
-            if (rows.has_room()) {
-                kapi_resched();
+            if (rows.has_room())
                 continue;
-            }
             place.release(), socket = nullptr; // as in walk()
-            rows.make_room();
-            socket = net.binds.find(bound);
+            if (rows.make_room())
+                socket = net.binds.find(bound);
         }
     }
 }
@@ -346,6 +349,8 @@ Result<int> Socket::get_info(int option, const kapi_optval* value, int& length, 
     usize each = gather(net, option, rows);
     if (!each)
         return fail(KAPI_ENOPROTOOPT);
+    if (!rows.goes_on())
+        return fail(KAPI_EINTR);
     TRY(rows.flush());
     length = static_cast<int>(min<usize>(rows.total(), 0x7fffffff));
     report = true;

@@ -73,7 +73,7 @@ Result<> Socket::reserve(Message& message, Target& target, const Wait& wait)
     bool reserved = false;
     for (;;) {
         u64 look = kapi_now_ns() + room_look_ns;
-        auto result = waiters.wait_until(min(wait.deadline_ns, look), [&] {
+        auto result = senders.wait_in_turn(min(wait.deadline_ns, look), [&] {
             return reserved || (reserved = try_reserve(message, target, true)) || is_closed();
         });
         if (result)
@@ -138,6 +138,7 @@ Ref<Message> Socket::account_sent(Message& message)
 
 void Socket::wake_senders()
 {
+    senders.wake();
     waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
 }
 

@@ -184,6 +184,7 @@ void Socket::release()
         notices->close();
     cancel_sends(nullptr);
     room_made();
+    senders.wake();
     waiters.wake(KAPI_IN | KAPI_OUT | KAPI_ERR | KAPI_HUP);
     if (was_bound)
         end_use(*transport);

@@ -31,7 +31,8 @@ public:
 
     Net& net;
     kapi_sk* const sk;
-    WaitQueue waiters;
+    WaitQueue waiters; // threads that receive, and pollers
+    WaitQueue senders; // threads that wait for room, in turn
 
     // bind.cc's. Set once, under the bucket's lock, before the socket can be found.
     const Endpoint& bound_key() const { return bound_key_; }

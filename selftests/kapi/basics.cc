@@ -271,7 +271,7 @@ void wake(kapi_work* work)
 bool waits(Bench& bench)
 {
     kapi_waitq queue;
-    kapi_waiter waiter;
+    kapi_waiter waiter, second;
     kapi_waitq_init(&queue);
     CHECK(!kapi_waitq_active(&queue));
 
@@ -295,14 +295,17 @@ bool waits(Bench& bench)
     CHECK(box);
     Waker& waker = *box;
     kapi_work_init(&waker.work, wake);
-    kapi_work_queue(bench.queue, &waker.work, 20 * millisecond);
-    kapi_wait_begin(&queue, &waiter);
+    kapi_work_queue(bench.queue, &waker.work, 100 * millisecond);
+    kapi_wait_begin_exclusive(&queue, &waiter);
+    kapi_wait_begin_exclusive(&queue, &second); // it stays asleep: of exclusive ones one is woken
     error = 0;
     while (!waker.done && (error = kapi_park(&waiter, KAPI_FOREVER)) == 0) {
     }
     kapi_wait_end(&queue, &waiter);
     kapi_work_cancel_sync(&waker.work);
-    CHECK(error == 0 && waker.done);
+    const int slept_on = kapi_park(&second, 0);
+    kapi_wait_end(&queue, &second);
+    CHECK(error == 0 && waker.done && slept_on == -KAPI_ETIMEDOUT);
     return true;
 }
 

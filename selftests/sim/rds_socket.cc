@@ -97,7 +97,7 @@ bool is_on_stack(const kapi_waitq &queue, const void *top)
 /** A wake-up of a sender to `to` is due: its socket has nothing on its way, or the port is free. */
 bool sender_is_due(rds::Socket &socket, const kapi_addr &to, kapi_waitq &queue, const void *top)
 {
-    if (&queue == socket.waiters.c())
+    if (&queue == socket.senders.c())
         return socket.info().sending == 0;
     if (!is_on_stack(queue, top))
         return false;

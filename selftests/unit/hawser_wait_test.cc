@@ -42,6 +42,69 @@ TEST_P(Wait, wait_until__never_misses_a_wake_up)
     EXPECT_EQ(taken, 30);
 }
 
+struct TokensLock { static constexpr const char *name = "tokens"; static constexpr unsigned rank = 10; };
+
+// Tokens for threads that wait in turn, each for one.
+struct Tokens {
+    bool take()
+    {
+        return left.with([](int &count) { return count > 0 && count--; });
+    }
+    void add(int more)
+    {
+        left.with([&](int &count) { count += more; });
+        queue.wake();
+    }
+    bool wait(hw::u64 deadline)
+    {
+        bool has = false;
+        bool waited = queue.wait_in_turn(deadline, [&] { return has = take(); }).has_value();
+        EXPECT_EQ(has, waited);
+        return has;
+    }
+    hw::Guarded<int, TokensLock> left;
+    hw::WaitQueue queue;
+};
+
+TEST_P(Wait, wait_in_turn__many_tokens_by_one_wake_up_are_all_taken)
+{
+    Tokens tokens;
+    int taken = 0;
+    for (int i = 0; i < 8; i++)
+        world.spawn(a, "consumer", [&] { taken += tokens.wait(KAPI_FOREVER); });
+    run(a, [&] {
+        for (int count : {3, 5}) {
+            world.sleep(sim::kMillisecond);
+            tokens.add(count);
+        }
+        world.sleep(sim::kMillisecond);
+    });
+    EXPECT_EQ(taken, 8);
+}
+
+// Between its last look and its end it does not sleep: the other one is woken.
+TEST_P(Wait, wait_in_turn__who_gives_up_takes_no_wake_up_away)
+{
+    Tokens tokens;
+    run(a, [&] {
+        for (int round = 0; round < 200; round++) {
+            int taken = 0;
+            hw::u64 now = kapi_now_ns(), deadline = now + 5 * sim::kMicrosecond;
+            world.spawn(a, "impatient", [&] { taken += tokens.wait(deadline); });
+            world.sleep(sim::kMicrosecond);
+            auto patient = world.spawn(a, "patient", [&] { taken += tokens.wait(KAPI_FOREVER); });
+            world.sleep(3 * sim::kMicrosecond + world.random().below(3 * sim::kMicrosecond));
+            tokens.add(1);
+            world.sleep(sim::kMillisecond);
+            EXPECT_EQ(taken, 1) << round;
+            if (!patient->is_done())
+                tokens.add(1);
+            world.sleep(sim::kMillisecond);
+            EXPECT_TRUE(patient->is_done());
+        }
+    });
+}
+
 TEST_P(Wait, wait_until__ends_by_deadline_or_signal)
 {
     hw::WaitQueue queue;

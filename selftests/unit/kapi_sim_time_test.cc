@@ -267,6 +267,40 @@ TEST_F(Sim, most_woken__is_of_one_queue)
     });
 }
 
+// The longest waiting one that sleeps; beside it all that are not exclusive.
+TEST_F(Sim, exclusive_waiters__are_woken_one_by_one)
+{
+    run(a, [&] {
+        kapi_waitq queue;
+        kapi_waitq_init(&queue);
+        std::string woken;
+        auto wait = [&](char name, auto *begin) {
+            world.spawn(a, "waits", [&, name, begin] {
+                kapi_waiter waiter;
+                begin(&queue, &waiter);
+                EXPECT_EQ(kapi_park(&waiter, KAPI_FOREVER), 0);
+                kapi_wait_end(&queue, &waiter);
+                woken += name;
+            });
+            world.sleep(sim::kMillisecond);
+        };
+        auto wake = [&](unsigned events) {
+            kapi_wake(&queue, events);
+            world.sleep(sim::kMillisecond);
+            return std::exchange(woken, "");
+        };
+        for (char name : {'1', '2', '3', '4'})
+            wait(name, kapi_wait_begin_exclusive);
+        wait('a', kapi_wait_begin);
+        sim::threads_woken();
+        std::string first = wake(KAPI_OUT);
+        EXPECT_TRUE(first == "1a" || first == "a1") << first;
+        EXPECT_EQ(wake(KAPI_OUT), "2");
+        EXPECT_EQ(wake(KAPI_HUP).size(), 2u);
+        EXPECT_EQ(sim::threads_woken(), 5u);
+    });
+}
+
 TEST_F(Sim, crash__takes_everything_along)
 {
     static kapi_waitq queue;

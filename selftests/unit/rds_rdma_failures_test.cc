@@ -18,6 +18,17 @@ protected:
             port = &program->host == &host_a ? port + 1 : port;
         }
     }
+    /** The device of a copies what is sent, with room for so many bytes beside its ring. The programs have a connection. */
+    void begin_with_copies(Program &pa, Program &pb, std::uint64_t room)
+    {
+        constexpr std::uint64_t ring = 128 * (4 * 4096 + 48) + 513 * 48;
+        sim::make_bounce(*dev_a, ring + room);
+        load();
+        open_all({&pa});
+        open(pb);
+        pb.socket.sk().rcvbuf = 8 << 20;
+        say_hello(pa, pb);
+    }
     void say_hello(Program &from, Program &to)
     {
         run(from.host.node(), [&] { from.send("hello"); });
@@ -91,15 +102,10 @@ TEST_P(RdsRdmaFailures, a_message_is_acknowledged__also_when_what_follows_is_can
 // Where the device does not reach memory itself, the room for copies may be full for the moment.
 TEST_P(RdsRdmaFailures, a_full_bounce_buffer__is_waited_for)
 {
-    constexpr std::size_t kRing = 128 * (4 * 4096 + 48) + 513 * 48, kSize = 40'000;
+    constexpr std::size_t kSize = 40'000;
     constexpr unsigned kCount = 20;
-    sim::make_bounce(*dev_a, kRing + kSize + 4096);
-    load();
     auto pa = on_a(), pb = on_b();
-    open_all({&pa});
-    open(pb);
-    pb.socket.sk().rcvbuf = 8 << 20;
-    say_hello(pa, pb);
+    begin_with_copies(pa, pb, kSize + 4096);
     auto began = world.now_ns();
     auto receives = receive_numbers(pb, kCount, kSize);
     run(a, [&] {
@@ -118,13 +124,8 @@ TEST_P(RdsRdmaFailures, a_bounce_buffer_full_of_what_is_held__is_emptied_by_an_a
 {
     constexpr std::size_t kSize = 1000;
     constexpr unsigned kHeld = 2;
-    sim::make_bounce(*dev_a);
-    load();
     auto pa = on_a(), pb = on_b();
-    open_all({&pa});
-    open(pb);
-    pb.socket.sk().rcvbuf = 8 << 20;
-    say_hello(pa, pb);
+    begin_with_copies(pa, pb, 1 << 20);
     for (unsigned i = 0; i < kHeld; i++) {
         run(a, [&] { pa.send(numbered(kSize, i)); });
         world.run_for(20 * sim::kMillisecond);
@@ -161,12 +162,8 @@ TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_aft
 // Each attempt comes late: the machine has much to do.
 TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_though_attempts_are_late)
 {
-    sim::make_bounce(*dev_a, 128 * (4 * 4096 + 48) + 513 * 48 + 65536);
-    load();
     auto pa = on_a(), pb = on_b();
-    open_all({&pa});
-    open(pb);
-    say_hello(pa, pb);
+    begin_with_copies(pa, pb, 65536);
     run(a, [&] { pa.send(contents(1 << 20, 1)); });
     for (unsigned i = 0; i < 10 && !counted(host_a, rds::Stat::conn_reset); i++) {
         a.pause(1200 * sim::kMillisecond, false);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Regions and operations when devices go, break or are full; and whom a key serves.
+#include <kapi/sim/wake.h>
+
 #include "rds_rdma_memory_test.h"
 
 namespace {
@@ -251,6 +253,36 @@ TEST_P(RdsRdmaRegions, wait_for_a_connection__seconds_at_most)
     world.run_for(sim::kSecond);
     cut(false);
     EXPECT_TRUE(wait({waits}, 4 * sim::kSecond));
+    close_both();
+}
+
+// A queue is woken with interrupts off: each thread wakes the next one.
+TEST_P(RdsRdmaRegions, threads_that_wait_for_a_connection__wake_one_another)
+{
+    constexpr unsigned threads = 100;
+    open(pa);
+    open(pb);
+    Bytes memory(100);
+    SocketName name(sim::address(pa.to, kPort));
+    std::vector<sim::TaskRef> waiting;
+    unsigned made = 0;
+    cut(true);
+    for (unsigned i = 0; i < threads; i++)
+        waiting.push_back(spawn(pa, [&] {
+            kapi_u64 cookie = 0;
+            rds_abi_get_mr_for_dest_args wanted{};
+            std::memcpy(&wanted.dest_addr, name.bytes, 16);
+            wanted.vec = {place_of(memory.data()), memory.size()};
+            wanted.cookie_addr = place_of(&cookie);
+            made += pa.socket.set_option(RDS_ABI_GET_MR_FOR_DEST, &wanted, sizeof(wanted)) == 0;
+        }));
+    world.run_for(sim::kSecond);
+    sim::most_woken_at_once(), sim::threads_woken();
+    cut(false);
+    EXPECT_TRUE(wait(waiting, 4 * sim::kSecond));
+    EXPECT_EQ(made, threads);
+    EXPECT_LE(sim::most_woken_at_once(), threads / 4);
+    EXPECT_LE(sim::threads_woken(), 5 * threads) << "for the connection, its place to register, and the answer";
     close_both();
 }
 

@@ -19,9 +19,7 @@ TEST_P(SrvCalls, the_user_takes_longer_than_a_device_may)
         drop(first);
         EXPECT_TRUE(wait([&] { return user.links.size() == 2; }, 20 * sim::kSecond)) << "it is called no more";
         EXPECT_EQ(user.calls.size(), 2u);
-        unload(); // nothing was left behind
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user(); // nothing was left behind
     }
 }
 
@@ -45,9 +43,7 @@ TEST_P(SrvCalls, a_request_behind_a_call_that_lasts_has_its_chunk)
         EXPECT_EQ(user.calls.size(), 3u);
         drop(first);
         drop(second);
-        unload();
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user();
     }
 }
 
@@ -67,9 +63,7 @@ TEST_P(SrvCalls, a_request_behind_a_call_that_lasts_ends_with_its_path)
         EXPECT_EQ(answer(second, 1), 0);
         EXPECT_EQ(user.calls.size(), 2u) << "once";
         drop(second);
-        unload();
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user();
     }
 }
 
@@ -113,9 +107,7 @@ TEST_P(SrvCalls, a_client_that_reconnects_is_rejected_if_the_old_path_takes_long
 {
     load(true);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     SrvPath again(a, "10.0.0.1", "10.0.0.2");
     auto &link = begin(again, request(0, 1, 1, 100, true, 1));
     EXPECT_TRUE(ends(first));
@@ -125,7 +117,7 @@ TEST_P(SrvCalls, a_client_that_reconnects_is_rejected_if_the_old_path_takes_long
     auto &next = begin(again, request(0, 1, 1, 100, true, 2));
     world.run_for(2 * sim::kSecond);
     EXPECT_FALSE(next.established || next.end) << "it waits as well";
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
     EXPECT_TRUE(wait([&] { return next.established; }));
     drop(again);
 }
@@ -135,9 +127,7 @@ TEST_P(SrvCalls, nor_does_a_client_wait_for_ever_that_adds_a_path_where_one_ends
 {
     load(true);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     drop(first);
     SrvPath again(a, "10.0.0.1", "10.0.0.2");
     auto &link = begin(again, request(0, 1, 3));
@@ -146,7 +136,7 @@ TEST_P(SrvCalls, nor_does_a_client_wait_for_ever_that_adds_a_path_where_one_ends
     EXPECT_TRUE(wait([&] { return link.end.has_value(); }, 10 * sim::kSecond));
     EXPECT_EQ(rejected(link), KAPI_ECONNRESET);
     drop(again);
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
 }
 
 class SrvStalled : public SrvTest {};

@@ -164,14 +164,12 @@ TEST_P(SrvHostile, a_chunk_that_the_user_has_does_not_change)
 {
     load(true);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "right", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first, "right");
     run(a, [&] { first.put(*first.links[2], 0, 0, "wrong", std::nullopt); });
     EXPECT_TRUE(ends(first));
     ASSERT_TRUE(wait([&] { return !first.links[2]->sent.empty(); }));
     EXPECT_EQ(first.links[2]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
     EXPECT_EQ(user.disk["x"], "right");
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "after the last request";
 }
@@ -183,19 +181,17 @@ TEST_P(SrvHostile, a_chunk_that_the_user_has_changes_over_another_path_of_its_cl
     establish(first);
     connect(second, 2, 2);
     exchange(second);
-    user.keeps = true;
-    write(first, 1, 0, "right", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first, "right");
     run(a, [&] { second.put(*second.links[1], 0, 0, "wrong", std::nullopt); });
     ASSERT_TRUE(wait([&] { return !second.links[1]->sent.empty(); }));
     EXPECT_EQ(second.links[1]->sent.back().status, KAPI_WC_OK);
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
     EXPECT_EQ(user.disk["x"], "wrong");
     write(second, 1, 1, "right", "wy"); // of another chunk, which the first path has a key to
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     run(a, [&] { second.put(*second.links[1], 1, 0, "wrong", std::nullopt); });
     EXPECT_TRUE(ends(second)) << "the path of the request has none";
-    run(b, [&] { user.answer(user.calls[1]); });
+    answer_call(1);
     EXPECT_EQ(user.disk["y"], "right");
 }
 
@@ -209,9 +205,9 @@ TEST_P(SrvHostile, a_key_is_not_ended_before_it_begins)
     write(first, 1, 0, "right", "wx");
     write(first, 1, 1, "other", "wy");
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
-    run(b, [&] { user.answer(user.calls[1]); });
+    answer_call(1);
     world.run_for(10 * sim::kMillisecond); // the server waits until it sends it again
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
     kapi_u32 old_key = first.chunks[0].key;
     run(a, [&] { first.send_immediate(*first.links[2], first.imm_of(0, 7)); });
     world.run_for(100 * sim::kMillisecond);
@@ -221,7 +217,7 @@ TEST_P(SrvHostile, a_key_is_not_ended_before_it_begins)
     ASSERT_TRUE(wait([&] { return first.links[2]->sent.size() == 2; }));
     EXPECT_EQ(first.links[2]->sent.back().status, KAPI_WC_REMOTE_ACCESS);
     EXPECT_EQ(std::string(reinterpret_cast<const char *>(user.calls[2].data), 5), "right");
-    run(b, [&] { user.answer(user.calls[2]); });
+    answer_call(2);
 }
 
 TEST_P(SrvHostile, connections_of_other_hosts_do_not_belong_to_a_path)
@@ -259,20 +255,18 @@ TEST_P(SrvHostile, a_second_request_in_a_chunk_waits_and_a_third_ends_the_path)
 {
     load(false);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "one", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first, "one");
     write(first, 2, 0, "two", "wy");
     world.run_for(sim::kSecond);
     EXPECT_EQ(user.calls.size(), 1u);
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     EXPECT_EQ(user.calls[1].message, "wy");
     write(first, 1, 0, "one", "wx");
     write(first, 2, 0, "two", "wy");
     EXPECT_TRUE(ends(first));
     EXPECT_EQ(user.links.size(), 1u) << "the user still has a request";
-    run(b, [&] { user.answer(user.calls[1]); });
+    answer_call(1);
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; }));
     EXPECT_EQ(user.calls.size(), 2u) << "what waited is given up";
 }

@@ -26,10 +26,6 @@ protected:
         ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
         user.sleeps_ns = 0;
     }
-    void answer_call(std::size_t index)
-    {
-        run(b, [&] { user.answer(user.calls[index]); });
-    }
     /** A read over the first path is answered; it has been sent over the second one before, and arrives there late. */
     void answer_before_late_copy()
     {
@@ -40,7 +36,7 @@ protected:
         lose(second);
         read(second, 1, 0, 500, "rx");
         world.run_for(100 * sim::kMillisecond);
-        answer_call(0);
+        answer_call();
         EXPECT_EQ(answer(first, 0), 0);
     }
     /** The client uses it no more; its requests may still be on their way. */
@@ -54,9 +50,7 @@ protected:
     {
         drop(first);
         drop(second);
-        unload();
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user();
     }
 };
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvLate, ::testing::Range(1, 6));
@@ -140,7 +134,7 @@ TEST_P(SrvLate, a_repetition_that_arrives_second_begins_when_the_lost_path_has_e
     first.answers_heartbeats = false;
     read(first, 1, 0, 500, "rx");
     world.run_for(100 * sim::kMillisecond);
-    answer_call(0);
+    answer_call();
     world.run_for(100 * sim::kMillisecond);
     EXPECT_EQ(user.calls.size(), 1u) << "it is not known yet which path is lost";
     first.answers_heartbeats = true;
@@ -164,7 +158,7 @@ TEST_P(SrvLate, or_when_the_client_answers_a_heartbeat_over_its_own_path)
     write(first, 1, 0, contents(500, 2), "wy");
     world.run_for(100 * sim::kMillisecond);
     EXPECT_EQ(user.calls.size(), 1u) << "the chunk is in use";
-    answer_call(0);
+    answer_call();
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 100 * sim::kMillisecond));
     answer_call(1);
     EXPECT_EQ(answer(first, 0), 0);
@@ -222,7 +216,7 @@ TEST_P(SrvLate, what_a_late_one_reads_damages_no_message_behind_it)
     ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
     read(first, 1, 0, 500, "rx");
     world.run_for(100 * sim::kMillisecond);
-    answer_call(0);
+    answer_call();
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 100 * sim::kMillisecond));
     answer_call(1);
     EXPECT_EQ(answer(first, 0), 0);
@@ -243,7 +237,7 @@ TEST_P(SrvLate, an_earlier_heartbeat_does_not_show_that_a_path_lives)
     ASSERT_TRUE(wait([&] { return second.links[0]->heartbeats > before; }, 2 * sim::kSecond)); // its answer is late
     read(second, 1, 0, 500, "rx");
     world.run_for(100 * sim::kMillisecond);
-    answer_call(0);
+    answer_call();
     run(a, [&] { second.send_immediate(*second.links[0], rtrs::write_immediate(rtrs::ImmediateType::heartbeat_ack)); });
     world.run_for(100 * sim::kMillisecond);
     EXPECT_EQ(user.calls.size(), 1u);
@@ -270,7 +264,7 @@ TEST_P(SrvLate, a_client_that_asks_over_another_path_is_told_when_the_lost_one_h
     EXPECT_FALSE(is_alive(first));
     EXPECT_EQ(user.calls.size(), 1u);
     EXPECT_EQ(rejected(ask(query, request(0, 3, 1, 100, false, 1))), KAPI_EEXIST) << "at once";
-    answer_call(0);
+    answer_call();
     drop(first);
     world.run_for(sim::kSecond);
     EXPECT_EQ(rejected(ask(query, request(0, 3, 1, 100, false, 1))), KAPI_EEXIST) << "the other one is there";
@@ -292,7 +286,7 @@ TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
     lose(first);
     write(first, 1, 0, contents(500, 2), "wy");
     world.run_for(100 * sim::kMillisecond);
-    answer_call(0);
+    answer_call();
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }, 3 * sim::kSecond));
     first.answers_heartbeats = true;
     answer_call(1);

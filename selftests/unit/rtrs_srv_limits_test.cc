@@ -137,11 +137,9 @@ TEST_P(SrvLimits, a_device_that_does_nothing_any_more)
     load(true);
     establish(first);
     establish(second, 2, 2);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     sim::make_stuck(*dev_b);
-    run(b, [&] { user.answer(user.calls[0]); });
+    answer_call();
     EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }, 20 * sim::kSecond)) << "each waits, but not ten seconds";
     world.run_for(150 * sim::kSecond); // no answer to its heartbeats
     EXPECT_EQ(user.links.size(), 1u);

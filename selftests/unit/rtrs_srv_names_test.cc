@@ -13,15 +13,9 @@ protected:
         establish(first);
         if (has_another_path)
             establish(second, 2, 2);
-        user.keeps = true;
-        write(first, 1, 0, "data", "wx");
-        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        keep_write(first);
         drop(first);
         world.run_for(sim::kSecond);
-    }
-    void answer_call(std::size_t nth = 0)
-    {
-        run(b, [&] { user.answer(user.calls[nth], 0); });
     }
     /** The client of the first session reconnects, and waits for the end of its path. */
     SrvPath::Link &come_back()

@@ -4,13 +4,7 @@
 
 namespace {
 
-class SrvPaths : public SrvTest {
-protected:
-    void answer_call(std::size_t index, int status = 0)
-    {
-        run(b, [&] { user.answer(user.calls[index], status); });
-    }
-};
+class SrvPaths : public SrvTest {};
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvPaths, ::testing::Range(1, 6));
 
 TEST_P(SrvPaths, requests_go_over_both)
@@ -43,15 +37,13 @@ TEST_P(SrvPaths, a_chunk_is_held_back_until_the_operation_of_a_lost_path_ends)
         read(second, 1, 0, 500, "rx"); // the same again, as after a failover
         world.run_for(5 * sim::kSecond);
         EXPECT_EQ(user.calls.size(), 1u);
-        answer_call(0);
+        answer_call();
         ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
         answer_call(1);
         EXPECT_EQ(answer(second, 0), 0);
         EXPECT_TRUE(second.fetched(0, 500) == contents(500, 1));
         drop(second);
-        unload();
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user();
     }
 }
 
@@ -65,7 +57,7 @@ TEST_P(SrvPaths, another_request_in_a_chunk_that_was_read_into_is_refused)
     drop(first);
     write(second, 1, 0, contents(500, 2), "wy");
     world.run_for(sim::kSecond);
-    answer_call(0); // overwrites the data
+    answer_call(); // overwrites the data
     EXPECT_EQ(answer(second, 0), KAPI_EIO);
     EXPECT_EQ(user.calls.size(), 1u);
     write(second, 1, 0, contents(500, 2), "wy");
@@ -79,14 +71,12 @@ TEST_P(SrvPaths, a_new_path_waits_for_the_operations_of_the_old_one)
 {
     load(true);
     establish_both();
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     drop(first);
     world.run_for(sim::kSecond);
     EXPECT_EQ(rejected(ask(first, request(0, 3))), KAPI_ECONNRESET) << "the path still has a request";
     drop(first);
-    answer_call(0);
+    answer_call();
     EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
     establish(first, 2, 1);
     EXPECT_EQ(user.links.size(), 1u);
@@ -96,16 +86,14 @@ TEST_P(SrvPaths, a_client_that_reconnects_before_the_loss_is_noticed)
 {
     load(true);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     SrvPath again(a, "10.0.0.1", "10.0.0.2");
     auto &link = begin(again, request(0, 1, 1, 100, true, 1));
     EXPECT_TRUE(ends(first)) << "the client does not want it any more";
     world.run_for(2 * sim::kSecond);
     EXPECT_FALSE(link.established || link.end) << "it waits for the user's answer";
     EXPECT_EQ(rejected(ask(again, request(0, 1, 1, 100, true, 2))), KAPI_ECONNRESET) << "one waits already";
-    answer_call(0);
+    answer_call();
     ASSERT_TRUE(wait([&] { return link.established; }));
     accepted(again, link);
     exchange(again);
@@ -119,9 +107,7 @@ TEST_P(SrvPaths, a_client_that_waits_while_the_path_of_another_one_ends)
 {
     load(true);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     SrvPath again(a, "10.0.0.1", "10.0.0.2");
     auto &link = begin(again, request(0, 1, 1, 100, true, 1));
     EXPECT_TRUE(ends(first));
@@ -129,7 +115,7 @@ TEST_P(SrvPaths, a_client_that_waits_while_the_path_of_another_one_ends)
     drop(second);
     world.run_for(2 * sim::kSecond);
     EXPECT_FALSE(link.established || link.end);
-    answer_call(0);
+    answer_call();
     EXPECT_TRUE(wait([&] { return link.established; }));
     drop(again);
 }
@@ -138,14 +124,12 @@ TEST_P(SrvPaths, a_client_that_gives_up_reconnecting)
 {
     load(true);
     establish(first);
-    user.keeps = true;
-    write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    keep_write(first);
     SrvPath again(a, "10.0.0.1", "10.0.0.2");
     begin(again, request(0, 1, 1, 100, true, 1));
     EXPECT_TRUE(ends(first));
     run(b, [&] { sim::unplug_rdma(*dev_b); }, 100 * sim::kSecond); // what waits does not hold it up
-    answer_call(0);
+    answer_call();
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; }));
     drop(again);
 }
@@ -171,9 +155,7 @@ TEST_P(SrvPaths, a_path_that_belongs_to_what_has_ended_is_refused)
             EXPECT_EQ(user.links.size(), 2u);
         }
         drop(second);
-        unload();
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user();
     }
 }
 
@@ -229,7 +211,7 @@ TEST_P(SrvPaths, the_device_goes)
         }
         run(b, [&] { sim::unplug_rdma(*dev_b); }, 20 * sim::kSecond); // the user may keep what it has
         if (step >= 3)
-            answer_call(0);
+            answer_call();
         EXPECT_TRUE(wait([&] { return user.links.size() == (step >= 2 ? 2u : 0u); }));
         drop(first);
         unload();
@@ -251,7 +233,7 @@ TEST_P(SrvPaths, the_end_of_a_path_changes_no_chunk)
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     drop(first);
     ASSERT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }));
-    answer_call(0);
+    answer_call();
     answer_call(1);
     EXPECT_EQ(answer(second, 0), 0);
     EXPECT_TRUE(user.disk[user.calls[0].message.substr(1)] == user.calls[0].bytes);
@@ -297,9 +279,7 @@ TEST_P(SrvPaths, answers_while_the_path_ends)
             tasks.push_back(world.spawn(b, "disk", [&, n] { user.answer(user.calls[n]); }));
         tasks.push_back(world.spawn(a, "client", [&] { first.drop(); }));
         EXPECT_TRUE(wait([&] { return std::all_of(tasks.begin(), tasks.end(), [](auto &task) { return task->is_done(); }); }));
-        unload();
-        user = SrvUser{};
-        user.world = &world;
+        unload_with_user();
     }
 }
 

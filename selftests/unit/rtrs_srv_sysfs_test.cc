@@ -90,7 +90,7 @@ TEST_P(SrvSysfs, statistics)
     EXPECT_EQ(put(path("/stats/reset_all"), "0"), 0);
     EXPECT_EQ(text(path("/stats/rdma")), "0 0 0 0 1\n") << "what is in flight stays";
     EXPECT_EQ(text(path("/stats/wc_completion")), "0 0 0\n");
-    run(b, [&] { user.answer(user.calls[2]); });
+    answer_call(2);
     EXPECT_EQ(answer(first, 0), 0);
     EXPECT_EQ(text(path("/stats/rdma")), "0 0 0 0 0\n");
     write(first, 1, 0, contents(10, 1), "wx");
@@ -98,7 +98,7 @@ TEST_P(SrvSysfs, statistics)
     EXPECT_NE(text(path("/stats/wc_completion")), "0 0 0\n");
     EXPECT_EQ(put(path("/stats/reset_all"), "1\n"), 0);
     EXPECT_EQ(text(path("/stats/reset_all")), "echo 1 to reset all statistics\n");
-    run(b, [&] { user.answer(user.calls[3]); });
+    answer_call(3);
 }
 
 TEST_P(SrvSysfs, heartbeats_are_settings_of_a_session)

@@ -59,6 +59,13 @@ protected:
             ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &server), 0);
         });
     }
+    /** The same, and what was seen of its user is forgotten. */
+    void unload_with_user()
+    {
+        unload();
+        user = SrvUser{};
+        user.world = &world;
+    }
     void close()
     {
         if (server)
@@ -153,6 +160,17 @@ protected:
     void read(SrvPath &path, unsigned link, unsigned chunk, std::size_t size, const std::string &message)
     {
         run(a, [&] { path.read(*path.links[link], chunk, size, message); });
+    }
+    /** The first call of the user is a write, which it ends when answer_call() does. */
+    void keep_write(SrvPath &path, const std::string &data = "data")
+    {
+        user.keeps = true;
+        write(path, 1, 0, data, "wx");
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    }
+    void answer_call(std::size_t index = 0, int status = 0)
+    {
+        run(b, [&] { user.answer(user.calls[index], status); });
     }
     /** The errno that a request was answered with. */
     int answer(SrvPath &path, unsigned chunk)

@@ -195,7 +195,7 @@ Result<> Registrar::post(UserRegion& region)
 Result<> Registrar::make_valid(UserRegion& region)
 {
     Result<> posted;
-    auto waited = free_.wait_until(kapi_now_ns() + longest_wait_ns, [&] {
+    auto waited = free_.wait_in_turn(kapi_now_ns() + longest_wait_ns, [&] {
         posted = post(region);
         return posted || posted.error().code() != KAPI_EBUSY;
     });

@@ -5,103 +5,15 @@
 
 namespace rtrs_clt {
 
-namespace {
-
 // Answers and requests are writes with immediate data, which iWARP lacks; data and message are two pieces of one.
-bool suffices(const kapi_rdma_attrs& attrs)
+bool DeviceRules::suffices(const kapi_rdma_attrs& attrs)
 {
-    return !(attrs.flags & KAPI_RDMA_IWARP) && attrs.max_sge >= 2 && attrs.max_wr >= 64 && attrs.max_mr_pages >= 2;
+    bool does = !(attrs.flags & KAPI_RDMA_IWARP) && attrs.max_sge >= 2 && attrs.max_wr >= 64 && attrs.max_mr_pages >= 2;
+    if (!does)
+        kapi_log(KAPI_LOG_NOTICE, "rtrs_client: device %s is not used, it cannot do what RTRS needs", attrs.name);
+    return does;
 }
 
-} // namespace
-
-Device* Devices::List::find(const kapi_rdma_dev* dev) const
-{
-    for (Device* device = first; device; device = device->next_)
-        if (device->dev == dev)
-            return device->going_ ? nullptr : device;
-    return nullptr;
-}
-
-Result<> Devices::watch()
-{
-    return check(kapi_rdma_watch(&watch_ops, this, &watcher_));
-}
-
-void Devices::unwatch()
-{
-    kapi_rdma_unwatch(watcher_);
-}
-
-// Without memory for it the device is not used.
-void Devices::on_added(void* context, kapi_rdma_dev* dev, const kapi_rdma_attrs* attrs)
-{
-    if (!suffices(*attrs)) {
-        kapi_log(KAPI_LOG_NOTICE, "rtrs_client: device %s is not used, it cannot do what RTRS needs", attrs->name);
-        return;
-    }
-    Own<Device> device(make<Device>(Alloc::sleep, dev, *attrs));
-    if (!device) {
-        kapi_log(KAPI_LOG_WARN, "rtrs_client: no memory for device %s, which is not used", attrs->name);
-        return;
-    }
-    static_cast<Devices*>(context)->list_.with([&](List& list) {
-        device->next_ = list.first;
-        list.first = device.release();
-    });
-}
-
-void Devices::on_removed(void* context, kapi_rdma_dev* dev)
-{
-    Devices& devices = *static_cast<Devices*>(context);
-    Device* device = devices.list_.with([&](List& list) {
-        Device* found = list.find(dev);
-        if (found)
-            found->going_ = true;
-        for (DeviceUser* user = found ? found->users_ : nullptr; user; user = user->next)
-            user->path->lost(Errno(KAPI_ENODEV));
-        return found;
-    });
-    if (!device)
-        return;
-    device->idle_.wait_for([&] { return devices.list_.with([&](List&) { return !device->users_; }); });
-    devices.list_.with([&](List& list) {
-        Device** at = &list.first;
-        while (*at != device)
-            at = &(*at)->next_;
-        *at = device->next_;
-    });
-    dispose(device);
-}
-
-Device* Devices::enter(const kapi_rdma_dev* dev, Path& path, DeviceUser& user)
-{
-    return list_.with([&](List& list) -> Device* {
-        Device* device = list.find(dev);
-        if (!device)
-            return nullptr;
-        user.path = &path;
-        user.device = device;
-        user.next = device->users_;
-        user.link = &device->users_;
-        if (user.next)
-            user.next->link = &user.next;
-        return device->users_ = &user, device;
-    });
-}
-
-void Devices::leave(DeviceUser& user)
-{
-    list_.with([&](List&) {
-        Device* device = std::exchange(user.device, nullptr);
-        if (!device)
-            return;
-        *user.link = user.next;
-        if (user.next)
-            user.next->link = user.link;
-        if (!device->users_)
-            device->idle_.wake();
-    });
-}
+void DeviceRules::goes(Path& path) { path.lost(Errno(KAPI_ENODEV)); }
 
 } // namespace rtrs_clt

@@ -77,9 +77,7 @@ Result<> EndQuery::resolve(const kapi_cm_route& route, u64 deadline_ns)
 Result<> EndQuery::make_queue()
 {
     kapi_qp_caps caps{1, 1, 1, 1, 0};
-    Device* device = lost_.session().devices().enter(resolved_.load_acquire(), lost_, user_);
-    if (!device)
-        return fail(KAPI_ENODEV);
+    Device* device = TRY(lost_.session().devices().enter(resolved_.load_acquire(), lost_, user_));
     kapi_pd* pd = nullptr;
     TRY(check(kapi_pd_create(device->dev, &pd)));
     pd_.reset(pd);

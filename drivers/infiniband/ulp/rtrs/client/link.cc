@@ -76,9 +76,7 @@ Result<> Link::enter_device(kapi_rdma_dev* dev)
 {
     if (device_)
         return device_->dev == dev ? Result<>() : fail(KAPI_ENODEV);
-    device_ = session.devices().enter(dev, path, user_);
-    if (!device_)
-        return fail(KAPI_ENODEV);
+    device_ = TRY(session.devices().enter(dev, path, user_));
     kapi_pd* pd = nullptr;
     TRY(check(kapi_pd_create(dev, &pd)));
     pd_.reset(pd);
