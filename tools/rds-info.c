@@ -199,7 +199,7 @@ static void usage(void)
 	      "     --events  print changes of paths, and of connections of KCM, as they happen, until interrupted\n"
 	      "               (hawser's modules only)\n"
 	      "     --json    print a JSON document\n"
-	      "     --help\n"
+	      " -h, --help\n"
 	      "     --version the version, and whose modules are loaded: hawser's or the kernel's own\n"
 	      "\n"
 	      "Exit status: 0 all tables shown, 1 no RDS in the kernel or no such table, 2 wrong usage.\n",
@@ -248,7 +248,7 @@ static struct options read_command_line(int argc, char **argv)
 	struct options options = { .all = true };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "avcknprstTI", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "avcknprstTI", long_options, NULL)) != -1) {
 		if (choose(option, options.chosen)) {
 			options.all = false;
 			continue;
