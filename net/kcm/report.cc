@@ -62,19 +62,11 @@ bool describe_next(Mux& mux, u64& index, u64 shown, kcm_abi_connection_stats& st
     return found;
 }
 
-void note_change(const Psock& psock, Changes::Change change)
-{
-    const auto mux = static_cast<unsigned long long>(psock.mux->number), id = static_cast<unsigned long long>(psock.id);
-    if (change == Changes::ended)
-        kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu has ended: error %d", mux, id, psock.error());
-    else
-        kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu is %s", mux, id,
-                 change == Changes::attached ? "attached" : "detached");
-}
-
 void publish_change(const Psock& psock, Changes::Change change)
 {
-    note_change(psock, change);
+    if (change != Changes::ended) // Psock::fail() has said so
+        kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu is %s", static_cast<unsigned long long>(psock.mux->number),
+                 static_cast<unsigned long long>(psock.id), change == Changes::attached ? "attached" : "detached");
     kapi_report* report = kapi_event_begin(psock.mux->host, HAWSER_CMD_KCM_CONNECTION_CHANGED);
     if (!report)
         return;
