@@ -83,6 +83,9 @@ ynl --dump kcm-connection-get
 json "ynl: a connection of KCM, which has ended" '.[0] | length == 1 and .[0]["rx-messages"] == 1
 	and .[0]["tx-bytes"] == 9 and .[0].remote == "127.0.0.1" and .[0]["local-port"] == 16500 and .[0].error == 32
 	and (.[0].state | index("rx-stopped") != null)'
+rds-info -K --json >out 2>err
+json "rds-info: the same connection" 'first.kcm_connections | length == 1 and .[0].rx_messages == 1 and .[0].tx_bytes == 9
+	and .[0].remote_address == "127.0.0.1" and .[0].local_port == 16500 and .[0].error == 32 and .[0].rx_stopped'
 kill -TERM -$server
 wait $server
 unload kcm

@@ -2,10 +2,14 @@
 // The parts of the RDS programs that need no kernel: histograms, and what is printed.
 extern "C" {
 #include "histogram.h"
+#include "info-kcm.h"
 #include "info-latency.h"
 #include "json.h"
 }
 
+#include "../../include/uapi/hawser_netlink.h"
+
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -161,6 +165,75 @@ TEST(Json, EscapesStrings)
     });
 
     EXPECT_EQ(text, "[\n  \"q\\\" b\\\\ n\\u000a \\u007f \\u00ff\"\n]\n");
+}
+
+/** Attributes as the kernel packs them. */
+class Attributes {
+public:
+    template <class Value> Attributes &add(std::uint16_t type, const Value &value)
+    {
+        nlattr head{static_cast<std::uint16_t>(sizeof(head) + sizeof(value)), type};
+        bytes_.append(reinterpret_cast<const char *>(&head), sizeof(head));
+        bytes_.append(reinterpret_cast<const char *>(&value), sizeof(value));
+        bytes_.resize((bytes_.size() + 3) / 4 * 4);
+        return *this;
+    }
+    attributes all() const { return {bytes_.data(), bytes_.size()}; }
+
+private:
+    std::string bytes_;
+};
+
+/** A connection that has ended, with a number that needs eight bytes. */
+kcm_row ended_connection()
+{
+    kcm_row row;
+    Attributes report;
+    report.add(HAWSER_KCM_CONNECTION_MUX, 3U).add(HAWSER_KCM_CONNECTION_ID, 7U);
+    report.add(HAWSER_KCM_CONNECTION_LOCAL, inet_addr("10.0.0.1")).add(HAWSER_KCM_CONNECTION_LOCAL_PORT, 7000U);
+    report.add(HAWSER_KCM_CONNECTION_REMOTE, inet_addr("10.0.0.2")).add(HAWSER_KCM_CONNECTION_REMOTE_PORT, 40112U);
+    report.add(HAWSER_KCM_CONNECTION_STATE, 1U | 8U).add(HAWSER_KCM_CONNECTION_ERROR, 32U);
+    report.add(HAWSER_KCM_CONNECTION_RX_MESSAGES, 5U).add(HAWSER_KCM_CONNECTION_RX_BYTES, UINT64_C(5000000000));
+    report.add(HAWSER_KCM_CONNECTION_TX_MESSAGES, 4U).add(HAWSER_KCM_CONNECTION_TX_BYTES, 400U);
+    report.add(HAWSER_KCM_CONNECTION_RX_PARTIAL, 12U);
+    kcm_connection_decode(report.all(), &row);
+    return row;
+}
+
+TEST(KcmConnection, IsALineOfTheTable)
+{
+    kcm_row row = ended_connection();
+
+    testing::internal::CaptureStdout();
+    kcm_print_header();
+    kcm_connection_show(&row);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "\nKCM Connections:\n"
+              " Mux   Id       LocalAddr LPort      RemoteAddr RPort     RxMsgs        RxBytes     TxMsgs        TxBytes"
+              "  Partial State\n"
+              "   3    7        10.0.0.1  7000        10.0.0.2 40112          5     5000000000          4            400       12"
+              " rx_stopped paused (Broken pipe)\n");
+}
+
+TEST(KcmConnection, IsAnObjectInJson)
+{
+    kcm_row row = ended_connection();
+    char *text = nullptr;
+    std::size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    struct json json;
+
+    json_start(&json, out);
+    json_open_object(&json, nullptr);
+    kcm_connection_write(&json, &row);
+    json_close(&json);
+    fclose(out);
+    std::string document(text, size);
+    free(text);
+    std::erase_if(document, [](char c) { return c == ' ' || c == '\n'; });
+    EXPECT_EQ(document, R"({"mux":3,"id":7,"local_address":"10.0.0.1","local_port":7000,"remote_address":"10.0.0.2",)"
+                        R"("remote_port":40112,"rx_stopped":true,"tx_stopped":false,"reserved":false,"paused":true,"error":32,)"
+                        R"("rx_messages":5,"rx_bytes":5000000000,"tx_messages":4,"tx_bytes":400,"rx_partial":12})");
 }
 
 } // namespace

@@ -134,6 +134,11 @@ for program in rds-ping rds-info rds-stress kcm-server kcm-client; do
 	verdict $? "$program: the manual has every option"
 done
 
+if [ ! -d /sys/module/hawser ]; then
+	exits 1 "no table of connections of KCM" "$bin/rds-info" -K
+	exits 1 "no table of paths" "$bin/rds-info" -p
+fi
+
 # A kernel without RDS; where there is one, other tests cover it.
 if ! grep -q '^RDS' /proc/net/protocols; then
 	exits 1 "modprobe rds" "$bin/rds-ping" 127.0.0.1
