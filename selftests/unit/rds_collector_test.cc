@@ -205,8 +205,8 @@ TEST_F(Collector, full_table__makes_nothing_and_lets_the_used_ones_in)
             EXPECT_EQ(post_to_nobody(socket, i), -KAPI_ENOBUFS);
         EXPECT_EQ(a.memory().bytes(), full);
         EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), is_limit), 1) << "a user does not fill the log";
-        EXPECT_EQ(*std::find_if(a.log.begin(), a.log.end(), is_limit),
-                  "rds: " + nobody(20) + " cannot be sent to: its user has as many connections as one may have");
+        EXPECT_EQ(std::count(a.log.begin(), a.log.end(),
+                             "rds: " + nobody(20) + " cannot be sent to: its user has as many connections as one may have"), 1);
         world.sleep(kMinute);
         EXPECT_EQ(post_to_nobody(socket, 300), -KAPI_ENOBUFS);
         EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), is_limit), 2);
