@@ -105,6 +105,16 @@ bool paths_read(struct info_rows *rows)
 
 /* ---- the table */
 
+const char *path_peer_name(const struct path *path)
+{
+	return NAME(peers, path->peer);
+}
+
+const char *path_reason_name(const struct path *path)
+{
+	return NAME(reasons, path->reason);
+}
+
 void paths_print_header(void)
 {
 	printf("\nPaths:\n%*s %*s %3s %4s %-10s %-11s %10s %-8s %8s %14s %14s %8s %6s %8s\n", info_address_width(), "LocalAddr",

@@ -5,6 +5,7 @@
  */
 #include "info-connections.h"
 #include "info-paths.h"
+#include "info-peers.h"
 #include "info-tables.h"
 
 #include "owners.h"
@@ -244,6 +245,8 @@ const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	  ib_connection_decode, NULL, false, ib_connection_print_header, ib_connection_print, ib_connection_write },
 	{ .letter = 'K', .description = "connections of KCM, which only hawser's module shows", .key = "kcm_connections",
 	  .read = kcm_read, .if_chosen = true, .print_header = kcm_print_header, .print = kcm_print, .write = kcm_write },
+	{ .letter = 'P', .description = "peers, with the paths to each together, which only hawser's modules show", .key = "peers",
+	  .read = peers_read, .if_chosen = true, .print_header = peers_print_header, .print = peers_print, .write = peers_write },
 	{ 'T', RDS_INFO_TCP_SOCKETS, RDS6_INFO_TCP_SOCKETS, "TCP sockets, one for each path", "tcp_sockets",
 	  tcp_socket_decode, NULL, false, tcp_socket_print_header, tcp_socket_print, tcp_socket_write },
 	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, NULL, false, print_counter_header,

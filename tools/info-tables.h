@@ -82,6 +82,12 @@ struct path {
 	struct latency latency;
 };
 
+/* The paths of a connection together. */
+struct peer_row {
+	struct path sum;
+	unsigned int paths, up;
+};
+
 /* One entry of any table, from either of the kernel's two layouts. */
 union row {
 	struct counter counter;
@@ -91,6 +97,7 @@ union row {
 	struct tcp_socket tcp;
 	struct ib_connection ib;
 	struct path path;
+	struct peer_row peer;
 	struct kcm_row kcm;
 };
 
@@ -116,7 +123,7 @@ struct info_source {
 	void (*write)(struct json *json, const union row *row);
 };
 
-#define INFO_SOURCE_COUNT 10
+#define INFO_SOURCE_COUNT 11
 
 extern const struct info_source info_sources[INFO_SOURCE_COUNT];
 

@@ -248,7 +248,7 @@ static struct options read_command_line(int argc, char **argv)
 	struct options options = { .all = true };
 	int option;
 
-	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "avcknprstTIK", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "avcknprstTIKP", long_options, NULL)) != -1) {
 		if (choose(option, options.chosen)) {
 			options.all = false;
 			continue;

@@ -4,6 +4,7 @@ extern "C" {
 #include "histogram.h"
 #include "info-kcm.h"
 #include "info-latency.h"
+#include "info-peers.h"
 #include "json.h"
 }
 
@@ -234,6 +235,43 @@ TEST(KcmConnection, IsAnObjectInJson)
     EXPECT_EQ(document, R"({"mux":3,"id":7,"local_address":"10.0.0.1","local_port":7000,"remote_address":"10.0.0.2",)"
                         R"("remote_port":40112,"rx_stopped":true,"tx_stopped":false,"reserved":false,"paused":true,"error":32,)"
                         R"("rx_messages":5,"rx_bytes":5000000000,"tx_messages":4,"tx_bytes":400,"rx_partial":12})");
+}
+
+row path_to(const char *remote, unsigned index, std::uint64_t state, std::uint64_t age_ms)
+{
+    row path{};
+
+    rds_address_parse("10.0.0.1", &path.path.local);
+    rds_address_parse(remote, &path.path.remote);
+    std::strcpy(path.path.transport, "tcp");
+    path.path.index = index;
+    path.path.peer = HAWSER_RDS_PEER_HAWSER;
+    path.path.state = state;
+    path.path.reason = state == HAWSER_RDS_UP ? HAWSER_RDS_ACCEPTED : HAWSER_RDS_REFUSED;
+    path.path.age_ms = age_ms;
+    path.path.queued = 1 + index, path.path.tx_bytes = 1000, path.path.rx_bytes = 10, path.path.drops = 2;
+    path.path.has_rtt = state == HAWSER_RDS_UP;
+    path.path.rtt_us = path.path.has_rtt ? 100 + index : 0;
+    return path;
+}
+
+TEST(Peers, AreTheSumsOfTheirPaths)
+{
+    row paths[] = {path_to("10.0.0.2", 0, HAWSER_RDS_UP, 9000), path_to("10.0.0.2", 1, HAWSER_RDS_DOWN, 1500),
+                   path_to("10.0.0.2", 2, HAWSER_RDS_UP, 8000), path_to("10.0.0.3", 0, HAWSER_RDS_DOWN, 2000)};
+    info_rows all{paths, 4}, peers{};
+
+    peers_collect(&all, &peers);
+    ASSERT_EQ(peers.count, 2U);
+    testing::internal::CaptureStdout();
+    peers_print(&peers.rows[0]);
+    peers_print(&peers.rows[1]);
+    free(peers.rows);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "       10.0.0.1        10.0.0.2   0 tcp        hawser     2/3 refused           1.5s        6           3000"
+              "             30        0      6    102us\n"
+              "       10.0.0.1        10.0.0.3   0 tcp        hawser     0/1 refused           2.0s        1           1000"
+              "             10        0      2        -\n");
 }
 
 } // namespace
