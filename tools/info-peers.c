@@ -91,8 +91,8 @@ void peers_print(const union row *row)
 		snprintf(rtt, sizeof(rtt), "%" PRIu64 "us", sum->rtt_us);
 	info_print_address(&sum->local);
 	info_print_address(&sum->remote);
-	printf("%3u %-10s %-8s %5s %-11s %9.1fs %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %8" PRIu64 " %6" PRIu64 " %8s\n", sum->tos,
-	       sum->transport, path_peer_name(sum), up, path_reason_name(sum), (double)sum->age_ms / 1000, sum->queued,
+	printf("%3u %-10s %-8s %5s %-11s %9.1fs %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %8" PRIu64 " %6" PRIu64 " %8s\n",
+	       sum->tos, sum->transport, path_peer_name(sum), up, path_reason_name(sum), (double)sum->age_ms / 1000, sum->queued,
 	       sum->tx_bytes, sum->rx_bytes, sum->retransmits, sum->drops, rtt);
 }
 
