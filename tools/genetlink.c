@@ -91,6 +91,26 @@ uint64_t attribute_number(struct attributes all, uint16_t type, uint64_t missing
 	return small;
 }
 
+void attribute_address(struct attributes all, uint16_t type, union rds_address *address)
+{
+	const struct nlattr *attribute = attribute_find(all, type);
+	struct in6_addr ipv6 = IN6ADDR_ANY_INIT;
+	const void *value = NULL;
+	in_addr_t ipv4 = 0;
+	size_t bytes = 0;
+
+	if (attribute)
+		value = attribute_bytes(attribute, &bytes);
+	if (bytes == sizeof(ipv6)) {
+		memcpy(&ipv6, value, sizeof(ipv6));
+		rds_address_from_ipv6(address, ipv6, 0);
+		return;
+	}
+	if (bytes == sizeof(ipv4))
+		memcpy(&ipv4, value, sizeof(ipv4));
+	rds_address_from_ipv4(address, ipv4, 0);
+}
+
 /* ---- messages */
 
 /* One message: 1 to go on, 0 at the end of the answer, or a negative errno. */

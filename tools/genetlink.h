@@ -7,6 +7,8 @@
  * others, cannot be linked statically.)
  */
 
+#include "rds-address.h"
+
 #include <linux/netlink.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +41,9 @@ struct attributes attribute_nested(const struct nlattr *attribute);
 const void *attribute_bytes(const struct nlattr *attribute, size_t *bytes);
 /* The value of a number, of four or eight bytes; @missing if there is none. */
 uint64_t attribute_number(struct attributes all, uint16_t type, uint64_t missing);
+
+/* An address, of four bytes or sixteen; the unspecified one if there is none. */
+void attribute_address(struct attributes all, uint16_t type, union rds_address *address);
 
 typedef void (*genetlink_message)(void *context, uint8_t command, struct attributes attributes);
 

@@ -22,26 +22,6 @@ static const char *const changes[] = { "attached", "ended", "detached" };
 
 /* ---- from attributes */
 
-static void read_address(struct attributes all, uint16_t type, union rds_address *address)
-{
-	const struct nlattr *attribute = attribute_find(all, type);
-	struct in6_addr ipv6 = IN6ADDR_ANY_INIT;
-	const void *value = NULL;
-	in_addr_t ipv4 = 0;
-	size_t bytes = 0;
-
-	if (attribute)
-		value = attribute_bytes(attribute, &bytes);
-	if (bytes == sizeof(ipv6)) {
-		memcpy(&ipv6, value, sizeof(ipv6));
-		rds_address_from_ipv6(address, ipv6, 0);
-		return;
-	}
-	if (bytes == sizeof(ipv4))
-		memcpy(&ipv4, value, sizeof(ipv4));
-	rds_address_from_ipv4(address, ipv4, 0);
-}
-
 static void read_connection(struct attributes all, struct path *path)
 {
 	const struct nlattr *transport = attribute_find(all, HAWSER_RDS_CONNECTION_TRANSPORT);
@@ -49,8 +29,8 @@ static void read_connection(struct attributes all, struct path *path)
 	size_t bytes;
 
 	*path = (struct path){ 0 };
-	read_address(all, HAWSER_RDS_CONNECTION_LOCAL, &path->local);
-	read_address(all, HAWSER_RDS_CONNECTION_REMOTE, &path->remote);
+	attribute_address(all, HAWSER_RDS_CONNECTION_LOCAL, &path->local);
+	attribute_address(all, HAWSER_RDS_CONNECTION_REMOTE, &path->remote);
 	if (transport) {
 		name = attribute_bytes(transport, &bytes);
 		snprintf(path->transport, sizeof(path->transport), "%.*s", (int)bytes, name);
@@ -120,22 +100,20 @@ static void add_paths(void *context, uint8_t command, struct attributes attribut
 
 bool paths_read(struct info_rows *rows)
 {
-	struct genetlink link;
-	int error = genetlink_open(&link, HAWSER_FAMILY_NAME);
-
-	*rows = (struct info_rows){ 0 };
-	if (error == -ENOENT)
-		return false;
-	if (error)
-		die_error(error, "opening generic netlink");
-	error = genetlink_dump(&link, HAWSER_CMD_RDS_CONNECTION_GET, add_paths, rows);
-	genetlink_close(&link);
-	if (error && error != -EOPNOTSUPP)
-		die_error(error, "reading the paths");
-	return !error;
+	return info_read_reports(HAWSER_CMD_RDS_CONNECTION_GET, add_paths, rows, "paths");
 }
 
 /* ---- the table */
+
+const char *path_peer_name(const struct path *path)
+{
+	return NAME(peers, path->peer);
+}
+
+const char *path_reason_name(const struct path *path)
+{
+	return NAME(reasons, path->reason);
+}
 
 void paths_print_header(void)
 {
@@ -251,9 +229,9 @@ static struct kcm_event read_kcm_event(struct attributes all)
 	};
 	union rds_address address;
 
-	read_address(all, HAWSER_KCM_CONNECTION_LOCAL, &address);
+	attribute_address(all, HAWSER_KCM_CONNECTION_LOCAL, &address);
 	rds_address_format(&address, event.local);
-	read_address(all, HAWSER_KCM_CONNECTION_REMOTE, &address);
+	attribute_address(all, HAWSER_KCM_CONNECTION_REMOTE, &address);
 	rds_address_format(&address, event.remote);
 	return event;
 }

@@ -11,6 +11,10 @@
 /* Reads the table. False: the kernel has none. */
 bool paths_read(struct info_rows *rows);
 
+/* Words for what answers at the other end, and for the last change. */
+const char *path_peer_name(const struct path *path);
+const char *path_reason_name(const struct path *path);
+
 void paths_print_header(void);
 void paths_print(const union row *row);
 void paths_write(struct json *json, const union row *row);

@@ -5,16 +5,38 @@
  */
 #include "info-connections.h"
 #include "info-paths.h"
+#include "info-peers.h"
 #include "info-tables.h"
 
 #include "owners.h"
+#include "program.h"
+
+#include "../include/uapi/hawser_netlink.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 struct info_view info_view;
+
+bool info_read_reports(uint8_t command, genetlink_message add, struct info_rows *rows, const char *what)
+{
+	struct genetlink link;
+	int error = genetlink_open(&link, HAWSER_FAMILY_NAME);
+
+	*rows = (struct info_rows){ 0 };
+	if (error == -ENOENT)
+		return false;
+	if (error)
+		die_error(error, "opening generic netlink");
+	error = genetlink_dump(&link, command, add, rows);
+	genetlink_close(&link);
+	if (error && error != -EOPNOTSUPP)
+		die_error(error, "reading the %s", what);
+	return !error;
+}
 
 int info_address_width(void)
 {
@@ -220,22 +242,27 @@ static void write_message(struct json *json, const union row *row)
 /* In the order in which they are shown when none is chosen. */
 const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	{ 'I', RDS_INFO_IB_CONNECTIONS, RDS6_INFO_IB_CONNECTIONS, "connections over RDMA", "ib_connections",
-	  ib_connection_decode, NULL, ib_connection_print_header, ib_connection_print, ib_connection_write },
+	  ib_connection_decode, NULL, false, ib_connection_print_header, ib_connection_print, ib_connection_write },
+	{ .letter = 'K', .description = "connections of KCM, which only hawser's module shows", .key = "kcm_connections",
+	  .read = kcm_read, .if_chosen = true, .print_header = kcm_print_header, .print = kcm_print, .write = kcm_write },
+	{ .letter = 'P', .description = "peers, with the paths to each together, which only hawser's modules show",
+	  .key = "peers", .read = peers_read, .if_chosen = true, .print_header = peers_print_header, .print = peers_print,
+	  .write = peers_write },
 	{ 'T', RDS_INFO_TCP_SOCKETS, RDS6_INFO_TCP_SOCKETS, "TCP sockets, one for each path", "tcp_sockets",
-	  tcp_socket_decode, NULL, tcp_socket_print_header, tcp_socket_print, tcp_socket_write },
-	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, NULL, print_counter_header,
+	  tcp_socket_decode, NULL, false, tcp_socket_print_header, tcp_socket_print, tcp_socket_write },
+	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, NULL, false, print_counter_header,
 	  print_counter, write_counter },
-	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, NULL,
+	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, NULL, false,
 	  print_socket_header, print_socket, write_socket },
-	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", connection_decode, NULL,
+	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", connection_decode, NULL, false,
 	  connection_print_header, connection_print, connection_write },
 	{ .letter = 'p', .description = "paths of connections, which only hawser's modules show", .key = "paths",
 	  .read = paths_read, .print_header = paths_print_header, .print = paths_print, .write = paths_write },
 	{ 'r', RDS_INFO_RECV_MESSAGES, RDS6_INFO_RECV_MESSAGES, "messages received and not yet read",
-	  "receive_queue", decode_message, NULL, print_receive_header, print_message, write_message },
+	  "receive_queue", decode_message, NULL, false, print_receive_header, print_message, write_message },
 	{ 's', RDS_INFO_SEND_MESSAGES, RDS6_INFO_SEND_MESSAGES, "messages not yet sent", "send_queue",
-	  decode_message, NULL, print_send_header, print_message, write_message },
+	  decode_message, NULL, false, print_send_header, print_message, write_message },
 	{ 't', RDS_INFO_RETRANS_MESSAGES, RDS6_INFO_RETRANS_MESSAGES,
-	  "messages sent and not yet acknowledged", "retransmit_queue", decode_message, NULL,
+	  "messages sent and not yet acknowledged", "retransmit_queue", decode_message, NULL, false,
 	  print_retransmit_header, print_message, write_message },
 };

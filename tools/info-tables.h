@@ -6,6 +6,8 @@
  * The tables that rds-info shows, each described by an info_source.
  */
 
+#include "genetlink.h"
+#include "info-kcm.h"
 #include "info-latency.h"
 #include "json.h"
 #include "rds-socket.h"
@@ -80,6 +82,12 @@ struct path {
 	struct latency latency;
 };
 
+/* The paths of a connection together. */
+struct peer_row {
+	struct path sum;
+	unsigned int paths, up;
+};
+
 /* One entry of any table, from either of the kernel's two layouts. */
 union row {
 	struct counter counter;
@@ -89,6 +97,8 @@ union row {
 	struct tcp_socket tcp;
 	struct ib_connection ib;
 	struct path path;
+	struct peer_row peer;
+	struct kcm_row kcm;
 };
 
 struct info_rows {
@@ -105,14 +115,15 @@ struct info_source {
 	const char *key;		/* in JSON */
 	/* Fills @row from entry @index. Returns false for an entry that the IPv4 table has shown already. */
 	bool (*decode)(const struct rds_info_table *table, size_t index, bool ipv6, union row *row);
-	/* Or reads the whole table by other means; false: there is none. Then item is 0. */
+	/* Or reads the whole table by other means, without a socket of RDS; false: there is none. Then item is 0. */
 	bool (*read)(struct info_rows *rows);
+	bool if_chosen;			/* not one of all */
 	void (*print_header)(void);
 	void (*print)(const union row *row);
 	void (*write)(struct json *json, const union row *row);
 };
 
-#define INFO_SOURCE_COUNT 9
+#define INFO_SOURCE_COUNT 11
 
 extern const struct info_source info_sources[INFO_SOURCE_COUNT];
 
@@ -124,6 +135,9 @@ struct info_view {
 };
 
 extern struct info_view info_view;
+
+/* Reads a table that hawser's modules report over generic netlink. False: there is none. @what is for messages. */
+bool info_read_reports(uint8_t command, genetlink_message add, struct info_rows *rows, const char *what);
 
 /* The width of a column of addresses. */
 int info_address_width(void);

@@ -64,7 +64,7 @@ static void usage(void)
 	      "     --max-size bytes      of a message (default 16K, at most 1M)\n"
 	      "     --timeout time        how long to wait for any answer (default 30)\n"
 	      "     --json                print a JSON document\n"
-	      "     --help, --version\n"
+	      " -h, --help, --version\n"
 	      "\n"
 	      "Exit status: 0 all answers arrived and were correct, 1 otherwise, 2 wrong usage.\n",
 	      stdout);
@@ -326,7 +326,7 @@ static void read_command_line(struct settings *settings, int argc, char **argv)
 	const char *problem, *address;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "p:c:k:n:T:W:", long_options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "p:c:k:n:T:W:", long_options, NULL)) != -1)
 		read_option(settings, option);
 	address = only_address(argc, argv);
 	problem = rds_address_parse(address, &settings->server);

@@ -11,7 +11,7 @@
 void obey_option_of_all(int option, void (*usage)(void))
 {
 	switch (option) {
-	case OPTION_HELP:
+	case 'h':
 		usage();
 		exit(EXIT_GOOD);
 	case OPTION_VERSION:

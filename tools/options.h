@@ -11,9 +11,11 @@
 #include <stdnoreturn.h>
 
 /* What getopt_long gives for the common options; a program's own ones without a letter begin with the last. */
-enum { OPTION_HELP = 256, OPTION_VERSION, OPTION_JSON, OPTION_FIRST_OWN };
+enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_FIRST_OWN };
 
-#define OPTIONS_OF_ALL { "help", no_argument, NULL, OPTION_HELP }, { "version", no_argument, NULL, OPTION_VERSION }
+/* Among the long options; and the letters with which a program's own begin. */
+#define OPTIONS_OF_ALL { "help", no_argument, NULL, 'h' }, { "version", no_argument, NULL, OPTION_VERSION }
+#define LETTERS_OF_ALL "h"
 
 /* Obeys --help, which @usage prints, and --version; all else is unknown, which getopt has said. Exits. */
 noreturn void obey_option_of_all(int option, void (*usage)(void));

@@ -17,7 +17,7 @@ static void usage(void)
 	fputs("Usage: rds-ping [options] address\n"
 	      "Sends empty RDS messages to port 0 of a host, whose kernel answers them.\n"
 	      "\n"
-	      " -c, --count number        stop after this many probes (default: when interrupted)\n"
+	      " -c, --count number        stop after this many probes (default 0: when interrupted)\n"
 	      " -i, --interval time       time between probes, in seconds or with ms or us (default 1)\n"
 	      " -I, --source address      send from this address (default: by routing)\n"
 	      " -Q, --tos number          type of service, 0 to 255\n"
@@ -25,7 +25,7 @@ static void usage(void)
 	      " -S, --sockets number      spread the probes over this many sockets (default 8, at most 64)\n"
 	      "     --transport name      tcp, ib or any (default any)\n"
 	      "     --json                print a JSON document\n"
-	      "     --help, --version\n"
+	      " -h, --help, --version\n"
 	      "\n"
 	      "Exit status: 0 at least one answer, 1 no answer or another failure, 2 wrong usage.\n",
 	      stdout);
@@ -60,8 +60,8 @@ static void read_option(struct ping_settings *settings, int option)
 {
 	switch (option) {
 	case 'c':
-		if (!parse_number(optarg, 1, UINT64_MAX, &settings->count))
-			die_usage("bad count '%s': a number from 1", optarg);
+		if (!parse_number(optarg, 0, UINT64_MAX, &settings->count))
+			die_usage("bad count '%s': a number, or 0 for no limit", optarg);
 		break;
 	case 'i':
 		settings->interval_ns = option_time("interval", 0);
@@ -101,7 +101,7 @@ void ping_read_command_line(struct ping_settings *settings, int argc, char **arg
 		.sockets = DEFAULT_SOCKETS,
 		.socket = { .transport = RDS_TRANSPORT_ANY },
 	};
-	while ((option = getopt_long(argc, argv, "c:i:I:Q:W:S:", long_options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "c:i:I:Q:W:S:", long_options, NULL)) != -1)
 		read_option(settings, option);
 	read_address("destination", only_address(argc, argv), &settings->destination);
 	if (!settings->timeout_ns)

@@ -127,14 +127,14 @@ static unsigned int show(int fd, const struct options *options)
 		const struct info_source *source = &info_sources[i];
 		struct info_rows rows;
 
-		if (!options->chosen[i] && !options->all)
+		if (!options->chosen[i] && (!options->all || source->if_chosen))
 			continue;
 		if (!read_source(fd, source, &rows)) {
 			if (options->json)
 				json_null(&json, source->key);
 			/* A missing transport is normal, unless its table was requested. */
 			if (options->chosen[i]) {
-				warn("this kernel has no table of %s (is the transport loaded?)",
+				warn("this kernel has no table of %s (is its module loaded?)",
 				     source->description);
 				missing++;
 			}
@@ -199,7 +199,7 @@ static void usage(void)
 	      "     --events  print changes of paths, and of connections of KCM, as they happen, until interrupted\n"
 	      "               (hawser's modules only)\n"
 	      "     --json    print a JSON document\n"
-	      "     --help\n"
+	      " -h, --help\n"
 	      "     --version the version, and whose modules are loaded: hawser's or the kernel's own\n"
 	      "\n"
 	      "Exit status: 0 all tables shown, 1 no RDS in the kernel or no such table, 2 wrong usage.\n",
@@ -248,7 +248,7 @@ static struct options read_command_line(int argc, char **argv)
 	struct options options = { .all = true };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "avcknprstTI", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "avcknprstTIKP", long_options, NULL)) != -1) {
 		if (choose(option, options.chosen)) {
 			options.all = false;
 			continue;
@@ -284,6 +284,18 @@ static struct options read_command_line(int argc, char **argv)
 	return options;
 }
 
+/* Those that are read over netlink need no module of RDS. */
+static bool needs_socket(const struct options *options)
+{
+	size_t i;
+
+	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
+		if (options->chosen[i] && !info_sources[i].read)
+			return true;
+	}
+	return options->all || options->delta;
+}
+
 /* The sockets of connections, for printing connections in full. */
 static void read_paths(int fd)
 {
@@ -305,15 +317,15 @@ int main(int argc, char **argv)
 
 	if (options.events && !paths_follow(options.json))
 		die("this kernel reports no events (are hawser's modules loaded?)");
-	fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	fd = needs_socket(&options) ? socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
+	if (fd < 0 && needs_socket(&options))
 		die_error(errno, "opening an RDS socket");
 	if (options.delta) {
 		read_first_counters(fd);
 		pause_for(options.watch_ns ? options.watch_ns : NS_PER_SECOND);
 	}
 	for (;;) {
-		if (info_view.verbose || options.json)
+		if (fd >= 0 && (info_view.verbose || options.json))
 			read_paths(fd);
 		missing = show(fd, &options);
 		if (!options.watch_ns)
@@ -322,6 +334,7 @@ int main(int argc, char **argv)
 	}
 	free(counters_before.rows);
 	free(info_view.tcp_sockets.rows);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return missing ? EXIT_FAILED : EXIT_GOOD;
 }

@@ -25,7 +25,7 @@ static void usage(void)
 	      "     --steering way        round-robin, least-loaded or cpu: which worker gets a request\n"
 	      "     --timeout time        until a client that does not read or is gone is disconnected (default 30)\n"
 	      "     --json                print a JSON document at the end\n"
-	      "     --help, --version\n"
+	      " -h, --help, --version\n"
 	      "\n"
 	      "It runs until SIGINT or SIGTERM, then prints the counts of each worker.\n"
 	      "Exit status: 0 ended by a signal, 1 a failure, 2 wrong usage.\n",
@@ -110,7 +110,7 @@ void server_read_command_line(struct server_settings *settings, int argc, char *
 		.max_message = 64 << 10,
 		.timeout_ns = 30 * NS_PER_SECOND,
 	};
-	while ((option = getopt_long(argc, argv, "a:p:w:m:", long_options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "a:p:w:m:", long_options, NULL)) != -1)
 		read_option(settings, option);
 	no_arguments(argc, argv);
 }

@@ -163,7 +163,7 @@ static void print_help(void)
 		printf(" %-4s%-36s%s\n", letter, text, entry->help);
 	}
 	printf(" %-4s%-36s%s\n", "", "--transport tcp|ib|any", "send over this transport (default any)");
-	puts("     --help, --version\n"
+	puts(" -h, --help, --version\n"
 	     "\n"
 	     "Bytes may have a suffix K, M or G. Exit status: 0 all messages arrived once and\n"
 	     "undamaged, 1 they did not or another failure occurred, 2 wrong usage.");
@@ -172,7 +172,7 @@ static void print_help(void)
 /* The options for getopt_long. */
 struct getopt_tables {
 	struct option long_options[ENTRY_COUNT + 6];
-	char short_options[2 * ENTRY_COUNT + 8];
+	char short_options[2 * ENTRY_COUNT + sizeof(LETTERS_OF_ALL "r:s:")];
 };
 
 static void fill_getopt_tables(struct getopt_tables *tables)
@@ -190,7 +190,7 @@ static void fill_getopt_tables(struct getopt_tables *tables)
 	memset(tables, 0, sizeof(*tables));
 	memcpy(next, others, sizeof(others));
 	next += sizeof(others) / sizeof(others[0]);
-	letter = stpcpy(letter, "r:s:");
+	letter = stpcpy(letter, LETTERS_OF_ALL "r:s:");
 	for (i = 0; i < ENTRY_COUNT; i++) {
 		const struct option_entry *entry = &entries[i];
 

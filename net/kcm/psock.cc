@@ -101,6 +101,8 @@ void Psock::fail(int error, bool unreadable)
         count_bad_message(error);
     if (kapi_traces(KAPI_TRACE_KCM_END))
         kapi_trace_kcm_connection(KAPI_TRACE_KCM_END, id, error);
+    kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu has ended: error %d",
+             static_cast<unsigned long long>(mux->number), static_cast<unsigned long long>(id), error);
     kapi_stream_post_error(stream_, error);
     was_last = mux->connection_failed(*this);
     ref();

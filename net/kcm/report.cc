@@ -64,6 +64,10 @@ bool describe_next(Mux& mux, u64& index, u64 shown, kcm_abi_connection_stats& st
 
 void publish_change(const Psock& psock, Changes::Change change)
 {
+    if (change != Changes::ended) // Psock::fail() has said so
+        kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu is %s",
+                 static_cast<unsigned long long>(psock.mux->number), static_cast<unsigned long long>(psock.id),
+                 change == Changes::attached ? "attached" : "detached");
     kapi_report* report = kapi_event_begin(psock.mux->host, HAWSER_CMD_KCM_CONNECTION_CHANGED);
     if (!report)
         return;

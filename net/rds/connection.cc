@@ -9,8 +9,11 @@ Result<Ref<Connection>> Connection::create(Net& net, const rds_transport& transp
                                            const Endpoint& remote, u8 tos, Alloc mode)
 {
     bool charged = mode == Alloc::charged || mode == Alloc::atomic_charged;
-    if (!charged && !net.peers_memory.take_connection())
+    if (!charged && !net.peers_memory.take_connection()) {
+        if (net.module.notices.memory_of_peers.is_due())
+            rds::note(KAPI_LOG_NOTICE, remote.ip, "is refused: connections that peers made have all memory that they may have");
         return fail(KAPI_ENOBUFS);
+    }
     auto* made = make<Connection>(mode, net, transport, local, remote, tos);
     if (!made) {
         if (!charged)
@@ -92,15 +95,7 @@ void Connection::cancel(Message& message)
 
 void Connection::note(kapi_log_level level, const char* what) const
 {
-    if (remote.ip.is_v4()) {
-        const u8* b = remote.ip.v4();
-        kapi_log(level, "rds: %u.%u.%u.%u %s", b[0], b[1], b[2], b[3], what);
-        return;
-    }
-    const u8* b = remote.ip.bytes();
-    auto group = [&](unsigned i) { return static_cast<unsigned>(b[2 * i] << 8 | b[2 * i + 1]); };
-    kapi_log(level, "rds: %x:%x:%x:%x:%x:%x:%x:%x %s", group(0), group(1), group(2), group(3), group(4), group(5), group(6),
-             group(7), what);
+    rds::note(level, remote.ip, what);
 }
 
 // ---- the end for want of use

@@ -167,7 +167,10 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
     kapi_copy(&checked, header, sizeof(checked));
     auto kind = classify(checked);
     if (!kind) {
-        conn_of(conn).net.count(Stat::recv_garbage);
+        Net& net = conn_of(conn).net;
+        net.count(Stat::recv_garbage);
+        if (net.module.notices.garbage.is_due())
+            conn_of(conn).note(KAPI_LOG_NOTICE, "sends what is no RDS, its stream ends");
         return kind.error().to_c();
     }
     if (!conn_of(conn).path(path).may_read(*kind))

@@ -101,6 +101,19 @@ Net* Module::find_net(kapi_net* host)
 
 // ---- connections by their addresses
 
+namespace {
+
+void note_refusal(Net& net, const Ip& peer, u32 payer)
+{
+    bool is_peers = payer == ConnectionShares::peers;
+    Notice& notice = is_peers ? net.module.notices.connections_of_peers : net.module.notices.connections_of_users;
+    if (notice.is_due())
+        note(KAPI_LOG_NOTICE, peer, is_peers ? "is refused: peers have as many connections as they may have" :
+             "cannot be sent to: its user has as many connections as one may have");
+}
+
+} // namespace
+
 Ref<Connection> ConnectionTable::find(const rds_transport& transport, const Endpoint& local, const Endpoint& remote,
                                       u8 tos)
 {
@@ -119,8 +132,10 @@ Result<Ref<Connection>> ConnectionTable::get(Net& net, const rds_transport& tran
     if (auto found = find(transport, local, remote, tos))
         return found;
     // Nothing is allocated for a connection above the limit.
-    if (!shares.take(payer, limit))
+    if (!shares.take(payer, limit)) {
+        note_refusal(net, remote.ip, payer);
         return fail(KAPI_ENOBUFS);
+    }
     auto result = Connection::create(net, transport, local, remote, tos, mode);
     if (result) {
         Ref<Connection> fresh = *result;

@@ -8,6 +8,7 @@
 #include "congestion.h"
 #include "connection_shares.h"
 #include "glue/rds_core.h"
+#include "notice.h"
 #include "peers_memory.h"
 #include "stats.h"
 #include "transport.h"
@@ -35,6 +36,7 @@ public:
 
     kapi_workqueue* workqueue = nullptr;
     PeersShare peers_share;
+    Notices notices;
     Atomic<const Net*> initial_net{nullptr};
 
     // How many paths try to connect in all namespaces of the user who made this one. Null: that is the administrator.

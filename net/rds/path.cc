@@ -230,6 +230,7 @@ Path::Change Path::change(PathEvent event, kapi_trace_rds_reason reason)
 
 void Path::publish(const Change& change)
 {
+    note_change(*this, change.from, change.to, change.reason);
     publish_change(*this, change.from, change.to, change.reason);
 }
 

@@ -180,7 +180,7 @@ private:
     void came_up();
     Change leave(kapi_trace_rds_reason reason);
     void begin_closing(kapi_trace_rds_reason reason) { publish(leave(reason)); }
-    void note_loss();
+    void note_loss(kapi_trace_rds_reason reason);
     void closed(bool complete);
     bool is_wanted();
     bool is_left_out();

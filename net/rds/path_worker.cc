@@ -296,11 +296,11 @@ void Path::came_up()
     connection_.path_is_up(*this);
 }
 
-void Path::note_loss()
+void Path::note_loss(kapi_trace_rds_reason reason)
 {
     connection_.net.count(Stat::conn_reset);
     if (index_ == 0)
-        connection_.note(KAPI_LOG_INFO, "is not connected any more");
+        rds::note_loss(connection_, reason);
 }
 
 Path::Change Path::leave(kapi_trace_rds_reason reason)
@@ -318,7 +318,7 @@ Path::Change Path::leave(kapi_trace_rds_reason reason)
         // was complete.
         wanted_until_ns_ = connection_.transport.post ? 0 : kapi_now_ns() + wanted_after_loss_ns;
         if (!recycles_)
-            note_loss();
+            note_loss(reason);
         if (kapi_now_ns() - up_since_ns_ >= max(stable_ns, shortest_delay_ns()))
             back_off_.reset();
     }

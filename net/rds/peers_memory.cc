@@ -114,6 +114,8 @@ void PeersMemory::end_slow(Connection& connection)
         bool ends = look.is_slow || (held.too_much && look.began_ns != held.oldest_ns && lasts(look, search_.now_ns));
         if (!look.began_ns || !ends || look.began_ns == search_.oldest_ns)
             continue;
+        if (net_.module.notices.parts_of_messages.is_due())
+            connection.note(KAPI_LOG_NOTICE, "sends too slowly for what peers may hold in parts of messages, its stream ends");
         connection.path(i).notify(RDS_PATH_LOST);
         search_.ended += look.size;
     }

@@ -132,7 +132,8 @@ compile_examples() {
 
 	pkg-config --modversion hawser | grep -Fx "$version" || return
 	read -ra options < <(pkg-config --cflags hawser)
-	printf '#include <%s>\n' hawser_kcm.h hawser_rds.h | gcc -Wall -Werror "${options[@]}" -x c -fsyntax-only - || return
+	printf '#include <%s>\n' hawser_kcm.h hawser_rds.h hawser_netlink.h |
+		gcc -Wall -Werror "${options[@]}" -x c -fsyntax-only - || return
 	for source in /usr/share/doc/hawser-dev/examples/*.c; do
 		gcc -Wall -Werror -D_GNU_SOURCE "${options[@]}" -o /tmp/example "$source" || return
 	done

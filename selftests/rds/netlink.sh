@@ -62,6 +62,9 @@ ynl --dump rds-connection-get
 json "ynl: how long messages waited" '.[0][0].path | map(.latency // [] | add // 0) | add >= 1'
 json "ynl: the connection" '.[0] | length == 1 and .[0].remote == env.IP_b and .[0].local == env.IP_a and .[0].peer == "hawser"
 	and (.[0].path | map(select(.index == 0)) | .[0].state) == "up"'
+rds-info -P --json >out 2>err
+json "rds-info: the peer" 'first.peers | length == 1 and .[0].remote_address == env.IP_b and .[0].local_address == env.IP_a
+	and .[0].peer == "hawser" and .[0].paths_up >= 1 and .[0].paths_up <= .[0].paths and .[0].tx_bytes > 0'
 rds-ping -c 1000 -i 100ms "$IP_b" >ping.out &
 pinger=$!
 sleep 1
@@ -83,6 +86,9 @@ ynl --dump kcm-connection-get
 json "ynl: a connection of KCM, which has ended" '.[0] | length == 1 and .[0]["rx-messages"] == 1
 	and .[0]["tx-bytes"] == 9 and .[0].remote == "127.0.0.1" and .[0]["local-port"] == 16500 and .[0].error == 32
 	and (.[0].state | index("rx-stopped") != null)'
+rds-info -K --json >out 2>err
+json "rds-info: the same connection" 'first.kcm_connections | length == 1 and .[0].rx_messages == 1 and .[0].tx_bytes == 9
+	and .[0].remote_address == "127.0.0.1" and .[0].local_port == 16500 and .[0].error == 32 and .[0].rx_stopped'
 kill -TERM -$server
 wait $server
 unload kcm

@@ -2,10 +2,15 @@
 // The parts of the RDS programs that need no kernel: histograms, and what is printed.
 extern "C" {
 #include "histogram.h"
+#include "info-kcm.h"
 #include "info-latency.h"
+#include "info-peers.h"
 #include "json.h"
 }
 
+#include "../../include/uapi/hawser_netlink.h"
+
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -161,6 +166,112 @@ TEST(Json, EscapesStrings)
     });
 
     EXPECT_EQ(text, "[\n  \"q\\\" b\\\\ n\\u000a \\u007f \\u00ff\"\n]\n");
+}
+
+/** Attributes as the kernel packs them. */
+class Attributes {
+public:
+    template <class Value> Attributes &add(std::uint16_t type, const Value &value)
+    {
+        nlattr head{static_cast<std::uint16_t>(sizeof(head) + sizeof(value)), type};
+        bytes_.append(reinterpret_cast<const char *>(&head), sizeof(head));
+        bytes_.append(reinterpret_cast<const char *>(&value), sizeof(value));
+        bytes_.resize((bytes_.size() + 3) / 4 * 4);
+        return *this;
+    }
+    attributes all() const { return {bytes_.data(), bytes_.size()}; }
+
+private:
+    std::string bytes_;
+};
+
+/** A connection that has ended, with a number that needs eight bytes. */
+kcm_row ended_connection()
+{
+    kcm_row row;
+    Attributes report;
+    report.add(HAWSER_KCM_CONNECTION_MUX, 3U).add(HAWSER_KCM_CONNECTION_ID, 7U);
+    report.add(HAWSER_KCM_CONNECTION_LOCAL, inet_addr("10.0.0.1")).add(HAWSER_KCM_CONNECTION_LOCAL_PORT, 7000U);
+    report.add(HAWSER_KCM_CONNECTION_REMOTE, inet_addr("10.0.0.2")).add(HAWSER_KCM_CONNECTION_REMOTE_PORT, 40112U);
+    report.add(HAWSER_KCM_CONNECTION_STATE, 1U | 8U).add(HAWSER_KCM_CONNECTION_ERROR, 32U);
+    report.add(HAWSER_KCM_CONNECTION_RX_MESSAGES, 5U).add(HAWSER_KCM_CONNECTION_RX_BYTES, UINT64_C(5000000000));
+    report.add(HAWSER_KCM_CONNECTION_TX_MESSAGES, 4U).add(HAWSER_KCM_CONNECTION_TX_BYTES, 400U);
+    report.add(HAWSER_KCM_CONNECTION_RX_PARTIAL, 12U);
+    kcm_connection_decode(report.all(), &row);
+    return row;
+}
+
+TEST(KcmConnection, IsALineOfTheTable)
+{
+    kcm_row row = ended_connection();
+
+    testing::internal::CaptureStdout();
+    kcm_print_header();
+    kcm_connection_show(&row);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "\nKCM Connections:\n"
+              " Mux   Id       LocalAddr LPort      RemoteAddr RPort     RxMsgs        RxBytes     TxMsgs        TxBytes"
+              "  Partial State\n"
+              "   3    7        10.0.0.1  7000        10.0.0.2 40112          5     5000000000          4            400       12"
+              " rx_stopped paused (Broken pipe)\n");
+}
+
+TEST(KcmConnection, IsAnObjectInJson)
+{
+    kcm_row row = ended_connection();
+    char *text = nullptr;
+    std::size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    struct json json;
+
+    json_start(&json, out);
+    json_open_object(&json, nullptr);
+    kcm_connection_write(&json, &row);
+    json_close(&json);
+    fclose(out);
+    std::string document(text, size);
+    free(text);
+    std::erase_if(document, [](char c) { return c == ' ' || c == '\n'; });
+    EXPECT_EQ(document, R"({"mux":3,"id":7,"local_address":"10.0.0.1","local_port":7000,"remote_address":"10.0.0.2",)"
+                        R"("remote_port":40112,"rx_stopped":true,"tx_stopped":false,"reserved":false,"paused":true,"error":32,)"
+                        R"("rx_messages":5,"rx_bytes":5000000000,"tx_messages":4,"tx_bytes":400,"rx_partial":12})");
+}
+
+row path_to(const char *remote, unsigned index, std::uint64_t state, std::uint64_t age_ms)
+{
+    row path{};
+
+    rds_address_parse("10.0.0.1", &path.path.local);
+    rds_address_parse(remote, &path.path.remote);
+    std::strcpy(path.path.transport, "tcp");
+    path.path.index = index;
+    path.path.peer = HAWSER_RDS_PEER_HAWSER;
+    path.path.state = state;
+    path.path.reason = state == HAWSER_RDS_UP ? HAWSER_RDS_ACCEPTED : HAWSER_RDS_REFUSED;
+    path.path.age_ms = age_ms;
+    path.path.queued = 1 + index, path.path.tx_bytes = 1000, path.path.rx_bytes = 10, path.path.drops = 2;
+    path.path.has_rtt = state == HAWSER_RDS_UP;
+    path.path.rtt_us = path.path.has_rtt ? 100 + index : 0;
+    return path;
+}
+
+TEST(Peers, AreTheSumsOfTheirPaths)
+{
+    row paths[] = {path_to("10.0.0.2", 0, HAWSER_RDS_UP, 9000), path_to("10.0.0.2", 1, HAWSER_RDS_DOWN, 1500),
+                   path_to("10.0.0.2", 2, HAWSER_RDS_UP, 8000), path_to("10.0.0.3", 0, HAWSER_RDS_DOWN, 2000)};
+    info_rows all{paths, 4}, peers{};
+
+    peers_collect(&all, &peers);
+    ASSERT_EQ(peers.count, 2U);
+    testing::internal::CaptureStdout();
+    peers_print(&peers.rows[0]);
+    peers_print(&peers.rows[1]);
+    free(peers.rows);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "       10.0.0.1        10.0.0.2   0 tcp        hawser     2/3 refused           1.5s        6           3000"
+              "             30        0      6    102us\n"
+              "       10.0.0.1        10.0.0.3   0 tcp        hawser     0/1 refused           2.0s        1           1000"
+              "             10        0      2        -\n");
 }
 
 } // namespace

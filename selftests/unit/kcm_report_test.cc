@@ -136,6 +136,14 @@ TEST_F(KcmReport, event_of_the_end__says_why_and_comes_once)
     run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), 0); });
     settle();
     EXPECT_EQ(changes(), std::vector{change(HAWSER_KCM_DETACHED, id, 32)});
+    auto noted = [&](const char *what) {
+        return std::count_if(a.log.begin(), a.log.end(), [&](const std::string &line) {
+            return line.rfind("kcm: multiplexor ", 0) == 0 && line.ends_with(std::string(" ") + what);
+        });
+    };
+    EXPECT_EQ(noted("is attached"), 1) << "for debugging";
+    EXPECT_EQ(noted("has ended: error 32"), 1);
+    EXPECT_EQ(noted("is detached"), 1);
 }
 
 TEST_F(KcmReport, last_socket_that_is_closed__detaches)

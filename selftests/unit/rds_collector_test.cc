@@ -4,6 +4,7 @@
 
 #include <kapi/errno.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -192,6 +193,7 @@ TEST_F(Collector, outage__loses_nothing)
 
 TEST_F(Collector, full_table__makes_nothing_and_lets_the_used_ones_in)
 {
+    auto is_limit = [](const std::string &line) { return line.find(" cannot be sent to") != std::string::npos; };
     RdsSocket socket(host_a);
     run(a, [&] {
         open(socket, "10.0.0.1");
@@ -202,12 +204,18 @@ TEST_F(Collector, full_table__makes_nothing_and_lets_the_used_ones_in)
         for (int i = 20; i < 200; i++)
             EXPECT_EQ(post_to_nobody(socket, i), -KAPI_ENOBUFS);
         EXPECT_EQ(a.memory().bytes(), full);
+        EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), is_limit), 1) << "a user does not fill the log";
+        EXPECT_EQ(std::count(a.log.begin(), a.log.end(),
+                             "rds: " + nobody(20) + " cannot be sent to: its user has as many connections as one may have"), 1);
+        world.sleep(kMinute);
+        EXPECT_EQ(post_to_nobody(socket, 300), -KAPI_ENOBUFS);
+        EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), is_limit), 2);
         socket.close();
         open(socket, "10.0.0.1");
         world.sleep(20 * sim::kSecond); // ten minutes are not waited for when it is so full
         EXPECT_NE(post_to_nobody(socket, 200), -KAPI_ENOBUFS);
         socket.close();
-    });
+    }, 2 * kMinute);
 }
 
 // Two that are made at the same moment pass by any number, as here a limit that is lowered.

@@ -124,6 +124,8 @@ TEST_F(PeersMemory, parts_of_messages__end_one_for_one_that_waits)
         EXPECT_TRUE(reader->is_done());
         EXPECT_EQ(gone(0, kPeers), 0u);
         EXPECT_EQ(gone(kPeers, kPeers + kOne), 1u);
+        EXPECT_EQ(std::count(b.log.begin(), b.log.end(),
+                             "rds: 10.0.0.1 sends too slowly for what peers may hold in parts of messages, its stream ends"), 1);
         for (auto &stream : streams_)
             stream->close(true);
     });

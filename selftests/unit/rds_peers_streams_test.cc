@@ -2,7 +2,9 @@
 // net/rds/peers_memory: streams of peers, how many wait and where.
 #include "rds_peers_memory_test.h"
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "net/rds/connection.h"
@@ -158,6 +160,12 @@ protected:
         b.total_memory = 8 << 20;
         run(b, [&] { ASSERT_EQ(host.load(), 0); });
     }
+    long noted(const char *what)
+    {
+        return std::count_if(b.log.begin(), b.log.end(), [&](const std::string &line) {
+            return line.rfind("rds: 9.0.0.", 0) == 0 && line.ends_with(std::string(" ") + what);
+        });
+    }
     WireStream &peer(unsigned number, unsigned path)
     {
         kapi_addr from = sim::address(("9.0.0." + std::to_string(number + 1)).c_str(), static_cast<kapi_u16>(30000 + path));
@@ -167,6 +175,19 @@ protected:
         return stream;
     }
 };
+
+TEST_P(PeersFew, connections__are_limited_in_number)
+{
+    net().connections.limit = 4;
+    run(a, [&] {
+        for (unsigned i = 0; i < 8; i++)
+            peer(i, 0);
+        world.sleep(100 * sim::kMillisecond);
+    });
+    EXPECT_EQ(connections(), 2u);
+    EXPECT_EQ(noted("is refused: peers have as many connections as they may have"), 1) << "not for each of them";
+    close_all();
+}
 
 // Each begins with one stream. Without an answer on that the others wait.
 TEST_P(PeersFew, connections__have_room_for_all_their_streams)
@@ -185,6 +206,7 @@ TEST_P(PeersFew, connections__have_room_for_all_their_streams)
     const unsigned made = connections();
     EXPECT_GE(made, 4u);
     EXPECT_LT(made, kMost);
+    EXPECT_EQ(noted("is refused: connections that peers made have all memory that they may have"), 1) << "not for each of them";
     run(a, [&] {
         for (unsigned i = 0; i < made; i++)
             for (unsigned path = 1; path < rds::max_paths; path++)

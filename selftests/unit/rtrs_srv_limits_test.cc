@@ -3,6 +3,8 @@
 #include "kapi/sim/sysfs.h"
 #include "rtrs_srv_test.h"
 
+#include <algorithm>
+
 namespace {
 
 class SrvLimits : public SrvTest {
@@ -82,6 +84,8 @@ TEST_P(SrvLimits, memory_that_clients_make_the_host_hold)
     b.total_memory = 2 * (kDepth * kChunk + 1000); // of which half is for clients: not enough
     load(true);
     EXPECT_EQ(rejected(ask(first, request(0, 1))), KAPI_ENOMEM);
+    EXPECT_EQ(std::count(b.log.begin(), b.log.end(),
+                         "rtrs_server: a client is refused: there is no memory, or clients have all that they may have"), 1);
     EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 0; }));
     unload();
     drop(first);

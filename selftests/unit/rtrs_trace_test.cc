@@ -72,6 +72,14 @@ TEST_P(RtrsTrace, path__of_both_sides)
     EXPECT_EQ(take(server, "rtrs_server_path"), (Lines{at_server + "from=connecting to=connected error=0",
                                                        at_server + "from=connected to=closing error=0",
                                                        at_server + "from=closing to=ended error=0"}));
+    auto noted = [](const sim::Node &node, const std::string &line) {
+        return std::count(node.log.begin(), node.log.end(), line);
+    };
+    const std::string of_client = "rtrs_client: session: a path is ", of_server = "rtrs_server: over rxe_b0 a client's path is ";
+    EXPECT_EQ(noted(a, of_client + "connected, after connecting"), 1);
+    EXPECT_EQ(noted(a, of_client + "ending, after connected"), 1) << "for debugging";
+    EXPECT_EQ(noted(b, of_server + "connected, after connecting"), 1);
+    EXPECT_EQ(noted(b, of_server + "closing, after connected"), 1);
 }
 
 TEST_P(RtrsTrace, request__whose_path_ends_is_sent_over_the_other_one)

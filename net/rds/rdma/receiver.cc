@@ -137,6 +137,7 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
     bool good = wc.op == KAPI_WC_RECV && wc.length >= header_size && wc.length <= header_size + buffers_ * fragment_size &&
                 (!header.checksum || header_checksum(header) == 0) && sender_.acknowledged(header.ack);
     if (!good) {
+        rds_conn_note(ends_.conn, "sends what is no RDS, its connection ends");
         {
             Guard guard(lock_);
             broken_ = true;
@@ -239,6 +240,8 @@ void Receiver::process(Stat by)
         if (verdict == Verdict::starved)
             rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
         if (verdict == Verdict::garbage) {
+            if (inc_) // of a header that is none core has said so
+                rds_conn_note(ends_.conn, "sends fragments that do not fit together, its connection ends");
             {
                 Guard guard(lock_);
                 broken_ = true;

@@ -26,6 +26,8 @@ void Path::advance(PathEvent event)
         kapi_trace_rtrs_ends ends = traced();
         kapi_trace_rtrs_path(KAPI_TRACE_RTRS_CLIENT_PATH, &ends, name_of(before), name_of(state_.state()), reason_.code());
     }
+    kapi_log(state_.is(PathState::up) ? KAPI_LOG_INFO : KAPI_LOG_DEBUG, "rtrs_client: %s: a path is %s, after %s",
+             session_.name(), name_of(state_.state()), name_of(before));
     changed_.wake();
 }
 

@@ -60,6 +60,8 @@ void Connection::on_ended(void* context, const kapi_cm_end*)
 
 void Connection::reject(Errno error)
 {
+    if (error == Errno(KAPI_ENOMEM))
+        kapi_log(KAPI_LOG_WARN, "rtrs_server: a client is refused: there is no memory, or clients have all that they may have");
     wire::ConnectResponse response = write_rejection(error);
     kapi_cm_reject(cm_.get(), &response, sizeof(response));
 }

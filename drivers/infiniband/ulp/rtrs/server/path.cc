@@ -348,6 +348,8 @@ void Path::change(PathEvent event)
         kapi_trace_rtrs_ends ends{server_.ip, client_.ip};
         kapi_trace_rtrs_path(KAPI_TRACE_RTRS_SERVER_PATH, &ends, name_of(before), name_of(state_.state()), 0);
     }
+    kapi_log(state_.is(PathState::connected) ? KAPI_LOG_INFO : KAPI_LOG_DEBUG,
+             "rtrs_server: over %s a client's path is %s, after %s", device_name(), name_of(state_.state()), name_of(before));
 }
 
 void Path::trace(kapi_trace event, const Operation& op) const
