@@ -252,8 +252,8 @@ TEST_P(RdsRdmaForeignRequests, to_receive__are_lost_by_no_failure)
     for (kapi_u32 depth : {1u, 16u}) {
         rds_rdma_net_sysctl(host_a.net().rdma)->max_recv_wr = depth;
         connect();
-        for (unsigned i = 1; i <= 100; i++) {
-            a.faults().fail_at = a.faults().count + 4 + i % 12; // the first ones are for the message
+        for (unsigned i = 1; i <= 200; i++) {
+            a.faults().fail_at = a.faults().count + 4 + i % 5; // the first ones are for the message
             Header header = data_header(5, ++number);
             header.flags = 0; // an acknowledgement that fails would end the connection
             post(sealed(header, "hello"));
