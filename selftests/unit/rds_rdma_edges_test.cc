@@ -36,6 +36,27 @@ protected:
         run(b, [&] { sender.close(); });
         return arrived;
     }
+    /** A connection, and another program of b that asks for one. */
+    void connect_and_ask()
+    {
+        open_both();
+        run(b, [&] { pb.send("hello"); });
+        run(a, [&] { EXPECT_EQ(pa.receive(), "hello"); });
+        run(b, [&] {
+            kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
+            ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &stranger, &stranger.cm), 0);
+        });
+        ASSERT_TRUE(world.run_until([&] { return stranger.resolved; }, 10 * sim::kSecond));
+        std::string data = says("10.0.0.2", "10.0.0.1", 3, 1);
+        run(b, [&] {
+            stranger.make_queues();
+            kapi_cm_options with{};
+            with.data = data.data();
+            with.size = data.size();
+            ASSERT_EQ(kapi_cm_request(stranger.cm, &with), 0);
+        });
+    }
+    Peer stranger;
 };
 
 // It has no pages of programs in its queue.
@@ -138,23 +159,7 @@ TEST_P(RdsRdmaEdges, reads_at_a_time__are_not_more_than_the_peer_has)
 // Any program of the peer's host may ask, while the peer itself answers.
 TEST_P(RdsRdmaEdges, a_request_that_nobody_accepts__is_kept_for_ten_seconds)
 {
-    open_both();
-    run(b, [&] { pb.send("hello"); });
-    run(a, [&] { EXPECT_EQ(pa.receive(), "hello"); });
-    Peer stranger;
-    run(b, [&] {
-        kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
-        ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &stranger, &stranger.cm), 0);
-    });
-    ASSERT_TRUE(world.run_until([&] { return stranger.resolved; }, 10 * sim::kSecond));
-    std::string data = says("10.0.0.2", "10.0.0.1", 3, 1);
-    run(b, [&] {
-        stranger.make_queues();
-        kapi_cm_options with{};
-        with.data = data.data();
-        with.size = data.size();
-        ASSERT_EQ(kapi_cm_request(stranger.cm, &with), 0);
-    });
+    connect_and_ask();
     std::uint64_t began_ns = world.now_ns();
     world.run_until([&] { return stranger.end.has_value(); }, 60 * sim::kSecond);
     ASSERT_TRUE(stranger.end);
@@ -164,6 +169,19 @@ TEST_P(RdsRdmaEdges, a_request_that_nobody_accepts__is_kept_for_ten_seconds)
     run(b, [&] { pb.send("again"); });
     run(a, [&] { EXPECT_EQ(pa.receive(), "again"); });
     run(b, [&] { stranger.drop(); });
+    close_both();
+}
+
+// What it holds is free as soon as it is withdrawn.
+TEST_P(RdsRdmaEdges, a_request_that_is_withdrawn__ends_at_once)
+{
+    connect_and_ask();
+    world.run_for(100 * sim::kMillisecond);
+    unsigned waiting = a.live_rdma["connection"];
+    run(b, [&] { stranger.drop(); });
+    EXPECT_TRUE(world.run_until([&] { return a.live_rdma["connection"] < waiting; }, 20 * sim::kMillisecond));
+    run(b, [&] { pb.send("again"); });
+    run(a, [&] { EXPECT_EQ(pa.receive(), "again"); });
     close_both();
 }
 

@@ -241,10 +241,32 @@ TEST_P(RdsRdmaFailures, a_device_that_is_stuck__is_removed)
     auto began = world.now_ns();
     unplug(dev_a);
     EXPECT_LT(world.now_ns() - began, 12 * sim::kSecond) << "the device has ten to end what was posted";
+    EXPECT_EQ(std::count(a.log.begin(), a.log.end(), "rds_rdma: device rxe_a does not end what it was given"), 1);
     world.run_for(30 * sim::kSecond);
     close(pa);
     run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
     a.crash(); // what was posted is never freed
+    close(pb);
+}
+
+// A device tries seven times, each for a quarter to half of a second.
+TEST_P(RdsRdmaFailures, a_peer_that_does_not_answer__is_gone_after_some_two_seconds)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    say_hello(pa, pb);
+    world.run_for(3 * sim::kSecond); // all is acknowledged
+    cut(true);
+    run(a, [&] { pa.send("is lost"); });
+    world.run_for(1850 * sim::kMillisecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    world.run_for(1950 * sim::kMillisecond);
+    EXPECT_GE(counted(host_a, rds::Stat::conn_reset), 1u);
+    cut(false);
+    run(b, [&] { EXPECT_EQ(pb.receive(), "is lost"); });
+    close(pa);
     close(pb);
 }
 

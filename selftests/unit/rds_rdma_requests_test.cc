@@ -146,6 +146,47 @@ TEST_P(RdsRdmaRequests, that_are_flushed__are_no_empty_ring)
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaRequests, ::testing::Range(1, 5));
 
+/** Devices that carry no bytes in a request, and do not reach memory themselves. */
+class RdsRdmaMappedRequests : public RdmaTest {
+protected:
+    RdsRdmaMappedRequests()
+    {
+        for (kapi_rdma_dev **dev : {&dev_a, &dev_b}) {
+            sim::Node &node = *node_of(*dev);
+            unplug(*dev);
+            *dev = &sim::plug_rdma(node.initial_net(), "mapped", 2, [](kapi_rdma_attrs &attrs) { attrs.max_inline = 0; });
+            sim::make_bounce(**dev);
+        }
+    }
+};
+
+TEST_P(RdsRdmaMappedRequests, have_messages_and_acknowledgements_of_all_kinds)
+{
+    constexpr unsigned kRounds = 400; // more than a queue has places
+    constexpr std::size_t kSizes[] = {0, 1, 80, 81, 5000};
+    load();
+    Program pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    auto sends = spawn(pa, [&] {
+        for (unsigned i = 0; i < kRounds; i++)
+            pa.send(contents(kSizes[i % 5], i));
+    });
+    auto receives = spawn(pb, [&] {
+        for (unsigned i = 0; i < kRounds; i++)
+            EXPECT_TRUE(pb.receive() == contents(kSizes[i % 5], i)) << i;
+    });
+    EXPECT_TRUE(wait({sends, receives}));
+    world.run_for(2 * sim::kSecond);
+    EXPECT_TRUE(rows<rds_abi_info_message>(pa, RDS_ABI_INFO_RETRANS_MESSAGES).empty());
+    EXPECT_GE(counter(pb, "ib_ack_sent"), kRounds / 64);
+    EXPECT_EQ(counter(pa, "ib_ack_received"), counter(pb, "ib_ack_sent"));
+    close(pa);
+    close(pb);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaMappedRequests, ::testing::Range(1, 4));
+
 /** The other end is verbs alone. */
 class RdsRdmaForeignRequests : public RdsRdmaPeer {
 protected:
@@ -234,6 +275,19 @@ TEST_P(RdsRdmaForeignRequests, for_a_connection__have_two_seconds_and_more_to_be
     accept(says("10.0.0.2", "10.0.0.1", 3, 1));
     EXPECT_TRUE(wait_for([&] { return peer.messages.size() >= 3; }));
     EXPECT_FALSE(peer.end);
+}
+
+// What a connection was is forgotten with it.
+TEST_P(RdsRdmaForeignRequests, for_a_connection__find_no_stale_one_after_its_end)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        connect();
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+        world.run_for(sim::kSecond);
+    }
+    EXPECT_EQ(counter(program, "ib_listen_closed_stale"), 0u);
+    EXPECT_EQ(counter(program, "ib_connect_raced"), 0u);
 }
 
 // It is not waited until the attempt has taken all its time.
