@@ -46,6 +46,26 @@ TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
     run(a, [&] { first.close(true); });
 }
 
+// They came before it was known that the peer's ports encode the path.
+TEST_F(Handshake, streams_that_wait_for_the_first_handshake_get_the_paths_of_their_ports)
+{
+    WireStream first(a), seventh(a), third(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(first, 0));
+        world.sleep(5 * sim::kMillisecond);
+        ASSERT_TRUE(connect(seventh, 7));
+        ASSERT_TRUE(connect(third, 3));
+        world.sleep(5 * sim::kMillisecond);
+        EXPECT_TRUE(first.handshake(false, kGeneration, 0, kMemory));
+        for (auto [stream, path] : {std::pair{&seventh, 7u}, std::pair{&third, 3u}}) {
+            auto probe = stream->next();
+            EXPECT_TRUE(is_probe(probe));
+            EXPECT_EQ(rds::parse_handshake(probe.header).path, path);
+        }
+        first.close(true), seventh.close(true), third.close(true);
+    });
+}
+
 // Simulator seed 1199: the path kept a reference to the socket that had kept it from being read.
 TEST_F(Handshake, a_path_that_goes_on_lets_go_of_the_full_socket)
 {

@@ -20,6 +20,9 @@ struct Noted {
     std::vector<Send> sent;
     std::vector<std::uint64_t> ticks[kPaths], resumed; // when, and of which path
     std::vector<unsigned> connected;                   // paths, one after the other
+    std::vector<std::uint64_t> connected_ns, closed_ns; // when
+    int connect = 0, established = 1;                   // what it answers
+    rds_closing close = RDS_CLOSED;
     std::function<void()> after_send = [] {};
     kapi_u32 sequence = 0;
     rds_conn *made = nullptr; // the connection that was made last
@@ -57,13 +60,19 @@ inline rds_transport noting_transport()
     transport.create = note_connection;
     transport.destroy = [](void *) {};
     transport.connect = [](void *state, unsigned int path) {
-        Noted::of(state).connected.push_back(path);
-        return 0;
+        Noted &noted = Noted::of(state);
+        noted.connected.push_back(path);
+        noted.connected_ns.push_back(kapi_now_ns());
+        return noted.connect;
     };
-    transport.established = [](void *, unsigned int) { return 1; };
+    transport.established = [](void *state, unsigned int) { return Noted::of(state).established; };
     transport.adopt = [](void *, unsigned int) { return 0; };
     transport.has_accepted = [](void *, unsigned int) { return RDS_NO_STREAM_WAITS; };
-    transport.close = [](void *, unsigned int, rds_close_mode) { return RDS_CLOSED; };
+    transport.close = [](void *state, unsigned int, rds_close_mode mode) {
+        Noted &noted = Noted::of(state);
+        noted.closed_ns.push_back(kapi_now_ns());
+        return mode == RDS_CLOSE_AT_ONCE ? RDS_CLOSED : noted.close;
+    };
     transport.send = note_send;
     transport.resume = [](void *state, unsigned int) { Noted::of(state).resumed.push_back(kapi_now_ns()); };
     transport.tick = [](void *state, unsigned int path) {

@@ -95,4 +95,35 @@ TEST_F(RdsPongs, answers_that_nobody_reads__hold_up_no_other_socket)
     run(b, [&] { from.close(); });
 }
 
+/** Peers without a host of their own. */
+class PongsOfPeers : public PeerTest {};
+
+// Nor is there more of them than of other messages: they are dropped, and the path goes on.
+TEST_F(PongsOfPeers, answers_for_a_full_socket__are_dropped)
+{
+    constexpr kapi_u16 kPort = 1000, kOthersPort = 1001;
+    open_socket(kPort);
+    RdsSocket others(host);
+    run(b, [&] {
+        ASSERT_EQ(others.open(), 0);
+        ASSERT_EQ(others.bind(sim::address("10.0.0.2", kOthersPort)), 0);
+    });
+    WireStream filling(a), second(a);
+    run(a, [&] {
+        shake_hands(filling, 0);
+        fill(filling, kPort);
+        kapi_addr from = sim::address("9.0.0.1", 30000);
+        a.initial_net().add(from);
+        ASSERT_TRUE(second.connect(from, sim::address("10.0.0.2", 16385)));
+        std::uint64_t before = queued();
+        EXPECT_TRUE(second.message(1, 0, kPort, ""));
+        EXPECT_TRUE(second.message(2, 0, kOthersPort, ""));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_EQ(counted(rds::Stat::recv_drop_pong), 1u);
+        EXPECT_EQ(queued(), before + 1);
+    }, 10 * sim::kSecond);
+    run(b, [&] { others.close(); });
+    run(a, [&] { filling.close(true), second.close(true); });
+}
+
 } // namespace

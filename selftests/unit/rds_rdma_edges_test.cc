@@ -3,6 +3,8 @@
 #include <kapi/sim/threads.h>
 #include <kapi/work.h>
 
+#include <deque>
+
 #include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "net/rds/rdma/link.h"
 #include "net/rds/rdma/net.h"
@@ -36,6 +38,35 @@ protected:
         run(b, [&] { sender.close(); });
         return arrived;
     }
+    /** A connection, and another program of b that asks for one. */
+    void connect_and_ask()
+    {
+        open_both();
+        run(b, [&] { pb.send("hello"); });
+        run(a, [&] { EXPECT_EQ(pa.receive(), "hello"); });
+        resolve(stranger);
+        ask_as(stranger);
+    }
+    void resolve(Peer &one)
+    {
+        run(b, [&] {
+            kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
+            ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &one, &one.cm), 0);
+        });
+        ASSERT_TRUE(world.run_until([&] { return one.resolved; }, 10 * sim::kSecond));
+    }
+    void ask_as(Peer &one)
+    {
+        std::string data = says("10.0.0.2", "10.0.0.1", 3, 1);
+        run(b, [&] {
+            one.make_queues();
+            kapi_cm_options with{};
+            with.data = data.data();
+            with.size = data.size();
+            ASSERT_EQ(kapi_cm_request(one.cm, &with), 0);
+        });
+    }
+    Peer stranger;
 };
 
 // It has no pages of programs in its queue.
@@ -138,23 +169,7 @@ TEST_P(RdsRdmaEdges, reads_at_a_time__are_not_more_than_the_peer_has)
 // Any program of the peer's host may ask, while the peer itself answers.
 TEST_P(RdsRdmaEdges, a_request_that_nobody_accepts__is_kept_for_ten_seconds)
 {
-    open_both();
-    run(b, [&] { pb.send("hello"); });
-    run(a, [&] { EXPECT_EQ(pa.receive(), "hello"); });
-    Peer stranger;
-    run(b, [&] {
-        kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
-        ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &stranger, &stranger.cm), 0);
-    });
-    ASSERT_TRUE(world.run_until([&] { return stranger.resolved; }, 10 * sim::kSecond));
-    std::string data = says("10.0.0.2", "10.0.0.1", 3, 1);
-    run(b, [&] {
-        stranger.make_queues();
-        kapi_cm_options with{};
-        with.data = data.data();
-        with.size = data.size();
-        ASSERT_EQ(kapi_cm_request(stranger.cm, &with), 0);
-    });
+    connect_and_ask();
     std::uint64_t began_ns = world.now_ns();
     world.run_until([&] { return stranger.end.has_value(); }, 60 * sim::kSecond);
     ASSERT_TRUE(stranger.end);
@@ -164,6 +179,19 @@ TEST_P(RdsRdmaEdges, a_request_that_nobody_accepts__is_kept_for_ten_seconds)
     run(b, [&] { pb.send("again"); });
     run(a, [&] { EXPECT_EQ(pa.receive(), "again"); });
     run(b, [&] { stranger.drop(); });
+    close_both();
+}
+
+// What it holds is free as soon as it is withdrawn.
+TEST_P(RdsRdmaEdges, a_request_that_is_withdrawn__ends_at_once)
+{
+    connect_and_ask();
+    world.run_for(100 * sim::kMillisecond);
+    unsigned waiting = a.live_rdma["connection"];
+    run(b, [&] { stranger.drop(); });
+    EXPECT_TRUE(world.run_until([&] { return a.live_rdma["connection"] < waiting; }, 20 * sim::kMillisecond));
+    run(b, [&] { pb.send("again"); });
+    run(a, [&] { EXPECT_EQ(pa.receive(), "again"); });
     close_both();
 }
 
@@ -297,6 +325,32 @@ TEST_P(RdsRdmaEdges, the_module_goes__while_a_request_waits_for_a_work)
     EXPECT_TRUE(a.live_rdma.contains("connection")) << "the request";
     run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); });
     EXPECT_FALSE(a.live_rdma.contains("connection"));
+    close(pb);
+}
+
+// A host that asks for any number of connections makes the other one hold few.
+TEST_P(RdsRdmaEdges, requests_that_wait_for_a_work__have_a_limit)
+{
+    constexpr unsigned kLimit = 64, kMore = 3;
+    open(pb);
+    std::deque<Peer> strangers(kLimit + kMore);
+    for (Peer &one : strangers)
+        resolve(one);
+    kapi_work slow;
+    run(a, [&] {
+        kapi_workqueue *queue = rds_rdma::Module::get().workqueue;
+        sim::leave_one_thread(*queue);
+        kapi_work_init(&slow, sleep_in_work);
+        kapi_work_queue(queue, &slow, 0);
+    });
+    for (Peer &one : strangers)
+        ask_as(one);
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(std::count_if(strangers.begin(), strangers.end(), [](const Peer &one) { return one.end.has_value(); }), kMore);
+    run(b, [&] {
+        for (Peer &one : strangers)
+            one.drop();
+    });
     close(pb);
 }
 

@@ -150,11 +150,61 @@ TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_aft
     open_all({&pa});
     open(pb);
     say_hello(pa, pb);
+    std::size_t room = dev_a->bounce_room;
     run(a, [&] { pa.send(contents(1 << 20, 1)); });
+    world.run_for(4 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    EXPECT_TRUE(world.run_until([&] { return dev_a->bounce_room >= room; }, 100 * sim::kMillisecond)) << "what waits holds none";
+    world.run_for(4 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 1u);
+    close(pa);
+    close(pb);
+}
+
+// What waited is cancelled. What is sent next has as much time.
+TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_for_nothing_that_was_cancelled)
+{
+    sim::make_bounce(*dev_a, 128 * (4 * 4096 + 48) + 513 * 48 + 65536);
+    load();
+    auto pa = on_a(), other = on_a(), pb = on_b();
+    open_all({&pa, &other});
+    open(pb);
+    say_hello(pa, pb);
+    run(a, [&] { other.send(contents(1 << 20, 1)); });
+    world.run_for(3500 * sim::kMillisecond);
+    close(other);
+    world.run_for(3500 * sim::kMillisecond);
+    run(a, [&] { pa.send(contents(1 << 20, 2)); });
     world.run_for(4 * sim::kSecond);
     EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
     world.run_for(4 * sim::kSecond);
     EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 1u);
+    close(pa);
+    close(pb);
+}
+
+// It is full for longer than a connection waits, but not at a time.
+TEST_P(RdsRdmaFailures, a_bounce_buffer_that_is_full_again_and_again__is_waited_for)
+{
+    constexpr unsigned kCount = 40;
+    sim::make_bounce(*dev_a);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open_all({&pa});
+    open(pb);
+    pb.socket.sk().rcvbuf = 8 << 20;
+    say_hello(pa, pb);
+    auto receives = receive_numbers(pb, kCount, 1000);
+    for (unsigned i = 0; i < kCount; i++) {
+        std::size_t taken = std::exchange(dev_a->bounce_room, 0);
+        run(a, [&] { pa.send(numbered(1000, i)); });
+        world.run_for(100 * sim::kMillisecond);
+        dev_a->bounce_room += taken;
+        world.run_for(200 * sim::kMillisecond);
+    }
+    EXPECT_TRUE(wait({receives}));
+    EXPECT_GT(counter(pa, "ib_tx_sg_mapping_failure"), kCount);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
     close(pa);
     close(pb);
 }
@@ -166,8 +216,8 @@ TEST_P(RdsRdmaFailures, a_bounce_buffer_that_stays_full__ends_the_connection_tho
     begin_with_copies(pa, pb, 65536);
     run(a, [&] { pa.send(contents(1 << 20, 1)); });
     for (unsigned i = 0; i < 10 && !counted(host_a, rds::Stat::conn_reset); i++) {
-        a.pause(1200 * sim::kMillisecond, false);
-        world.run_for(1250 * sim::kMillisecond);
+        a.pause(1900 * sim::kMillisecond, false);
+        world.run_for(1950 * sim::kMillisecond);
     }
     EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 1u);
     close(pa);
@@ -188,9 +238,50 @@ TEST_P(RdsRdmaFailures, a_device_that_is_stuck__is_removed)
     auto began = world.now_ns();
     unplug(dev_a);
     EXPECT_LT(world.now_ns() - began, 12 * sim::kSecond) << "the device has ten to end what was posted";
+    EXPECT_EQ(std::count(a.log.begin(), a.log.end(), "rds_rdma: device rxe_a does not end what it was given"), 1);
     world.run_for(30 * sim::kSecond);
     close(pa);
     run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
+    a.crash(); // what was posted is never freed
+    close(pb);
+}
+
+// A device tries seven times, each for a quarter to half of a second.
+TEST_P(RdsRdmaFailures, a_peer_that_does_not_answer__is_gone_after_some_two_seconds)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    say_hello(pa, pb);
+    world.run_for(3 * sim::kSecond); // all is acknowledged
+    cut(true);
+    run(a, [&] { pa.send("is lost"); });
+    world.run_for(1850 * sim::kMillisecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    world.run_for(1950 * sim::kMillisecond);
+    EXPECT_GE(counted(host_a, rds::Stat::conn_reset), 1u);
+    cut(false);
+    run(b, [&] { EXPECT_EQ(pb.receive(), "is lost"); });
+    close(pa);
+    close(pb);
+}
+
+// The device has ten seconds to end what was posted.
+TEST_P(RdsRdmaFailures, a_device_that_is_stuck__does_not_keep_the_end_from_the_peer)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    say_hello(pa, pb);
+    sim::make_stuck(*dev_a);
+    run(a, [&] { pa.send("is never sent"); });
+    close(pa);
+    auto unloads = world.spawn(a, "unload", [&] { EXPECT_TRUE(host_a.unload_soon()); });
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(counted(host_b, rds::Stat::conn_reset), 1u);
+    EXPECT_TRUE(wait({unloads}, 200 * sim::kSecond));
     a.crash(); // what was posted is never freed
     close(pb);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Messages of sizes around each constant of the code, both ways and to the own host, copied and from the user's pages: each
-// arrives whole, and soon. Messages that stop above a constant are found here.
+// arrives whole, and soon. Messages that stop above a constant are found here. And so are those for the wrong one of many ports.
 #include "rds_test.h"
 
 #include <kapi/errno.h>
@@ -97,5 +97,37 @@ INSTANTIATE_TEST_SUITE_P(Ways, RdsSizes,
                          testing::Values(Way{"10.0.0.1", "10.0.0.2", false}, Way{"10.0.0.2", "10.0.0.1", false},
                                          Way{"10.0.0.1", "10.0.0.1", false}, Way{"10.0.0.1", "10.0.0.2", true},
                                          Way{"10.0.0.2", "10.0.0.1", true}, Way{"10.0.0.1", "10.0.0.1", true}));
+
+class Destinations : public RdsTest {};
+
+// Messages of one path for ports of which one is twice, or half of, the one before: each is delivered to its own.
+TEST_F(Destinations, of_a_path__get_each_their_messages)
+{
+    constexpr kapi_u16 kPorts[] = {4000, 8000, 4000, 8001, 4000, 2000, 1000, 2000, 4001, 2000};
+    run(b, [&] {
+        std::deque<RdsSocket> sockets;
+        RdsSocket *by_port[9000] = {};
+        for (kapi_u16 port : kPorts)
+            if (!by_port[port]) {
+                by_port[port] = &sockets.emplace_back(host_b);
+                ASSERT_EQ(by_port[port]->open(), 0);
+                ASSERT_EQ(by_port[port]->bind(sim::address("10.0.0.2", port)), 0);
+                by_port[port]->sk().rcvtimeo_ns = sim::kSecond;
+            }
+        auto sender = world.spawn(a, "sender", [&] {
+            RdsSocket from(host_a);
+            ASSERT_EQ(from.open(), 0);
+            ASSERT_EQ(from.bind(sim::address("10.0.0.1", 7)), 0);
+            for (kapi_u16 port : kPorts)
+                EXPECT_EQ(send(from, std::to_string(port), "10.0.0.2", port), static_cast<long>(std::to_string(port).size()));
+            world.sleep(sim::kSecond);
+            from.close();
+        });
+        for (kapi_u16 port : kPorts)
+            EXPECT_EQ(receive(*by_port[port]), std::to_string(port));
+        while (!sender->is_done())
+            world.sleep(sim::kMillisecond);
+    });
+}
 
 } // namespace

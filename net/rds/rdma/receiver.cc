@@ -239,13 +239,9 @@ void Receiver::process(Stat by)
             verdict = handle(slots_->slot[index], headers_.at(index));
         if (verdict == Verdict::starved)
             rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
-        if (verdict == Verdict::garbage) {
+        if (verdict == Verdict::garbage) { // which stays the oldest: nothing behind it is handled
             if (inc_) // of a header that is none core has said so
                 rds_conn_note(ends_.conn, "sends fragments that do not fit together, its connection ends");
-            {
-                Guard guard(lock_);
-                broken_ = true;
-            }
             ends_.lost();
         }
         refill(by);
@@ -275,8 +271,6 @@ Receiver::Verdict Receiver::begin_message(const Header& header, u32 payload)
 void Receiver::end_message()
 {
     rds_inc_deliver(std::exchange(inc_, nullptr));
-    if (header_.flags == rds::flag_congestion_map || !header_.sequence)
-        return;
     ends_.ack.store_release(max<u64>(ends_.ack.load(), header_.sequence));
     if (header_.flags & rds::flag_ack_required)
         sender_.want_ack();
@@ -307,8 +301,7 @@ Receiver::Verdict Receiver::handle(Slot& slot, const Header& header)
     if (rds_path_stalled(ends_.conn, 0))
         return Verdict::stalled;
     u32 payload = slot.length - header_size;
-    bool first = !inc_;
-    if (first) {
+    if (!inc_) {
         if (Verdict begun = begin_message(header, payload); begun != Verdict::done)
             return begun;
     } else if (header.sequence != header_.sequence || header.length != header_.length || header.sport != header_.sport ||
@@ -317,11 +310,8 @@ Receiver::Verdict Receiver::handle(Slot& slot, const Header& header)
     }
     if (payload != min(rds_inc_left(inc_) + taken_, ends_.fragments.size(header_.length)))
         return Verdict::garbage;
-    if (Verdict taken = take_payload(slot, payload); taken != Verdict::done) {
-        if (first && !taken_) // it begins anew with the same fragment
-            rds_inc_free(std::exchange(inc_, nullptr));
-        return taken;
-    }
+    if (Verdict taken = take_payload(slot, payload); taken != Verdict::done)
+        return taken; // the same fragment is tried again
     if (rds_inc_left(inc_) == 0)
         end_message();
     return Verdict::done;

@@ -207,8 +207,7 @@ unsigned Sender::post_messages(rds_out* const* messages, unsigned count)
     return ready;
 }
 
-// What was taken is sent again over the next connection, as something of it may have been received; so an error is no result once
-// it was.
+// What was taken is sent again over the next connection, as something of it may have been received. So an error is no result.
 int Sender::post(rds_out* const* messages, unsigned count)
 {
     unsigned taken = 0;
@@ -229,8 +228,6 @@ int Sender::post(rds_out* const* messages, unsigned count)
         if (posted < run)
             break;
     }
-    if (broken_ && !taken)
-        return -KAPI_EIO;
     flush();
     if (broken_)
         ends_.lost();

@@ -116,12 +116,11 @@ unsigned Sender::prepare(rds_out* const* messages, unsigned count)
             return i;
         if (auto mapped = map_payload(messages[i], at, needed); !mapped) {
             ends_.counters.count(Stat::tx_sg_mapping_failure);
-            if (may_map_later() || i) {
+            if (may_map_later()) {
                 want_ack(); // which ends what reports no completion
                 send_ack();
                 rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-            } else {
-                flush(); // operations may be before it
+            } else { // nothing is before it in this call, which would have begun the time anew
                 broken_ = true;
             }
             return i;
