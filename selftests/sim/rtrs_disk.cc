@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kapi/sim/interrupt.h"
+
 using namespace sim;
 
 namespace {
@@ -71,6 +73,7 @@ void RtrsDisk::run(const Bio &bio)
 {
     bio.read ? read(bio) : write(bio);
     bios_.erase(bio.data);
+    HardInterrupt interrupt; // as most disks answer
     rtrs_srv_core_resp(bio.op, 0);
 }
 

@@ -49,7 +49,7 @@ int rtrs_srv_core_open(struct kapi_net *net, const struct rtrs_srv_core_ops *ops
 /* [sleep] Ends all sessions, and waits for the user's answers to what it has of them. */
 void rtrs_srv_core_close(struct rtrs_srv_core *server);
 
-/* [any] The user's answer to a request: 0 or a negative errno. The request is the user's no more. */
+/* [any] The user's answer to a request: 0 or a negative errno. The request is the user's no more. Also from a hard interrupt. */
 void rtrs_srv_core_resp(struct rtrs_srv_op *op, int status);
 void rtrs_srv_core_set_priv(struct rtrs_srv_sess *sess, void *priv); /* [any] from link_ev */
 /* [any] The session's name, with its final zero cut to length bytes. -ENOTCONN: it has no connected path. */
