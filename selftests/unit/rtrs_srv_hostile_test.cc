@@ -120,6 +120,11 @@ TEST_P(SrvHostile, malformed_requests_are_answered)
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0, 0})), KAPI_EINVAL) << "an empty one";
         EXPECT_TRUE(user.calls.empty());
         EXPECT_EQ(traced.size(), 7u) << "an answer each";
+        EXPECT_EQ(ask_with(0, kChunk - 4, words({2, 0})), KAPI_EINVAL) << "RNBD would read its message behind the chunk";
+        EXPECT_EQ(ask_with(0, kChunk - rtrs::header_bytes + 1, words({2, 0})), KAPI_EINVAL) << "more data than was offered";
+        EXPECT_TRUE(user.calls.empty());
+        EXPECT_EQ(ask_with(0, kChunk - rtrs::header_bytes, words({2, 0})), 0) << "as much";
+        EXPECT_EQ(ask_with(0, kChunk - 4, words({2, rtrs::header_bytes - 4})), 0) << "and the longest message";
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 0})), 0) << "no target: nothing is written";
         EXPECT_TRUE(is_served(first));
         drop(first);
