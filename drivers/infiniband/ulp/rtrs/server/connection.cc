@@ -53,7 +53,7 @@ void Connection::on_ended(void* context, const kapi_cm_end*)
     Connection& connection = *static_cast<Connection*>(context);
     connection.ended_.exchange(true);
     if (connection.joined_.load())
-        connection.path().notify(Path::lost);
+        connection.path().connection_ended();
     else
         connection.context_.notify();
 }

@@ -71,6 +71,7 @@ public:
 
     // Any context.
     void notify(u32 events);
+    void connection_ended();
     // Any context, the context's work. The client has reconnected, and waits: the path ends. False: it has not, or another
     // connection waits already.
     bool make_way(const ConnectRequest& request);
@@ -183,6 +184,7 @@ private:
     Atomic<u32> operations_{1}; // one for the path until it has closed
     Atomic<u32> beats_sent_{0}, beats_answered_{0};
     Atomic<bool> life_wanted_{false};
+    Atomic<bool> over_{false}; // the client has ended a connection
 
     // The work's own.
     u32 opened_ = 0;
