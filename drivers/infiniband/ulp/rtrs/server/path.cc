@@ -209,7 +209,7 @@ void Path::work()
             close();
     }
     if (events & idle)
-        end();
+        queue_end();
 }
 
 Result<> Path::advance(u32 events)

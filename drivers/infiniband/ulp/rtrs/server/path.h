@@ -61,6 +61,7 @@ public:
         others_ended = 512, // another path of the session; or its name is free, or will not be soon
         changed = 1024,     // the interval of heartbeats
         lives = 2048,       // a heartbeat was answered that somebody waits for
+        announced = 4096,   // the user knows the path, or has refused it
     };
 
     // Sleeps. For the first connection that a client asks for. ENOMEM.
@@ -128,7 +129,7 @@ private:
     Path(Session& session, const Connection& first);
     ~Path();
 
-    enum class Info { none, waits, registers, given };
+    enum class Info { none, waits, registers, announces, given };
 
     void work();
     void on_timer();
@@ -146,10 +147,13 @@ private:
     Result<> take_request();
     Result<bool> may_register();
     Result<> register_more();
+    Result<> write_info();
+    void announce();
     Result<> up();
     Result<> tick();
     void close();
     void end_connections();
+    void queue_end();
     void end();
     Connection& service() { return *connections_[0]; }
     void arm_timer();
@@ -191,10 +195,13 @@ private:
     Info info_ = Info::none;
     u32 next_region_ = 0;
     Buffer info_response_;
-    bool is_up_ = false;
+    bool is_up_ = false; // for the user; announce() and end()
+    int refusal_ = 0;    // the error of announce(), positive
 
     Work<Path, &Path::work> work_{*this};
     Work<Path, &Path::on_timer> timer_{*this};
+    Work<Path, &Path::announce> announce_{*this}; // this and the next among the calls of the user
+    Work<Path, &Path::end> end_{*this};
 };
 
 } // namespace rtrs_srv
