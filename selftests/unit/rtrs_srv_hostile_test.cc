@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS server and clients that do what the protocol forbids.
+#include "kapi/sim/slow.h"
 #include "rtrs_srv_test.h"
 
 namespace {
@@ -241,12 +242,15 @@ TEST_P(SrvHostile, connections_of_other_hosts_do_not_belong_to_a_path)
 
 TEST_P(SrvHostile, connections_that_wait_for_the_end_of_a_path_are_few)
 {
-    constexpr unsigned kWaiting = 256;
+    constexpr unsigned kWaiting = 128;
     load(true);
     establish(first);
+    connect(second, 2, 2, 101);
+    exchange(second, "other");
     user.keeps = true;
     write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    write(second, 1, 0, "data", "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     drop(first);
     world.run_for(sim::kSecond);
     SrvPath many(a, "10.0.0.1", "10.0.0.2");
@@ -256,8 +260,46 @@ TEST_P(SrvHostile, connections_that_wait_for_the_end_of_a_path_are_few)
         return std::count_if(many.links.begin(), many.links.end(), [](const auto &link) { return link->end.has_value(); });
     };
     EXPECT_TRUE(wait([&] { return refused() == 10; }, sim::kSecond)) << refused();
-    run(b, [&] { user.answer(user.calls[0]); });
+    EXPECT_EQ(rejected(*many.links.back()), KAPI_ENOMEM);
+    SrvPath again(a, "10.0.1.1", "10.0.1.2");
+    auto &link = begin(again, request(0, 2, 2, 101, true, 1));
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(link.end || link.established) << "another client has a place";
+    run(b, [&] {
+        for (const auto &call : user.calls)
+            user.answer(call);
+    });
+    EXPECT_TRUE(wait([&] { return link.established; }));
+    drop(again);
     drop(many);
+}
+
+class SrvCrowd : public SrvHostile {
+protected:
+    ~SrvCrowd() override { sim::stand_still_after(nullptr, 0); }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvCrowd, ::testing::Range(1, 3));
+
+/** It is refused path by path, which takes longer than to ask. */
+TEST_P(SrvCrowd, a_crowd_that_asks_without_a_pause_does_not_keep_what_has_ended)
+{
+    load(true);
+    connect(second, 2, 2, 101);
+    exchange(second, "other");
+    const unsigned before = b.live_queues;
+    establish(first);
+    ASSERT_EQ(b.live_queues, before + 1) << "a session has one";
+    sim::stand_still_after("rtrs_srv session", 20 * sim::kMillisecond);
+    SrvPath crowd(a, "10.0.0.1", "10.0.0.2");
+    auto ask_more = [&] { begin(crowd, request(0, 2, 2, 101)); };
+    for (unsigned i = 0; i < 60; i++)
+        ask_more();
+    drop(first);
+    for (unsigned i = 0; i < 200 && b.live_queues != before; i++)
+        ask_more();
+    EXPECT_EQ(b.live_queues, before) << "while it still asks";
+    sim::stand_still_after(nullptr, 0);
+    drop(crowd);
 }
 
 TEST_P(SrvHostile, a_second_request_in_a_chunk_waits_and_a_third_ends_the_path)

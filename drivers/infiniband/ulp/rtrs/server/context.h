@@ -55,6 +55,7 @@ private:
     Result<> asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer);
     Result<> listen(kapi_cm_space space, CmListener& listener);
     void work();
+    Own<Connection> pop_asked();
     bool remove_buried();
     void look_at_parked(bool retry);
     void give_up(Own<Connection> parked);
