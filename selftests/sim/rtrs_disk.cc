@@ -32,6 +32,7 @@ void RtrsDisk::crashed()
 int RtrsDisk::on_link(void *user, rtrs_srv_sess *session, rtrs_srv_core_event event, void *priv)
 {
     auto &disk = *static_cast<RtrsDisk *>(user);
+    disk.course_.world.sleep(disk.delay()); // it opens disks, or closes them
     if (event == RTRS_SRV_CORE_CONNECTED) {
         rtrs_srv_core_set_priv(session, user);
         disk.sessions_++;
