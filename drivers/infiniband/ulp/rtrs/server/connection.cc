@@ -334,8 +334,8 @@ void Connection::give_to_user(Operation& op)
     if (kapi_traces(KAPI_TRACE_RTRS_SERVER_REQUEST))
         path_->trace(KAPI_TRACE_RTRS_SERVER_REQUEST, op);
     int err = session.context().call(session, op, chunk.memory, request);
-    if (err < 0)
-        op.connection->answer(op, -err);
+    if (err)
+        op.connection->answer(op, err < 0 ? -err : err);
 }
 
 // ---- the end

@@ -22,7 +22,7 @@ public:
     // Sleeps. A device has come, which may have GIDs to listen on.
     void listen_on_gids();
 
-    // Done, or a path's work. Gives op to the user; a negative errno: it is not the user's.
+    // Sleeps. Gives op to the user; an errno, of either sign: it is not the user's.
     int call(const Session& session, Operation& op, u8* memory, const Request& request);
     // Sleeps.
     int link_event(Session& session, rtrs_srv_core_event event);
