@@ -274,14 +274,14 @@ TEST_P(SrvHostile, connections_that_wait_for_the_end_of_a_path_are_few)
     drop(many);
 }
 
-class SrvCrowd : public SrvHostile {
+class SrvSlowMotion : public SrvHostile {
 protected:
-    ~SrvCrowd() override { sim::stand_still_after(nullptr, 0); }
+    ~SrvSlowMotion() override { sim::stand_still_after(nullptr, 0); }
 };
-INSTANTIATE_TEST_SUITE_P(Seeds, SrvCrowd, ::testing::Range(1, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvSlowMotion, ::testing::Range(1, 3));
 
 /** It is refused path by path, which takes longer than to ask. */
-TEST_P(SrvCrowd, a_crowd_that_asks_without_a_pause_does_not_keep_what_has_ended)
+TEST_P(SrvSlowMotion, a_crowd_that_asks_without_a_pause_does_not_keep_what_has_ended)
 {
     load(true);
     connect(second, 2, 2, 101);
@@ -300,6 +300,20 @@ TEST_P(SrvCrowd, a_crowd_that_asks_without_a_pause_does_not_keep_what_has_ended)
     EXPECT_EQ(b.live_queues, before) << "while it still asks";
     sim::stand_still_after(nullptr, 0);
     drop(crowd);
+}
+
+/** The path's work has not seen it. */
+TEST_P(SrvSlowMotion, a_path_whose_client_has_just_ended_it_is_waited_for)
+{
+    load(true);
+    establish(first);
+    sim::stand_still_after("rtrs_srv path", 200 * sim::kMillisecond);
+    drop(first);
+    auto &link = begin(first, request(0, 3, 2));
+    world.run_for(300 * sim::kMillisecond);
+    sim::stand_still_after(nullptr, 0);
+    EXPECT_TRUE(wait([&] { return link.established || link.end; }, 30 * sim::kSecond));
+    EXPECT_EQ(rejected(link), 0);
 }
 
 TEST_P(SrvHostile, a_second_request_in_a_chunk_waits_and_a_third_ends_the_path)

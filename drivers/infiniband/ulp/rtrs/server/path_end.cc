@@ -64,7 +64,7 @@ void Path::queue_end()
         end();
 }
 
-// The path is closing until the user knows, so that no other path of the session waits for that in its work.
+// The path is closing until the user knows: another path of the session begins behind that.
 void Path::end()
 {
     session_->hide(*this);
