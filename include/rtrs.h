@@ -108,7 +108,8 @@ struct rtrs_srv_ops {
 struct rtrs_srv_ctx *rtrs_srv_open(struct rtrs_srv_ops *ops, u16 port); /* [sleep] or ERR_PTR(); ops are kept by the caller */
 void rtrs_srv_close(struct rtrs_srv_ctx *ctx);                          /* [sleep] ends all sessions */
 
-bool rtrs_srv_resp_rdma(struct rtrs_srv_op *id, int errno);              /* [any] answers; true: id is no longer in use */
+/* [any] Answers, also from a hard interrupt. true: id is no longer in use */
+bool rtrs_srv_resp_rdma(struct rtrs_srv_op *id, int errno);
 void rtrs_srv_set_sess_priv(struct rtrs_srv_sess *sess, void *priv);     /* [any] */
 int rtrs_srv_get_path_name(struct rtrs_srv_sess *sess, char *pathname, size_t len); /* [any] 0; -ENOTCONN */
 int rtrs_srv_get_queue_depth(struct rtrs_srv_sess *sess);                /* [any] */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Spinlocks. Usually they are taken with bottom halves off, because stream callbacks run in them. Never taken from
- * a hard interrupt. A lock's class is its rank in the order of locking (lower rank first) and its name for lockdep.
- * Locks of equal rank are not nested.
+ * Spinlocks. Usually they are taken with bottom halves off, because stream callbacks run in them, and never from a hard
+ * interrupt. A lock's class is its rank in the order of locking (lower rank first) and its name for lockdep. Locks of equal rank
+ * are not nested.
  *
- * The second kind is taken with interrupts off, for the locks under which requests are posted to a device. When bottom halves are
- * switched on again, a device that is software (Soft-RoCE) does at once what it has left to them, request by request; after a
- * lock of this kind it does so later, for all that were posted meanwhile. No lock of the first kind is taken under one of these.
+ * The second kind is taken with interrupts off, for the locks under which requests are posted to a device, and for those that a
+ * hard interrupt takes. When bottom halves are switched on again, a device that is software (Soft-RoCE) does at once what it has
+ * left to them, request by request; after a lock of this kind it does so later, for all that were posted meanwhile. No lock of
+ * the first kind is taken under one of these.
  */
 #ifndef KAPI_LOCK_H
 #define KAPI_LOCK_H

@@ -2,6 +2,10 @@
 // Where the running task is: on which host, in a callback, with which locks; and what it may call there.
 #include <kapi_sim_point.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "interrupt.h"
 #include "lock.h"
 #include "network.h"
 #include "node.h"
@@ -34,6 +38,28 @@ AtomicScope::~AtomicScope()
         World::current_task()->quiet_states++;
 }
 
+namespace {
+
+thread_local std::vector<std::weak_ptr<const Task>> interrupts; // tasks in hard interrupts; those of a crash are gone
+
+} // namespace
+
+HardInterrupt::HardInterrupt()
+{
+    std::erase_if(interrupts, [](const auto &task) { return task.expired(); });
+    interrupts.push_back(World::current_task()->weak_from_this());
+}
+
+HardInterrupt::~HardInterrupt()
+{
+    std::erase_if(interrupts, [](const auto &task) { return task.lock().get() == World::current_task(); });
+}
+
+bool in_hard_interrupt(const Task &task)
+{
+    return std::any_of(interrupts.begin(), interrupts.end(), [&](const auto &other) { return other.lock().get() == &task; });
+}
+
 void HostMutex::lock(const char *why)
 {
     if (World::current_task()->is_atomic())
@@ -61,6 +87,8 @@ void enter_bottom_halves(const char *call)
     for (const Spin *held : World::current_task()->locks)
         if (held->irqs_off)
             broken("%s switches bottom halves on again, and is called while interrupts are off for %s", call, lock_name(*held));
+    if (in_hard_interrupt(*World::current_task()))
+        broken("%s switches bottom halves on again, and is called from a hard interrupt", call);
     enter_any(call);
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <string_view>
 
+#include "interrupt.h"
 #include "node.h"
 #include "slow.h"
 
@@ -37,6 +38,8 @@ void check_order(const Task &task, const Spin &lock, bool irqs_off)
 {
     if (!lock.cls)
         broken("a lock is taken that was never initialised");
+    if (!irqs_off && in_hard_interrupt(task))
+        broken("lock %s, which is taken with interrupts on elsewhere, is taken from a hard interrupt", lock_name(lock));
     for (const Spin *held : task.locks) {
         if (held == &lock)
             broken("lock %s is taken twice", lock_name(lock));

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kapi/sim/interrupt.h"
+
 using namespace sim;
 
 namespace {
@@ -30,6 +32,7 @@ void RtrsDisk::crashed()
 int RtrsDisk::on_link(void *user, rtrs_srv_sess *session, rtrs_srv_core_event event, void *priv)
 {
     auto &disk = *static_cast<RtrsDisk *>(user);
+    disk.course_.world.sleep(disk.delay()); // it opens disks, or closes them
     if (event == RTRS_SRV_CORE_CONNECTED) {
         rtrs_srv_core_set_priv(session, user);
         disk.sessions_++;
@@ -71,6 +74,7 @@ void RtrsDisk::run(const Bio &bio)
 {
     bio.read ? read(bio) : write(bio);
     bios_.erase(bio.data);
+    HardInterrupt interrupt; // as most disks answer
     rtrs_srv_core_resp(bio.op, 0);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The simulator keeps its promises and notices when core breaks a rule: memory, locks, works, waiting.
+#include "kapi/sim/interrupt.h"
 #include "kapi_sim_test.h"
 
 #include <kapi/filter.h>
@@ -108,6 +109,24 @@ TEST_F(SimDeath, interrupts_off__keep_bottom_halves_off)
         unsigned long state = kapi_spin_lock_irqs(&lock);
         EXPECT_DEATH(kapi_filter_run(nullptr, nullptr, 0), "switches bottom halves on again.*interrupts are off for outer");
         kapi_spin_unlock_irqs(&lock, state);
+    });
+}
+
+TEST_F(SimDeath, locks__in_a_hard_interrupt)
+{
+    run(a, [] {
+        kapi_spin usual, lock;
+        kapi_spin_init(&usual, &outer_class);
+        kapi_spin_init(&lock, &inner_class);
+        {
+            sim::HardInterrupt interrupt;
+            kapi_spin_unlock_irqs(&lock, kapi_spin_lock_irqs(&lock));
+            EXPECT_DEATH(kapi_spin_lock(&usual), "lock outer, which is taken with interrupts on elsewhere, .*hard interrupt");
+            EXPECT_DEATH(kapi_filter_run(nullptr, nullptr, 0), "switches bottom halves on again.*from a hard interrupt");
+            EXPECT_DEATH(kapi_zalloc(8, KAPI_SLEEP), "may sleep");
+        }
+        kapi_spin_lock(&usual); // and no more
+        kapi_spin_unlock(&usual);
     });
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Calls of the RTRS server's user that last, as disks may make them do: what waits behind them, and what does not.
+#include "drivers/infiniband/ulp/rtrs/server/context.h"
+#include "kapi/sim/threads.h"
 #include "rtrs_srv_test.h"
 
 namespace {
@@ -157,6 +159,81 @@ TEST_P(SrvStalled, a_disk_that_stands_still_holds_up_no_other_client)
     exchange(second, "other");
     write(second, 1, 0, "data", "wy");
     EXPECT_TRUE(wait([&] { return second.answers.count(0) != 0; }, sim::kSecond));
+}
+
+class SrvSlowLink : public SrvTest {
+protected:
+    void load_with_one_thread()
+    {
+        load(true);
+        run(b, [] { sim::leave_one_thread(*rtrs_srv::Module::get().workqueue); });
+    }
+    /** The user takes long over the end of the first path's session, as the closing of disks may. */
+    void begin_to_end()
+    {
+        load_with_one_thread();
+        establish(first);
+        user.sleeps_in_link_ns = 20 * sim::kSecond;
+        drop(first);
+        ASSERT_TRUE(wait([&] { return user.links.size() == 2; }));
+        user.sleeps_in_link_ns = 0;
+    }
+    bool serves_another(SrvPath &path)
+    {
+        std::uint64_t begun_ns = world.now_ns();
+        connect(path, 2, 3, 101);
+        exchange(path, "other");
+        write(path, 1, 0, "data", "wy");
+        return answer(path, 0) == 0 && world.now_ns() - begun_ns < 3 * sim::kSecond;
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvSlowLink, ::testing::Range(1, 4));
+
+TEST_P(SrvSlowLink, a_session_that_takes_long_to_begin_holds_up_no_other_client)
+{
+    load_with_one_thread();
+    connect(first);
+    user.sleeps_in_link_ns = 5 * sim::kSecond;
+    ask_info(first);
+    ASSERT_TRUE(wait([&] { return user.links.size() == 1; }));
+    user.sleeps_in_link_ns = 0;
+    EXPECT_TRUE(serves_another(second));
+    EXPECT_TRUE(first.info.empty());
+    EXPECT_TRUE(wait([&] { return !first.info.empty(); }));
+}
+
+TEST_P(SrvSlowLink, a_path_that_is_lost_while_its_session_begins)
+{
+    load_with_one_thread();
+    connect(first);
+    user.sleeps_in_link_ns = 5 * sim::kSecond;
+    ask_info(first);
+    ASSERT_TRUE(wait([&] { return user.links.size() == 1; }));
+    run(b, [&] { sim::unplug_rdma(*dev_b); }, sim::kSecond); // which does not wait for the user
+    user.sleeps_in_link_ns = 0;
+    EXPECT_TRUE(ends(first));
+    EXPECT_EQ(user.links.size(), 1u);
+    EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "it is called for the end, after the beginning";
+    dev_b = &sim::plug_rdma(b.initial_net(), "rxe_b");
+}
+
+TEST_P(SrvSlowLink, a_session_that_takes_long_to_end_holds_up_no_other_client)
+{
+    begin_to_end();
+    EXPECT_TRUE(serves_another(second));
+}
+
+TEST_P(SrvSlowLink, nor_does_its_own_client_that_comes_back_meanwhile)
+{
+    begin_to_end();
+    connect(second, 1, 2);
+    ask_info(second);
+    SrvPath third(a, "10.0.0.1", "10.0.0.2");
+    EXPECT_TRUE(serves_another(third));
+    EXPECT_TRUE(second.info.empty()) << "it waits for the end";
+    EXPECT_TRUE(wait([&] { return !second.info.empty(); }, 25 * sim::kSecond));
+    EXPECT_EQ(user.links.size(), 4u) << "and its session begins anew";
+    drop(third);
 }
 
 } // namespace

@@ -17,6 +17,7 @@
 #include "drivers/infiniband/ulp/rtrs/common/info.h"
 #include "drivers/infiniband/ulp/rtrs/common/request.h"
 #include "drivers/infiniband/ulp/rtrs/server/glue/rtrs_srv_core.h"
+#include "kapi/sim/interrupt.h"
 #include "kapi_verbs_test.h"
 #include "pattern.h"
 
@@ -75,7 +76,7 @@ struct SrvUser {
     }
     static constexpr rtrs_srv_core_ops ops{rdma_ev, link_ev};
 
-    /** Does what was asked for, with what is there now. */
+    /** Does what was asked for, with what is there now. Disks answer in hard interrupts. */
     void answer(const Call &call, int status = 0)
     {
         std::string name = call.message.substr(std::min<std::size_t>(1, call.message.size()));
@@ -83,6 +84,7 @@ struct SrvUser {
             disk[name] = {reinterpret_cast<const char *>(call.data), call.size};
         else if (!status)
             std::memcpy(call.data, disk[name].data(), std::min(call.size, disk[name].size()));
+        sim::HardInterrupt interrupt;
         rtrs_srv_core_resp(call.op, status);
     }
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS server and clients that do what the protocol forbids.
+#include "kapi/sim/slow.h"
 #include "rtrs_srv_test.h"
 
 namespace {
@@ -120,6 +121,11 @@ TEST_P(SrvHostile, malformed_requests_are_answered)
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0, 0})), KAPI_EINVAL) << "an empty one";
         EXPECT_TRUE(user.calls.empty());
         EXPECT_EQ(traced.size(), 7u) << "an answer each";
+        EXPECT_EQ(ask_with(0, kChunk - 4, words({2, 0})), KAPI_EINVAL) << "RNBD would read its message behind the chunk";
+        EXPECT_EQ(ask_with(0, kChunk - rtrs::header_bytes + 1, words({2, 0})), KAPI_EINVAL) << "more data than was offered";
+        EXPECT_TRUE(user.calls.empty());
+        EXPECT_EQ(ask_with(0, kChunk - rtrs::header_bytes, words({2, 0})), 0) << "as much";
+        EXPECT_EQ(ask_with(0, kChunk - 4, words({2, rtrs::header_bytes - 4})), 0) << "and the longest message";
         EXPECT_EQ(ask_with(0, 100, words({3, 0, 0, 0})), 0) << "no target: nothing is written";
         EXPECT_TRUE(is_served(first));
         drop(first);
@@ -232,12 +238,15 @@ TEST_P(SrvHostile, connections_of_other_hosts_do_not_belong_to_a_path)
 
 TEST_P(SrvHostile, connections_that_wait_for_the_end_of_a_path_are_few)
 {
-    constexpr unsigned kWaiting = 256;
+    constexpr unsigned kWaiting = 128;
     load(true);
     establish(first);
+    connect(second, 2, 2, 101);
+    exchange(second, "other");
     user.keeps = true;
     write(first, 1, 0, "data", "wx");
-    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    write(second, 1, 0, "data", "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     drop(first);
     world.run_for(sim::kSecond);
     SrvPath many(a, "10.0.0.1", "10.0.0.2");
@@ -247,8 +256,60 @@ TEST_P(SrvHostile, connections_that_wait_for_the_end_of_a_path_are_few)
         return std::count_if(many.links.begin(), many.links.end(), [](const auto &link) { return link->end.has_value(); });
     };
     EXPECT_TRUE(wait([&] { return refused() == 10; }, sim::kSecond)) << refused();
-    run(b, [&] { user.answer(user.calls[0]); });
+    EXPECT_EQ(rejected(*many.links.back()), KAPI_ENOMEM);
+    SrvPath again(a, "10.0.1.1", "10.0.1.2");
+    auto &link = begin(again, request(0, 2, 2, 101, true, 1));
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(link.end || link.established) << "another client has a place";
+    run(b, [&] {
+        for (const auto &call : user.calls)
+            user.answer(call);
+    });
+    EXPECT_TRUE(wait([&] { return link.established; }));
+    drop(again);
     drop(many);
+}
+
+class SrvSlowMotion : public SrvHostile {
+protected:
+    ~SrvSlowMotion() override { sim::stand_still_after(nullptr, 0); }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvSlowMotion, ::testing::Range(1, 3));
+
+/** It is refused path by path, which takes longer than to ask. */
+TEST_P(SrvSlowMotion, a_crowd_that_asks_without_a_pause_does_not_keep_what_has_ended)
+{
+    load(true);
+    connect(second, 2, 2, 101);
+    exchange(second, "other");
+    const unsigned before = b.live_queues;
+    establish(first);
+    ASSERT_EQ(b.live_queues, before + 1) << "a session has one";
+    sim::stand_still_after("rtrs_srv session", 20 * sim::kMillisecond);
+    SrvPath crowd(a, "10.0.0.1", "10.0.0.2");
+    auto ask_more = [&] { begin(crowd, request(0, 2, 2, 101)); };
+    for (unsigned i = 0; i < 60; i++)
+        ask_more();
+    drop(first);
+    for (unsigned i = 0; i < 200 && b.live_queues != before; i++)
+        ask_more();
+    EXPECT_EQ(b.live_queues, before) << "while it still asks";
+    sim::stand_still_after(nullptr, 0);
+    drop(crowd);
+}
+
+/** The path's work has not seen it. */
+TEST_P(SrvSlowMotion, a_path_whose_client_has_just_ended_it_is_waited_for)
+{
+    load(true);
+    establish(first);
+    sim::stand_still_after("rtrs_srv path", 200 * sim::kMillisecond);
+    drop(first);
+    auto &link = begin(first, request(0, 3, 2));
+    world.run_for(300 * sim::kMillisecond);
+    sim::stand_still_after(nullptr, 0);
+    EXPECT_TRUE(wait([&] { return link.established || link.end; }, 30 * sim::kSecond));
+    EXPECT_EQ(rejected(link), 0);
 }
 
 TEST_P(SrvHostile, a_second_request_in_a_chunk_waits_and_a_third_ends_the_path)

@@ -334,6 +334,16 @@ TEST_P(SrvPaths, the_user_refuses)
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));
     answer_call(1, -512);
     EXPECT_EQ(answer(first, 1), KAPI_EIO) << "nine bits do not hold it";
+    user.keeps = false;
+    user.refuses = KAPI_EACCES;
+    read(first, 1, 0, 100, "rx");
+    EXPECT_EQ(answer(first, 0), KAPI_EACCES) << "whatever its sign";
+    user.refuses = 0;
+    user.keeps = true;
+    write(first, 1, 1, "data", "wx");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 4; }));
+    answer_call(3, KAPI_EACCES);
+    EXPECT_EQ(answer(first, 1), KAPI_EACCES);
 }
 
 /** The user takes long to take leave of a session: a path that was removed and is added again waits for it. */

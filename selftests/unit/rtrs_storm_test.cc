@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS client and the RTRS server with a disk that is slow now and then, while administrators of both change the paths,
 // devices go, and the network is cut: what the disk has does not change, what was written is read, and each permit comes back.
+#include "kapi/sim/interrupt.h"
 #include "rtrs_pair_test.h"
 
 namespace {
@@ -44,6 +45,7 @@ struct SlowDisk {
             place = request.bytes();
         else
             std::memcpy(request.data, place.data(), std::min(request.size, place.size()));
+        sim::HardInterrupt interrupt;
         rtrs_srv_core_resp(request.op, 0);
     }
     static int link_ev(void *user, rtrs_srv_sess *session, rtrs_srv_core_event event, void *)

@@ -61,7 +61,7 @@ extern struct consumer_server consumer_server;
 int consumer_server_open(void);     /* [task] 0 or an error */
 void consumer_server_close(void);   /* [task] if it is open */
 int consumer_held(void);            /* [any] requests that wait for an answer */
-void consumer_release(void);        /* [any] answers them */
+void consumer_release(void);        /* [any] has them answered in a hard interrupt */
 
 /* ---- the client's side (client.c) */
 

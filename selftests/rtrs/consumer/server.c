@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The server: it keeps the data of one request. */
 #include <linux/err.h>
+#include <linux/irq_work.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -22,11 +23,11 @@ static bool hold(struct rtrs_srv_op *op)
 {
 	bool fits;
 
-	spin_lock(&lock);
+	spin_lock_irq(&lock);
 	fits = held_count < MOST_HELD;
 	if (fits)
 		held[held_count++] = op;
-	spin_unlock(&lock);
+	spin_unlock_irq(&lock);
 	return fits;
 }
 
@@ -35,19 +36,28 @@ int consumer_held(void)
 	return READ_ONCE(held_count);
 }
 
-void consumer_release(void)
+/* In a hard interrupt, where many disks answer, too. */
+static void release(struct irq_work *work)
 {
 	for (;;) {
 		struct rtrs_srv_op *op = NULL;
+		unsigned long flags;
 
-		spin_lock(&lock);
+		spin_lock_irqsave(&lock, flags);
 		if (held_count)
 			op = held[--held_count];
-		spin_unlock(&lock);
+		spin_unlock_irqrestore(&lock, flags);
 		if (!op)
 			return;
 		rtrs_srv_resp_rdma(op, 0);
 	}
+}
+
+static struct irq_work releasing = IRQ_WORK_INIT(release);
+
+void consumer_release(void)
+{
+	irq_work_queue(&releasing);
 }
 
 static int on_request(void *priv, struct rtrs_srv_op *op, void *data, size_t len, const void *usr, size_t usr_len)
@@ -124,6 +134,7 @@ void consumer_server_close(void)
 	if (!context)
 		return;
 	rtrs_srv_close(context);
+	irq_work_sync(&releasing);
 	context = NULL;
 	kvfree(stored);
 }

@@ -90,6 +90,9 @@ void Connection::read_header(Operation& op)
     const u32 size = Module::get().settings.geometry.chunk_bytes();
     path_->regions().sync(op.chunk, op.offset, min<u32>(size - op.offset, max_request_header), KAPI_MAP_FOR_CPU);
     auto read = parse_request({path_->session().chunks[op.chunk].memory, size}, op.offset, op.request);
+    // Users do not look at how long a message is (RNBD): there are as many bytes behind the data as the longest may have.
+    if (read && op.request.data_bytes > size - header_bytes)
+        read = fail(KAPI_EINVAL);
     op.error = read ? 0 : read.error().code();
 }
 

@@ -53,7 +53,7 @@ void Connection::on_ended(void* context, const kapi_cm_end*)
     Connection& connection = *static_cast<Connection*>(context);
     connection.ended_.exchange(true);
     if (connection.joined_.load())
-        connection.path().notify(Path::lost);
+        connection.path().connection_ended();
     else
         connection.context_.notify();
 }
@@ -336,8 +336,8 @@ void Connection::give_to_user(Operation& op)
     if (kapi_traces(KAPI_TRACE_RTRS_SERVER_REQUEST))
         path_->trace(KAPI_TRACE_RTRS_SERVER_REQUEST, op);
     int err = session.context().call(session, op, chunk.memory, request);
-    if (err < 0)
-        op.connection->answer(op, -err);
+    if (err)
+        op.connection->answer(op, err < 0 ? -err : err);
 }
 
 // ---- the end

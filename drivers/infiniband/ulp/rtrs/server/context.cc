@@ -7,11 +7,11 @@ namespace {
 
 constexpr unsigned listen_backlog = 128;
 constexpr u32 max_asked = 256;     // connections that wait for the work
-constexpr u32 max_parked = 256;    // connections that wait for the end of a path
+constexpr u32 asked_at_once = 16;  // and then it looks again at what has ended
 constexpr u32 max_sessions = 4096; // of an opened server
 // A client that reconnects waits for the end of its old path so long, and is rejected then. hawser's takes a server that has not
 // answered within five seconds for one that is not reached.
-constexpr u64 most_parked_ns = 3'000'000'000, look_ns = 500'000'000;
+constexpr u64 most_parked_ns = 3'000'000'000;
 // So long one waits that adds a path where one is about to end, as one that asks for the name of a session does.
 constexpr u64 most_added_ns = 30'000'000'000;
 
@@ -116,28 +116,35 @@ Result<> Context::asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& o
     return {};
 }
 
+Own<Connection> Context::pop_asked()
+{
+    Guard guard(lock_);
+    Own<Connection> connection(asked_);
+    if (connection) {
+        asked_ = connection->next;
+        if (!asked_)
+            asked_end_ = &asked_;
+        asked_count_--;
+    }
+    return connection;
+}
+
 void Context::work()
 {
     bool quiet = quiet_.exchange(false);
     look_at_parked(remove_buried() || quiet);
-    for (;;) {
-        Own<Connection> connection;
-        {
-            Guard guard(lock_);
-            if (!asked_)
-                break;
-            connection.reset(asked_);
-            asked_ = connection->next;
-            if (!asked_)
-                asked_end_ = &asked_;
-            asked_count_--;
-        }
+    for (u32 i = 0; i < asked_at_once; i++) {
+        Own<Connection> connection = pop_asked();
+        if (!connection)
+            break;
         if (auto placed = place(connection); !placed && connection)
             connection->reject(placed.error());
     }
     bool closing;
     {
         Guard guard(lock_);
+        if (asked_)
+            work_.queue(Module::get().workqueue);
         closing = closing_;
         for (Session* session = closing ? sessions_.front() : nullptr; session; session = sessions_.next(*session))
             session->notify_all(Path::lost);
@@ -155,8 +162,12 @@ Result<> Context::place(Own<Connection>& connection)
         return place_query(*path, connection);
     // A client that has removed a path may add it again before this host is done with the old one.
     bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
-    if (waits)
-        return await(*session, connection, path ? most_parked_ns : most_added_ns);
+    if (waits) {
+        auto awaits = await(*session, connection, path ? most_parked_ns : most_added_ns);
+        if (!awaits && path)
+            path->forget_successor(request);
+        return awaits;
+    }
     if (!path) {
         auto made = make_path(*session, *connection);
         remove_if_empty(*session);
@@ -194,29 +205,6 @@ Result<> Context::place_query(Path& lost, Own<Connection>& connection)
     return park(connection, most_parked_ns);
 }
 
-// Those who wait for the session's name need not: it stays in use.
-Result<> Context::await(Session& session, Own<Connection>& connection, u64 limit_ns)
-{
-    Guard guard(lock_);
-    TRY(park(connection, limit_ns));
-    session.awaited = true;
-    claim_again(session);
-    return {};
-}
-
-// Also once more, when a path has ended that was another one.
-Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
-{
-    if (parked_count_ >= max_parked)
-        return fail(KAPI_ENOMEM);
-    connection->rejected_ns = min(connection->rejected_ns, kapi_now_ns() + limit_ns);
-    look_.queue(Module::get().workqueue, look_ns);
-    parked_count_++;
-    connection->next = std::exchange(parked_, connection.get());
-    static_cast<void>(connection.release());
-    return {};
-}
-
 Ref<Session> Context::find(const Uuid& uuid)
 {
     Guard guard(lock_);
@@ -239,115 +227,6 @@ Result<Ref<Session>> Context::find_or_create(const ConnectRequest& request)
     count_++;
     sessions_.push_back(session);
     return session;
-}
-
-// ---- what has ended
-
-void Context::bury(Path& path)
-{
-    Guard guard(lock_);
-    buried_.push_back(Ref<Path>::share(path));
-    work_.queue(Module::get().workqueue);
-}
-
-void Context::path_is_quiet()
-{
-    quiet_.exchange(true);
-    notify();
-}
-
-void Context::notify()
-{
-    work_.queue(Module::get().workqueue);
-}
-
-// Those whose client has given up are ended, because their device may wait for that, and those whose time is over. retry: the
-// others are asked for again.
-void Context::look_at_parked(bool retry)
-{
-    Connection* ended = nullptr;
-    u64 now = kapi_now_ns();
-    {
-        Guard guard(lock_);
-        for (Connection** at = &parked_; *at;) {
-            Connection* connection = *at;
-            bool ends = connection->has_ended() || (!retry && now >= connection->rejected_ns);
-            if (!retry && !closing_ && !ends) {
-                at = &connection->next;
-                continue;
-            }
-            *at = connection->next;
-            parked_count_--;
-            if (ends) {
-                connection->next = std::exchange(ended, connection);
-                continue;
-            }
-            connection->next = nullptr;
-            *asked_end_ = connection;
-            asked_end_ = &connection->next;
-            asked_count_++;
-        }
-        if (parked_)
-            look_.queue(Module::get().workqueue, look_ns);
-    }
-    while (ended) {
-        Own<Connection> one(ended);
-        ended = ended->next;
-        give_up(std::move(one));
-    }
-}
-
-// A client that is rejected may try again, and waits once more then: so it keeps its name meanwhile.
-void Context::give_up(Own<Connection> parked)
-{
-    bool ended = parked->has_ended();
-    if (Ref<Session> session = find(parked->request().session)) {
-        if (Ref<Path> path = session->find(parked->request().path))
-            path->forget_successor(parked->request());
-        Guard guard(lock_);
-        session->awaited = session->awaited && !ended;
-    }
-    if (!ended)
-        parked->reject(Errno(KAPI_ECONNRESET));
-}
-
-// True: there were some.
-bool Context::remove_buried()
-{
-    bool any = false;
-    for (;;) {
-        Ref<Path> path;
-        {
-            Guard guard(lock_);
-            path = buried_.pop_front();
-        }
-        if (!path)
-            return any;
-        any = true;
-        auto session = Ref<Session>::share(path->session());
-        session->remove(*path);
-        path->stop();
-        path = {};
-        remove_if_empty(*session);
-    }
-}
-
-void Context::remove_if_empty(Session& session)
-{
-    Ref<Session> removed; // dropped without the lock
-    Guard guard(lock_);
-    if (!session.is_empty())
-        return;
-    removed = sessions_.remove(session);
-    count_--;
-    claim_again(session);
-}
-
-void Context::claim_again(const Session& session)
-{
-    for (Session* other = session.name_wanted ? sessions_.front() : nullptr; other; other = sessions_.next(*other))
-        if (!other->name.text[0])
-            other->notify_all(Path::others_ended);
 }
 
 // ---- the user

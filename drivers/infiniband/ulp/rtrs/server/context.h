@@ -22,7 +22,7 @@ public:
     // Sleeps. A device has come, which may have GIDs to listen on.
     void listen_on_gids();
 
-    // Done, or a path's work. Gives op to the user; a negative errno: it is not the user's.
+    // Sleeps. Gives op to the user; an errno, of either sign: it is not the user's.
     int call(const Session& session, Operation& op, u8* memory, const Request& request);
     // Sleeps.
     int link_event(Session& session, rtrs_srv_core_event event);
@@ -55,6 +55,7 @@ private:
     Result<> asked(kapi_cm* cm, kapi_cm_space space, const kapi_cm_offer& offer);
     Result<> listen(kapi_cm_space space, CmListener& listener);
     void work();
+    Own<Connection> pop_asked();
     bool remove_buried();
     void look_at_parked(bool retry);
     void give_up(Own<Connection> parked);

@@ -41,7 +41,7 @@ void rtrs_srv_core_close(rtrs_srv_core* server) { Context::close(reinterpret_cas
 void rtrs_srv_core_resp(rtrs_srv_op* op, int status)
 {
     Operation& operation = *reinterpret_cast<Operation*>(op);
-    operation.connection->answer(operation, -status);
+    operation.connection->answer(operation, status < 0 ? -status : status);
 }
 
 void rtrs_srv_core_set_priv(rtrs_srv_sess* session, void* priv) { session_of(session).set_priv(priv); }

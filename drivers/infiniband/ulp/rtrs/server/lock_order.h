@@ -12,8 +12,13 @@ struct ContextLock { static constexpr const char* name = "rtrs_srv context"; sta
 struct SessionLock { static constexpr const char* name = "rtrs_srv session"; static constexpr unsigned rank = 20; };
 // The devices, and which paths use them.
 struct DevicesLock { static constexpr const char* name = "rtrs_srv devices"; static constexpr unsigned rank = 25; };
-// State and events of a path.
-struct PathLock { static constexpr const char* name = "rtrs_srv path"; static constexpr unsigned rank = 30; };
+// State and events of a path. Users answer in hard interrupts, where an answer may end a path, or begin the next request: this
+// lock and those below are taken there.
+struct PathLock {
+    static constexpr const char* name = "rtrs_srv path";
+    static constexpr unsigned rank = 30;
+    static constexpr bool irqs_off = true;
+};
 // The send queue of a connection, and what waits for room in it.
 struct SendLock {
     static constexpr const char* name = "rtrs_srv send";

@@ -67,6 +67,12 @@ void Path::notify(u32 events)
     work_.queue(Module::get().workqueue);
 }
 
+void Path::connection_ended()
+{
+    over_.exchange(true);
+    notify(lost);
+}
+
 u32 Path::take_events()
 {
     Guard guard(lock_);
@@ -90,10 +96,7 @@ bool Path::is_closing()
 bool Path::is_over()
 {
     Guard guard(lock_);
-    bool over = state_.is(PathState::closing) || state_.is(PathState::ended);
-    for (u32 i = 0; i < count_ && !over; i++)
-        over = connections_[i] && connections_[i]->has_ended();
-    return over;
+    return over_.load() || state_.is(PathState::closing) || state_.is(PathState::ended);
 }
 
 void Path::operation_ended()
@@ -174,12 +177,15 @@ Result<> Path::offer(Own<Connection>& connection)
         if (place)
             return fail(KAPI_ECONNRESET);
         // Before the worker sees it, which may end and free it at once.
-        events = connection->join(*this) ? arrived : arrived | lost;
+        if (!connection->join(*this)) {
+            over_.exchange(true);
+            events = lost;
+        }
         place = connection.get();
         place->next = std::exchange(arrivals_, place);
         static_cast<void>(connection.release());
     }
-    notify(events);
+    notify(events | arrived);
     return {};
 }
 
@@ -203,7 +209,7 @@ void Path::work()
             close();
     }
     if (events & idle)
-        end();
+        queue_end();
 }
 
 Result<> Path::advance(u32 events)

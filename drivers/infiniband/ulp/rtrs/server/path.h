@@ -61,6 +61,7 @@ public:
         others_ended = 512, // another path of the session; or its name is free, or will not be soon
         changed = 1024,     // the interval of heartbeats
         lives = 2048,       // a heartbeat was answered that somebody waits for
+        announced = 4096,   // the user knows the path, or has refused it
     };
 
     // Sleeps. For the first connection that a client asks for. ENOMEM.
@@ -71,6 +72,7 @@ public:
 
     // Any context.
     void notify(u32 events);
+    void connection_ended();
     // Any context, the context's work. The client has reconnected, and waits: the path ends. False: it has not, or another
     // connection waits already.
     bool make_way(const ConnectRequest& request);
@@ -127,7 +129,7 @@ private:
     Path(Session& session, const Connection& first);
     ~Path();
 
-    enum class Info { none, waits, registers, given };
+    enum class Info { none, waits, registers, announces, given };
 
     void work();
     void on_timer();
@@ -145,10 +147,13 @@ private:
     Result<> take_request();
     Result<bool> may_register();
     Result<> register_more();
+    Result<> write_info();
+    void announce();
     Result<> up();
     Result<> tick();
     void close();
     void end_connections();
+    void queue_end();
     void end();
     Connection& service() { return *connections_[0]; }
     void arm_timer();
@@ -183,16 +188,20 @@ private:
     Atomic<u32> operations_{1}; // one for the path until it has closed
     Atomic<u32> beats_sent_{0}, beats_answered_{0};
     Atomic<bool> life_wanted_{false};
+    Atomic<bool> over_{false}; // the client has ended a connection
 
     // The work's own.
     u32 opened_ = 0;
     Info info_ = Info::none;
     u32 next_region_ = 0;
     Buffer info_response_;
-    bool is_up_ = false;
+    bool is_up_ = false; // for the user; announce() and end()
+    int refusal_ = 0;    // the error of announce(), positive
 
     Work<Path, &Path::work> work_{*this};
     Work<Path, &Path::on_timer> timer_{*this};
+    Work<Path, &Path::announce> announce_{*this}; // this and the next among the calls of the user
+    Work<Path, &Path::end> end_{*this};
 };
 
 } // namespace rtrs_srv

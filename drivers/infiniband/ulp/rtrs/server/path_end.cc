@@ -55,15 +55,25 @@ void Path::end_connections()
     session_->context().path_is_quiet();
 }
 
+// As announce(). Without chunks the path was never shown to anybody.
+void Path::queue_end()
+{
+    if (held_)
+        end_.queue(session_->calls());
+    else
+        end();
+}
+
+// The path is closing until the user knows: another path of the session begins behind that.
 void Path::end()
 {
+    session_->hide(*this);
+    if (is_up_)
+        session_->path_down();
     {
         Guard guard(lock_);
         change(PathEvent::end);
     }
-    session_->hide(*this);
-    if (is_up_)
-        session_->path_down();
     session_->context().bury(*this);
 }
 
@@ -80,6 +90,8 @@ void Path::stop()
     work_.cancel_sync(); // it may have armed the timer before the path ended
     timer_.cancel_sync();
     work_.cancel_sync(); // which queues it
+    announce_.cancel_sync(); // this and the next have done all, and return
+    end_.cancel_sync();
 }
 
 } // namespace rtrs_srv

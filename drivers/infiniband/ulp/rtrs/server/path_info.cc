@@ -33,7 +33,9 @@ Result<> Path::give_info(u32 events)
         if (next_region_ < regions_->count())
             TRY(register_more());
         else
-            TRY(up());
+            TRY(write_info());
+    } else if (info_ == Info::announces && (events & announced)) {
+        TRY(up());
     }
     return {};
 }
@@ -61,7 +63,7 @@ Result<> Path::register_more()
     return {};
 }
 
-Result<> Path::up()
+Result<> Path::write_info()
 {
     u32 regions = regions_->count();
     u32 length = static_cast<u32>(info_response_bytes(regions));
@@ -75,16 +77,35 @@ Result<> Path::up()
     write_info_response({info_response_.bytes(), length}, {descriptors, regions});
     info_response_.sync(0, length, KAPI_MAP_FOR_DEVICE);
     kapi_free(descriptors);
-    TRY(session_->show(*this));
-    TRY(session_->path_up(may_begin_));
-    is_up_ = true;
+    info_ = Info::announces;
+    operation_began();
+    announce_.queue(session_->calls());
+    return {};
+}
+
+// The user may take as long over a session as a disk does, and other sessions do not wait for that.
+void Path::announce()
+{
+    Result<> known = session_->show(*this);
+    if (known)
+        known = session_->path_up(may_begin_);
+    is_up_ = known.has_value();
+    refusal_ = known ? 0 : known.error().code();
+    notify(announced);
+    operation_ended(); // nothing of the path is used after this
+}
+
+Result<> Path::up()
+{
+    if (refusal_)
+        return fail(Errno(refusal_));
     {
         Guard guard(lock_);
         change(PathEvent::up);
     }
     takes_requests_.store_release(true);
     info_ = Info::given;
-    return service().send_info(info_response_, length);
+    return service().send_info(info_response_, info_response_.size());
 }
 
 } // namespace rtrs_srv

@@ -108,12 +108,12 @@ void Session::notify_all(u32 events)
 Result<> Session::make_chunks()
 {
     constexpr u32 most_calls = 512; // at a time on a processor: the most that the kernel has
-    Guard guard(serial_);
+    Guard guard(making_);
+    if (!chunks) // first, because they are what there may not be enough memory for
+        TRY(chunks.make(Module::get().settings.geometry, Module::get().budget));
     if (!calls_)
         calls_ = kapi_workqueue_create("rtrs_calls", most_calls);
-    if (!calls_)
-        return fail(KAPI_ENOMEM);
-    return chunks ? Result<>() : chunks.make(Module::get().settings.geometry, Module::get().budget);
+    return calls_ ? Result<>() : fail(KAPI_ENOMEM);
 }
 
 // ---- folders

@@ -71,7 +71,8 @@ private:
     Spin<SessionLock> lock_;
     RefList<Path, OfSession> paths_ HW_GUARDED_BY(lock_);
     u32 count_ HW_GUARDED_BY(lock_) = 0;
-    SleepLock serial_; // one call of the user for the session, one making of chunks, or of folders, at a time
+    SleepLock making_; // one making of chunks at a time, which does not wait for the user
+    SleepLock serial_; // one call of the user for the session, or one making of folders, at a time
     kapi_sysfs_dir *folder_ HW_GUARDED_BY(serial_) = nullptr, *paths_folder_ HW_GUARDED_BY(serial_) = nullptr;
     u32 shown_ HW_GUARDED_BY(serial_) = 0; // paths with a folder
     Atomic<u32> paths_up_{0};

@@ -25,9 +25,8 @@ enum rtrs_srv_core_event { RTRS_SRV_CORE_CONNECTED = 0, RTRS_SRV_CORE_DISCONNECT
 struct rtrs_srv_core_ops {
 	/*
 	 * [sleep] A request: of a write data_len bytes at data that the client has written, of a read as many to be filled; and
-	 * the client's message. All of it is the user's until it calls rtrs_srv_core_resp() once; or until this returns a
-	 * negative errno, which is then the answer. Called by a work of the connection: not from here
-	 * rtrs_srv_core_close().
+	 * the client's message. All of it is the user's until it calls rtrs_srv_core_resp() once; or until this returns an errno,
+	 * of either sign, which is then the answer. Called by a work of the connection: not from here rtrs_srv_core_close().
 	 */
 	int (*rdma_ev)(void *user, void *priv, struct rtrs_srv_op *op, void *data, kapi_size data_len, const void *usr,
 		       kapi_size usr_len);
@@ -49,7 +48,7 @@ int rtrs_srv_core_open(struct kapi_net *net, const struct rtrs_srv_core_ops *ops
 /* [sleep] Ends all sessions, and waits for the user's answers to what it has of them. */
 void rtrs_srv_core_close(struct rtrs_srv_core *server);
 
-/* [any] The user's answer to a request: 0 or a negative errno. The request is the user's no more. */
+/* [any] The user's answer to a request: 0 or an errno. The request is the user's no more. Also from a hard interrupt. */
 void rtrs_srv_core_resp(struct rtrs_srv_op *op, int status);
 void rtrs_srv_core_set_priv(struct rtrs_srv_sess *sess, void *priv); /* [any] from link_ev */
 /* [any] The session's name, with its final zero cut to length bytes. -ENOTCONN: it has no connected path. */
