@@ -148,12 +148,14 @@ Result<> Link::make_parts(const rtrs::Offer& offer)
 
 Result<> Link::make_regions(u32 depth)
 {
-    regions_.reset(static_cast<kapi_mr**>(kapi_zalloc(depth * sizeof(kapi_mr*), KAPI_SLEEP)));
+    regions_.reset(static_cast<ReadRegion*>(kapi_zalloc(depth * sizeof(ReadRegion), KAPI_SLEEP)));
     if (!regions_)
         return fail(KAPI_ENOMEM);
     depth_ = depth;
-    for (u32 i = 0; i < depth; i++)
-        TRY(check(kapi_mr_alloc(pd_.get(), session.region_pages(), 0, &regions_.get()[i])));
+    for (u32 i = 0; i < depth; i++) {
+        TRY(check(kapi_mr_alloc(pd_.get(), session.region_pages(), 0, &region(i).mr)));
+        region(i).last_key = kapi_mr_key(region(i).mr);
+    }
     return {};
 }
 
@@ -298,7 +300,7 @@ Io* Link::collect()
         if (io.owner.load_acquire() - serials_ >= made_)
             continue;
         if (io.registered) {
-            kapi_mr_free(std::exchange(regions_.get()[i], nullptr));
+            kapi_mr_free(std::exchange(region(i).mr, nullptr));
             io.registered = false;
         }
         io.data = Mapping();
@@ -337,7 +339,7 @@ Link::~Link()
     for (u32 i = made_; i > 0; i--)
         connection(i - 1).~Connection();
     for (u32 i = 0; i < depth_; i++)
-        kapi_mr_free(regions_.get()[i]);
+        kapi_mr_free(region(i).mr);
     connections_.reset();
     maps_.drop();
     question_.reset();
