@@ -163,6 +163,30 @@ TEST_P(RtrsLostPathQuery, or_after_five_seconds_when_nobody_answers)
     run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
 }
 
+/** Nothing of it moves to the other path. Its own part has not completed: a switch has what the client sent. */
+TEST_P(RtrsLostPathQuery, the_server_is_not_asked_because_of_a_request_that_was_answered)
+{
+    ready(2);
+    server.keeps_paths = true;
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    sim::hold_packets(*devices[0], 2 * sim::kSecond);
+    Ended ended;
+    ended.data = contents(4096, 1);
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 1, 1);
+        EXPECT_EQ(begin(permit, ended, false, "block"), 0);
+    });
+    run(b, [&] { server.answer(*server.service(), 0, 0); });
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    EXPECT_FALSE(ended.done);
+    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+    EXPECT_TRUE(ended.done);
+    EXPECT_EQ(ended.error, 0);
+    EXPECT_EQ(server.queries, 0u);
+    server.keeps_paths = false;
+    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsLostPathQuery, ::testing::Range(1, 6));
 
 } // namespace
