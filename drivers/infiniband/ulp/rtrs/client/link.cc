@@ -175,6 +175,8 @@ Result<> Link::step_others()
             return fail(KAPI_ECONNRESET);
         established++;
     }
+    if (std::exchange(established_, established) != established)
+        progress();
     return established == made_ - 1 ? ask_for_information() : Result<>();
 }
 

@@ -101,7 +101,7 @@ private:
     Own<Buffer> info_, question_;
     WaitQueue over_;          // of connections
     Atomic<u32> informed_{0}; // bytes of the information, and 1
-    u32 made_ = 0;
+    u32 made_ = 0, established_ = 0; // connections; the second number is step_others()'s
     Own<Connection, free_connections> connections_;
 };
 
