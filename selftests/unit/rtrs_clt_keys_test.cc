@@ -8,8 +8,8 @@ namespace {
 class RtrsClientKeys : public RtrsClientTest {};
 
 /**
- * Keys come back after 256 uses of a region. It invalidates one over other connections than that of the request, and sends nothing
- * over those until it answers a request with the same key, which is valid, over one of them.
+ * Keys come back after 256 uses of a region. The server invalidates one over other connections than that of the request, and
+ * sends nothing over those until it answers a request with the same key, which is valid, over one of them.
  */
 TEST_P(RtrsClientKeys, an_invalidation_counts_for_no_later_request_with_the_same_key)
 {

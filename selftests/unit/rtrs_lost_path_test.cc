@@ -163,6 +163,34 @@ TEST_P(RtrsLostPathQuery, or_after_five_seconds_when_nobody_answers)
     run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
 }
 
+/** For want of memory or of a route, which says nothing about the server. */
+TEST_P(RtrsLostPathQuery, a_request_does_not_move_because_this_host_cannot_ask)
+{
+    ready(2);
+    server.on_request = [&](WireServer::Request &request) {
+        if (server.muted)
+            return false;
+        server.muted = request.on->request.path;
+        return true;
+    };
+    Ended ended;
+    ended.data = contents(4096, 1);
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 0, 1);
+        EXPECT_EQ(begin(permit, ended, false, "block"), 0);
+    });
+    for (auto *device : devices)
+        sim::fail_routes(*device, KAPI_ENOMEM);
+    world.run_for(7 * sim::kSecond);
+    EXPECT_EQ(server.requests.size(), 1u) << "it has been lost for two seconds";
+    for (auto *device : devices)
+        sim::fail_routes(*device, 0);
+    ASSERT_TRUE(world.run_until([&] { return ended.done; }, 200 * sim::kMillisecond));
+    EXPECT_EQ(server.queries, 1u);
+    EXPECT_EQ(ended.error, 0);
+    finish();
+}
+
 /** Nothing of it moves to the other path. Its own part has not completed: a switch has what the client sent. */
 TEST_P(RtrsLostPathQuery, the_server_is_not_asked_because_of_a_request_that_was_answered)
 {
