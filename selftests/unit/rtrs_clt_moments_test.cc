@@ -103,6 +103,43 @@ TEST_P(RtrsClientMoments, no_request_fails_while_a_path_is_there)
                                 10 * sim::kSecond));
 }
 
+/** The other path takes requests already, and is not yet called connected. */
+TEST_P(RtrsClientMoments, the_server_is_asked_for_the_end_of_a_path_whenever_its_requests_move)
+{
+    ready(2);
+    unsigned moved = 0, failed_ones = 0;
+    for (std::uint64_t after_ns = 0; after_ns <= 1000 * kMs; after_ns += 40 * kMs) {
+        SCOPED_TRACE(after_ns);
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        world.run_for(400 * kMs); // then it may come back at once
+        server.on_request = [](WireServer::Request &request) { return request.message == "late"; };
+        Ended ended;
+        ended.data = contents(100, 1);
+        rtrs_clt_chunk *permit = nullptr;
+        run(a, [&] {
+            permit = rtrs_clt_core_get_permit(session, 0, 1);
+            EXPECT_EQ(begin(permit, ended, false, "late"), 0);
+        });
+        world.run_for(10 * kMs);
+        server.on_request = nullptr;
+        server.queries = 0;
+        sim::stand_still_after("rtrs_clt kept", 300 * kMs);
+        auto comes = write_file(1, "reconnect");
+        world.run_for(after_ns);
+        auto goes = write_file(0, "disconnect");
+        EXPECT_TRUE(world.run_until([&] { return comes->is_done() && goes->is_done(); }, 20 * sim::kSecond));
+        sim::stand_still_after(nullptr, 0);
+        EXPECT_TRUE(world.run_until([&] { return ended.done; }, sim::kSecond));
+        moved += !ended.error;
+        failed_ones += !!ended.error;
+        EXPECT_TRUE(ended.error || server.queries) << "it has moved";
+        run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+        EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    }
+    EXPECT_GT(moved, 0u);
+    EXPECT_GT(failed_ones, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientMoments, ::testing::Range(1, 3));
 
 } // namespace

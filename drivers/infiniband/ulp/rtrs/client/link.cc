@@ -254,7 +254,8 @@ bool Link::has_to_move() const
 
 // A request to disconnect may get lost, and so may the answer. What the server took over this path before it noticed may change
 // what the client writes over another path after the repetition: see EndQuery. A server that does not answer over the other paths
-// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own.
+// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own. A path that takes
+// requests may be about to come up or to go: there is one over which to ask in a moment, or there is none that takes them.
 void Link::ask_for_end(u64 began_ns)
 {
     constexpr u64 attempt_ns = 1'000'000'000, pause_ns = 50'000'000;
@@ -262,8 +263,10 @@ void Link::ask_for_end(u64 began_ns)
     u64 now = kapi_now_ns(), limit = now + patience_ns;
     u32 asked = path.index;
     kapi_cm_route route;
-    while (now < limit && has_to_move() && session.route_beside(path, asked, route)) {
-        Errno answer = EndQuery::ask(path, route, request, min(now + attempt_ns, limit));
+    while (now < limit && has_to_move() && session.can_move_requests()) {
+        Errno answer(KAPI_ETIMEDOUT);
+        if (session.route_beside(path, asked, route))
+            answer = EndQuery::ask(path, route, request, min(now + attempt_ns, limit));
         if (answer == Errno(KAPI_EEXIST))
             return;
         if (answer != Errno(KAPI_ETIMEDOUT))

@@ -195,6 +195,12 @@ void Session::close()
     retry_.cancel_sync(); // of a request that was being made, and has ended
 }
 
+bool Session::can_move_requests()
+{
+    Guard guard(lock_);
+    return paths_up_ && !closing_.load_relaxed();
+}
+
 bool Session::route_beside(const Path& path, u32& index, kapi_cm_route& route)
 {
     Guard guard(lock_);
