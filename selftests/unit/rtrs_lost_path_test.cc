@@ -2,6 +2,8 @@
 // A client loses a path, and what it has sent over that is still on its way: it changes nothing that was written since.
 #include "rtrs_pair_test.h"
 
+#include <kapi/sim/reclaim.h>
+
 namespace {
 
 class RtrsLostPath : public RtrsPairTest {
@@ -134,6 +136,20 @@ TEST_P(RtrsLostPathQuery, a_request_moves_when_the_server_has_ended_the_path)
     ASSERT_TRUE(world.run_until([&] { return ended.done; }, 150 * sim::kMillisecond));
     EXPECT_EQ(ended.error, 0);
     EXPECT_EQ(server.requests.size(), 2u);
+    finish();
+}
+
+/** Memory for the question, and for the next link, may be made free by writing to this disk: by the requests that wait for it. */
+TEST_P(RtrsLostPathQuery, what_is_allocated_meanwhile_does_not_wait_for_io)
+{
+    const std::string worker = "work of rtrs_client";
+    std::uint64_t before = sim::calls_that_may_wait_for_io(worker);
+    Ended ended;
+    lose_a_path(ended);
+    server.keeps_paths = false;
+    ASSERT_TRUE(world.run_until([&] { return ended.done; }, sim::kSecond));
+    world.run_for(5 * sim::kSecond);
+    EXPECT_EQ(sim::calls_that_may_wait_for_io(worker), before);
     finish();
 }
 
