@@ -4,10 +4,12 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
 #include <kapi/memory.h>
+#include <kapi/reclaim.h>
 
 #include "charge.h"
 #include "opaque.h"
@@ -44,6 +46,18 @@ kapi_size kapi_alloc_true_size(kapi_size size)
 	return kmalloc_size_roundup(size);
 }
 EXPORT_SYMBOL_GPL(kapi_alloc_true_size);
+
+unsigned int kapi_reclaim_without_io(void)
+{
+	return memalloc_noio_save();
+}
+EXPORT_SYMBOL_GPL(kapi_reclaim_without_io);
+
+void kapi_reclaim_restore(unsigned int before)
+{
+	memalloc_noio_restore(before);
+}
+EXPORT_SYMBOL_GPL(kapi_reclaim_restore);
 
 kapi_u64 kapi_memory_total(void)
 {

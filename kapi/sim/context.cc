@@ -9,6 +9,7 @@
 #include "lock.h"
 #include "network.h"
 #include "node.h"
+#include "reclaim.h"
 #include "world.h"
 
 namespace sim {
@@ -106,6 +107,8 @@ void expect_sleepable(const char *call)
 void enter_sleep(const char *call)
 {
     expect_sleepable(call);
+    if (const Task *task = World::current_task(); task && task->kind == TaskKind::work)
+        note_sleep(task->name, task->id);
     enter_any(call);
 }
 

@@ -97,6 +97,21 @@ TEST_P(RtrsClientEnds, a_reconnect_that_is_overruled_while_its_path_is_up_fails)
     }
 }
 
+/** Whose server may take a minute for it. */
+TEST_P(RtrsClientEnds, closing_does_not_wait_until_a_path_has_been_added)
+{
+    ready();
+    server.change_acceptance = [&](rtrs::wire::ConnectResponse &) { world.sleep(3 * kSecond); };
+    int error = 1;
+    auto adds = world.spawn(a, "add_path", [&] { error = sim::sysfs_write(root + "add_path", "ip:10.0.1.1@ip:10.0.1.2"); });
+    world.run_for(4 * kSecond);
+    std::uint64_t begun = world.now_ns();
+    close();
+    EXPECT_LT(world.now_ns() - begun, kSecond);
+    EXPECT_TRUE(adds->is_done());
+    EXPECT_EQ(error, -KAPI_ECANCELED);
+}
+
 /** It stores the session when it was opened, which may be late on a busy host, and needs it when a path is up again. */
 TEST_P(RtrsClientEnds, a_user_is_called_when_it_has_its_session)
 {

@@ -57,6 +57,56 @@ public:
     std::uint64_t calls = 0;
 };
 
+/** A path is lost that has requests, which move to the other one; then it is removed and added again. */
+class CourseOfALostPath : public Course {
+public:
+    explicit CourseOfALostPath(std::uint64_t fail_at) : Course(0), fail_at(fail_at) {}
+
+    void go()
+    {
+        load();
+        serve();
+        open(2);
+        server.on_request = [&](WireServer::Request &request) {
+            if (!lost)
+                lost = request.on->request.path;
+            return lost == request.on->request.path;
+        };
+        Ended ended[2];
+        rtrs_clt_chunk *permits[2];
+        run(a, [&] {
+            for (unsigned i : {0, 1}) {
+                ended[i].data = contents(5000, i);
+                permits[i] = rtrs_clt_core_get_permit(session, 1, 1);
+                EXPECT_EQ(begin(permits[i], ended[i], i, i ? "nothing" : "block"), 0);
+            }
+        });
+        EXPECT_TRUE(world.run_until([&] { return lost.has_value(); }, sim::kSecond));
+        a.faults() = {.count = 0, .fail_at = fail_at, .one_in = 0, .failed = 0};
+        run(b, [&] {
+            for (auto &connection : server.connections)
+                if (connection->request.path == lost)
+                    kapi_cm_disconnect(connection->cm);
+        });
+        EXPECT_TRUE(world.run_until([&] { return ended[0].done && ended[1].done; }, 10 * sim::kSecond));
+        EXPECT_TRUE(fail_at || (!ended[0].error && ended[1].error == -KAPI_ENOENT)) << "nothing is stored under this name";
+        EXPECT_EQ(ended[0].times + ended[1].times, 2u);
+        server.on_request = nullptr;
+        run(a, [&] {
+            for (auto *permit : permits)
+                rtrs_clt_core_put_permit(session, permit);
+        });
+        EXPECT_EQ(put(path(0) + "remove_path", "1"), 0);
+        int err = put(root + "add_path", path_name(0));
+        EXPECT_TRUE(!err || put(root + "add_path", path_name(0)) == 0) << err;
+        std::string data = contents(100, 9);
+        EXPECT_EQ(until_done(false, "last", data), 0);
+        calls = a.faults().count;
+    }
+    const std::uint64_t fail_at;
+    std::optional<rtrs::Uuid> lost{};
+};
+
 /** In parts, which run at the same time. With a sanitizer a course takes ten times as long: of ten calls it sees one. */
 class RtrsClientFaults : public ::testing::TestWithParam<std::uint64_t> {};
 constexpr std::uint64_t kParts = 4;
@@ -71,21 +121,24 @@ constexpr std::uint64_t kStride = 10;
 constexpr std::uint64_t kStride = 1;
 #endif
 
-TEST_P(RtrsClientFaults, each_call_fails_once)
+template <class Of> void fail_each_call_once(std::uint64_t part)
 {
     std::uint64_t calls;
     {
-        Course course(0);
+        Of course(0);
         course.go();
         calls = course.calls;
     }
     EXPECT_GT(calls, 50u);
-    for (std::uint64_t i = 1 + GetParam() * kStride; i <= calls && !testing::Test::HasFailure(); i += kParts * kStride) {
+    for (std::uint64_t i = 1 + part * kStride; i <= calls && !testing::Test::HasFailure(); i += kParts * kStride) {
         SCOPED_TRACE("call " + std::to_string(i) + " of " + std::to_string(calls) + " fails");
-        Course course(i);
+        Of course(i);
         course.go();
     }
 }
+
+TEST_P(RtrsClientFaults, each_call_fails_once) { fail_each_call_once<Course>(GetParam()); }
+TEST_P(RtrsClientFaults, each_call_fails_once_when_a_path_is_lost) { fail_each_call_once<CourseOfALostPath>(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Parts, RtrsClientFaults, ::testing::Range<std::uint64_t>(0, kParts));
 

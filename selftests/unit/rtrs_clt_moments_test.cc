@@ -3,7 +3,10 @@
 // other.
 #include "rtrs_clt_test.h"
 
+#include "drivers/infiniband/ulp/rtrs/client/module.h"
+
 #include <kapi/sim/slow.h>
+#include <kapi/sim/threads.h>
 
 namespace {
 
@@ -101,6 +104,76 @@ TEST_P(RtrsClientMoments, no_request_fails_while_a_path_is_there)
     stop = true;
     EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(programs, [](auto &task) { return task->is_done(); }); },
                                 10 * sim::kSecond));
+}
+
+/** The other path takes requests already, and is not yet called connected. */
+TEST_P(RtrsClientMoments, the_server_is_asked_for_the_end_of_a_path_whenever_its_requests_move)
+{
+    ready(2);
+    unsigned moved = 0, failed_ones = 0;
+    for (std::uint64_t after_ns = 0; after_ns <= 1000 * kMs; after_ns += 40 * kMs) {
+        SCOPED_TRACE(after_ns);
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        world.run_for(400 * kMs); // then it may come back at once
+        server.on_request = [](WireServer::Request &request) { return request.message == "late"; };
+        Ended ended;
+        ended.data = contents(100, 1);
+        rtrs_clt_chunk *permit = nullptr;
+        run(a, [&] {
+            permit = rtrs_clt_core_get_permit(session, 0, 1);
+            EXPECT_EQ(begin(permit, ended, false, "late"), 0);
+        });
+        world.run_for(10 * kMs);
+        server.on_request = nullptr;
+        server.queries = 0;
+        sim::stand_still_after("rtrs_clt kept", 300 * kMs);
+        auto comes = write_file(1, "reconnect");
+        world.run_for(after_ns);
+        auto goes = write_file(0, "disconnect");
+        EXPECT_TRUE(world.run_until([&] { return comes->is_done() && goes->is_done(); }, 20 * sim::kSecond));
+        sim::stand_still_after(nullptr, 0);
+        EXPECT_TRUE(world.run_until([&] { return ended.done; }, sim::kSecond));
+        moved += !ended.error;
+        failed_ones += !!ended.error;
+        EXPECT_TRUE(ended.error || server.queries) << "it has moved";
+        run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+        EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    }
+    EXPECT_GT(moved, 0u);
+    EXPECT_GT(failed_ones, 0u);
+}
+
+/**
+ * A program stands still in the middle of a command while another one removes the path, and what is left to do for the command
+ * would be done later, by a thread that has other things to do.
+ */
+TEST_P(RtrsClientMoments, a_command_meets_the_removal_of_its_path)
+{
+    ready(2);
+    run(a, [&] { sim::leave_one_thread(*rtrs_clt::Module::get().queue); });
+    server.on_request = [](WireServer::Request &request) { return request.message == "late"; };
+    Ended ended;
+    ended.data = contents(100, 1);
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    rtrs_clt_chunk *permit = nullptr;
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 0, 1);
+        EXPECT_EQ(begin(permit, ended, false, "late"), 0);
+    });
+    world.run_for(10 * kMs);
+    sim::stand_still_after("rtrs_clt path", 2 * sim::kSecond);
+    auto command = write_file(1, "disconnect");
+    world.run_for(kMs);
+    sim::stand_still_after(nullptr, 0);
+    auto removal = write_file(1, "remove_path");
+    world.run_for(1800 * kMs);
+    EXPECT_FALSE(command->is_done());
+    EXPECT_FALSE(removal->is_done()) << "it waits for that call of a file";
+    server.poll_ns = 2 * sim::kSecond; // so that half a second is waited for it
+    auto goes = write_file(0, "disconnect");
+    EXPECT_TRUE(world.run_until([&] { return removal->is_done() && goes->is_done(); }, 5 * sim::kSecond));
+    EXPECT_TRUE(command->is_done());
+    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientMoments, ::testing::Range(1, 3));

@@ -59,6 +59,31 @@ TEST_P(RtrsClientReturn, is_0_3_seconds_after_the_end)
     EXPECT_LT(fastest_ns, 400 * sim::kMillisecond);
 }
 
+// As that of a client with many processors may be, whose connections are made one after the other.
+TEST_P(RtrsClientReturn, a_server_is_slow_with_each_connection)
+{
+    load();
+    serve();
+    server.change_acceptance = [&](rtrs::wire::ConnectResponse &) { world.sleep(1500 * sim::kMillisecond); };
+    std::uint64_t begun = world.now_ns();
+    open();
+    EXPECT_GT(world.now_ns() - begun, 7 * kSecond);
+    server.change_acceptance = nullptr;
+    EXPECT_EQ(write("block", contents(100, 1)), 0);
+}
+
+// But not for ever. What it has accepted before shows nothing.
+TEST_P(RtrsClientReturn, a_server_stops_in_between)
+{
+    load();
+    serve();
+    unsigned accepted = 0;
+    server.change_acceptance = [&](rtrs::wire::ConnectResponse &) { world.sleep(accepted++ < 2 ? 0 : 20 * kSecond); };
+    std::uint64_t begun = world.now_ns();
+    run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ETIMEDOUT); }, 20 * kSecond);
+    EXPECT_LT(world.now_ns() - begun, 6 * kSecond);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientReturn, ::testing::Range(1, 11));
 
 } // namespace

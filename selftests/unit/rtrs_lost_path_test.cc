@@ -2,6 +2,8 @@
 // A client loses a path, and what it has sent over that is still on its way: it changes nothing that was written since.
 #include "rtrs_pair_test.h"
 
+#include <kapi/sim/reclaim.h>
+
 namespace {
 
 class RtrsLostPath : public RtrsPairTest {
@@ -137,6 +139,20 @@ TEST_P(RtrsLostPathQuery, a_request_moves_when_the_server_has_ended_the_path)
     finish();
 }
 
+/** Memory for the question, and for the next link, may be made free by writing to this disk: by the requests that wait for it. */
+TEST_P(RtrsLostPathQuery, what_is_allocated_meanwhile_does_not_wait_for_io)
+{
+    const std::string worker = "work of rtrs_client";
+    std::uint64_t before = sim::calls_that_may_wait_for_io(worker);
+    Ended ended;
+    lose_a_path(ended);
+    server.keeps_paths = false;
+    ASSERT_TRUE(world.run_until([&] { return ended.done; }, sim::kSecond));
+    world.run_for(5 * sim::kSecond);
+    EXPECT_EQ(sim::calls_that_may_wait_for_io(worker), before);
+    finish();
+}
+
 TEST_P(RtrsLostPathQuery, or_after_half_a_second)
 {
     Ended ended;
@@ -160,6 +176,58 @@ TEST_P(RtrsLostPathQuery, or_after_five_seconds_when_nobody_answers)
     EXPECT_LT(world.now_ns() - begun, 6 * sim::kSecond);
     EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
     cut(false);
+    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+}
+
+/** For want of memory or of a route, which says nothing about the server. */
+TEST_P(RtrsLostPathQuery, a_request_does_not_move_because_this_host_cannot_ask)
+{
+    ready(2);
+    server.on_request = [&](WireServer::Request &request) {
+        if (server.muted)
+            return false;
+        server.muted = request.on->request.path;
+        return true;
+    };
+    Ended ended;
+    ended.data = contents(4096, 1);
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 0, 1);
+        EXPECT_EQ(begin(permit, ended, false, "block"), 0);
+    });
+    for (auto *device : devices)
+        sim::fail_routes(*device, KAPI_ENOMEM);
+    world.run_for(7 * sim::kSecond);
+    EXPECT_EQ(server.requests.size(), 1u) << "it has been lost for two seconds";
+    for (auto *device : devices)
+        sim::fail_routes(*device, 0);
+    ASSERT_TRUE(world.run_until([&] { return ended.done; }, 200 * sim::kMillisecond));
+    EXPECT_EQ(server.queries, 1u);
+    EXPECT_EQ(ended.error, 0);
+    finish();
+}
+
+/** Nothing of it moves to the other path. Its own part has not completed: a switch has what the client sent. */
+TEST_P(RtrsLostPathQuery, the_server_is_not_asked_because_of_a_request_that_was_answered)
+{
+    ready(2);
+    server.keeps_paths = true;
+    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+    sim::hold_packets(*devices[0], 2 * sim::kSecond);
+    Ended ended;
+    ended.data = contents(4096, 1);
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(session, 1, 1);
+        EXPECT_EQ(begin(permit, ended, false, "block"), 0);
+    });
+    run(b, [&] { server.answer(*server.service(), 0, 0); });
+    EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
+    EXPECT_FALSE(ended.done);
+    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+    EXPECT_TRUE(ended.done);
+    EXPECT_EQ(ended.error, 0);
+    EXPECT_EQ(server.queries, 0u);
+    server.keeps_paths = false;
     run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
 }
 

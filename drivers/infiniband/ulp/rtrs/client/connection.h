@@ -81,6 +81,7 @@ private:
     // connection_post.cc
     Result<> map_data(Io& io);
     Result<> post_mapped(Io& io);
+    bool take_read_key(Io& io) HW_REQUIRES(lock_);
     u32 write_message(Io& io) HW_REQUIRES(lock_);
     Result<> reserve(Io& io) HW_REQUIRES(lock_);
     Result<> send(kapi_wr& wr) HW_REQUIRES(lock_);

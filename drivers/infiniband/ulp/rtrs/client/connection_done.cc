@@ -117,7 +117,7 @@ bool Connection::answered(const kapi_wc& wc, rtrs::Immediate immediate)
         return false;
     io.error = answer->error;
     io.answered = true;
-    if (io.registered && has_invalidated_ && invalidated_ == io.key)
+    if (io.registered && io.invalidated_by_server && has_invalidated_ && invalidated_ == io.key)
         io.registered = false;
     progress(io);
     return true;

@@ -20,10 +20,24 @@ Result<> Connection::map_data(Io& io)
         [&](kapi_map* map) { return kapi_map_sg(map, link_.device().dev, order.list, order.pieces, direction); }));
     Result<> fits = io.data.length() < order.data_bytes ? Result<>(fail(KAPI_EINVAL)) : Result<>();
     if (fits && order.is_read)
-        fits = check(kapi_mr_map(link_.region(io.chunk), io.data.c(), KAPI_IOVA_DMA));
+        fits = check(kapi_mr_map(link_.region(io.chunk).mr, io.data.c(), KAPI_IOVA_DMA));
     if (!fits)
         io.data.end();
     return fits;
+}
+
+// Returns whether the server is to invalidate it, which saves a request. A region's keys come back after 256 reads, and the
+// server can invalidate each over all connections of the path: what is received here belongs to this read only if nothing with
+// its key can have been before. So the last read of the region was answered over this connection, since which only its key can
+// have been invalidated, and this read has another one: some are left out when the queue is full.
+bool Connection::take_read_key(Io& io)
+{
+    ReadRegion& region = link_.region(io.chunk);
+    io.key = kapi_mr_key(region.mr);
+    io.invalidated_by_server = (!region.last_serial || region.last_serial == serial_) && region.last_key != io.key;
+    region.last_serial = serial_;
+    region.last_key = io.key;
+    return io.invalidated_by_server;
 }
 
 // The header, behind the user's message, which is in its place. Returns how many bytes both are.
@@ -33,10 +47,9 @@ u32 Connection::write_message(Io& io)
     request.is_read = io.order.is_read;
     request.user_bytes = io.order.user_bytes;
     if (io.order.is_read && io.data) {
-        kapi_mr* region = link_.region(io.chunk);
-        request.has_target = request.invalidate = true;
-        request.target = {kapi_mr_address(region), kapi_mr_key(region), io.order.data_bytes};
-        io.key = request.target.key;
+        request.has_target = true;
+        request.invalidate = take_read_key(io);
+        request.target = {kapi_mr_address(link_.region(io.chunk).mr), io.key, io.order.data_bytes};
     }
     u8* message = link_.session.message(io.chunk);
     std::span<u8, rtrs::max_request_header> header(message + request.user_bytes, rtrs::max_request_header);
@@ -115,7 +128,7 @@ Result<> Connection::send_read(Io& io, u32 message)
         return send(wr);
     registration.op = KAPI_WR_REGISTER;
     registration.flags = KAPI_WR_EARLY;
-    registration.mr = link_.region(io.chunk);
+    registration.mr = link_.region(io.chunk).mr;
     registration.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
     registration.cookie = cookie(Kind::plain, 0);
     registration.next = &wr;

@@ -36,11 +36,12 @@ void EndQuery::on_established(void* context, const void*, kapi_size)
     static_cast<EndQuery*>(context)->heard(Errno(KAPI_EEXIST));
 }
 
+// Without data it is not the server that has answered.
 void EndQuery::on_ended(void* context, const kapi_cm_end* end)
 {
     bool answered = end->why == KAPI_CM_REJECTED && end->data;
     static_cast<EndQuery*>(context)->heard(answered ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size})
-                                                    : Errno::from_c(end->error));
+                                                    : Errno(KAPI_ETIMEDOUT));
 }
 
 // ---- the question
@@ -59,8 +60,8 @@ Errno EndQuery::ask(const kapi_cm_route& route, const rtrs::wire::ConnectRequest
     if (going)
         going = send(request);
     if (going)
-        going = heard_.wait_until(deadline_ns, [this] { return answer() != 0; });
-    return answer() ? Errno(answer()) : going.error();
+        static_cast<void>(heard_.wait_until(deadline_ns, [this] { return answer() != 0; }));
+    return answer() ? Errno(answer()) : Errno(KAPI_ETIMEDOUT);
 }
 
 Result<> EndQuery::resolve(const kapi_cm_route& route, u64 deadline_ns)

@@ -65,6 +65,7 @@ struct Io : Pinned {
     PathSet tried;
     Atomic<u64> unnoticed_until_ns{0};
     u32 key = 0;         // of the region of a read
+    bool invalidated_by_server = false; // it is asked to invalidate that key
     u32 requests = 0;    // that it took in the send queue
     int error = 0;       // of the answer, positive
     bool registered = false;   // the server may write to the data by key

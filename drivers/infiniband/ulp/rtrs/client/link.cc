@@ -146,12 +146,14 @@ Result<> Link::make_parts(const rtrs::Offer& offer)
 
 Result<> Link::make_regions(u32 depth)
 {
-    regions_.reset(static_cast<kapi_mr**>(kapi_zalloc(depth * sizeof(kapi_mr*), KAPI_SLEEP)));
+    regions_.reset(static_cast<ReadRegion*>(kapi_zalloc(depth * sizeof(ReadRegion), KAPI_SLEEP)));
     if (!regions_)
         return fail(KAPI_ENOMEM);
     depth_ = depth;
-    for (u32 i = 0; i < depth; i++)
-        TRY(check(kapi_mr_alloc(pd_.get(), session.region_pages(), 0, &regions_.get()[i])));
+    for (u32 i = 0; i < depth; i++) {
+        TRY(check(kapi_mr_alloc(pd_.get(), session.region_pages(), 0, &region(i).mr)));
+        region(i).last_key = kapi_mr_key(region(i).mr);
+    }
     return {};
 }
 
@@ -171,6 +173,8 @@ Result<> Link::step_others()
             return fail(KAPI_ECONNRESET);
         established++;
     }
+    if (std::exchange(established_, established) != established)
+        progress();
     return established == made_ - 1 ? ask_for_information() : Result<>();
 }
 
@@ -248,7 +252,8 @@ bool Link::has_to_move() const
 
 // A request to disconnect may get lost, and so may the answer. What the server took over this path before it noticed may change
 // what the client writes over another path after the repetition: see EndQuery. A server that does not answer over the other paths
-// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own.
+// has not answered the repetitions either; one that answers, and has not ended this path, is the kernel's own. A path that takes
+// requests may be about to come up or to go: there is one over which to ask in a moment, or there is none that takes them.
 void Link::ask_for_end(u64 began_ns)
 {
     constexpr u64 attempt_ns = 1'000'000'000, pause_ns = 50'000'000;
@@ -256,8 +261,10 @@ void Link::ask_for_end(u64 began_ns)
     u64 now = kapi_now_ns(), limit = now + patience_ns;
     u32 asked = path.index;
     kapi_cm_route route;
-    while (now < limit && has_to_move() && session.route_beside(path, asked, route)) {
-        Errno answer = EndQuery::ask(path, route, request, min(now + attempt_ns, limit));
+    while (now < limit && has_to_move() && session.can_move_requests()) {
+        Errno answer(KAPI_ETIMEDOUT);
+        if (session.route_beside(path, asked, route))
+            answer = EndQuery::ask(path, route, request, min(now + attempt_ns, limit));
         if (answer == Errno(KAPI_EEXIST))
             return;
         if (answer != Errno(KAPI_ETIMEDOUT))
@@ -296,7 +303,7 @@ Io* Link::collect()
         if (io.owner.load_acquire() - serials_ >= made_)
             continue;
         if (io.registered) {
-            kapi_mr_free(std::exchange(regions_.get()[i], nullptr));
+            kapi_mr_free(std::exchange(region(i).mr, nullptr));
             io.registered = false;
         }
         io.data.end();
@@ -335,7 +342,7 @@ Link::~Link()
     for (u32 i = made_; i > 0; i--)
         connection(i - 1).~Connection();
     for (u32 i = 0; i < depth_; i++)
-        kapi_mr_free(regions_.get()[i]);
+        kapi_mr_free(region(i).mr);
     connections_.reset();
     maps_.drop();
     question_.reset();

@@ -12,6 +12,13 @@ namespace rtrs_clt {
 class Path;
 class Session;
 
+// Of a chunk: what the server writes to when it has a read there.
+struct ReadRegion {
+    kapi_mr* mr;
+    u32 last_key;    // with which it was registered, or made
+    u64 last_serial; // of the connection over which that read was sent; 0: there was none
+};
+
 class Link : Pinned {
 public:
     // Sleeps. Begins with the service connection. reconnects: how many links the path has had, modulo 2^16.
@@ -50,7 +57,7 @@ public:
     kapi_pd* pd() const { return pd_.get(); }
     MessageMaps& maps() { return maps_; }
     rtrs::RemoteChunk& chunk(u32 index) { return chunks_.get()[index]; }
-    kapi_mr* region(u32 index) const { return regions_.get()[index]; }
+    ReadRegion& region(u32 index) const { return regions_.get()[index]; }
 
     Path& path;
     Session& session;
@@ -76,7 +83,7 @@ private:
     void drain();
     Io* collect();
     static void free_chunks(rtrs::RemoteChunk* chunks) { kapi_free(chunks); }
-    static void free_regions(kapi_mr** regions) { kapi_free(static_cast<void*>(regions)); }
+    static void free_regions(ReadRegion* regions) { kapi_free(regions); }
     static void free_connections(Connection* connections) { kapi_free(connections); }
 
     const u16 reconnects_;
@@ -89,12 +96,12 @@ private:
     ProtectionDomain pd_; // its own, so that no key is of use to another server
     u32 depth_ = 0;
     Own<rtrs::RemoteChunk, free_chunks> chunks_;
-    Own<kapi_mr*, free_regions> regions_;
+    Own<ReadRegion, free_regions> regions_;
     MessageMaps maps_;
     Own<Buffer> info_, question_;
     WaitQueue over_;          // of connections
     Atomic<u32> informed_{0}; // bytes of the information, and 1
-    u32 made_ = 0;
+    u32 made_ = 0, established_ = 0; // connections; the second number is step_others()'s
     Own<Connection, free_connections> connections_;
 };
 

@@ -110,16 +110,15 @@ Path::Place Path::place()
 
 // ---- commands
 
+// The worker is notified under the lock: the path's removal waits for the worker first, and for calls of its files later.
 void Path::want(Want what, bool restart)
 {
-    {
-        Guard guard(lock_);
-        if (want_ == Want::removed)
-            return;
-        want_ = what;
-        restart_ = restart;
-        changed_.wake(); // another command may wait for what is not wanted any more
-    }
+    Guard guard(lock_);
+    if (want_ == Want::removed)
+        return;
+    want_ = what;
+    restart_ = restart;
+    changed_.wake(); // another command may wait for what is not wanted any more
     notify();
 }
 
@@ -163,7 +162,7 @@ void Path::disconnect()
 
 void Path::remove()
 {
-    want(Want::removed, false);
+    begin_removal();
     changed_.wait_for([&] {
         Guard guard(lock_);
         return state_.is(PathState::removed);

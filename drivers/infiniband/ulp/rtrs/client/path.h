@@ -43,6 +43,8 @@ public:
 
     // ---- Any context.
 
+    // The first part of remove(), which is to follow: other commands do nothing from here on.
+    void begin_removal() { want(Want::removed, false); }
     void notify() { static_cast<void>(work_.queue(queue_)); }
     // The link is of no use any more. The first error is the reason.
     // silent: the server's host does not answer, so nothing of it is waited for.

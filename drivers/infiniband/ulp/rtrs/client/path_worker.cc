@@ -3,6 +3,8 @@
 #include "path.h"
 #include "session.h"
 
+#include <kapi/reclaim.h>
+
 namespace rtrs_clt {
 
 namespace {
@@ -12,10 +14,13 @@ constexpr u64 first_delay_ms = 250, pause_ms = 300;
 
 } // namespace
 
+// Requests wait for what is done here, and the host may be making memory free by them.
 void Path::work()
 {
+    unsigned before = kapi_reclaim_without_io();
     while (act())
         ;
+    kapi_reclaim_restore(before);
 }
 
 void Path::advance(PathEvent event)

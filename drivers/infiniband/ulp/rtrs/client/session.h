@@ -95,6 +95,8 @@ public:
     void path_down(Link& link);
     void release_expired(); // chunks that are kept from use
     bool has_path_up();
+    // Any context. Is there a path that takes requests of one that does not any more? Not when the session is being closed.
+    bool can_move_requests();
     // Any context. The route of a path which is up, other than this: the next one behind index, which is that of the one found.
     // False: there is none, or the session is being closed.
     bool route_beside(const Path& path, u32& index, kapi_cm_route& route);

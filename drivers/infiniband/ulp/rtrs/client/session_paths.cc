@@ -176,8 +176,10 @@ void Session::close()
     {
         Guard guard(lock_);
         closing_.store_relaxed(true);
+        for (Path* path = paths_; path; path = path->next)
+            path->begin_removal(); // all at the same time, also those that are being added
     }
-    // Those that others have claimed go by themselves, or come up and are left to us.
+    // Those that others have claimed go by themselves, or are left to us.
     while (!has_no_path()) {
         while (Path* path = claim_any())
             end_path(*path);
@@ -193,6 +195,12 @@ void Session::close()
     if (has_parts())
         parts().permits.wait_for_all();
     retry_.cancel_sync(); // of a request that was being made, and has ended
+}
+
+bool Session::can_move_requests()
+{
+    Guard guard(lock_);
+    return paths_up_ && !closing_.load_relaxed();
 }
 
 bool Session::route_beside(const Path& path, u32& index, kapi_cm_route& route)
