@@ -27,6 +27,7 @@ TEST(RtrsText, addresses_are_shown_as_upstream)
     EXPECT_EQ(shown(KAPI_CM_IP, "1:0:2:3:4:5:6:7"), "ip:1:0:2:3:4:5:6:7") << "one zero group is shown";
     EXPECT_EQ(shown(KAPI_CM_IP, "1:0:0:2:0:0:0:abcd"), "ip:1:0:0:2::abcd");
     EXPECT_EQ(shown(KAPI_CM_IP, "1:0:0:2:3:0:0:4"), "ip:1::2:3:0:0:4");
+    EXPECT_EQ(shown(KAPI_CM_IP, "1:0:0:2:3:4:0:0"), "ip:1::2:3:4:0:0") << "what follows the address does not count";
     EXPECT_EQ(shown(KAPI_CM_GID, "fe80::200:5aee:feaa:20a2"), "gid:fe80:0000:0000:0000:0200:5aee:feaa:20a2");
 }
 
@@ -54,10 +55,17 @@ TEST(RtrsText, numbers)
     text.number(0).add(" ").number(-9223372036854775807 - 1).add(" ").number(9223372036854775807).add(" ");
     text.hex(0, 1).hex(0xabc, 4);
     EXPECT_EQ(std::string(bytes, text.length()), "0 -9223372036854775808 9223372036854775807 00abc");
+    rtrs::Text digits(bytes, sizeof(bytes));
+    digits.hex(0x9876fedc, 1);
+    EXPECT_EQ(std::string(bytes, digits.length()), "9876fedc");
     EXPECT_EQ(*rtrs::parse_number("-1", -1, 5), -1);
     EXPECT_EQ(*rtrs::parse_number("+5", -1, 5), 5);
-    for (const char *bad : {"", "-", "6", "-2", "1 ", " 1", "0x1", "1\n", "99999999999999999999999999"})
+    for (const char *bad : {"", "-", "6", "-2", "1 ", " 1", "0x1", "1\n", "99999999999999999999999999", "18446744073709551617"})
         EXPECT_FALSE(rtrs::parse_number(bad, -1, 5)) << bad;
+    EXPECT_FALSE(rtrs::parse_number("1", 2, 5));
+    EXPECT_EQ(*rtrs::parse_number("-7", -9, -5), -7);
+    EXPECT_FALSE(rtrs::parse_number("-4", -9, -5));
+    EXPECT_EQ(*rtrs::parse_number("999999999999999999", 0, 999999999999999999), 999999999999999999);
 }
 
 TEST(RtrsText, paths_are_parsed)
@@ -74,6 +82,11 @@ TEST(RtrsText, paths_are_parsed)
         {"ip:1::@ip:::FFFF:10.0.0.1", "", "", KAPI_CM_IP}, // not of one family
         {"gid:fe80::200:5aee:feaa:20a2", "::", "fe80::200:5aee:feaa:20a2", KAPI_CM_GID},
         {"ip:64:ff9b::10.1.2.3", "::", "64:ff9b::a01:203", KAPI_CM_IP},
+        {"ip:9.8.7.255@ip:255.90.99.0", "9.8.7.255", "255.90.99.0", KAPI_CM_IP},
+        {"ip:FE80::ABCD:EF01", "::", "fe80::abcd:ef01", KAPI_CM_IP},
+        {"ip:1:2:3:4:5:6:10.1.2.3", "::", "1:2:3:4:5:6:a01:203", KAPI_CM_IP},
+        {"ip:1:2:3:4:5:6:7::", "::", "1:2:3:4:5:6:7:0", KAPI_CM_IP},
+        {"ip:::2:3:4:5:6:7:8", "::", "0:2:3:4:5:6:7:8", KAPI_CM_IP},
     };
     for (const auto &row : good) {
         auto ends = rtrs::parse_path(row.text);
@@ -88,7 +101,9 @@ TEST(RtrsText, paths_are_parsed)
                             "ip:1.2.3", "ip:1.2.3.4.5", "ip:1.2.3.256", "ip:+1.2.3.4", "ip:1.2..4", "ip:1.2.3.",
                             "ip:1:2:3:4:5:6:7", "ip:1:2:3:4:5:6:7:8:9", "ip:1::2::3", "ip::1", "ip:1:", "ip:12345::", "ip:g::",
                             "ip:1:2:3:4:5:6:7:1.2.3.4", "gid:10.0.0.1", "ip:10.0.0.1@", "@ip:10.0.0.1", "ip:10.0.0.1@gid:::1",
-                            "ip:10.0.0.1@ip:10.0.0.2@ip:10.0.0.3", "ip:10.0.0.1 ", "tcp:10.0.0.1"})
+                            "ip:10.0.0.1@ip:10.0.0.2@ip:10.0.0.3", "ip:10.0.0.1 ", "tcp:10.0.0.1",
+                            "xyz10.0.0.1", "ip:1:2:3:4:5:6:7:8:", "ip:1::2:", "ip:1:2:3:4::5:6:7:8", "ip:1::10.0.0.256", "ip:`::",
+                            "ip:G::", "gid:::1@ip:::1"})
         EXPECT_FALSE(rtrs::parse_path(bad)) << bad;
 }
 

@@ -55,6 +55,7 @@ TEST(RtrsWire, geometry__what_28_bits_hold)
     EXPECT_FALSE(Geometry::create(65536, 1));
     EXPECT_TRUE(Geometry::create(65535, 4096));
     EXPECT_FALSE(Geometry::create(65535, 4097));
+    EXPECT_TRUE(Geometry::create(65535, 1));
 }
 
 TEST(RtrsWire, geometry__places)
@@ -196,6 +197,8 @@ TEST(RtrsWire, acceptance__what_is_refused)
     EXPECT_FALSE(tried([](auto &r) { r.queue_depth = 2049; }));
     EXPECT_FALSE(tried([](auto &r) { r.max_io_bytes = 0; }));
     EXPECT_TRUE(tried([](auto &r) { r.max_header_bytes = 0; }));
+    EXPECT_TRUE(tried([](auto &r) { r.queue_depth = 1, r.max_io_bytes = 1 << 28, r.max_header_bytes = 0; })) << "28 bits hold it";
+    EXPECT_FALSE(tried([](auto &r) { r.queue_depth = 1, r.max_io_bytes = 1 << 28, r.max_header_bytes = 1; }));
     // Sums that wrap around to a size that would be good.
     EXPECT_FALSE(tried([](auto &r) { r.max_io_bytes = 0xffffffff, r.max_header_bytes = 8193; }));
     EXPECT_FALSE(tried([](auto &r) { r.max_io_bytes = 8193, r.max_header_bytes = 0xffffffff; }));
@@ -293,12 +296,23 @@ TEST(RtrsWire, info_response__one_descriptor_for_some_chunks)
     EXPECT_EQ(parse_info_response(bytes(message), geometry, chunks).error().code(), KAPI_EPROTO);
 }
 
+TEST(RtrsWire, info_response__of_the_largest_session)
+{
+    Geometry geometry = Geometry::create(max_queue_depth, 1).value();
+    std::string message = info_response(std::vector<wire::Descriptor>(max_queue_depth, {1, 2, 1}));
+    std::vector<RemoteChunk> chunks(max_queue_depth);
+    EXPECT_TRUE(parse_info_response(bytes(message), geometry, chunks));
+    EXPECT_EQ(chunks.back().key, 2u);
+}
+
 TEST(RtrsWire, info_response__what_is_not_all_of_the_chunks)
 {
     Geometry geometry = Geometry::create(4, 8192).value();
     auto tried = [&](std::vector<wire::Descriptor> descriptors) {
-        std::vector<RemoteChunk> chunks(4);
-        return parse_info_response(bytes(info_response(descriptors)), geometry, chunks).has_value();
+        std::vector<RemoteChunk> chunks(5, {77, 77});
+        auto parsed = parse_info_response(bytes(info_response(descriptors)), geometry, std::span(chunks).first(4));
+        EXPECT_TRUE(chunks[4].address == 77 && chunks[4].key == 77) << "it is behind them";
+        return parsed.has_value();
     };
     EXPECT_TRUE(tried({{0, 1, 4 * 8192}}));
     EXPECT_TRUE(tried({{0, 1, 8192}, {0, 1, 8192}, {0, 1, 8192}, {0, 1, 8192}}));

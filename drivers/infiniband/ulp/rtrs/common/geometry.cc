@@ -12,8 +12,8 @@ namespace {
 // How many bits hold the numbers below count.
 unsigned bits_below(u32 count) { return static_cast<unsigned>(std::bit_width(count - 1)); }
 
-// Not std::has_single_bit(), for which g++ calls a function that kernels do not have.
-bool is_power_of_two(u32 number) { return number && !(number & (number - 1)); }
+// Of one that is not 0. Not std::has_single_bit(), for which g++ calls a function that kernels do not have.
+bool is_power_of_two(u32 number) { return !(number & (number - 1)); }
 
 } // namespace
 

@@ -43,7 +43,7 @@ bool parse_v4(TextView text, u8* ip)
     for (unsigned i = 0; i < 4; i++) {
         usize end = min(text.find('.'), text.size());
         auto number = parse_number(text.substr(0, end), 0, 255);
-        if (!number || end == 0 || text[0] < '0' || text[0] > '9' || (end == text.size()) != (i == 3))
+        if (!number || text[0] < '0' || (end == text.size()) != (i == 3)) // no sign
             return false;
         ip[i] = static_cast<u8>(*number);
         text.remove_prefix(min(end + 1, text.size()));

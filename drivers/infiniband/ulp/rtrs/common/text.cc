@@ -22,7 +22,7 @@ Text& Text::hex(u32 value, unsigned least_digits)
     bool begun = false;
     for (unsigned digit = 8; digit > 0; digit--) {
         u32 nibble = value >> (digit - 1) * 4 & 15;
-        begun |= nibble || digit <= least_digits || digit == 1;
+        begun |= nibble || digit <= least_digits;
         if (begun)
             add({&"0123456789abcdef"[nibble], 1});
     }
@@ -36,17 +36,19 @@ TextView line_of(const char* text, usize length)
 
 Result<s64> parse_number(TextView text, s64 least, s64 most)
 {
-    constexpr s64 limit = 1'000'000'000'000'000'000;
     bool negative = text.starts_with('-');
     if (negative || text.starts_with('+'))
         text.remove_prefix(1);
     if (text.empty())
         return fail(KAPI_EINVAL);
+    const s64 bound = negative ? -least : most; // far from what an s64 holds
     s64 value = 0;
     for (char c : text) {
-        if (c < '0' || c > '9' || value >= limit / 10)
+        if (c < '0' || c > '9')
             return fail(KAPI_EINVAL);
         value = value * 10 + (c - '0');
+        if (value > bound)
+            return fail(KAPI_EINVAL);
     }
     if (negative)
         value = -value;
