@@ -76,7 +76,7 @@ TEST_P(RtrsClientFailover, a_request_goes_to_the_other_path_when_the_server_has_
     unsigned taken = 0, second = 0, at_once = 0;
     std::uint64_t ended = 0;
     server.on_request = [&](WireServer::Request &) { return taken++ == 0; }; // the first one is not answered
-    for (unsigned round = 0; round < 5; round++) {
+    for (unsigned round = 0; round < 12; round++) {
         taken = 0;
         server.poll_ns = 100 * sim::kMillisecond;
         world.after(kSecond, [&] {

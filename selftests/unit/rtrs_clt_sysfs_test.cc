@@ -3,6 +3,7 @@
 #include "rtrs_clt_test.h"
 
 #include <cstdio>
+#include <sstream>
 
 namespace {
 
@@ -88,6 +89,68 @@ TEST_P(RtrsClientSysfs, requests_are_counted)
     EXPECT_EQ(get(path() + "stats/reconnects"), "0 0\n");
 }
 
+TEST_P(RtrsClientSysfs, each_column_has_its_own)
+{
+    ready();
+    EXPECT_EQ(write("block", contents(5000, 1)), 0); // a list of two
+    EXPECT_EQ(read("block", 5000).size(), 5000u);
+    EXPECT_EQ(read("block", 4096).size(), 4096u);
+    EXPECT_EQ(write("flush", ""), 0);
+    std::istringstream lists(get(path() + "stats/sg_entries"));
+    std::string line;
+    std::getline(lists, line);
+    std::vector<unsigned> sums(8);
+    for (unsigned cpu = 0; std::getline(lists, line); cpu++) {
+        std::istringstream numbers(line);
+        std::string name;
+        numbers >> name;
+        EXPECT_EQ(name, std::to_string(cpu) + ":");
+        for (unsigned &sum : sums) {
+            unsigned one = ~0u;
+            numbers >> one;
+            sum += one;
+        }
+        EXPECT_TRUE(numbers.eof()) << line;
+    }
+    EXPECT_EQ(sums, (std::vector<unsigned>{1, 1, 2, 0, 0, 0, 0, 0}));
+    std::istringstream latencies(get(path() + "stats/rdma_lat"));
+    for (unsigned i = 0; i < 18; i++) {
+        std::getline(latencies, line);
+        std::string label = i < 17 ? std::to_string(1u << i) + " ms: " : ">= 65536 ms: ";
+        EXPECT_EQ(line.substr(0, label.size()), label);
+    }
+    const std::string none = "0 0 0 0 \n"; // nothing was handled on another processor than it was expected
+    EXPECT_EQ(get(path() + "stats/cpu_migration_from").size(), none.size());
+    EXPECT_EQ(get(path() + "stats/cpu_migration"),
+              "from: " + get(path() + "stats/cpu_migration_from") + "to: " + get(path() + "stats/cpu_migration_to"));
+    EXPECT_EQ(put(path() + "stats/reset_all", "1"), 0);
+    EXPECT_EQ(get(path() + "stats/wc_completion"), "0 0\n");
+    EXPECT_EQ(get(path() + "stats/cpu_migration"), "from: " + none + "to: " + none);
+    EXPECT_EQ(get(path() + "stats/reset_all"), "echo 1 to reset all statistics\n");
+    server.poll_ns = 3 * sim::kSecond;
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(write("block", contents(100, 1)), 0);
+    server.poll_ns = sim::kMillisecond;
+    std::string text = get(path() + "stats/rdma_lat");
+    unsigned longest = 0;
+    EXPECT_EQ(std::sscanf(text.c_str() + text.rfind('\n', text.size() - 2), "\nmaximum ms: %u", &longest), 1);
+    EXPECT_GE(longest, 2000u);
+    EXPECT_LT(longest, 4000u);
+    EXPECT_NE(text.find("\n4096 ms: 0 1\n"), std::string::npos);
+}
+
+TEST_P(RtrsClientSysfs, a_loss_is_logged)
+{
+    ready();
+    EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+    EXPECT_EQ(put(path() + "disconnect", "1"), 0);
+    EXPECT_EQ(put(path() + "reconnect", "1"), 0);
+    EXPECT_TRUE(a.log.empty()) << "these are none: " << a.log[0];
+    run(b, [&] { server.disconnect_all(); });
+    ASSERT_TRUE(world.run_until([&] { return !a.log.empty(); }, sim::kSecond));
+    EXPECT_EQ(a.log.back(), "rtrs_client: session: a path over rxe_a0 is lost: error 104");
+}
+
 TEST_P(RtrsClientSysfs, a_reset_leaves_what_is_in_flight)
 {
     ready();
@@ -119,6 +182,8 @@ TEST_P(RtrsClientSysfs, settings_have_limits)
         {"mpath_policy", "Min-Inflight", "min-inflight (MI: 1)\n"}, {"mpath_policy", "round-robinX", "round-robin (RR: 0)\n"},
         {"max_reconnect_attempts", "9999", "9999\n"},     {"max_reconnect_attempts", "-1\n", "-1\n"},
         {"heartbeat_interval_ms", "100", "100\n"},        {"no_path_timeout_ms", "5000", "5000\n"},
+        {"mp_policy", "MIN-LATENCY", "min-latency (ML: 2)\n"}, {"mp_policy", "Rr", "round-robin (RR: 0)\n"},
+        {"mp_policy", "1\n", "min-inflight (MI: 1)\n"},
     };
     for (const auto &row : good) {
         EXPECT_EQ(put(root + row.file, row.text), 0) << row.file << " " << row.text;
@@ -127,6 +192,7 @@ TEST_P(RtrsClientSysfs, settings_have_limits)
     struct {
         const char *file, *text;
     } bad[] = {{"mp_policy", "3"}, {"mp_policy", "bogus"}, {"mp_policy", "\n"}, {"mp_policy", "r"}, {"mp_policy", "rrr"},
+               {"mp_policy", "round-robi"}, {"mp_policy", "m"}, {"mp_policy", "Mr"}, {"mp_policy", "[r"}, {"mp_policy", "-1"},
                {"max_reconnect_attempts", "-2"}, {"max_reconnect_attempts", "10000"}, {"max_reconnect_attempts", "x"},
                {"max_reconnect_attempts", "\n"}, {"heartbeat_interval_ms", "99"}, {"heartbeat_missed", "0"},
                {"reconnect_delay_ms", "-1"}, {"no_path_timeout_ms", "3600001"},
