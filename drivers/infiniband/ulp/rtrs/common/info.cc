@@ -62,7 +62,8 @@ Result<> parse_info_response(Bytes bytes, const Geometry& geometry, std::span<Re
     wire::InfoResponse response;
     if (!HW_ASSERT(chunks.size() == geometry.queue_depth()))
         return fail(KAPI_EINVAL);
-    if (!wire::read(response, bytes) || u16{response.type} != wire::info_response)
+    if (!wire::read(response, bytes) || u16{response.type} != wire::info_response ||
+        bytes.size() < info_response_bytes(response.descriptors))
         return fail(KAPI_EPROTO);
     Bytes rest = bytes.subspan(sizeof(response));
     usize filled = 0;
