@@ -120,7 +120,8 @@ TEST_P(SrvDevices, what_is_logged)
         rtrs_srv_core_params params{4096, 512, 1};
         EXPECT_EQ(init(params), -KAPI_EINVAL);
     });
-    EXPECT_EQ(logged("rtrs_server: sess_queue_depth 512 (1 to 65535) of max_chunk_size 4096 (a power of two from 8192 on) cannot be"),
+    EXPECT_EQ(logged("rtrs_server: sess_queue_depth 512 (1 to 65535) of max_chunk_size 4096 "
+                     "(a power of two from 8192 on) cannot be"),
               1u);
 }
 

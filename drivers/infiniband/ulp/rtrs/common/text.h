@@ -31,7 +31,7 @@ private:
 
 // What a program has written to a file, without the newline at its end.
 TextView line_of(const char* text, usize length);
-// A decimal number, with a sign in front or none. EINVAL: it is none, or not between least and most, which have 18 digits at most.
+// A decimal number, with a sign in front or none. EINVAL: it is none, or not between least and most, of at most 18 digits each.
 Result<s64> parse_number(TextView text, s64 least, s64 most);
 
 } // namespace rtrs
