@@ -8,6 +8,7 @@
 #include "program.h"
 #include "rds-socket.h"
 #include "stress-control.h"
+#include "stress-foreign.h"
 #include "stress-report.h"
 
 #include <errno.h>
@@ -90,6 +91,10 @@ static void hear(struct run *run, int timeout_ms)
 {
 	char line[STRESS_LINE_SIZE];
 
+	if (run->options.foreign) {
+		run->peer_stopped |= stress_foreign_has_ended(&run->control, timeout_ms);
+		return;
+	}
 	if (!stress_control_receive(&run->control, line, timeout_ms))
 		return;
 	if (!strcmp(line, "stop"))
@@ -178,6 +183,22 @@ static void drain(struct run *run)
 		die("the other side does not finish");
 }
 
+/* The other side has ended, or goes on with its requests until we do. */
+static void drain_foreign(struct run *run)
+{
+	uint64_t deadline = now_ns() + run->options.drain_seconds * NS_PER_SECOND;
+
+	if (run->peer_stopped)
+		return;
+	trace(run, "draining");
+	command(run, STRESS_DRAIN);
+	while (!run->peer_stopped && !all_tasks_are(run, STRESS_TASK_DRAINED) && now_ns() < deadline) {
+		check_tasks();
+		hear(run, TICK_MS);
+	}
+	close(run->control.fd);
+}
+
 static void end_tasks(struct run *run)
 {
 	unsigned int i;
@@ -208,10 +229,18 @@ static void prepare(struct run *run)
 			die("no random numbers: %s", strerror(errno));
 		options->run_id = run_id;
 		stress_control_connect(&run->control, options);
-		stress_control_tell_options(&run->control, options);
+		options->foreign = !stress_control_is_greeted(&run->control);
+		if (options->foreign)
+			stress_foreign_send_options(&run->control, options);
+		else
+			stress_control_tell_options(&run->control, options);
 	} else {
 		stress_control_accept(&run->control, options);
-		stress_control_take_options(&run->control, options);
+		options->foreign = !stress_control_greet(&run->control);
+		if (options->foreign)
+			stress_foreign_take_options(&run->control, options);
+		else
+			stress_control_take_options(&run->control, options);
 	}
 	/* From here on, an interrupt ends the measurement normally. */
 	sigaction(SIGINT, &on_signal, NULL);
@@ -222,28 +251,45 @@ static void prepare(struct run *run)
 		die("real-time priority: %s", strerror(errno));
 }
 
+/* Returns when the tasks of both sides are ready. */
+static void meet(struct run *run)
+{
+	if (run->options.foreign) {
+		stress_foreign_start(&run->control, &run->options);
+		return;
+	}
+	stress_control_send(&run->control, "ready");
+	stress_control_expect(&run->control, "ready", READY_MS);
+}
+
 int main(int argc, char **argv)
 {
 	static struct run run;
-	struct stress_counts ours, theirs;
+	struct stress_counts ours, theirs = { 0 };
+	uint64_t warm_up;
 
 	stress_read_command_line(&run.options, argc, argv);
 	prepare(&run);
 	trace(&run, "the tasks are ready");
-	stress_control_send(&run.control, "ready");
-	stress_control_expect(&run.control, "ready", READY_MS);
+	meet(&run);
 	stress_report_open(&run.report, &run.options, run.shared);
 	command(&run, STRESS_RUN);
-	if (run.options.warm_up_seconds)
-		run_for(&run, run.options.warm_up_seconds, false);
+	/* The tasks of rds-tools' rds-stress begin two seconds later. */
+	warm_up = run.options.warm_up_seconds + (run.options.foreign ? 2 : 0);
+	if (warm_up)
+		run_for(&run, warm_up, false);
 	stress_report_begin(&run.report);
 	/* The active side decides when to stop. */
 	run_for(&run, run.options.active ? run.options.run_seconds : 0, true);
 	stress_report_end(&run.report);
-	drain(&run);
+	if (run.options.foreign)
+		drain_foreign(&run);
+	else
+		drain(&run);
 	end_tasks(&run);
 	stress_report_sum(&run.report, &ours);
-	stress_control_swap_counts(&run.control, &ours, &theirs);
+	if (!run.options.foreign)
+		stress_control_swap_counts(&run.control, &ours, &theirs);
 	stress_report_close(&run.report, &ours, &theirs);
 	flush_output();
 	return stress_counts_bad(&ours) || stress_counts_bad(&theirs) ? EXIT_FAILED : EXIT_GOOD;

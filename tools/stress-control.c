@@ -19,6 +19,10 @@
 /* Time limit for an answer of the other side. */
 #define ANSWER_MS 10000
 
+/* How long the passive side lets the other one speak first, and the active side waits for a greeting. */
+#define SILENCE_MS 100
+#define GREETING_MS 3000
+
 static void print_progress(const struct stress_options *options, const char *format, ...)
 {
 	va_list arguments;
@@ -219,6 +223,39 @@ void stress_control_expect(struct stress_control *control, const char *expected,
 		die("the other side reports: %s", line + 6);
 	if (strcmp(line, expected))
 		die("the other side sent '%.40s' instead of '%s'", line, expected);
+}
+
+static bool has_something(const struct stress_control *control, int timeout_ms)
+{
+	struct pollfd polled = { .fd = control->fd, .events = POLLIN };
+
+	return poll(&polled, 1, timeout_ms) > 0;
+}
+
+bool stress_control_greet(struct stress_control *control)
+{
+	char first = 0;
+
+	if (!has_something(control, SILENCE_MS))
+		stress_control_send(control, GREETING);
+	if (!has_something(control, ANSWER_MS))
+		die("the other side does not answer");
+	if (recv(control->fd, &first, 1, MSG_PEEK) != 1)
+		die("the other side closed the control connection");
+	/* The depth, as a number of four bytes, or a version. */
+	return first && !(first >= '0' && first <= '9');
+}
+
+bool stress_control_is_greeted(struct stress_control *control)
+{
+	char line[STRESS_LINE_SIZE];
+
+	if (!has_something(control, GREETING_MS))
+		return false;
+	receive_line(control, line, ANSWER_MS);
+	if (strcmp(line, GREETING))
+		die("the other side is not hawser's rds-stress: '%.40s'", line);
+	return true;
 }
 
 static void send_option(const char *name, uint64_t value, void *context)

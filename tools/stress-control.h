@@ -24,6 +24,13 @@ struct stress_control {
 void stress_control_accept(struct stress_control *control, struct stress_options *options);
 void stress_control_connect(struct stress_control *control, struct stress_options *options);
 
+/*
+ * Which program is at the other side? As the passive and as the active one: false if it is the rds-stress of rds-tools. The
+ * passive one greets, unless the other speaks at once, as that one does.
+ */
+bool stress_control_greet(struct stress_control *control);
+bool stress_control_is_greeted(struct stress_control *control);
+
 /* Sends one line; a '\n' is appended. Dies when the other side is gone. */
 void stress_control_send(struct stress_control *control, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

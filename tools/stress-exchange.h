@@ -32,6 +32,10 @@ struct peer {
 	bool congested;
 	uint64_t congested_ns;		/* since when */
 	bool *zerocopy_busy;		/* per place: the kernel still reads that message */
+	/* With the rds-stress of rds-tools, whose messages have no time and are numbered together. */
+	uint32_t foreign_sent;
+	uint32_t foreign_expected;
+	uint64_t *foreign_sent_ns;	/* per place: when its request was sent */
 };
 
 struct task {

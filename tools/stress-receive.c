@@ -3,6 +3,7 @@
 #include "stress-exchange.h"
 
 #include "program.h"
+#include "stress-foreign.h"
 #include "stress-rdma.h"
 
 #include <errno.h>
@@ -81,17 +82,52 @@ static void take_request(struct task *task, unsigned int index, const struct str
 
 static void check_payload(struct task *task, const struct stress_header *header)
 {
-	size_t bytes = header->length - STRESS_HEADER_SIZE;
-	size_t good = stress_pattern_check(stress_pattern_seed(header), task->incoming + STRESS_HEADER_SIZE,
-					   bytes);
+	bool foreign = task->options->foreign;
+	size_t header_size = foreign ? STRESS_FOREIGN_HEADER_SIZE : STRESS_HEADER_SIZE;
+	const unsigned char *payload = task->incoming + header_size;
+	size_t bytes = header->length - header_size;
+	size_t good = foreign ? stress_foreign_check(payload, bytes) :
+				stress_pattern_check(stress_pattern_seed(header), payload, bytes);
 
 	if (good == bytes)
 		return;
 	task->slot->counts.corrupted++;
 	if (task->complaints++ < STRESS_MAX_COMPLAINTS)
 		warn("task %u: message %" PRIu64 " from task %u is damaged from byte %zu of %u on",
-		     task->index, header->sequence, header->from_task, good + STRESS_HEADER_SIZE,
+		     task->index, header->sequence, header->from_task, good + header_size,
 		     header->length);
+}
+
+/* Whose requests are numbered by their places alone. False: it came before. */
+static bool number_foreign(struct task *task, struct stress_header *header, uint32_t number, uint16_t place)
+{
+	struct peer *peer = &task->peers[header->from_task];
+	uint64_t *next = header->kind == STRESS_REQUEST ? &peer->next_expected : &peer->next_ack;
+	uint64_t depth = task->options->depth;
+	uint32_t missing = number - peer->foreign_expected;
+
+	if (missing > UINT32_MAX / 2) {
+		task->slot->counts.duplicated++;
+		complain(task, "a message twice", header->from_task, peer->foreign_expected, number);
+		return false;
+	}
+	header->sequence = *next + (place + depth - *next % depth) % depth;
+	header->sent_ns = header->kind == STRESS_ACK ? peer->foreign_sent_ns[place] : 0;
+	if (missing) {
+		task->slot->counts.lost += missing;
+		complain(task, "a message is missing", header->from_task, peer->foreign_expected, number);
+		*next = header->sequence;
+	}
+	peer->foreign_expected = number + 1;
+	return true;
+}
+
+static bool read_header(struct task *task, struct stress_header *header, const struct rds_received *received, uint32_t *number,
+			uint16_t *place)
+{
+	if (task->options->foreign)
+		return stress_foreign_read(task->options, header, task->incoming, received->bytes, number, place);
+	return stress_header_read(header, task->incoming, received->bytes);
 }
 
 static void take_message(struct task *task, const struct rds_received *received)
@@ -99,8 +135,10 @@ static void take_message(struct task *task, const struct rds_received *received)
 	const struct stress_options *options = task->options;
 	struct stress_counts *counts = &task->slot->counts;
 	struct stress_header header;
+	uint32_t number = 0;
+	uint16_t place = 0;
 
-	if (received->truncated || !stress_header_read(&header, task->incoming, received->bytes)) {
+	if (received->truncated || !read_header(task, &header, received, &number, &place)) {
 		counts->corrupted++;
 		if (task->complaints++ < STRESS_MAX_COMPLAINTS)
 			warn("task %u: a message of %zu bytes has a damaged header", task->index,
@@ -119,6 +157,8 @@ static void take_message(struct task *task, const struct rds_received *received)
 			 header.to_task);
 		return;
 	}
+	if (options->foreign && !number_foreign(task, &header, number, place))
+		return;
 	counts->bytes_received += received->bytes;
 	if (options->verify)
 		check_payload(task, &header);

@@ -3,6 +3,7 @@
 #include "stress-exchange.h"
 
 #include "program.h"
+#include "stress-foreign.h"
 #include "stress-rdma.h"
 
 #include <errno.h>
@@ -49,6 +50,22 @@ static enum attempt judge(struct task *task, struct peer *peer, int error, uint6
 	}
 }
 
+static void build(const struct stress_options *options, const struct peer *peer, unsigned char *message,
+		  const struct stress_header *header)
+{
+	if (options->foreign) {
+		stress_foreign_write(options, peer, header, message);
+		if (options->verify)
+			stress_foreign_fill(message + STRESS_FOREIGN_HEADER_SIZE,
+					    header->length - STRESS_FOREIGN_HEADER_SIZE);
+		return;
+	}
+	stress_header_write(header, message);
+	if (options->verify)
+		stress_pattern_fill(stress_pattern_seed(header), message + STRESS_HEADER_SIZE,
+				    header->length - STRESS_HEADER_SIZE);
+}
+
 static enum attempt send_message(struct task *task, struct peer *peer, unsigned char *message,
 				 const struct stress_header *header, const struct rds_send_extras *extras)
 {
@@ -57,10 +74,7 @@ static enum attempt send_message(struct task *task, struct peer *peer, unsigned 
 	uint64_t started;
 	int error;
 
-	stress_header_write(header, message);
-	if (task->options->verify)
-		stress_pattern_fill(stress_pattern_seed(header), message + STRESS_HEADER_SIZE,
-				    header->length - STRESS_HEADER_SIZE);
+	build(task->options, peer, message, header);
 	started = now_ns();
 	error = rds_socket_send(task->fd, &peer->address, message, header->length, extras);
 	if (error)
@@ -71,6 +85,8 @@ static enum attempt send_message(struct task *task, struct peer *peer, unsigned 
 	if (late)
 		counts->congestion_late++;
 	peer->congested = false;
+	if (task->options->foreign)
+		stress_foreign_sent(task->options, peer, header);
 	return SENT;
 }
 

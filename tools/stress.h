@@ -68,6 +68,7 @@ struct stress_options {
 	/* Addresses; not in the table. */
 	bool has_local;
 	bool active;
+	bool foreign;			/* the other side is the rds-stress of rds-tools: stress-foreign.h */
 	union rds_address local;
 	union rds_address remote;
 };

@@ -9,6 +9,7 @@
 #
 # lab: hosts=2 time=150
 # files: build/static/rds-ping build/static/rds-info build/static/rds-stress build/selftests/rds_example /usr/bin/jq
+# files: build/selftests/rds-tools-stress
 
 . verdicts
 
@@ -48,6 +49,29 @@ stress() { # name expression-of-jq options-of-a...
 		.counts.requests_received == .peer_counts.requests_sent'
 	json "stress, $name: $expression" "$expression"
 	barrier "after $name"
+}
+
+# The protocol of rds-tools' rds-stress, with ours on the host that is named.
+foreign() { # our-host role-options-of-a...
+	ours=$1
+	shift
+	program=rds-tools-stress
+	[ "$HOST" != "$ours" ] || program="rds-stress --json"
+	if [ "$HOST" = b ]; then
+		run $program -r $IP_b -p 4500
+	else
+		sleep 1
+		run $program -r $IP_a -s $IP_b -p 4500 -T 2 "$@"
+	fi
+	[ $status = 0 ]
+	verdict $? "rds-tools' rds-stress and ours on $ours, $*: exit 0"
+	if [ "$HOST" = "$ours" ]; then
+		json "... all arrived" '.good and .counts.requests_sent > 10 and .counts.requests_received > 10'
+	else
+		grep -qE '^requests [1-9][0-9]+ acks [1-9][0-9]+$' out
+		verdict $? "... all arrived"
+	fi
+	barrier "rds-tools' with ours on $ours"
 }
 
 connections() { # family-option address-of-peer
@@ -171,6 +195,8 @@ stress "zero-copy" '.parameters.zerocopy == 1 and .counts.requests_sent > 10' --
 stress "without the monitor" '.counts.requests_sent > 10' --use-cong-monitor 0 -d 4
 local=$IP6_a peer=$IP6_b
 [ "$HOST" = a ] || { local=$IP6_b; peer=$IP6_a; }
+foreign a -t 2 -d 4 -q 5000 -v
+foreign b -t 2 -d 4 -q 5000 -v
 stress "IPv6" '.remote_address | test(":")' -t 2 -d 2 -v -q 5000
 connections -a $peer
 

@@ -322,6 +322,12 @@ static ssize_t notify_cleared(struct fake *fake, struct msghdr *message)
 	return 0;
 }
 
+static bool is_same(const union address *one, const union address *other)
+{
+	return one->any.sa_family == other->any.sa_family && !memcmp(one, other, one->any.sa_family == AF_INET ?
+		offsetof(struct sockaddr_in, sin_zero) : offsetof(struct sockaddr_in6, sin6_scope_id));
+}
+
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	struct fake *fake = &fakes[fd];
@@ -334,7 +340,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 		return notify_cleared(fake, message);
 	bytes = REAL(recvmsg)(fd, message, flags);
 	message->msg_controllen = 0;
-	if (bytes < 0 || *port_of(from) != *port_of(&fake->local))
+	if (bytes < 0 || !is_same(from, &fake->local))
 		return bytes;
 	memcpy(from, &fake->pinged, sizeof(*from));
 	message->msg_namelen = size_of(from);

@@ -286,6 +286,50 @@ stress "FAKE_RDS_DAMAGE=101" -T 1 -d 4 -v -a 100 --json
 json "damage is counted" '(.good | not) and .peer_counts.corrupted > 0'
 grep -q 'damaged from byte' "$work/passive-err"; verdict $? "... and the place is reported"
 
+# The rds-stress of rds-tools at the other side, whose sockets have the same ports.
+foreign() { # options of the active side...
+	port=$((port + 50))
+	fake "$bin/rds-stress" -r 127.0.0.1 -p $port --json >"$work/out" 2>"$work/err" </dev/null &
+	local passive=$!
+	fake "$bin/rds-tools-stress" -r 127.0.0.2 -s 127.0.0.1 -p $port "$@" >"$work/theirs" 2>&1
+	theirs=$?
+	wait $passive
+	status=$?
+}
+to_foreign() { # "the active side's FAKE_X=n" its options...
+	local faults=$1 drain=10
+	shift
+	case $faults in *DROP*) drain=1 ;; esac
+	port=$((port + 50))
+	fake "$bin/rds-tools-stress" -r 127.0.0.1 -p $port >"$work/theirs" 2>&1 </dev/null &
+	local passive=$!
+	run env LD_PRELOAD="$bin/fake-rds.so" $faults "$bin/rds-stress" -r 127.0.0.2 -s 127.0.0.1 -p $port \
+		--connect-retries 20 --drain-time $drain --json "$@"
+	wait $passive
+	theirs=$?
+}
+foreign -v -t 2 -d 4 -q 4000
+[ $status$theirs = 00 ]; verdict $? "rds-tools' rds-stress as the active side: both succeed"
+json "... and all of it arrives" '.good and .side == "passive" and .parameters.tasks == 2 and .counts.requests_received > 10
+	and .counts.acks_received > 10 and .counts.corrupted == 0'
+foreign -o -Q 3
+[ $status$theirs = 00 ]; verdict $? "... one way, and with its version and a type of service"
+json "... which are obeyed" '.good and .counts.requests_sent == 0 and .parameters.tos == 3 and .counts.requests_received > 10'
+to_foreign "" -T 2 -v -t 2 -d 4 -q 4000
+[ $status$theirs = 00 ]; verdict $? "... as the passive side: both succeed"
+json "... and all is acknowledged" '.good and .counts.requests_sent > 10 and .counts.acks_received == .counts.requests_sent
+	and .counts.requests_received > 10 and .counts.corrupted == 0 and .rtt_us.p50 > 0'
+to_foreign "" -T 1 -q 40
+json "... its header is the shortest message" '.good and .parameters."req-bytes" == 63 and .parameters."ack-bytes" == 63'
+to_foreign "FAKE_RDS_DROP=101" -T 1 -d 4
+[ $status$theirs = 11 ]; verdict $? "... which notices that messages are lost, as ours does"
+for option in "--tos 3" "-D 4096"; do
+	# shellcheck disable=SC2086 # an option and its value
+	to_foreign "" -T 1 $option
+	[ $status = 1 ] && grep -q "the rds-stress of rds-tools" "$work/err"
+	verdict $? "... what it cannot do is refused: $option"
+done
+
 # Other programs on the port.
 port=$((port + 50))
 fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
