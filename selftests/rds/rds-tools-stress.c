@@ -234,8 +234,8 @@ static void receive_one(struct pair *pair, const unsigned char *message, size_t 
 		fail("a message of %zu bytes and kind %u", bytes, kind);
 	if (number != pair->received || from != ntohl(pair->there.sin_addr.s_addr) || to != ntohl(pair->here.sin_addr.s_addr) ||
 	    from_port != ntohs(pair->there.sin_port) || to_port != ntohs(pair->here.sin_port) || place != wanted)
-		fail("message %u from %x:%u to %x:%u of kind %u, place %u: number %u and place %u are next", number, from, from_port,
-		     to, to_port, kind, place, pair->received, wanted);
+		fail("message %u from %x:%u to %x:%u of kind %u, place %u: number %u and place %u are next", number, from,
+		     from_port, to, to_port, kind, place, pair->received, wanted);
 	if (with.verify && memcmp(message + HEADER, pattern, bytes - HEADER))
 		fail("a damaged message");
 	pair->received++;
