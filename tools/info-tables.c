@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct info_view info_view;
@@ -95,6 +96,31 @@ static bool decode_counter(const struct rds_info_table *table, size_t index, boo
 	row->counter.name[sizeof(counter.name)] = '\0';
 	row->counter.value = counter.value;
 	return true;
+}
+
+static void add_counter(void *context, uint8_t command, struct attributes attributes)
+{
+	const struct nlattr *name = attribute_find(attributes, HAWSER_RDS_COUNTER_NAME);
+	struct info_rows *rows = context;
+	struct counter *counter;
+	const char *text;
+	size_t bytes;
+
+	if (command != HAWSER_CMD_RDS_COUNTER_GET || !name)
+		return;
+	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
+	if (!rows->rows)
+		die("out of memory");
+	counter = &rows->rows[rows->count++].counter;
+	text = attribute_bytes(name, &bytes);
+	snprintf(counter->name, sizeof(counter->name), "%.*s", (int)bytes, text);
+	counter->value = attribute_number(attributes, HAWSER_RDS_COUNTER_VALUE, 0);
+}
+
+/* Of hawser's modules, without a socket of RDS. */
+static bool read_counters(struct info_rows *rows)
+{
+	return info_read_reports(HAWSER_CMD_RDS_COUNTER_GET, add_counter, rows, "counters");
 }
 
 static void print_counter_header(void)
@@ -250,7 +276,7 @@ const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	  .write = peers_write },
 	{ 'T', RDS_INFO_TCP_SOCKETS, RDS6_INFO_TCP_SOCKETS, "TCP sockets, one for each path", "tcp_sockets",
 	  tcp_socket_decode, NULL, false, tcp_socket_print_header, tcp_socket_print, tcp_socket_write },
-	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, NULL, false, print_counter_header,
+	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, read_counters, false, print_counter_header,
 	  print_counter, write_counter },
 	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, NULL, false,
 	  print_socket_header, print_socket, write_socket },

@@ -115,7 +115,7 @@ struct info_source {
 	const char *key;		/* in JSON */
 	/* Fills @row from entry @index. Returns false for an entry that the IPv4 table has shown already. */
 	bool (*decode)(const struct rds_info_table *table, size_t index, bool ipv6, union row *row);
-	/* Or reads the whole table by other means, without a socket of RDS; false: there is none. Then item is 0. */
+	/* Reads the whole table without a socket of RDS; false: there is none, or only that of item, if it is not 0. */
 	bool (*read)(struct info_rows *rows);
 	bool if_chosen;			/* not one of all */
 	void (*print_header)(void);

@@ -47,14 +47,29 @@ static void decode_table(const struct info_source *source, const struct rds_info
 	}
 }
 
+/* Opened for the first table that needs it. */
+static int rds_fd = -1;
+
+static int open_rds(void)
+{
+	if (rds_fd < 0)
+		rds_fd = socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (rds_fd < 0)
+		die_error(errno, "opening an RDS socket");
+	return rds_fd;
+}
+
 /* Returns false when the kernel has no such table. */
-static bool read_source(int fd, const struct info_source *source, struct info_rows *rows)
+static bool read_source(const struct info_source *source, struct info_rows *rows)
 {
 	struct rds_info_table table;
-	int error;
+	int error, fd;
 
-	if (source->read)
-		return source->read(rows);
+	if (source->read && source->read(rows))
+		return true;
+	if (!source->item)
+		return false;
+	fd = open_rds();
 	*rows = (struct info_rows){ 0 };
 	error = rds_info_read(fd, source->item, &table);
 	if (error == -ENOPROTOOPT)
@@ -113,7 +128,7 @@ static void write_source(struct json *json, const struct info_source *source, co
 static struct info_rows counters_before;
 
 /* Returns the number of requested tables that do not exist. */
-static unsigned int show(int fd, const struct options *options)
+static unsigned int show(const struct options *options)
 {
 	unsigned int missing = 0;
 	struct json json;
@@ -129,7 +144,7 @@ static unsigned int show(int fd, const struct options *options)
 
 		if (!options->chosen[i] && (!options->all || source->if_chosen))
 			continue;
-		if (!read_source(fd, source, &rows)) {
+		if (!read_source(source, &rows)) {
 			if (options->json)
 				json_null(&json, source->key);
 			/* A missing transport is normal, unless its table was requested. */
@@ -158,14 +173,14 @@ static unsigned int show(int fd, const struct options *options)
 }
 
 /* What the first difference is from. */
-static void read_first_counters(int fd)
+static void read_first_counters(void)
 {
 	size_t i;
 
 	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
 		struct info_rows rows;
 
-		if (!is_keyed(&info_sources[i]) || !read_source(fd, &info_sources[i], &rows))
+		if (!is_keyed(&info_sources[i]) || !read_source(&info_sources[i], &rows))
 			continue;
 		info_delta(&rows, &counters_before);
 		free(rows.rows);
@@ -284,20 +299,8 @@ static struct options read_command_line(int argc, char **argv)
 	return options;
 }
 
-/* Those that are read over netlink need no module of RDS. */
-static bool needs_socket(const struct options *options)
-{
-	size_t i;
-
-	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
-		if (options->chosen[i] && !info_sources[i].read)
-			return true;
-	}
-	return options->all || options->delta;
-}
-
 /* The sockets of connections, for printing connections in full. */
-static void read_paths(int fd)
+static void read_paths(void)
 {
 	size_t i;
 
@@ -305,36 +308,43 @@ static void read_paths(int fd)
 	info_view.tcp_sockets = (struct info_rows){ 0 };
 	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
 		if (info_sources[i].item == RDS_INFO_TCP_SOCKETS)
-			read_source(fd, &info_sources[i], &info_view.tcp_sockets);
+			read_source(&info_sources[i], &info_view.tcp_sockets);
 	}
+}
+
+static bool shows_connections(const struct options *options)
+{
+	size_t i;
+
+	for (i = 0; i < INFO_SOURCE_COUNT; i++) {
+		if (info_sources[i].item == RDS_INFO_CONNECTIONS && options->chosen[i])
+			return true;
+	}
+	return options->all;
 }
 
 int main(int argc, char **argv)
 {
 	struct options options = read_command_line(argc, argv);
 	unsigned int missing;
-	int fd;
 
 	if (options.events && !paths_follow(options.json))
 		die("this kernel reports no events (are hawser's modules loaded?)");
-	fd = needs_socket(&options) ? socket(AF_RDS, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
-	if (fd < 0 && needs_socket(&options))
-		die_error(errno, "opening an RDS socket");
 	if (options.delta) {
-		read_first_counters(fd);
+		read_first_counters();
 		pause_for(options.watch_ns ? options.watch_ns : NS_PER_SECOND);
 	}
 	for (;;) {
-		if (fd >= 0 && (info_view.verbose || options.json))
-			read_paths(fd);
-		missing = show(fd, &options);
+		if (shows_connections(&options) && (info_view.verbose || options.json))
+			read_paths();
+		missing = show(&options);
 		if (!options.watch_ns)
 			break;
 		pause_for(options.watch_ns);
 	}
 	free(counters_before.rows);
 	free(info_view.tcp_sockets.rows);
-	if (fd >= 0)
-		close(fd);
+	if (rds_fd >= 0)
+		close(rds_fd);
 	return missing ? EXIT_FAILED : EXIT_GOOD;
 }

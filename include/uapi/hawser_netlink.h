@@ -18,6 +18,7 @@ enum hawser_command {
 	HAWSER_CMD_RDS_SOCKET_GET = 3,
 	HAWSER_CMD_KCM_CONNECTION_GET = 4,
 	HAWSER_CMD_KCM_CONNECTION_CHANGED = 5,
+	HAWSER_CMD_RDS_COUNTER_GET = 6,
 };
 
 enum hawser_rds_connection {
@@ -93,6 +94,12 @@ enum hawser_rds_socket {
 	HAWSER_RDS_SOCKET_RECEIVE_BUFFER = 7,
 	HAWSER_RDS_SOCKET_SENDING = 8,     /* bytes that are not acknowledged */
 	HAWSER_RDS_SOCKET_UNREAD = 9,      /* bytes that the program has not received yet */
+};
+
+/* The counters of RDS_INFO_COUNTERS, in its order. */
+enum hawser_rds_counter {
+	HAWSER_RDS_COUNTER_NAME = 1,
+	HAWSER_RDS_COUNTER_VALUE = 2,
 };
 
 enum hawser_kcm_connection {

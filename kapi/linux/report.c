@@ -214,6 +214,7 @@ static const struct genl_ops commands[] = {
 	TABLE(HAWSER_CMD_RDS_CONNECTION_GET),
 	TABLE(HAWSER_CMD_RDS_SOCKET_GET),
 	TABLE(HAWSER_CMD_KCM_CONNECTION_GET),
+	TABLE(HAWSER_CMD_RDS_COUNTER_GET),
 };
 
 static const struct genl_multicast_group groups[] = {

@@ -93,17 +93,11 @@ template <usize Size> void put_ip(u8 (&to)[Size], const Ip& ip)
 
 void add_counters(Net& net, Rows& rows)
 {
-    auto add = [&](const char* name, u64 value) {
+    net.for_each_counter([&](const char* name, auto&& value) {
         rds_abi_info_counter row{};
         copy_name(row.name, sizeof(row.name), name);
-        row.value = value;
+        row.value = value();
         rows.add(row);
-    };
-    for (unsigned i = 0; i < static_cast<unsigned>(Stat::count); i++)
-        add(stat_names[i], net.counted(static_cast<Stat>(i)));
-    net.module.for_each_transport([&](const rds_transport& t) {
-        for (unsigned i = 0; i < t.counters; i++)
-            add(t.counter_names[i], t.counter(net.host, i));
     });
 }
 

@@ -152,6 +152,16 @@ public:
     Atomic<u32> stalled_paths{0}; // that wait for full sockets; changed under the socket's lock
 
     void count(Stat stat, u64 n = 1) { kapi_counters_add(counters_, static_cast<unsigned>(stat), n); }
+    // Calls visit(const char* name, value) for those of core, then for those of each transport. value() is the present one.
+    template <class Visit> void for_each_counter(Visit&& visit)
+    {
+        for (unsigned i = 0; i < static_cast<unsigned>(Stat::count); i++)
+            visit(stat_names[i], [&] { return counted(static_cast<Stat>(i)); });
+        module.for_each_transport([&](const rds_transport& t) {
+            for (unsigned i = 0; i < t.counters; i++)
+                visit(t.counter_names[i], [&] { return t.counter(host, i); });
+        });
+    }
     u64 counted(Stat stat) const { return kapi_counters_read(counters_, static_cast<unsigned>(stat)); }
 
     // Tears down every connection of transport (null: of all). Sleeps.

@@ -148,6 +148,22 @@ int next_socket(kapi_net* host, kapi_report_place* place, kapi_report* report)
     });
 }
 
+// A transport that comes or goes meanwhile moves those behind it.
+int next_counter(kapi_net* host, kapi_report_place* place, kapi_report* report)
+{
+    Net* net = Module::get().find_net(host);
+    if (!net)
+        return 0;
+    u64 wanted = place->words[0]++, at = 0;
+    net->for_each_counter([&](const char* name, auto&& value) {
+        if (at++ != wanted)
+            return;
+        kapi_report_text(report, HAWSER_RDS_COUNTER_NAME, name);
+        kapi_report_number(report, HAWSER_RDS_COUNTER_VALUE, value());
+    });
+    return wanted < at;
+}
+
 } // namespace
 
 void publish_change(Path& path, PathState from, PathState to, kapi_trace_rds_reason reason)
@@ -170,6 +186,7 @@ extern "C" {
 extern constinit const kapi_report_table rds_report_tables[] = {
     {HAWSER_CMD_RDS_CONNECTION_GET, rds::next_connection},
     {HAWSER_CMD_RDS_SOCKET_GET, rds::next_socket},
+    {HAWSER_CMD_RDS_COUNTER_GET, rds::next_counter},
 };
 extern constinit const unsigned rds_report_table_count = sizeof(rds_report_tables) / sizeof(rds_report_tables[0]);
 }

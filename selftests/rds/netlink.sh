@@ -68,6 +68,12 @@ json "rds-info: the peer" 'first.peers | length == 1 and .[0].remote_address == 
 rds-ping -c 1000 -i 100ms "$IP_b" >ping.out &
 pinger=$!
 sleep 1
+# While nothing counts. The rows of rds-info are those of netlink, too; a socket of RDS has the same.
+ynl --dump rds-counter-get
+cp out counters
+rds-info -c --json >out
+jq -es '(.[1][0] // .[1] | map({key: .name, value: .value}) | from_entries | keys) == (.[0].counters | keys)' out counters >/dev/null
+verdict $? "ynl: the counters"
 ynl --dump rds-socket-get
 json "ynl: the sockets of a program" '.[0] | length == 8 and all(.[]; .local == env.IP_a and .inode > 0 and .unread == 0)'
 kill $pinger

@@ -351,6 +351,26 @@ TEST_F(RdsReport, path_that_is_down__shows_why_its_last_stream_ended)
     world.network().cut(a, b, false);
 }
 
+TEST_F(RdsReport, counters__are_those_of_RDS_INFO_in_its_order)
+{
+    exchange("first");
+    std::vector<rds_abi_info_counter> rows(128);
+    run(a, [&] {
+        int length = static_cast<int>(rows.size() * sizeof(rows[0]));
+        EXPECT_EQ(from.get_option(RDS_ABI_INFO_COUNTERS, rows.data(), &length), static_cast<int>(sizeof(rows[0])));
+        rows.resize(static_cast<std::size_t>(length) / sizeof(rows[0]));
+    });
+    std::vector<Report> reports = dump(a, HAWSER_CMD_RDS_COUNTER_GET);
+    ASSERT_EQ(reports.size(), rows.size());
+    unsigned counted = 0;
+    for (std::size_t i = 0; i < rows.size(); i++) {
+        EXPECT_EQ(text(reports[i], HAWSER_RDS_COUNTER_NAME), reinterpret_cast<const char *>(rows[i].name));
+        EXPECT_EQ(text(reports[i], HAWSER_RDS_COUNTER_VALUE), std::to_string(rows[i].value));
+        counted += rows[i].value != 0;
+    }
+    EXPECT_GT(counted, 5u);
+}
+
 TEST_F(RdsReport, event_without_memory__is_lost_and_nothing_else)
 {
     exchange("first");
