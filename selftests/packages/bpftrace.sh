@@ -7,7 +7,12 @@
 
 . verdicts
 
-# The programs say so when they are attached; what they print is in out.
+# How many events the tracer has attached to so far.
+events_of() { # process
+	ls -l "/proc/$1/fd" | grep -c perf_event
+}
+
+# What the programs print is in out. They say when they begin; each event takes its time to be attached to.
 traced() { # program command...
 	program=$1
 	shift
@@ -15,6 +20,11 @@ traced() { # program command...
 	tracer=$!
 	until grep -q attached out || ! kill -0 $tracer; do
 		sleep 0.1
+	done
+	attached=-1
+	while [ "$(events_of $tracer)" != $attached ]; do
+		attached=$(events_of $tracer)
+		sleep $TIME_SCALE
 	done
 	"$@" >command.out 2>>err
 	# It prints what it has read, which on a busy machine is later; and misses a signal that comes while it attaches.
