@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of rds-tools' rds-stress, as strictly as that program has it: the other side for the tests of ours. Each message
- * must be the next one, with the addresses, ports and place that are expected, or this fails.
+ * The protocol of rds-tools' rds-stress, as strictly as that program has it: the peer in tests of hawser's rds-stress. Each
+ * message must be the next one, with the addresses, ports and place that are expected, or this fails.
  *
  *   rds-tools-stress -r local [-s remote -t tasks -d depth -q bytes -a bytes -T seconds -o -v -Q tos] -p port
  */
@@ -30,7 +30,7 @@
 
 enum { REQUEST = 1, ACK = 2 };
 
-/* Between a task of ours and one of the other side. */
+/* What a local task and a remote one have exchanged. */
 struct pair {
 	struct sockaddr_in here, there;
 	uint32_t sent, received;

@@ -240,7 +240,7 @@ void Receiver::process(Stat by)
         if (verdict == Verdict::starved)
             rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
         if (verdict == Verdict::garbage) { // which stays the oldest: nothing behind it is handled
-            if (inc_) // of a header that is none core has said so
+            if (inc_ && !std::exchange(reported_, true)) // core reports a bad header
                 rds_conn_note(ends_.conn, "sends fragments that do not fit together, its connection ends");
             ends_.lost();
         }

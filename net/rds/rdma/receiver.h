@@ -80,6 +80,7 @@ private:
     rds_inc* inc_ = nullptr; // owned
     Header header_{};        // of its first fragment
     u32 taken_ = 0;          // bytes of the fragment that is handled, which were taken before there was no memory
+    bool reported_ = false; // that a fragment does not fit; what has arrived behind it brings us back to it
 };
 
 } // namespace rds_rdma
