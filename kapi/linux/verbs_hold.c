@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registrations on Soft-RoCE.
+ * Registrations on Soft-RoCE, and requests that it forgets.
  *
  * Soft-RoCE of 6.1 and 6.12 executes a registration once more when a request before it has to be sent again
  * (drivers/infiniband/sw/rxe/rxe_req.c: req_retry(); what is done is not skipped). It is refused then, and the queue pair stands
@@ -12,10 +12,13 @@
  * and posted when it has, with one marker: first the registrations that are KAPI_WR_EARLY, then the others in order. A
  * registration needs none when all before it are known to have completed.
  *
- * Soft-RoCE of 6.1 may forget one that waits. Its requester sees that something before it has not completed, and then notes
- * that it waits (rxe_req.c: wait_fence); if the completer, another tasklet, ends the last of these between the two, it sees no
- * note and wakes nobody (rxe_comp.c: do_complete()). Whatever is posted wakes the requester, but here it is held. So while a
- * marker is under way the device is woken now and then, by a list of requests that is empty.
+ * Soft-RoCE may forget requests that wait: its requester sees that it must wait, and then notes that it does; what it waits for
+ * may end between the two, sees no note, and wakes nobody. No timer runs when what was sent before has been acknowledged.
+ * - 6.1, at a fence: a request before it has not completed (rxe_req.c: wait_fence; rxe_comp.c: do_complete()).
+ * - 6.1 and 6.12, anywhere: more than 64 packets of the queue pair have not left this host (rxe_req.c: need_req_skb; rxe_net.c:
+ *   rxe_skb_tx_dtor()). A write of 64 KiB and what follows it are just as many.
+ * Whatever is posted wakes the requester, but nothing may be. So the device is woken now and then, by a list of requests that is
+ * empty, until all that was posted is known to have completed.
  */
 
 #include <kapi/linux.h>
@@ -27,6 +30,8 @@
 /* Posted at once, for interrupts are off. */
 #define MOST_AT_ONCE 256
 #define WAKE_AFTER msecs_to_jiffies(10)
+/* So often if the success of what was posted last is not reported. */
+#define MOST_WAKES 16
 
 struct held {
 	union kapi_wr_inside wr;
@@ -41,6 +46,7 @@ struct kapi_hold {
 	bool last_signalled;
 	u32 signalled; /* how many were posted whose success is reported */
 	u32 ended; /* how many of these were reported; the poller of the queue counts them */
+	u32 wakes; /* since something was posted */
 	u32 size, first, count;
 	u32 max_sge, max_inline;
 	size_t stride;
@@ -54,13 +60,20 @@ static struct held *held_at(const struct kapi_hold *hold, u32 index)
 	return (struct held *)(hold->ring + (hold->first + index) % hold->size * hold->stride);
 }
 
+/* Nothing waits, as far as is known. */
+static bool is_settled(const struct kapi_hold *hold)
+{
+	return READ_ONCE(hold->ended) == hold->signalled && (hold->last_signalled || hold->wakes > MOST_WAKES);
+}
+
 static void wake_device(struct work_struct *work)
 {
 	struct kapi_hold *hold = container_of(to_delayed_work(work), struct kapi_hold, wake);
 	unsigned long flags;
 
 	spin_lock_irqsave(&hold->qp->lock, flags);
-	if (hold->marked) {
+	hold->wakes++;
+	if (!is_settled(hold)) {
 		ib_post_send(hold->qp->ib, NULL, NULL);
 		queue_delayed_work(kapi_verbs_works, &hold->wake, WAKE_AFTER);
 	}
@@ -173,6 +186,8 @@ static int post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_sen
 		hold->last_signalled = list->send_flags & IB_SEND_SIGNALED;
 		hold->signalled += hold->last_signalled;
 	}
+	hold->wakes = 0;
+	queue_delayed_work(kapi_verbs_works, &hold->wake, WAKE_AFTER); /* unless it is queued */
 	return error;
 }
 
@@ -182,7 +197,6 @@ static void mark(struct kapi_hold *hold, struct ib_send_wr **link)
 	hold->marker.next = *link;
 	hold->marked = true;
 	*link = &hold->marker;
-	queue_delayed_work(kapi_verbs_works, &hold->wake, WAKE_AFTER); /* unless it is queued */
 }
 
 /* One whose completion is reported has its place, and a fence is for what is before it. What passes is flushed early, too. */
