@@ -44,6 +44,8 @@ struct socket_row {
 	uint32_t send_buffer;
 	uint32_t receive_buffer;
 	uint64_t inode;
+	bool has_bytes;			/* hawser's modules alone report the next two */
+	uint64_t sending, unread;
 };
 
 struct tcp_socket {
