@@ -101,8 +101,28 @@ static bool is_filled(const struct stress_rdma *rdma, const struct stress_header
 	return stress_pattern_check(data_seed(request), data, rdma->bytes) == rdma->bytes;
 }
 
-static int register_memory(struct stress_rdma *rdma, struct place *place, struct rds_send_extras *extras)
+/* For this peer: RDS_GET_MR takes the one of the socket's last message, and there was none yet. */
+static int register_for(struct stress_rdma *rdma, unsigned int peer)
 {
+	union rds_address to = rdma->options->remote;
+	struct rds_get_mr_for_dest_args args = {
+		.vec = rdma->map.vec, .cookie_addr = rdma->map.cookie_addr, .flags = rdma->map.flags,
+	};
+
+	rds_address_set_port(&to, stress_task_port(rdma->options, true, peer));
+	memcpy(&args.dest_addr, &to, sizeof(to));
+	if (!setsockopt(rdma->fd, SOL_RDS, RDS_GET_MR_FOR_DEST, &args, sizeof(args)))
+		return 0;
+	/* Mainline kernels cannot on current devices: they register memory for a connection only. */
+	if (errno == EOPNOTSUPP)
+		die("this kernel refuses RDS_GET_MR_FOR_DEST; try without --rdma-use-get-mr");
+	return -errno;
+}
+
+static int register_memory(struct stress_rdma *rdma, unsigned int peer, struct place *place, struct rds_send_extras *extras)
+{
+	int error;
+
 	rdma->map = (struct rds_get_mr_args){
 		.vec = { .addr = (uintptr_t)place->offered, .bytes = rdma->bytes },
 		.cookie_addr = (uintptr_t)&place->cookie,
@@ -112,14 +132,10 @@ static int register_memory(struct stress_rdma *rdma, struct place *place, struct
 		extras->map = &rdma->map;
 		return 0;
 	}
-	if (setsockopt(rdma->fd, SOL_RDS, RDS_GET_MR, &rdma->map, sizeof(rdma->map))) {
-		/* Mainline kernels cannot on current devices: they register memory for a connection only. */
-		if (errno == EOPNOTSUPP)
-			die("this kernel refuses RDS_GET_MR; try without --rdma-use-get-mr");
-		return -errno;
-	}
-	extras->rdma_destination = &place->cookie;
-	return 0;
+	error = register_for(rdma, peer);
+	if (!error)
+		extras->rdma_destination = &place->cookie;
+	return error;
 }
 
 int stress_rdma_offer(struct stress_rdma *rdma, unsigned int peer, struct stress_header *header,
@@ -137,7 +153,7 @@ int stress_rdma_offer(struct stress_rdma *rdma, unsigned int peer, struct stress
 		/* Kept from an earlier request, or from a failed attempt. */
 		extras->rdma_destination = &place->cookie;
 	else
-		error = register_memory(rdma, place, extras);
+		error = register_memory(rdma, peer, place, extras);
 	/* Memory offered with the message is registered only if that is sent. */
 	if (!error && extras->rdma_destination) {
 		place->registered = true;
