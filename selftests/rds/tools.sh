@@ -148,7 +148,8 @@ queues() {
 		grep -qE "^ +$IP_b +4001 .* rds-stress\$" out
 		verdict $? "the socket and its owner"
 		if [ "$SUITE" = ours ]; then
-			grep -qE "^ +$IP_b +4001 .* [0-9]+ +[0-9]+ +[1-9][0-9]{3,} +[0-9]+ rds-stress\$" out
+			# Behind its own address and the peer's: both buffers, the inode, bytes not acknowledged, bytes not read.
+			grep -qE "^ +$IP_b +4001 +[0-9.]+( +[0-9]+){5} +[1-9][0-9]{3,} +[0-9]+ rds-stress\$" out
 			verdict $? "... with the bytes that it has not read"
 			run rds-info -k --json
 			json "... in JSON" 'any(.sockets[]; .bound_port == 4001 and .unread >= 2048 and .sending >= 0)'
