@@ -188,7 +188,7 @@ grep -q 1002 "$work/out"; [ $? = 1 ]; verdict $? "... of their own connection on
 [ "$(grep -c 'ports 1000' "$work/out")" = 1 ]; verdict $? "... once, although each path has an entry"
 run fake "$bin/rds-info" -kv
 says "-v shows the owner of a socket" \
-	'^ +10\.0\.0\.1 +4001 +0\.0\.0\.0 +0 +1000 +2000 +[0-9]+  [0-9]+ rds-info$'
+	'^ +10\.0\.0\.1 +4001 +0\.0\.0\.0 +0 +1000 +2000 +[0-9]+ +- +-  [0-9]+ rds-info$'
 run fake "$bin/rds-info" --json
 json "everything as JSON" '.counters["quote\"d"] == 1 and (.connections | length) == 3
 	and (.connections[0].paths | map(.local_port)) == [1000, 1001] and .connections[0].connected
