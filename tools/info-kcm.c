@@ -113,3 +113,63 @@ void kcm_write(struct json *json, const union row *row)
 {
 	kcm_connection_write(json, &row->kcm);
 }
+
+void kcm_mux_decode(struct attributes all, struct kcm_mux_row *mux)
+{
+	*mux = (struct kcm_mux_row){
+		.number = attribute_number(all, HAWSER_KCM_MUX_NUMBER, 0),
+		.sockets = attribute_number(all, HAWSER_KCM_MUX_SOCKETS, 0),
+		.connections = attribute_number(all, HAWSER_KCM_MUX_CONNECTIONS, 0),
+		.rx_messages = attribute_number(all, HAWSER_KCM_MUX_RX_MESSAGES, 0),
+		.rx_bytes = attribute_number(all, HAWSER_KCM_MUX_RX_BYTES, 0),
+		.tx_messages = attribute_number(all, HAWSER_KCM_MUX_TX_MESSAGES, 0),
+		.tx_bytes = attribute_number(all, HAWSER_KCM_MUX_TX_BYTES, 0),
+		.unread = attribute_number(all, HAWSER_KCM_MUX_UNREAD, 0),
+		.unsent = attribute_number(all, HAWSER_KCM_MUX_UNSENT, 0),
+	};
+}
+
+static void add_mux(void *context, uint8_t command, struct attributes attributes)
+{
+	struct info_rows *rows = context;
+
+	if (command != HAWSER_CMD_KCM_MUX_GET)
+		return;
+	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
+	if (!rows->rows)
+		die("out of memory");
+	kcm_mux_decode(attributes, &rows->rows[rows->count++].mux);
+}
+
+bool kcm_mux_read(struct info_rows *rows)
+{
+	return info_read_reports(HAWSER_CMD_KCM_MUX_GET, add_mux, rows, "multiplexors of KCM");
+}
+
+void kcm_mux_print_header(void)
+{
+	printf("\nKCM Multiplexors:\n%4s %7s %11s %10s %14s %10s %14s %8s %8s\n", "Mux", "Sockets", "Connections", "RxMsgs",
+	       "RxBytes", "TxMsgs", "TxBytes", "Unread", "Unsent");
+}
+
+void kcm_mux_print(const union row *row)
+{
+	const struct kcm_mux_row *mux = &row->mux;
+
+	printf("%4" PRIu64 " %7" PRIu64 " %11" PRIu64 " ", mux->number, mux->sockets, mux->connections);
+	printf("%10" PRIu64 " %14" PRIu64 " %10" PRIu64 " %14" PRIu64 " %8" PRIu64 " %8" PRIu64 "\n", mux->rx_messages,
+	       mux->rx_bytes, mux->tx_messages, mux->tx_bytes, mux->unread, mux->unsent);
+}
+
+void kcm_mux_write(struct json *json, const union row *row)
+{
+	json_unsigned(json, "mux", row->mux.number);
+	json_unsigned(json, "sockets", row->mux.sockets);
+	json_unsigned(json, "connections", row->mux.connections);
+	json_unsigned(json, "rx_messages", row->mux.rx_messages);
+	json_unsigned(json, "rx_bytes", row->mux.rx_bytes);
+	json_unsigned(json, "tx_messages", row->mux.tx_messages);
+	json_unsigned(json, "tx_bytes", row->mux.tx_bytes);
+	json_unsigned(json, "unread", row->mux.unread);
+	json_unsigned(json, "unsent", row->mux.unsent);
+}

@@ -23,6 +23,11 @@ struct kcm_row {
 	uint64_t rx_messages, rx_bytes, tx_messages, tx_bytes, rx_partial;
 };
 
+struct kcm_mux_row {
+	uint64_t number, sockets, connections;
+	uint64_t rx_messages, rx_bytes, tx_messages, tx_bytes, unread, unsent;
+};
+
 void kcm_connection_decode(struct attributes all, struct kcm_row *connection);
 void kcm_connection_show(const struct kcm_row *connection);
 void kcm_connection_write(struct json *json, const struct kcm_row *connection);
@@ -32,5 +37,12 @@ bool kcm_read(struct info_rows *rows);
 void kcm_print_header(void);
 void kcm_print(const union row *row);
 void kcm_write(struct json *json, const union row *row);
+
+/* The same for multiplexors. */
+void kcm_mux_decode(struct attributes all, struct kcm_mux_row *mux);
+bool kcm_mux_read(struct info_rows *rows);
+void kcm_mux_print_header(void);
+void kcm_mux_print(const union row *row);
+void kcm_mux_write(struct json *json, const union row *row);
 
 #endif

@@ -153,6 +153,7 @@ static bool decode_socket(const struct rds_info_table *table, size_t index, bool
 		socket->send_buffer = six.sndbuf;
 		socket->receive_buffer = six.rcvbuf;
 		socket->inode = six.inum;
+		socket->has_bytes = false;
 		return info_only_here(&socket->bound);
 	}
 	rds_info_entry(table, index, &four, sizeof(four));
@@ -161,14 +162,48 @@ static bool decode_socket(const struct rds_info_table *table, size_t index, bool
 	socket->send_buffer = four.sndbuf;
 	socket->receive_buffer = four.rcvbuf;
 	socket->inode = four.inum;
+	socket->has_bytes = false;
 	return true;
+}
+
+static void add_socket(void *context, uint8_t command, struct attributes attributes)
+{
+	struct socket_row socket = {
+		.send_buffer = (uint32_t)attribute_number(attributes, HAWSER_RDS_SOCKET_SEND_BUFFER, 0),
+		.receive_buffer = (uint32_t)attribute_number(attributes, HAWSER_RDS_SOCKET_RECEIVE_BUFFER, 0),
+		.inode = attribute_number(attributes, HAWSER_RDS_SOCKET_INODE, 0),
+		.has_bytes = true,
+		.sending = attribute_number(attributes, HAWSER_RDS_SOCKET_SENDING, 0),
+		.unread = attribute_number(attributes, HAWSER_RDS_SOCKET_UNREAD, 0),
+	};
+	struct info_rows *rows = context;
+
+	if (command != HAWSER_CMD_RDS_SOCKET_GET)
+		return;
+	attribute_address(attributes, HAWSER_RDS_SOCKET_LOCAL, &socket.bound);
+	attribute_address(attributes, HAWSER_RDS_SOCKET_REMOTE, &socket.connected);
+	if (socket.bound.any.sa_family == AF_INET6 && rds_address_is_any(&socket.connected))
+		rds_address_from_ipv6(&socket.connected, in6addr_any, 0);
+	if (!info_view.all_families && socket.bound.any.sa_family == AF_INET6)
+		return;
+	rds_address_set_port(&socket.bound, (uint16_t)attribute_number(attributes, HAWSER_RDS_SOCKET_LOCAL_PORT, 0));
+	rds_address_set_port(&socket.connected, (uint16_t)attribute_number(attributes, HAWSER_RDS_SOCKET_REMOTE_PORT, 0));
+	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
+	if (!rows->rows)
+		die("out of memory");
+	rows->rows[rows->count++].socket = socket;
+}
+
+static bool read_sockets(struct info_rows *rows)
+{
+	return info_read_reports(HAWSER_CMD_RDS_SOCKET_GET, add_socket, rows, "RDS sockets");
 }
 
 static void print_socket_header(void)
 {
 	printf("\nRDS Sockets:\n%*s %5s %*s %5s %10s %10s %8s%s\n", info_address_width(), "BoundAddr", "BPort",
 	       info_address_width(), "ConnAddr", "CPort", "SndBuf", "RcvBuf", "Inode",
-	       info_view.verbose ? "  Process" : "");
+	       info_view.verbose ? "    Sending     Unread  Process" : "");
 }
 
 static void print_socket(const union row *row)
@@ -178,6 +213,10 @@ static void print_socket(const union row *row)
 	info_print_ends(&row->socket.bound, &row->socket.connected);
 	printf("%10u %10u %8" PRIu64, row->socket.send_buffer, row->socket.receive_buffer,
 	       row->socket.inode);
+	if (info_view.verbose && row->socket.has_bytes)
+		printf(" %10" PRIu64 " %10" PRIu64, row->socket.sending, row->socket.unread);
+	else if (info_view.verbose)
+		printf(" %10s %10s", "-", "-");
 	if (info_view.verbose && owner_find(row->socket.inode, &owner))
 		printf("  %d %s", (int)owner.pid, owner.command);
 	printf("\n");
@@ -194,6 +233,10 @@ static void write_socket(struct json *json, const union row *row)
 	json_unsigned(json, "send_buffer", row->socket.send_buffer);
 	json_unsigned(json, "receive_buffer", row->socket.receive_buffer);
 	json_unsigned(json, "inode", row->socket.inode);
+	if (row->socket.has_bytes) {
+		json_unsigned(json, "sending", row->socket.sending);
+		json_unsigned(json, "unread", row->socket.unread);
+	}
 	if (!owner_find(row->socket.inode, &owner))
 		return;
 	json_unsigned(json, "pid", (uint64_t)owner.pid);
@@ -271,6 +314,9 @@ const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	  ib_connection_decode, NULL, false, ib_connection_print_header, ib_connection_print, ib_connection_write },
 	{ .letter = 'K', .description = "connections of KCM, which only hawser's module shows", .key = "kcm_connections",
 	  .read = kcm_read, .if_chosen = true, .print_header = kcm_print_header, .print = kcm_print, .write = kcm_write },
+	{ .letter = 'M', .description = "multiplexors of KCM, with what waits in their sockets, which only hawser's module shows",
+	  .key = "kcm_multiplexors", .read = kcm_mux_read, .if_chosen = true, .print_header = kcm_mux_print_header,
+	  .print = kcm_mux_print, .write = kcm_mux_write },
 	{ .letter = 'P', .description = "peers, with the paths to each together, which only hawser's modules show",
 	  .key = "peers", .read = peers_read, .if_chosen = true, .print_header = peers_print_header, .print = peers_print,
 	  .write = peers_write },
@@ -278,7 +324,7 @@ const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	  tcp_socket_decode, NULL, false, tcp_socket_print_header, tcp_socket_print, tcp_socket_write },
 	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, read_counters, false, print_counter_header,
 	  print_counter, write_counter },
-	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, NULL, false,
+	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, read_sockets, false,
 	  print_socket_header, print_socket, write_socket },
 	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", connection_decode, NULL, false,
 	  connection_print_header, connection_print, connection_write },

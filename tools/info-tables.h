@@ -44,6 +44,8 @@ struct socket_row {
 	uint32_t send_buffer;
 	uint32_t receive_buffer;
 	uint64_t inode;
+	bool has_bytes;			/* hawser's modules alone report the next two */
+	uint64_t sending, unread;
 };
 
 struct tcp_socket {
@@ -99,6 +101,7 @@ union row {
 	struct path path;
 	struct peer_row peer;
 	struct kcm_row kcm;
+	struct kcm_mux_row mux;
 };
 
 struct info_rows {
@@ -123,7 +126,7 @@ struct info_source {
 	void (*write)(struct json *json, const union row *row);
 };
 
-#define INFO_SOURCE_COUNT 11
+#define INFO_SOURCE_COUNT 12
 
 extern const struct info_source info_sources[INFO_SOURCE_COUNT];
 

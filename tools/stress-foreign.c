@@ -133,8 +133,6 @@ void stress_foreign_send_options(struct stress_control *control, struct stress_o
 
 	if (options->tos)
 		die("the other side is the rds-stress of rds-tools, which takes a type of service from its own version alone");
-	if (options->rdma_bytes)
-		die("the other side is the rds-stress of rds-tools, with which RDMA is not possible");
 	options->request_bytes = at_least(options->request_bytes, STRESS_FOREIGN_HEADER_SIZE);
 	options->ack_bytes = at_least(options->ack_bytes, STRESS_FOREIGN_HEADER_SIZE);
 	wire.depth = htobe32((uint32_t)options->depth);
@@ -148,7 +146,14 @@ void stress_foreign_send_options(struct stress_control *control, struct stress_o
 	wire.verify = (uint8_t)options->verify;
 	wire.congestion_monitor = (uint8_t)options->congestion_monitor;
 	wire.one_way = (uint8_t)options->one_way;
-	wire.rdma_buffers = htobe32(1);
+	wire.rdma_bytes = htobe32((uint32_t)options->rdma_bytes);
+	wire.rdma_buffers = htobe32((uint32_t)options->rdma_buffers);
+	wire.rdma_mode = (uint8_t)options->rdma_mode;
+	wire.rdma_use_once = (uint8_t)options->rdma_use_once;
+	wire.rdma_use_get_mr = (uint8_t)options->rdma_use_get_mr;
+	wire.rdma_use_fence = (uint8_t)options->rdma_use_fence;
+	wire.rdma_cache_mrs = (uint8_t)options->rdma_cache_mrs;
+	wire.rdma_alignment = htobe32((uint32_t)options->rdma_alignment);
 	send_all(control, &wire, sizeof(wire));
 }
 
@@ -157,6 +162,20 @@ static void apply(struct stress_options *options, const char *name, uint64_t val
 	if (!stress_options_set_shared(options, name, value))
 		die("the other side, the rds-stress of rds-tools, wants --%s %llu, which is not possible", name,
 		    (unsigned long long)value);
+}
+
+static void apply_rdma(struct stress_options *options, const struct wire_options *wire)
+{
+	if (!wire->rdma_bytes)
+		return;
+	apply(options, "rdma-bytes", be32toh(wire->rdma_bytes));
+	apply(options, "rdma-buffers", be32toh(wire->rdma_buffers));
+	apply(options, "rdma-mode", wire->rdma_mode);
+	apply(options, "rdma-use-once", !!wire->rdma_use_once);
+	apply(options, "rdma-use-get-mr", !!wire->rdma_use_get_mr);
+	apply(options, "rdma-use-fence", !!wire->rdma_use_fence);
+	apply(options, "rdma-cache-mrs", !!wire->rdma_cache_mrs);
+	apply(options, "rdma-alignment", be32toh(wire->rdma_alignment));
 }
 
 void stress_foreign_take_options(struct stress_control *control, struct stress_options *options)
@@ -179,8 +198,6 @@ void stress_foreign_take_options(struct stress_control *control, struct stress_o
 		memcpy(&wire, &first, 1);
 		receive_all(control, (char *)&wire + 1, sizeof(wire) - 1, OPTIONS_MS);
 	}
-	if (wire.rdma_bytes)
-		die("the other side, the rds-stress of rds-tools, wants RDMA, which is not possible with it");
 	if (be32toh(wire.request_bytes) < STRESS_FOREIGN_HEADER_SIZE || be32toh(wire.ack_bytes) < STRESS_FOREIGN_HEADER_SIZE)
 		die("the other side, the rds-stress of rds-tools, wants messages below %d bytes", STRESS_FOREIGN_HEADER_SIZE);
 	/* The address of its sockets, which need not be that of the connection. */
@@ -194,6 +211,7 @@ void stress_foreign_take_options(struct stress_control *control, struct stress_o
 	apply(options, "verify", !!wire.verify);
 	apply(options, "use-cong-monitor", !!wire.congestion_monitor);
 	apply(options, "one-way", !!wire.one_way);
+	apply_rdma(options, &wire);
 	problem = stress_options_problem(options);
 	if (problem)
 		die("%s", problem);
@@ -234,6 +252,14 @@ void stress_foreign_write(const struct stress_options *options, const struct pee
 		.kind = header->kind,
 	};
 
+	if (header->rdma_operation != STRESS_RDMA_NONE) {
+		wire.rdma_operation = header->rdma_operation;
+		wire.rdma_address = htobe64(header->rdma_address);
+		wire.rdma_pattern = htobe64(header->rdma_pattern);
+		wire.rdma_key = htobe64(header->rdma_key);
+		wire.rdma_bytes = htobe32((uint32_t)options->rdma_bytes);
+		wire.rdma_buffers = htobe32((uint32_t)options->rdma_buffers);
+	}
 	memcpy(message, &wire, sizeof(wire));
 }
 
@@ -248,6 +274,15 @@ void stress_foreign_sent(const struct stress_options *options, struct peer *peer
 static uint16_t task_at(const struct stress_options *options, bool of_remote, uint16_t port)
 {
 	return (uint16_t)(be16toh(port) - stress_task_port(options, of_remote, 0));
+}
+
+/* An operation of RDMA is of the size that the options have. The first requests have none. */
+static bool rdma_is_valid(const struct stress_options *options, const struct wire_header *wire)
+{
+	if (wire->rdma_operation == STRESS_RDMA_NONE)
+		return true;
+	return options->rdma_bytes && wire->rdma_operation <= STRESS_RDMA_WRITE && !wire->rdma_physical_address &&
+	       be32toh(wire->rdma_bytes) == options->rdma_bytes && be32toh(wire->rdma_buffers) == options->rdma_buffers;
 }
 
 bool stress_foreign_read(const struct stress_options *options, struct stress_header *header, const void *message, size_t bytes,
@@ -266,8 +301,12 @@ bool stress_foreign_read(const struct stress_options *options, struct stress_hea
 		.from_task = task_at(options, true, wire.from_port),
 		.to_task = task_at(options, false, wire.to_port),
 		.length = (uint32_t)bytes,
+		.rdma_operation = wire.rdma_operation,
+		.rdma_key = be64toh(wire.rdma_key),
+		.rdma_address = be64toh(wire.rdma_address),
+		.rdma_pattern = be64toh(wire.rdma_pattern),
 	};
-	return (header->kind == STRESS_REQUEST || header->kind == STRESS_ACK) && !wire.rdma_operation &&
+	return (header->kind == STRESS_REQUEST || header->kind == STRESS_ACK) && rdma_is_valid(options, &wire) &&
 	       header->from_task < options->tasks && *place < options->depth &&
 	       wire.from_address == options->remote.ipv4.sin_addr.s_addr &&
 	       wire.to_address == options->local.ipv4.sin_addr.s_addr;
@@ -296,4 +335,26 @@ size_t stress_foreign_check(const void *data, size_t bytes)
 	for (i = 0; i < bytes && next[i] == byte; i++)
 		byte = after(byte, i + 1);
 	return i;
+}
+
+/* In the order of this host's bytes, as there. */
+void stress_foreign_fill_rdma(uint64_t pattern, void *data, size_t bytes)
+{
+	unsigned char *next = data;
+	size_t i;
+
+	for (i = 0; i < bytes; i++)
+		next[i] = ((const unsigned char *)&pattern)[i % sizeof(pattern)];
+}
+
+bool stress_foreign_check_rdma(uint64_t pattern, const void *data, size_t bytes)
+{
+	const unsigned char *next = data;
+	size_t i;
+
+	for (i = 0; i < bytes; i++) {
+		if (next[i] != ((const unsigned char *)&pattern)[i % sizeof(pattern)])
+			return false;
+	}
+	return true;
 }

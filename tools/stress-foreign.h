@@ -5,8 +5,9 @@
 /*
  * The rds-stress of rds-tools at the other side (@options->foreign). On the control connection it has a structure with the
  * options, one byte each way when the tasks are ready, and the end of the connection when the active side has had enough.
- * Messages of one task to another are numbered, requests and acknowledgements together. It knows IPv4 alone; operations of
- * RDMA are not spoken with it. All of it is in rds-stress.c of rds-tools, 2.0.6 and 2.0.7.
+ * Messages of one task to another are numbered, requests and acknowledgements together. The header of a request says which
+ * operation of RDMA goes with its acknowledgement, which repeats that. It knows IPv4 alone. All of it is in rds-stress.c of
+ * rds-tools, 2.0.6 and 2.0.7.
  */
 
 #include "stress-control.h"
@@ -39,5 +40,9 @@ bool stress_foreign_read(const struct stress_options *options, struct stress_hea
 /* What every message has behind its header, with -v; as stress_pattern_fill() and stress_pattern_check(). */
 void stress_foreign_fill(void *data, size_t bytes);
 size_t stress_foreign_check(const void *data, size_t bytes);
+
+/* What the first buffer of an operation of RDMA has, with -v: the same eight bytes all over. */
+void stress_foreign_fill_rdma(uint64_t pattern, void *data, size_t bytes);
+bool stress_foreign_check_rdma(uint64_t pattern, const void *data, size_t bytes);
 
 #endif

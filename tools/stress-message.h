@@ -35,6 +35,10 @@ struct stress_header {
 	uint32_t rdma_bytes;
 	uint64_t sequence;		/* of the request, from 0; an acknowledgement repeats it */
 	uint64_t sent_ns;		/* by the requester's clock; an acknowledgement repeats it */
+	/* With the rds-stress of rds-tools alone, for an operation; an acknowledgement repeats them. */
+	uint64_t rdma_key;		/* 0: the request registers its memory itself */
+	uint64_t rdma_address;		/* where the requester has that memory */
+	uint64_t rdma_pattern;		/* each eight bytes of the first buffer */
 };
 
 /* Writes the header to the first STRESS_HEADER_SIZE bytes of @message. */

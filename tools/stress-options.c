@@ -74,7 +74,7 @@ static const struct option_entry entries[] = {
 	SHARED("rdma-mode", 'M', rdma_mode, 0, 2, "0|1|2", "0 read and write, the default; 1 read; 2 write"),
 	SHARED("rdma-use-once", 0, rdma_use_once, 0, 1, "0|1", "let the kernel release memory after its use"),
 	SHARED("rdma-use-get-mr", 0, rdma_use_get_mr, 0, 1, "0|1",
-	       "register memory by RDS_GET_MR, not with the message"),
+	       "register memory by RDS_GET_MR_FOR_DEST, not with the message"),
 	SHARED("rdma-use-fence", 0, rdma_use_fence, 0, 1, "0|1", "fence RDMA reads (default 1)"),
 	SHARED("rdma-use-notify", 0, rdma_use_notify, 0, 1, "0|1",
 	       "has no effect: completions are always reported"),

@@ -2,6 +2,7 @@
 #include "stress-rdma.h"
 
 #include "program.h"
+#include "stress-foreign.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,8 +85,44 @@ static uint64_t data_seed(const struct stress_header *request)
 	return ~stress_pattern_seed(request);
 }
 
-static int register_memory(struct stress_rdma *rdma, struct place *place, struct rds_send_extras *extras)
+/* With the rds-stress of rds-tools a request has the pattern with it, and its first buffer alone has that. */
+static void fill(const struct stress_rdma *rdma, const struct stress_header *request, unsigned char *data)
 {
+	if (rdma->options->foreign)
+		stress_foreign_fill_rdma(request->rdma_pattern, data, rdma->options->rdma_bytes);
+	else
+		stress_pattern_fill(data_seed(request), data, rdma->bytes);
+}
+
+static bool is_filled(const struct stress_rdma *rdma, const struct stress_header *request, const unsigned char *data)
+{
+	if (rdma->options->foreign)
+		return stress_foreign_check_rdma(request->rdma_pattern, data, rdma->options->rdma_bytes);
+	return stress_pattern_check(data_seed(request), data, rdma->bytes) == rdma->bytes;
+}
+
+/* For this peer: RDS_GET_MR takes the one of the socket's last message, and there was none yet. */
+static int register_for(struct stress_rdma *rdma, unsigned int peer)
+{
+	union rds_address to = rdma->options->remote;
+	struct rds_get_mr_for_dest_args args = {
+		.vec = rdma->map.vec, .cookie_addr = rdma->map.cookie_addr, .flags = rdma->map.flags,
+	};
+
+	rds_address_set_port(&to, stress_task_port(rdma->options, true, peer));
+	memcpy(&args.dest_addr, &to, sizeof(to));
+	if (!setsockopt(rdma->fd, SOL_RDS, RDS_GET_MR_FOR_DEST, &args, sizeof(args)))
+		return 0;
+	/* Mainline kernels cannot on current devices: they register memory for a connection only. */
+	if (errno == EOPNOTSUPP)
+		die("this kernel refuses RDS_GET_MR_FOR_DEST; try without --rdma-use-get-mr");
+	return -errno;
+}
+
+static int register_memory(struct stress_rdma *rdma, unsigned int peer, struct place *place, struct rds_send_extras *extras)
+{
+	int error;
+
 	rdma->map = (struct rds_get_mr_args){
 		.vec = { .addr = (uintptr_t)place->offered, .bytes = rdma->bytes },
 		.cookie_addr = (uintptr_t)&place->cookie,
@@ -95,14 +132,10 @@ static int register_memory(struct stress_rdma *rdma, struct place *place, struct
 		extras->map = &rdma->map;
 		return 0;
 	}
-	if (setsockopt(rdma->fd, SOL_RDS, RDS_GET_MR, &rdma->map, sizeof(rdma->map))) {
-		/* Mainline kernels cannot on current devices: they register memory for a connection only. */
-		if (errno == EOPNOTSUPP)
-			die("this kernel refuses RDS_GET_MR; try without --rdma-use-get-mr");
-		return -errno;
-	}
-	extras->rdma_destination = &place->cookie;
-	return 0;
+	error = register_for(rdma, peer);
+	if (!error)
+		extras->rdma_destination = &place->cookie;
+	return error;
 }
 
 int stress_rdma_offer(struct stress_rdma *rdma, unsigned int peer, struct stress_header *header,
@@ -113,17 +146,32 @@ int stress_rdma_offer(struct stress_rdma *rdma, unsigned int peer, struct stress
 
 	header->rdma_operation = choose_operation(rdma, header->sequence);
 	header->rdma_bytes = (uint32_t)rdma->bytes;
+	header->rdma_pattern = data_seed(header);
 	if (rdma->options->verify && header->rdma_operation == STRESS_RDMA_READ)
-		stress_pattern_fill(data_seed(header), place->offered, rdma->bytes);
+		fill(rdma, header, place->offered);
 	if (place->registered)
 		/* Kept from an earlier request, or from a failed attempt. */
 		extras->rdma_destination = &place->cookie;
 	else
-		error = register_memory(rdma, place, extras);
+		error = register_memory(rdma, peer, place, extras);
 	/* Memory offered with the message is registered only if that is sent. */
-	if (!error && extras->rdma_destination)
+	if (!error && extras->rdma_destination) {
 		place->registered = true;
+		header->rdma_key = place->cookie;
+	}
 	return error;
+}
+
+/* The request that @header acknowledges. */
+static struct stress_header request_of(const struct stress_header *header)
+{
+	struct stress_header request = *header;
+
+	request.kind = STRESS_REQUEST;
+	request.from_task = header->to_task;
+	request.to_task = header->from_task;
+	request.rdma_pattern = data_seed(&request);
+	return request;
 }
 
 void stress_rdma_take_back(struct stress_rdma *rdma, unsigned int peer, const struct stress_header *header,
@@ -131,17 +179,16 @@ void stress_rdma_take_back(struct stress_rdma *rdma, unsigned int peer, const st
 {
 	struct place *place = place_of(rdma, peer, header->sequence);
 	struct rds_free_mr_args release = { .cookie = place->cookie };
+	struct stress_header request = request_of(header);
 
-	if (rdma->options->verify && header->rdma_operation == STRESS_RDMA_WRITE) {
-		struct stress_header request = *header;
-
-		request.kind = STRESS_REQUEST;
-		request.from_task = header->to_task;
-		request.to_task = header->from_task;
-		if (stress_pattern_check(data_seed(&request), place->offered, rdma->bytes) != rdma->bytes) {
-			counts->corrupted++;
-			warn("an RDMA write brought damaged data (request %" PRIu64 ")", header->sequence);
-		}
+	if (header->rdma_operation != choose_operation(rdma, header->sequence) ||
+	    (rdma->options->foreign && (header->rdma_key != place->cookie || header->rdma_pattern != request.rdma_pattern))) {
+		counts->rdma_failed++;
+		warn("the other side acknowledges another RDMA operation (request %" PRIu64 ")", header->sequence);
+	} else if (rdma->options->verify && header->rdma_operation == STRESS_RDMA_WRITE &&
+		   !is_filled(rdma, &request, place->offered)) {
+		counts->corrupted++;
+		warn("an RDMA write brought damaged data (request %" PRIu64 ")", header->sequence);
 	}
 	place->registered = rdma->options->rdma_cache_mrs;
 	if (place->registered || rdma->options->rdma_use_once)
@@ -162,7 +209,7 @@ int stress_rdma_serve(struct stress_rdma *rdma, unsigned int peer, const struct 
 	if (place->busy)
 		return -EBUSY;
 	if (write && rdma->options->verify)
-		stress_pattern_fill(data_seed(request), place->local, rdma->bytes);
+		fill(rdma, request, place->local);
 	for (i = 0; i < rdma->options->rdma_buffers; i++) {
 		rdma->vectors[i].addr = (uintptr_t)(place->local + i * rdma->options->rdma_bytes);
 		rdma->vectors[i].bytes = rdma->options->rdma_bytes;
@@ -212,8 +259,7 @@ void stress_rdma_completed(struct stress_rdma *rdma, const struct rds_rdma_notif
 		return;
 	}
 	counts->rdma_bytes_in += rdma->bytes;
-	if (rdma->options->verify &&
-	    stress_pattern_check(data_seed(&place->served), place->local, rdma->bytes) != rdma->bytes) {
+	if (rdma->options->verify && !is_filled(rdma, &place->served, place->local)) {
 		counts->corrupted++;
 		warn("an RDMA read brought damaged data (request %" PRIu64 ")", place->served.sequence);
 	}

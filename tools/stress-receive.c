@@ -76,7 +76,8 @@ static void take_request(struct task *task, unsigned int index, const struct str
 	}
 	peer->owed[peer->owed_end++ % task->options->depth] = (struct owed){
 		.request = *request,
-		.cookie = received->rdma_cookie,
+		/* The request of another implementation may name a key without giving it to RDS. */
+		.cookie = received->rdma_cookie ? received->rdma_cookie : request->rdma_key,
 	};
 }
 

@@ -103,6 +103,7 @@ static enum attempt send_ack(struct task *task, unsigned int index)
 	ack.from_task = owed->request.to_task;
 	ack.to_task = owed->request.from_task;
 	ack.length = (uint32_t)options->ack_bytes;
+	ack.rdma_key = owed->cookie;
 	if (task->rdma && owed->request.rdma_operation != STRESS_RDMA_NONE &&
 	    stress_rdma_serve(task->rdma, index, &owed->request, owed->cookie, &extras))
 		return NOT_NOW;

@@ -19,6 +19,7 @@ enum hawser_command {
 	HAWSER_CMD_KCM_CONNECTION_GET = 4,
 	HAWSER_CMD_KCM_CONNECTION_CHANGED = 5,
 	HAWSER_CMD_RDS_COUNTER_GET = 6,
+	HAWSER_CMD_KCM_MUX_GET = 7,
 };
 
 enum hawser_rds_connection {
@@ -117,6 +118,18 @@ enum hawser_kcm_connection {
 	HAWSER_KCM_CONNECTION_TX_BYTES = 12,
 	HAWSER_KCM_CONNECTION_RX_PARTIAL = 13, /* bytes of a message that is not whole yet */
 	HAWSER_KCM_CONNECTION_CHANGE = 14, /* enum hawser_kcm_change; in an event */
+};
+
+enum hawser_kcm_mux {
+	HAWSER_KCM_MUX_NUMBER = 1, /* as its connections have it */
+	HAWSER_KCM_MUX_SOCKETS = 2,
+	HAWSER_KCM_MUX_CONNECTIONS = 3,
+	HAWSER_KCM_MUX_RX_MESSAGES = 4, /* that programs received and sent, since it was made; of all its sockets */
+	HAWSER_KCM_MUX_RX_BYTES = 5,
+	HAWSER_KCM_MUX_TX_MESSAGES = 6,
+	HAWSER_KCM_MUX_TX_BYTES = 7,
+	HAWSER_KCM_MUX_UNREAD = 8, /* messages that wait in its sockets, to be received and to be sent */
+	HAWSER_KCM_MUX_UNSENT = 9,
 };
 
 enum hawser_kcm_change {

@@ -215,6 +215,7 @@ static const struct genl_ops commands[] = {
 	TABLE(HAWSER_CMD_RDS_SOCKET_GET),
 	TABLE(HAWSER_CMD_KCM_CONNECTION_GET),
 	TABLE(HAWSER_CMD_RDS_COUNTER_GET),
+	TABLE(HAWSER_CMD_KCM_MUX_GET),
 };
 
 static const struct genl_multicast_group groups[] = {

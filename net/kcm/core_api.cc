@@ -36,6 +36,10 @@ int kcm_net_report_connection(kcm_net* net, kapi_report_place* place, kapi_repor
 {
     return net_of(net).report_connection(*place, report);
 }
+int kcm_net_report_mux(kcm_net* net, kapi_report_place* place, kapi_report* report)
+{
+    return net_of(net).report_mux(*place, report);
+}
 void kcm_net_totals(kcm_net* net, kcm_totals* totals) { net_of(net).totals(*totals); }
 
 int kcm_socket_check(int type, int protocol)

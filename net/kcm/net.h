@@ -40,6 +40,7 @@ public:
     void totals(kcm_totals& totals);
     // Adds the connection behind place, which is moved. 0: there is none. Sleeps. (report.cc)
     int report_connection(kapi_report_place& place, kapi_report* report);
+    int report_mux(kapi_report_place& place, kapi_report* report); // the same
 
 private:
     HW_MADE_BY_CREATE;

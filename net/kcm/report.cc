@@ -62,6 +62,27 @@ bool describe_next(Mux& mux, u64& index, u64 shown, kcm_abi_connection_stats& st
     return found;
 }
 
+void add_mux(kapi_report* report, Mux& mux)
+{
+    kcm_totals totals{};
+    u64 connections = 0, unread = 0, unsent = 0;
+    mux.add_totals(totals);
+    mux.visit_all<Psock>([&](Psock&) { connections++; });
+    mux.visit_all<Socket>([&](Socket& socket) {
+        unread += mux.distributor.load(socket).messages;
+        unsent += socket.send_load().messages;
+    });
+    kapi_report_number(report, HAWSER_KCM_MUX_NUMBER, mux.number);
+    kapi_report_number(report, HAWSER_KCM_MUX_SOCKETS, mux.socket_count());
+    kapi_report_number(report, HAWSER_KCM_MUX_CONNECTIONS, connections);
+    kapi_report_number(report, HAWSER_KCM_MUX_RX_MESSAGES, totals.mux.rx_msgs);
+    kapi_report_number(report, HAWSER_KCM_MUX_RX_BYTES, totals.mux.rx_bytes);
+    kapi_report_number(report, HAWSER_KCM_MUX_TX_MESSAGES, totals.mux.tx_msgs);
+    kapi_report_number(report, HAWSER_KCM_MUX_TX_BYTES, totals.mux.tx_bytes);
+    kapi_report_number(report, HAWSER_KCM_MUX_UNREAD, unread);
+    kapi_report_number(report, HAWSER_KCM_MUX_UNSENT, unsent);
+}
+
 void publish_change(const Psock& psock, Changes::Change change)
 {
     if (change != Changes::ended) // Psock::fail() has said so
@@ -108,6 +129,18 @@ int Net::report_connection(kapi_report_place& place, kapi_report* report)
         kapi_resched();
     }
     return 0;
+}
+
+// The place is the number of the one that was shown last.
+int Net::report_mux(kapi_report_place& place, kapi_report* report)
+{
+    u64 behind = place.words[0];
+    Ref<Mux> mux = next_behind(behind, find(behind));
+    if (!mux)
+        return 0;
+    add_mux(report, *mux);
+    place = {{mux->number, 0, 0, 0}};
+    return 1;
 }
 
 } // namespace kcm

@@ -95,6 +95,12 @@ json "ynl: a connection of KCM, which has ended" '.[0] | length == 1 and .[0]["r
 rds-info -K --json >out 2>err
 json "rds-info: the same connection" 'first.kcm_connections | length == 1 and .[0].rx_messages == 1 and .[0].tx_bytes == 9
 	and .[0].remote_address == "127.0.0.1" and .[0].local_port == 16500 and .[0].error == 32 and .[0].rx_stopped'
+# The server's socket, and nothing that waits in it.
+ynl --dump kcm-mux-get
+json "ynl: its multiplexor" '.[0] | length == 1 and .[0].sockets >= 1 and .[0].connections == 1 and .[0]["rx-messages"] == 1
+	and .[0]["tx-messages"] == 1 and .[0]["tx-bytes"] == 9 and .[0].unread == 0 and .[0].unsent == 0'
+rds-info -M --json >out 2>err
+json "rds-info: the same multiplexor" 'first.kcm_multiplexors | length == 1 and .[0].connections == 1 and .[0].tx_bytes == 9'
 kill -TERM -$server
 wait $server
 unload kcm

@@ -68,7 +68,7 @@ foreign() { # our-host role-options-of-a...
 	if [ "$HOST" = "$ours" ]; then
 		json "... all arrived" '.good and .counts.requests_sent > 10 and .counts.requests_received > 10'
 	else
-		grep -qE '^requests [1-9][0-9]+ acks [1-9][0-9]+$' out
+		grep -qE '^requests [1-9][0-9]+ acks [1-9][0-9]+ operations 0$' out
 		verdict $? "... all arrived"
 	fi
 	barrier "rds-tools' with ours on $ours"
@@ -147,6 +147,13 @@ queues() {
 		verdict $? "unread messages"
 		grep -qE "^ +$IP_b +4001 .* rds-stress\$" out
 		verdict $? "the socket and its owner"
+		if [ "$SUITE" = ours ]; then
+			# Behind its own address and the peer's: both buffers, the inode, bytes not acknowledged, bytes not read.
+			grep -qE "^ +$IP_b +4001 +[0-9.]+( +[0-9]+){5} +[1-9][0-9]{3,} +[0-9]+ rds-stress\$" out
+			verdict $? "... with the bytes that it has not read"
+			run rds-info -k --json
+			json "... in JSON" 'any(.sockets[]; .bound_port == 4001 and .unread >= 2048 and .sending >= 0)'
+		fi
 		kill -CONT $tasks
 		wait $stress_pid
 	else

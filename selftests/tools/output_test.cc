@@ -237,6 +237,31 @@ TEST(KcmConnection, IsAnObjectInJson)
                         R"("rx_messages":5,"rx_bytes":5000000000,"tx_messages":4,"tx_bytes":400,"rx_partial":12})");
 }
 
+row loaded_mux()
+{
+    row row{};
+    Attributes report;
+    report.add(HAWSER_KCM_MUX_NUMBER, 3U).add(HAWSER_KCM_MUX_SOCKETS, 2U).add(HAWSER_KCM_MUX_CONNECTIONS, 7U);
+    report.add(HAWSER_KCM_MUX_RX_MESSAGES, 5U).add(HAWSER_KCM_MUX_RX_BYTES, UINT64_C(5000000000));
+    report.add(HAWSER_KCM_MUX_TX_MESSAGES, 4U).add(HAWSER_KCM_MUX_TX_BYTES, 400U);
+    report.add(HAWSER_KCM_MUX_UNREAD, 12U).add(HAWSER_KCM_MUX_UNSENT, 13U);
+    kcm_mux_decode(report.all(), &row.mux);
+    return row;
+}
+
+TEST(KcmMux, IsALineOfTheTable)
+{
+    row row = loaded_mux();
+
+    testing::internal::CaptureStdout();
+    kcm_mux_print_header();
+    kcm_mux_print(&row);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "\nKCM Multiplexors:\n"
+              " Mux Sockets Connections     RxMsgs        RxBytes     TxMsgs        TxBytes   Unread   Unsent\n"
+              "   3       2           7          5     5000000000          4            400       12       13\n");
+}
+
 row path_to(const char *remote, unsigned index, std::uint64_t state, std::uint64_t age_ms)
 {
     row path{};

@@ -25,6 +25,16 @@ protected:
         });
         return all;
     }
+    std::vector<Report> dump_muxes()
+    {
+        std::vector<Report> all;
+        run(a, [&] {
+            all = sim::dump(HAWSER_CMD_KCM_MUX_GET, [&](kapi_report_place *place, kapi_report *report) {
+                return kcm_net_report_mux(host.net(a.initial_net()), place, report);
+            });
+        });
+        return all;
+    }
     static std::string text(const Report &report, std::uint16_t type) { return Report::text(report.attributes, type); }
     static std::string change(unsigned change, const std::string &id, int error = 0)
     {
@@ -111,6 +121,48 @@ TEST_F(KcmReport, connections__are_shown_by_multiplexor_each_once)
     EXPECT_EQ(seen.size(), kMuxes);
     for (const auto &[mux, ports] : seen)
         EXPECT_EQ(ports.size(), kEach) << mux;
+}
+
+TEST_F(KcmReport, multiplexor__shows_its_sums_and_what_waits)
+{
+    EXPECT_TRUE(dump_muxes().empty());
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    EXPECT_EQ(send(socket, framed("hello")), 9);
+    EXPECT_EQ(peer_reads(ends, 9), framed("hello"));
+    peer_writes(ends, framed("one") + framed("two") + framed("three") + framed("four").substr(0, 6));
+    settle();
+    EXPECT_EQ(receive(socket), framed("one"));
+    EXPECT_EQ(receive(socket), framed("two"));
+    KcmSocket &other = new_socket(), &without = new_socket();
+    run(a, [&] {
+        ASSERT_EQ(other.open_as_clone(socket), 0);
+        ASSERT_EQ(without.open(), 0);
+    });
+    std::vector<Report> all = dump_muxes();
+    ASSERT_EQ(all.size(), 2u);
+    auto has = [&](const Report &mux, std::vector<std::string> values) {
+        for (unsigned i = 0; i < values.size(); i++)
+            EXPECT_EQ(text(mux, static_cast<std::uint16_t>(HAWSER_KCM_MUX_NUMBER + i)), values[i]) << i;
+    };
+    has(all[0], {"1", "2", "1", "2", "14", "1", "9", "1", "0"});
+    has(all[1], {"2", "1", "0", "0", "0", "0", "0", "0", "0"});
+    run(a, [&] { socket.close(); });
+    settle();
+    has(dump_muxes().at(0), {"1", "1", "1"});
+}
+
+TEST_F(KcmReport, multiplexors__are_shown_each_once)
+{
+    constexpr unsigned kMuxes = 200;
+    for (unsigned i = 0; i < kMuxes; i++) {
+        KcmSocket &socket = new_socket();
+        run(a, [&] { ASSERT_EQ(socket.open(), 0); });
+    }
+    std::set<std::string> seen;
+    for (const Report &mux : dump_muxes())
+        EXPECT_TRUE(seen.insert(text(mux, HAWSER_KCM_MUX_NUMBER)).second);
+    EXPECT_EQ(seen.size(), kMuxes);
 }
 
 TEST_F(KcmReport, events__say_that_a_connection_comes_and_goes)

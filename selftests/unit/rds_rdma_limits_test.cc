@@ -64,6 +64,11 @@ TEST_P(RdsRdmaLimits, a_peer_leaves_memory__to_local_users)
     unsigned accepted = open_many(24);
     EXPECT_GE(accepted, 1u);
     EXPECT_LE(accepted, 3u) << "half of the peers' half";
+    EXPECT_EQ(std::count(a.log.begin(), a.log.end(), "rds: 10.0.0.2 is not connected over RDMA: connections have all memory "
+                                                     "that queues may have"), 1) << "not for each that is refused";
+    EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), [](const std::string &line) {
+        return line.find("has a short receive queue over RDMA: ") != std::string::npos;
+    }), 1);
     run(a, [&] { to_c.send("hello"); });
     auto receive = spawn(on_c, [&] { EXPECT_EQ(on_c.receive(), "hello"); });
     EXPECT_TRUE(wait({receive}, 10 * sim::kSecond));

@@ -93,8 +93,9 @@ struct kcm_rows {
 	int (*socket)(void *context, const struct kcm_socket_row *row);
 	int (*connection)(void *context, const struct kcm_connection_row *row);
 };
-/* [sleep] As next() of a kapi_report_table: HAWSER_CMD_KCM_CONNECTION_GET. */
+/* [sleep] As next() of a kapi_report_table: HAWSER_CMD_KCM_CONNECTION_GET, HAWSER_CMD_KCM_MUX_GET. */
 int kcm_net_report_connection(struct kcm_net *net, struct kapi_report_place *place, struct kapi_report *report);
+int kcm_net_report_mux(struct kcm_net *net, struct kapi_report_place *place, struct kapi_report *report);
 unsigned int kcm_net_muxes(struct kcm_net *net); /* [sleep] how many there are */
 /*
  * [sleep] Calls rows' functions for each multiplexor and then for what belongs to it, until one gives anything but 0. They

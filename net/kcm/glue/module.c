@@ -19,8 +19,14 @@ static int kcm_next_connection(struct kapi_net *net, struct kapi_report_place *p
 	return kcm_net_report_connection(kcm_glue_net(kapi_net_to_net(net)), place, report);
 }
 
+static int kcm_next_mux(struct kapi_net *net, struct kapi_report_place *place, struct kapi_report *report)
+{
+	return kcm_net_report_mux(kcm_glue_net(kapi_net_to_net(net)), place, report);
+}
+
 static const struct kapi_report_table kcm_report_tables[] = {
 	{ .command = HAWSER_CMD_KCM_CONNECTION_GET, .next = kcm_next_connection },
+	{ .command = HAWSER_CMD_KCM_MUX_GET, .next = kcm_next_mux },
 };
 
 static int __init kcm_module_init(void)

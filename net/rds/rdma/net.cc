@@ -214,8 +214,17 @@ Ring RdmaNet::take_ring(rds_conn* conn, const kapi_addr& remote, u32 least)
             rings.give(ring.payer, remote, few);
     }
     if (ring.buffers < wanted)
-        counters.count(Stat::rx_alloc_limit);
+        note_limit(conn, ring.buffers);
     return ring;
+}
+
+void RdmaNet::note_limit(rds_conn* conn, u32 buffers)
+{
+    counters.count(Stat::rx_alloc_limit);
+    if (!buffers && Module::get().no_rings.is_due())
+        rds_conn_note(conn, "is not connected over RDMA: connections have all memory that queues may have");
+    if (buffers && Module::get().short_rings.is_due())
+        rds_conn_note(conn, "has a short receive queue over RDMA: connections have much of the memory that queues may have");
 }
 
 // ---- what peers ask for

@@ -11,6 +11,8 @@
 #include "ring_shares.h"
 #include "stats.h"
 
+#include "../notice.h"
+
 #include <hawser/atomic.h>
 #include <hawser/net_list.h>
 #include <hawser/wait.h>
@@ -28,6 +30,7 @@ public:
     kapi_workqueue* workqueue = nullptr;
     Devices devices;
     RingShares rings;
+    rds::Notice short_rings{60 * rds::Notices::second_ns}, no_rings{60 * rds::Notices::second_ns};
 
     void add(RdmaNet& net);
     void remove(RdmaNet& net);
@@ -70,6 +73,7 @@ public:
 
 private:
     u32 payer_of(u32 user) const;
+    void note_limit(rds_conn* conn, u32 buffers);
     static constexpr unsigned max_asked = 64;
     static int on_request(void* context, kapi_cm* cm, const kapi_cm_offer* offer, void* answer, kapi_size* size);
     int asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_size* size);

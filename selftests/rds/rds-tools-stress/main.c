@@ -3,30 +3,28 @@
  * The protocol of rds-tools' rds-stress, as strictly as that program has it: the peer in tests of hawser's rds-stress. Each
  * message must be the next one, with the addresses, ports and place that are expected, or this fails.
  *
- *   rds-tools-stress -r local [-s remote -t tasks -d depth -q bytes -a bytes -T seconds -o -v -Q tos] -p port
+ *   rds-tools-stress -r local [-s remote -t tasks -d depth -q bytes -a bytes -T seconds -o -v -Q tos
+ *                              -D bytes -I buffers -M mode -U -G -C] -p port
+ *
+ * -U, -G and -C are its --rdma-use-once, --rdma-use-get-mr and --rdma-cache-mrs.
  */
+#include "rds-tools-stress.h"
+
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #ifndef AF_RDS
 #define AF_RDS 21
 #endif
-#define HEADER 63
-#define MAX_TASKS 8
-#define MAX_DEPTH 64
-#define MAX_BYTES 65536
 
 enum { REQUEST = 1, ACK = 2 };
 
@@ -35,19 +33,19 @@ struct pair {
 	struct sockaddr_in here, there;
 	uint32_t sent, received;
 	unsigned int sent_place, received_place, pending, unacked;
+	struct rdma_place rdma[MAX_DEPTH];
 };
 
-static struct {
-	uint32_t depth, request_bytes, ack_bytes, seconds, local, remote;
-	unsigned int port, tasks, verify, one_way, tos;
-	bool active;
-} with = { .depth = 1, .request_bytes = 1024, .ack_bytes = HEADER, .port = 4000, .tasks = 1, .seconds = 1 };
+struct settings with = {
+	.depth = 1, .request_bytes = 1024, .ack_bytes = HEADER, .port = 4000, .tasks = 1, .seconds = 1, .rdma_buffers = 1,
+	.rdma_use_fence = 1,
+};
 static struct pair pairs[MAX_TASKS][MAX_TASKS];
 static int fds[MAX_TASKS];
 static unsigned char pattern[MAX_BYTES];
 static unsigned long requests_in, acks_in;
 
-static void fail(const char *format, ...)
+void fail(const char *format, ...)
 {
 	va_list arguments;
 
@@ -58,89 +56,7 @@ static void fail(const char *format, ...)
 	exit(1);
 }
 
-static void put(unsigned char **to, uint64_t value, unsigned int bytes)
-{
-	while (bytes--)
-		*(*to)++ = (unsigned char)(value >> 8 * bytes);
-}
-
-static uint64_t take(const unsigned char **from, unsigned int bytes)
-{
-	uint64_t value = 0;
-
-	while (bytes--)
-		value = value << 8 | *(*from)++;
-	return value;
-}
-
-static void read_all(int fd, void *to, size_t size)
-{
-	while (size) {
-		ssize_t got = read(fd, to, size);
-
-		if (got <= 0)
-			fail("the control connection has ended early");
-		to = (char *)to + got;
-		size -= (size_t)got;
-	}
-}
-
-/* ---- Options ---- */
-
-static void send_options(int fd)
-{
-	unsigned char wire[16 + 59 + 2] = "2.0.7", *at = wire + 16;
-
-	put(&at, with.depth, 4);
-	put(&at, with.request_bytes, 4);
-	put(&at, with.ack_bytes, 4);
-	put(&at, 0, 4);
-	put(&at, with.remote, 4);
-	put(&at, with.local, 4);
-	put(&at, with.port, 2);
-	put(&at, with.tasks, 2);
-	put(&at, with.seconds, 4);
-	put(&at, 0, 3);
-	put(&at, with.verify, 1);
-	put(&at, 0, 2);
-	put(&at, 1, 1); /* monitors congestion */
-	put(&at, 0, 2);
-	put(&at, 1, 1); /* fences */
-	put(&at, 0, 3);
-	put(&at, with.one_way, 1);
-	put(&at, 0, 1);
-	put(&at, 1, 4); /* buffers of an operation */
-	put(&at, 0, 8);
-	put(&at, with.tos, 1);
-	put(&at, 0, 1);
-	if (write(fd, with.tos ? wire : wire + 16, with.tos ? sizeof(wire) : 59) < 59)
-		fail("the options are not sent");
-}
-
-static void read_options(int fd)
-{
-	unsigned char wire[59];
-	const unsigned char *at = wire;
-
-	read_all(fd, wire, sizeof(wire));
-	with.depth = (uint32_t)take(&at, 4);
-	with.request_bytes = (uint32_t)take(&at, 4);
-	with.ack_bytes = (uint32_t)take(&at, 4);
-	if (take(&at, 4))
-		fail("operations of RDMA are wanted");
-	take(&at, 4);
-	with.remote = (uint32_t)take(&at, 4);
-	with.port = (unsigned int)take(&at, 2);
-	with.tasks = (unsigned int)take(&at, 2);
-	take(&at, 4 + 3);
-	with.verify = (unsigned int)take(&at, 1);
-	take(&at, 9);
-	with.one_way = (unsigned int)take(&at, 1);
-	if (with.depth > MAX_DEPTH || with.tasks > MAX_TASKS || with.request_bytes > MAX_BYTES || with.ack_bytes > MAX_BYTES ||
-	    with.request_bytes < HEADER || with.ack_bytes < HEADER)
-		fail("depth %u, tasks %u, requests of %u and acknowledgements of %u bytes", with.depth, with.tasks,
-		     with.request_bytes, with.ack_bytes);
-}
+/* ---- Start ---- */
 
 static struct sockaddr_in address(uint32_t host, unsigned int port)
 {
@@ -192,10 +108,34 @@ static void open_tasks(void)
 	}
 }
 
+static void put_fields(unsigned char **at, const struct rdma_fields *fields)
+{
+	put(at, fields->operation, 1);
+	put(at, fields->address, 8);
+	put(at, fields->physical_address, 8);
+	put(at, fields->pattern, 8);
+	put(at, fields->key, 8);
+	put(at, fields->bytes, 4);
+	put(at, fields->buffers, 4);
+}
+
+static void take_fields(const unsigned char **at, struct rdma_fields *fields)
+{
+	memset(fields, 0, sizeof(*fields));
+	fields->operation = (unsigned int)take(at, 1);
+	fields->address = take(at, 8);
+	fields->physical_address = take(at, 8);
+	fields->pattern = take(at, 8);
+	fields->key = take(at, 8);
+	fields->bytes = (uint32_t)take(at, 4);
+	fields->buffers = (uint32_t)take(at, 4);
+}
+
 static bool send_one(int fd, struct pair *pair, int kind, unsigned int place)
 {
 	unsigned char message[MAX_BYTES] = { 0 }, *at = message;
 	size_t bytes = kind == REQUEST ? with.request_bytes : with.ack_bytes;
+	struct rdma_fields fields = { 0 };
 	struct iovec part = { message, bytes };
 	struct msghdr header = {
 		.msg_name = &pair->there, .msg_namelen = sizeof(pair->there), .msg_iov = &part, .msg_iovlen = 1
@@ -208,6 +148,11 @@ static bool send_one(int fd, struct pair *pair, int kind, unsigned int place)
 	put(&at, ntohs(pair->there.sin_port), 2);
 	put(&at, place, 2);
 	put(&at, (uint64_t)kind, 1);
+	if (kind == REQUEST)
+		rdma_ask(fd, &pair->rdma[place], pair->sent, &fields, &header);
+	else if (!rdma_serve(&pair->rdma[place], &header))
+		return false;
+	put_fields(&at, kind == REQUEST ? &fields : &pair->rdma[place].served);
 	if (with.verify)
 		memcpy(message + HEADER, pattern, bytes - HEADER);
 	if (sendmsg(fd, &header, MSG_DONTWAIT) < 0) {
@@ -216,11 +161,16 @@ static bool send_one(int fd, struct pair *pair, int kind, unsigned int place)
 		return false;
 	}
 	pair->sent++;
+	if (kind == REQUEST)
+		rdma_asked(&pair->rdma[place], &fields);
+	else
+		rdma_served(&pair->rdma[place]);
 	return true;
 }
 
-static void receive_one(struct pair *pair, const unsigned char *message, size_t bytes)
+static void receive_one(int fd, struct pair *pair, const unsigned char *message, size_t bytes, uint64_t key)
 {
+	struct rdma_fields fields;
 	const unsigned char *at = message;
 	uint32_t number = (uint32_t)take(&at, 4), from = (uint32_t)take(&at, 4), to = (uint32_t)take(&at, 4);
 	unsigned int from_port = (unsigned int)take(&at, 2), to_port = (unsigned int)take(&at, 2);
@@ -238,14 +188,17 @@ static void receive_one(struct pair *pair, const unsigned char *message, size_t 
 		     from_port, to, to_port, kind, place, pair->received, wanted);
 	if (with.verify && memcmp(message + HEADER, pattern, bytes - HEADER))
 		fail("a damaged message");
+	take_fields(&at, &fields);
 	pair->received++;
 	if (kind == ACK) {
 		if (!pair->pending)
 			fail("an acknowledgement of nothing");
+		rdma_done(fd, &pair->rdma[place], &fields);
 		pair->pending--;
 		acks_in++;
 		return;
 	}
+	rdma_take(&pair->rdma[place], &fields, key);
 	requests_in++;
 	pair->unacked++;
 	pair->received_place = (pair->received_place + 1) % with.depth;
@@ -265,14 +218,16 @@ static void receive_all(unsigned int task)
 		};
 		ssize_t bytes = recvmsg(fds[task], &header, MSG_DONTWAIT);
 		unsigned int of = ntohs(from.sin_port) - with.port - 1;
+		uint64_t key;
 
 		if (bytes < 0)
 			return;
+		key = rdma_take_control(&header);
 		if (!bytes) /* a notification alone */
 			continue;
 		if (bytes < HEADER || of >= with.tasks)
 			fail("%zd bytes from port %u", bytes, ntohs(from.sin_port));
-		receive_one(&pairs[task][of], message, (size_t)bytes);
+		receive_one(fds[task], &pairs[task][of], message, (size_t)bytes, key);
 	}
 }
 
@@ -331,7 +286,7 @@ int main(int argc, char **argv)
 	int option, control;
 	char byte = 0;
 
-	while ((option = getopt(argc, argv, "r:s:p:t:d:q:a:T:Q:ov")) != -1) {
+	while ((option = getopt(argc, argv, "r:s:p:t:d:q:a:T:Q:D:I:M:UGCov")) != -1) {
 		switch (option) {
 		case 'r': with.local = ntohl(inet_addr(optarg)); break;
 		case 's': with.remote = ntohl(inet_addr(optarg)); with.active = true; break;
@@ -342,6 +297,12 @@ int main(int argc, char **argv)
 		case 'a': with.ack_bytes = (uint32_t)atoi(optarg); break;
 		case 'T': with.seconds = (uint32_t)atoi(optarg); break;
 		case 'Q': with.tos = (unsigned int)atoi(optarg); break;
+		case 'D': with.rdma_bytes = (uint32_t)atoi(optarg); break;
+		case 'I': with.rdma_buffers = (uint32_t)atoi(optarg); break;
+		case 'M': with.rdma_mode = (unsigned int)atoi(optarg); break;
+		case 'U': with.rdma_use_once = 1; break;
+		case 'G': with.rdma_use_get_mr = 1; break;
+		case 'C': with.rdma_cache_mrs = 1; break;
 		case 'o': with.one_way = 1; break;
 		case 'v': with.verify = 1; break;
 		default: return 2;
@@ -356,6 +317,6 @@ int main(int argc, char **argv)
 		fail("the control connection has ended early");
 	sleep(2);
 	run(control);
-	printf("requests %lu acks %lu\n", requests_in, acks_in);
+	printf("requests %lu acks %lu operations %lu\n", requests_in, acks_in, rdma_operations);
 	return 0;
 }
