@@ -137,6 +137,30 @@ TEST_P(RtrsClientLimits, a_device_that_cannot_do_what_it_needs_is_not_used)
     EXPECT_EQ(write("block", contents(4096, 1)), 0);
 }
 
+/** A write is one request or more. */
+TEST_P(RtrsClientLimits, a_device_that_takes_few_pieces)
+{
+    load();
+    serve();
+    for (kapi_u32 most : {2u, 3u, 7u}) {
+        replug([=](kapi_rdma_attrs &attrs) { attrs.max_sge = most; });
+        open();
+        auto *taken = permit();
+        for (unsigned count : {1u, 2u, 3u, 6u, 7u, 15u}) {
+            std::string data = contents(count * 1000, most + count);
+            std::vector<kapi_sglist> list; // none is the next one's neighbour
+            for (unsigned i = 0; i < count; i++) {
+                list.push_back({bytes + 4096 * (count - i), 0, 1000});
+                data.copy(reinterpret_cast<char *>(list.back().bytes), 1000, i * 1000);
+            }
+            EXPECT_EQ(ask(taken, false, 5, data.size(), list), 0);
+            EXPECT_TRUE(server.requests.back().data == data) << count << " with " << most;
+        }
+        run(a, [&] { rtrs_clt_core_put_permit(session, taken); });
+        close();
+    }
+}
+
 TEST_P(RtrsClientLimits, the_length_of_a_name)
 {
     load();
