@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Checks rules that no compiler checks: licence lines, width, headings, places of C and kernel headers, leftovers; and that
-the patches in selftests/sim/plants apply.
+the patches in selftests/sim/plants and the entries of selftests/mutants fit the present core.
 
 Prints each offence as FILE:LINE: TEXT, one result for each rule, and the count.
 """
@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import sys
+
+import mutate
 
 TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 COLUMNS = 130
@@ -176,6 +178,20 @@ def plants(path, _):
         yield 1, "; ".join(line for line in run.stdout.splitlines() if "FAILED" in line or "can't" in line) or run.stdout.strip()
 
 
+def mutants(path, lines):
+    """each change of core that is not judged is one that can be made in the present core"""
+    if path != "selftests/mutants":
+        return
+    possible = {}
+    for place, old, new in mutate.entries(mutate.LISTED):
+        core = mutate.TOP / place
+        if place not in possible:
+            source = core.read_text() if core.is_file() else ""
+            possible[place] = {mutant.shown(source) for mutant in mutate.candidates(core)} if source else set()
+        if (old, new) not in possible[place]:
+            yield [mutate.one_line(line) for line in lines].index(f"- {old}") + 1, f"{place}: {old}"
+
+
 def examples(path, lines):
     """the program of a manual page is one that is compiled"""
     for start, line in enumerate(lines):
@@ -190,7 +206,7 @@ def examples(path, lines):
 
 def main():
     rules = (licence, width, length, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues,
-             interrupts_off, leftovers, private_paths, plants, examples)
+             interrupts_off, leftovers, private_paths, plants, mutants, examples)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

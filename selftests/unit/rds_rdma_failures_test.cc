@@ -286,6 +286,21 @@ TEST_P(RdsRdmaFailures, a_device_that_is_stuck__does_not_keep_the_end_from_the_p
     close(pb);
 }
 
+TEST_P(RdsRdmaFailures, a_device__is_removed_from_among_others)
+{
+    auto &second = sim::plug_rdma(a.initial_net(), "second", 3), &third = sim::plug_rdma(a.initial_net(), "third", 4);
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    for (kapi_rdma_dev *dev : {&second, &third}) {
+        run(a, [&] { sim::unplug_rdma(*dev); });
+        say_hello(pa, pb);
+    }
+    close(pa);
+    close(pb);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaFailures, ::testing::Range(1, 9));
 
 } // namespace

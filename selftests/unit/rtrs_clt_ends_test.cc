@@ -2,6 +2,8 @@
 // How a path ends, and what waits for it: the server's side, commands, and heartbeats that need a place in a full queue.
 #include "rtrs_pair_test.h"
 
+#include <kapi/sim/slow.h>
+
 #include "kapi/sim/rdma_cm.h"
 
 namespace {
@@ -110,6 +112,27 @@ TEST_P(RtrsClientEnds, closing_does_not_wait_until_a_path_has_been_added)
     EXPECT_LT(world.now_ns() - begun, kSecond);
     EXPECT_TRUE(adds->is_done());
     EXPECT_EQ(error, -KAPI_ECANCELED);
+}
+
+/** It has come up, but whoever adds it has not finished: the path is left to the end of the session. */
+TEST_P(RtrsClientEnds, closing_while_a_path_comes_up)
+{
+    load();
+    serve();
+    for (unsigned round = 0; round < 10; round++) {
+        open();
+        auto came_up = [&] { return std::ranges::count(a.log, "rtrs_client: session: a path is connected, after connecting"); };
+        a.log.clear();
+        auto adds = world.spawn(a, "add_path", [&] { sim::sysfs_write(root + "add_path", "ip:10.0.1.1@ip:10.0.1.2"); });
+        ASSERT_TRUE(world.run_until([&] { return came_up() > 0; }, 10 * kSecond));
+        sim::stand_still_after("rtrs_clt path", kSecond); // who adds it does so between two steps
+        world.run_for(world.random().below(4 * kSecond));
+        sim::stand_still_after(nullptr, 0);
+        std::uint64_t begun = world.now_ns();
+        close();
+        EXPECT_LT(world.now_ns() - begun, 3 * kSecond);
+        ASSERT_TRUE(adds->is_done());
+    }
 }
 
 /** It stores the session when it was opened, which may be late on a busy host, and needs it when a path is up again. */

@@ -345,6 +345,34 @@ TEST_P(RtrsClientFailover, closing_ends_requests)
     EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
 }
 
+/** It takes no other, although its path has not ended yet: those would wait for that. */
+TEST_P(RtrsClientFailover, a_connection_whose_device_has_refused_a_request)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "mp_policy", "rr"), 0);
+    sim::refuse_send(*devices[0], 0);
+    std::vector<Ended> ended(4);
+    std::vector<rtrs_clt_chunk *> taken(4);
+    std::string at_first;
+    run(a, [&] {
+        for (unsigned i = 0; i < 4; i++) {
+            ended[i].data = contents(4096, i);
+            taken[i] = rtrs_clt_core_get_permit(session, 1, 1);
+        }
+        for (unsigned i = 0; i < 4; i++)
+            EXPECT_EQ(begin(taken[i], ended[i], false, "block"), 0);
+        EXPECT_GT(sim::sysfs_read(path(0) + "stats/rdma", at_first), 0);
+    });
+    EXPECT_EQ(at_first.substr(0, 11), "0 0 1 4101 ") << "reads and writes";
+    EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(ended, [](const Ended &one) { return one.done; }); }, kSecond));
+    run(a, [&] {
+        for (unsigned i = 0; i < 4; i++) {
+            EXPECT_EQ(ended[i].error, 0) << i;
+            rtrs_clt_core_put_permit(session, taken[i]);
+        }
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientFailover, ::testing::Range(1, 6));
 
 } // namespace

@@ -88,6 +88,34 @@ TEST_P(RtrsClientTimes, half_a_second_for_the_end_of_a_path_at_the_server)
 }
 
 /** The service connection of the next path has the next number. */
+TEST_P(RtrsClientTimes, a_late_request_ends_no_other_path)
+{
+    ready(2);
+    swallow("kept");
+    EXPECT_EQ(put(root + "mp_policy", "rr"), 0);
+    std::vector<Ended> ended(2);
+    run(a, [&] {
+        for (Ended &one : ended) {
+            one.data = contents(100, 1);
+            permits.push_back(rtrs_clt_core_get_permit(session, 1, 1));
+            EXPECT_EQ(begin(permits.back(), one, false, "kept"), 0);
+        }
+    });
+    ASSERT_TRUE(world.run_until([&] { return swallowed.size() == 2; }, kSecond));
+    auto of_first = std::ranges::find_if(swallowed, [&](const auto &request) { return path_of(request) == 0; });
+    ASSERT_NE(of_first, swallowed.end());
+    run(b, [&] { server.answer(*of_first->on, of_first->chunk, 0); });
+    world.run_for(900 * kMs);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    world.run_for(3 * kSecond);
+    EXPECT_TRUE(ended[0].done && ended[1].done);
+    EXPECT_EQ(ended[0].error + ended[1].error, -KAPI_ETIMEDOUT);
+    EXPECT_EQ(get(path(0) + "stats/reconnects"), "1 0\n");
+    EXPECT_NE(get(path(1) + "stats/reconnects"), "1 0\n");
+    give_all();
+}
+
+/** The service connection of the next path has the next number. */
 TEST_P(RtrsClientTimes, the_end_of_a_path_is_none_of_requests_over_another)
 {
     ready(2);

@@ -162,6 +162,7 @@ TEST_P(RtrsLostPathQuery, or_after_half_a_second)
     ASSERT_TRUE(world.run_until([&] { return ended.done; }, 500 * sim::kMillisecond));
     EXPECT_EQ(ended.error, 0);
     EXPECT_GT(server.queries, 3u);
+    EXPECT_LE(server.queries, 11u) << "a twentieth of a second between two questions";
     finish();
 }
 

@@ -2,6 +2,8 @@
 // The RTRS client and the RTRS server, over one and two paths: what is written is read, whatever happens to the paths.
 #include "rtrs_pair_test.h"
 
+#include <kapi/sim/rdma.h>
+
 namespace {
 
 class RtrsPair : public RtrsPairTest {
@@ -117,6 +119,20 @@ TEST_P(RtrsPair, paths_are_lost_and_come_back_under_requests)
     EXPECT_TRUE(wait_for_programs(100 * kSecond));
     EXPECT_TRUE(errors.empty());
     EXPECT_TRUE(links.empty());
+}
+
+/** A peer notices each of these numbers: how often and how soon it is asked again, and for how long it may lack a receive. */
+TEST_P(RtrsPair, devices_are_asked_for_the_same_patience)
+{
+    both(1);
+    EXPECT_EQ(sim::fabric().qps.size(), 2 * (1 + sim::kCpus));
+    for (const auto &[number, qp] : sim::fabric().qps) {
+        EXPECT_EQ(qp->retry, 6u) << "Soft-RoCE takes 7 for ever";
+        EXPECT_EQ(qp->ack_timeout_ns, 4096ull << 17) << "0.54 s";
+        EXPECT_EQ(qp->rnr_retry, 7u) << "for ever";
+        EXPECT_EQ(qp->rnr_timer_ns, 320'000u);
+        EXPECT_EQ(qp->reads_in, qp->node == &a ? 1u : 0u) << "a connection without any is refused by some devices";
+    }
 }
 
 /** Whatever is done to one path, the other one stays connected. */

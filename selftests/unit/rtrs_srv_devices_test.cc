@@ -45,6 +45,7 @@ TEST_P(SrvDevices, what_one_needs)
         {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 3; }},
         {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 1; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; }},
+        {0, [](kapi_rdma_attrs &attrs) { attrs.max_sge = 1; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 132; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 2; }},
     };

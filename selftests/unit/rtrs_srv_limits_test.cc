@@ -98,6 +98,22 @@ TEST_P(SrvLimits, memory_that_clients_make_the_host_hold)
     EXPECT_LT(served, 8u);
 }
 
+/** Beyond that a client is refused as it is when its session is ending: it tries again. */
+TEST_P(SrvLimits, paths_of_a_session)
+{
+    load(true);
+    std::vector<std::string> from;
+    for (unsigned i = 0; i <= rtrs::max_paths; i++) {
+        from.push_back("10.0.0." + std::to_string(100 + i));
+        a.initial_net().add(sim::address(from.back().c_str()));
+    }
+    for (unsigned i = 0; i <= rtrs::max_paths; i++) {
+        first.from = from[i].c_str();
+        int expected = i < rtrs::max_paths ? 0 : KAPI_ECONNRESET;
+        ASSERT_EQ(rejected(ask(first, request(0, 2, static_cast<unsigned char>(i), 100, i == 0))), expected) << i;
+    }
+}
+
 TEST_P(SrvLimits, other_ports_and_namespaces)
 {
     kapi_net &other = b.add_net();

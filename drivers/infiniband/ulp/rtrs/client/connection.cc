@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "connection.h"
 
+#include "cm_options.h"
 #include "link.h"
 #include "session.h"
 
@@ -9,11 +10,6 @@ namespace rtrs_clt {
 namespace {
 
 constexpr u32 resolve_ms = 2000; // for the address, and again for the route
-// A peer's device that does not answer for some four seconds (seven times 2^17 units of 4.096 us) is gone: a host that stands
-// still for less loses no path, and a dead one is noticed as soon as by heartbeats. Soft-RoCE takes 7 for ever.
-constexpr u8 retries = 6, ack_timeout = 17;
-constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives
-constexpr u8 rnr_timer = 10; // 0.32 ms
 
 // Requests of an IO: those of a read register its region, ask for the data, and invalidate the region. A write with so many
 // pieces that it takes more finds the queue full the sooner.
@@ -118,14 +114,7 @@ Result<> Connection::ask(Device& device, kapi_pd* pd)
     if (number_)
         TRY(post_receives(nullptr));
     rtrs::wire::ConnectRequest request = link_.connect_request(number_);
-    kapi_cm_options options{};
-    options.data = &request;
-    options.size = sizeof(request);
-    options.reads_in = options.reads_out = 1; // RTRS reads nothing, but a connection without any is refused by some devices
-    options.retry = retries;
-    options.rnr_retry = for_ever;
-    options.rnr_timer = rnr_timer;
-    options.ack_timeout = ack_timeout;
+    kapi_cm_options options = cm_options(request);
     return check(kapi_cm_request(cm_.get(), &options));
 }
 

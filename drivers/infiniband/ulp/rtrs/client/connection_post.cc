@@ -136,15 +136,13 @@ Result<> Connection::send_read(Io& io, u32 message)
     return send(registration);
 }
 
-// From the first request on it ends by completions, or by the end of the link: an error of the queue is one of the path.
+// The connection is open (Lanes::send()). From the first request on io ends by completions, or by the end of the link: an error
+// of the queue is one of the path.
 Result<> Connection::post_mapped(Io& io)
 {
     Guard guard(lock_);
-    if (!open_)
-        return fail(KAPI_ECONNABORTED);
     TRY(reserve(io));
     u32 message = write_message(io);
-    io.error = 0;
     io.answered = io.sent = io.invalidating = false;
     io.began_ns.store_relaxed(kapi_now_ns());
     io.tried.set(link_.path.index);

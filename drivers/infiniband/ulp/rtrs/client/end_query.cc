@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "end_query.h"
 
+#include "cm_options.h"
 #include "session.h"
 
 namespace rtrs_clt {
@@ -8,7 +9,6 @@ namespace rtrs_clt {
 namespace {
 
 constexpr u32 resolve_ms = 500; // for the address, and again for the route
-constexpr u8 rnr_timer = 10, ack_timeout = 17; // of a connection that comes about by chance, and ends at once
 
 } // namespace
 
@@ -94,13 +94,7 @@ Result<> EndQuery::make_queue()
 
 Result<> EndQuery::send(const rtrs::wire::ConnectRequest& request)
 {
-    kapi_cm_options options{};
-    options.data = &request;
-    options.size = sizeof(request);
-    options.reads_in = options.reads_out = 1; // as of any connection of a path
-    options.retry = options.rnr_retry = 7;
-    options.rnr_timer = rnr_timer;
-    options.ack_timeout = ack_timeout;
+    kapi_cm_options options = cm_options(request); // as of any connection of a path: by chance it may become one
     return check(kapi_cm_request(cm_.get(), &options));
 }
 

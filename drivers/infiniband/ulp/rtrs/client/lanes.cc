@@ -112,20 +112,18 @@ Result<> Lanes::Lane::send_by_another(Io& io, const Connection& than, Errno why)
     return fail(why);
 }
 
+// Which connections are open does not change meanwhile: one is closed when it has left its lane, or by its own post().
 Result<> Lanes::send(Io& io, u32 policy)
 {
     Lane& lane = lanes_.get()[io.lane];
     Guard guard(lane.lock);
     if (io.generation != generation()) // under the lock: no connection of the next one is added meanwhile
         return fail(KAPI_ECONNABORTED);
-    while (Connection* connection = lane.choose(policy)) {
-        auto sent = connection->post(io);
-        if (sent)
-            return sent;
-        if (sent.error() != Errno(KAPI_ECONNABORTED)) // else it has closed meanwhile, and is not chosen again
-            return lane.send_by_another(io, *connection, sent.error());
-    }
-    return fail(KAPI_ECONNABORTED);
+    Connection* connection = lane.choose(policy);
+    if (!connection)
+        return fail(KAPI_ECONNABORTED);
+    auto sent = connection->post(io);
+    return sent ? sent : lane.send_by_another(io, *connection, sent.error());
 }
 
 } // namespace rtrs_clt

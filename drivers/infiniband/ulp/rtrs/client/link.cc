@@ -302,10 +302,8 @@ Io* Link::collect()
         Io& io = session.io(i);
         if (io.owner.load_acquire() - serials_ >= made_)
             continue;
-        if (io.registered) {
+        if (io.registered)
             kapi_mr_free(std::exchange(region(i).mr, nullptr));
-            io.registered = false;
-        }
         io.data.end();
         io.owner.store_release(0);
         path.ended(io);

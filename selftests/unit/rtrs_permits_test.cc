@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+// The permits of a session of the RTRS client: each is taken once, by those of different processors far from each other.
+#include "kapi_sim_test.h"
+
+#include <optional>
+#include <set>
+
+#include "drivers/infiniband/ulp/rtrs/client/permits.h"
+
+namespace {
+
+class RtrsPermits : public SimTest, public ::testing::WithParamInterface<unsigned> {
+protected:
+    RtrsPermits()
+    {
+        run(a, [&] { ASSERT_TRUE(permits.emplace().make(count)); });
+    }
+    ~RtrsPermits() override
+    {
+        run(a, [&] { permits.reset(); });
+    }
+    std::set<hw::s32> take_all(unsigned hint)
+    {
+        std::set<hw::s32> taken;
+        run(a, [&] {
+            for (hw::s32 one; (one = permits->take(hint)) >= 0;) {
+                ASSERT_TRUE(taken.insert(one).second) << one;
+                ASSERT_LE(taken.size(), count);
+            }
+        });
+        return taken;
+    }
+    const unsigned count = GetParam();
+    std::optional<rtrs_clt::Permits> permits;
+};
+
+TEST_P(RtrsPermits, each_is_taken_once_and_again_when_it_was_given)
+{
+    for (unsigned hint : {0u, 1u, 7u}) {
+        std::set<hw::s32> taken = take_all(hint);
+        EXPECT_EQ(taken.size(), count);
+        EXPECT_EQ(*taken.begin(), 0);
+        EXPECT_EQ(*taken.rbegin(), static_cast<hw::s32>(count) - 1);
+        EXPECT_EQ(permits->taken(), count);
+        run(a, [&] {
+            for (hw::s32 one : taken) {
+                permits->give(static_cast<hw::u32>(one));
+                EXPECT_EQ(permits->take(hint), one) << "the only one";
+            }
+            for (hw::s32 one : taken)
+                permits->give(static_cast<hw::u32>(one));
+        });
+        EXPECT_EQ(permits->taken(), 0u);
+    }
+}
+
+TEST_P(RtrsPermits, those_of_two_processors_share_no_cache_line)
+{
+    run(a, [&] {
+        hw::s32 first = permits->take(0), second = permits->take(1), again = permits->take(0);
+        EXPECT_EQ(first / 64 != second / 64, count > 64) << first << " " << second;
+        EXPECT_EQ(first / 64, again / 64);
+        for (hw::s32 one : {first, second, again})
+            permits->give(static_cast<hw::u32>(one));
+    });
+}
+
+TEST_P(RtrsPermits, at_the_same_time)
+{
+    std::vector<hw::s32> taken;
+    std::vector<sim::TaskRef> tasks;
+    for (unsigned i = 0; i < 3; i++)
+        tasks.push_back(world.spawn(a, "takes", [&] {
+            for (unsigned n = 0; n < count / 3; n++)
+                taken.push_back(permits->take(0));
+        }));
+    auto done = [&] { return std::ranges::all_of(tasks, [](auto &task) { return task->is_done(); }); };
+    EXPECT_TRUE(world.run_until(done, sim::kSecond));
+    EXPECT_EQ(std::set<hw::s32>(taken.begin(), taken.end()).size(), count / 3 * 3);
+    EXPECT_EQ(permits->taken(), count / 3 * 3);
+}
+
+TEST_P(RtrsPermits, who_waits_gets_the_next_one)
+{
+    run(a, [&] { EXPECT_EQ(permits->wait_and_take(0), 0u) << "without waiting"; });
+    EXPECT_EQ(permits->taken(), 1u);
+    take_all(0);
+    hw::u32 got = 0;
+    auto waits = world.spawn(a, "waits", [&] { got = permits->wait_and_take(3); });
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(waits->is_done());
+    run(a, [&] { permits->give(count - 1); });
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, sim::kMillisecond));
+    EXPECT_EQ(got, count - 1);
+}
+
+TEST_P(RtrsPermits, the_end_waits_for_all)
+{
+    take_all(0);
+    auto waits = world.spawn(a, "waits", [&] { permits->wait_for_all(); });
+    for (unsigned i = 0; i < count; i++) {
+        EXPECT_FALSE(waits->is_done());
+        run(a, [&] { permits->give(i); });
+    }
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, 30 * sim::kMillisecond));
+    run(a, [&] { permits->give(static_cast<hw::u32>(permits->take(0))); }); // nobody waits any more
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, RtrsPermits, ::testing::Values(3u, 64u, 65u, 128u, 130u));
+
+} // namespace
