@@ -121,7 +121,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
     bool poor = !incoming->charge(sk);
     if (kapi_sk_timestamps(sk))
         incoming->received_real_ns = kapi_real_ns();
-    incoming->trace_ns[2] = kapi_local_clock_ns();
+    incoming->trace_ns[2] = net.trace_clock_ns();
     bool over;
     CongestionChange change;
     {
@@ -213,7 +213,8 @@ Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
             trace.rx_trace_pos[i] = position;
             u64 from = incoming.trace_ns[position];
             u64 until = position == 2 ? kapi_local_clock_ns() : incoming.trace_ns[position + 1];
-            trace.rx_trace[i] = until > from ? until - from : 0; // another processor's clock may be behind
+            // 0: nobody wanted to know then. Another processor's clock may be behind.
+            trace.rx_trace[i] = from && until > from ? until - from : 0;
         }
     }
     if (trace.rx_traces)
