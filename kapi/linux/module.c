@@ -7,6 +7,7 @@
 
 #include "charge.h"
 #include "filter.h"
+#include "objects.h"
 #include "pages.h"
 #include "report.h"
 #include "stream.h"
@@ -21,9 +22,12 @@ static int __init hawser_init(void)
 	kapi_charge_init();
 	if (error)
 		return error;
-	error = kapi_filters_init();
+	error = kapi_objects_init();
 	if (error)
 		goto streams;
+	error = kapi_filters_init();
+	if (error)
+		goto objects;
 	error = kapi_reports_init();
 	if (error)
 		goto filters;
@@ -37,6 +41,8 @@ reports:
 	kapi_reports_exit();
 filters:
 	kapi_filters_exit();
+objects:
+	kapi_objects_exit();
 streams:
 	kapi_streams_exit();
 	return error;
@@ -46,6 +52,7 @@ static void __exit hawser_exit(void)
 {
 	kapi_reports_exit();
 	kapi_filters_exit();
+	kapi_objects_exit();
 	kapi_streams_exit();
 	kapi_fresh_pages_free();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Memory with an owner. Each allocation is one of malloc's, so that AddressSanitizer sees every byte of it.
 #include <kapi/memory.h>
+#include <kapi/objects.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -158,6 +159,18 @@ void *kapi_zalloc(kapi_size size, enum kapi_alloc_mode mode) noexcept
 void *kapi_alloc(kapi_size size, enum kapi_alloc_mode mode) noexcept
 {
     return allocate(size, mode, false, "kapi_alloc");
+}
+
+void *kapi_alloc_object(kapi_size size, enum kapi_alloc_mode mode) noexcept
+{
+    return allocate(size, mode, false, "kapi_alloc_object");
+}
+
+kapi_size kapi_object_true_size(kapi_size size) noexcept
+{
+    // A word of each class up to a page is not the object's.
+    constexpr kapi_size smallest = 256, largest = 4096, word = 8;
+    return size > largest - word ? kapi_alloc_true_size(size) : kapi_alloc_true_size(std::max(size + word, smallest));
 }
 
 void kapi_free(void *memory) noexcept

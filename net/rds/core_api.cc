@@ -194,7 +194,7 @@ int rds_inc_create(rds_conn* conn, unsigned path, const void* header, usize behi
     (*made)->overdraws = overdraws;
     if (auto expected = (*made)->expect(behind); !expected)
         return expected.error().to_c();
-    (*made)->trace_ns[0] = (*made)->trace_ns[1] = kapi_local_clock_ns();
+    (*made)->trace_ns[0] = (*made)->trace_ns[1] = conn_of(conn).net.trace_clock_ns();
     *inc = reinterpret_cast<rds_inc*>(made->leak());
     return 0;
 }

@@ -4,6 +4,8 @@
 #include "connection.h"
 #include "socket.h"
 
+#include <kapi/objects.h>
+
 namespace rds {
 
 namespace {
@@ -18,13 +20,13 @@ Result<Ref<Incoming>> Incoming::create(const Header& header)
     bool is_map = header.flags == flag_congestion_map;
     bool inlined = length <= inline_max && !is_map;
     usize tail = inlined ? length : 0;
-    auto* made = make_with_tail<Incoming>(Alloc::atomic, tail);
-    if (!made)
+    void* memory = kapi_alloc_object(sizeof(Incoming) + tail, KAPI_ATOMIC);
+    if (!memory)
         return fail(KAPI_ENOMEM);
-    auto incoming = Ref<Incoming>::adopt(made);
+    auto incoming = Ref<Incoming>::adopt(::new (memory) Incoming);
     incoming->header = header;
     incoming->inlined_ = inlined;
-    incoming->true_size_ = kapi_alloc_true_size(sizeof(Incoming) + tail);
+    incoming->true_size_ = kapi_object_true_size(sizeof(Incoming) + tail);
     if (is_map) {
         incoming->map_ = static_cast<std::byte*>(kapi_alloc(length, KAPI_ATOMIC));
         if (!incoming->map_)
@@ -36,12 +38,13 @@ Result<Ref<Incoming>> Incoming::create(const Header& header)
 Result<Ref<Incoming>> Incoming::from_message(Ref<Message> message)
 {
     void* room = message->room_for_incoming();
-    auto* incoming = room ? ::new (room) Incoming : make_with_tail<Incoming>(Alloc::atomic_charged, 0);
-    if (!incoming)
+    void* memory = room ? room : kapi_alloc_object(sizeof(Incoming), KAPI_ATOMIC_CHARGED);
+    if (!memory)
         return fail(KAPI_ENOMEM);
+    auto* incoming = ::new (memory) Incoming;
     incoming->header = message->header();
     incoming->filled_ = message->length();
-    incoming->true_size_ = (room ? 0 : kapi_alloc_true_size(sizeof(Incoming))) + message->true_size();
+    incoming->true_size_ = (room ? 0 : kapi_object_true_size(sizeof(Incoming))) + message->true_size();
     incoming->looped_ = std::move(message);
     return Ref<Incoming>::adopt(incoming);
 }

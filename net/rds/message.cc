@@ -4,6 +4,8 @@
 #include "connection.h"
 #include "socket.h"
 
+#include <kapi/objects.h>
+
 namespace rds {
 
 namespace {
@@ -23,12 +25,14 @@ Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode, b
         room = 0;
     if (room)
         size = room + sizeof(Incoming);
-    Message* message = make_with_tail<Message>(mode, size - sizeof(Message));
-    if (!message)
+    void* memory = kapi_alloc_object(size, static_cast<kapi_alloc_mode>(mode));
+    if (!memory)
         return fail(KAPI_ENOMEM);
+    auto* message = ::new (memory) Message;
+    kapi_fill(&message->header(), 0, sizeof(Header)); // and the caller fills the payload
     message->length_ = length;
     message->room_ = static_cast<u32>(room);
-    message->true_size_ = kapi_alloc_true_size(size);
+    message->true_size_ = kapi_object_true_size(size);
     message->header().length = length;
     return Ref<Message>::adopt(message);
 }

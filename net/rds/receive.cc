@@ -21,9 +21,9 @@ usize Socket::initial_hard_limit() const
 }
 
 // When the limit of payload has grown, as those of its senders probably have, there is more room for what these have under way.
-usize Socket::hard_limit()
+usize Socket::hard_limit(usize initial)
 {
-    return receive_limit_.has_grown() ? 2 * initial_hard_limit() : initial_hard_limit();
+    return receive_limit_.has_grown() ? 2 * initial : initial;
 }
 
 u64 Socket::receive_limit()
@@ -55,13 +55,15 @@ Socket::CongestionChange Socket::update_congestion(bool looped)
 {
     if (closed_ || !transport_)
         return CongestionChange::none;
-    usize much_memory = initial_hard_limit() / 2;
-    looped_full_ = is_full() ? looped_full_ || looped : looped_full_ && received_true_ >= much_memory;
+    usize initial_limit = initial_hard_limit();
+    usize much_memory = initial_limit / 2;
+    bool full = is_full(initial_limit);
+    looped_full_ = full ? looped_full_ || looped : looped_full_ && received_true_ >= much_memory;
     if (received_.empty() && !uncharged_)
         poor_ = false;
     if (received_.empty() && receive_limit_.was_congested()) [[unlikely]]
         receive_limit_.emptied(kapi_sk_rcvbuf(sk) / 2, much_memory);
-    if (!is_full())
+    if (!full)
         overdrawn_ = 0;
     bool counts_payload = transport_->type != RDS_TRANSPORT_LOOP;
     u64 payload = receive_limit();
@@ -119,7 +121,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
     bool poor = !incoming->charge(sk);
     if (kapi_sk_timestamps(sk))
         incoming->received_real_ns = kapi_real_ns();
-    incoming->trace_ns[2] = kapi_local_clock_ns();
+    incoming->trace_ns[2] = net.trace_clock_ns();
     bool over;
     CongestionChange change;
     {
@@ -211,7 +213,8 @@ Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
             trace.rx_trace_pos[i] = position;
             u64 from = incoming.trace_ns[position];
             u64 until = position == 2 ? kapi_local_clock_ns() : incoming.trace_ns[position + 1];
-            trace.rx_trace[i] = until > from ? until - from : 0; // another processor's clock may be behind
+            // 0: nobody wanted to know then. Another processor's clock may be behind.
+            trace.rx_trace[i] = from && until > from ? until - from : 0;
         }
     }
     if (trace.rx_traces)

@@ -242,8 +242,9 @@ private:
     PeersAccount& account_of(const Incoming& incoming) const;
     u64 receive_limit() HW_REQUIRES(lock_);
     usize initial_hard_limit() const;
-    usize hard_limit() HW_REQUIRES(lock_);
-    bool is_full() HW_REQUIRES(lock_) { return received_true_ >= hard_limit() || uncharged_; }
+    usize hard_limit(usize initial) HW_REQUIRES(lock_);
+    bool is_full(usize initial) HW_REQUIRES(lock_) { return received_true_ >= hard_limit(initial) || uncharged_; }
+    bool is_full() HW_REQUIRES(lock_) { return is_full(initial_hard_limit()); }
     // info.cc
     Result<int> get_info(int option, const kapi_optval* value, int& length, bool& report);
     // options.cc

@@ -240,7 +240,7 @@ void Transmitter::hand_over(Ref<Incoming> incoming)
 {
     trace_outgoing(KAPI_TRACE_RDS_TRANSMIT, path_, incoming->header);
     taken_.store_relaxed(taken_.load_relaxed() + sizeof(Header) + incoming->length());
-    incoming->trace_ns[0] = incoming->trace_ns[1] = kapi_local_clock_ns();
+    incoming->trace_ns[0] = incoming->trace_ns[1] = path_.connection().net.trace_clock_ns();
     path_.receive(std::move(incoming));
 }
 

@@ -65,7 +65,7 @@ bool Socket::takes_overdraft(usize bytes, usize beyond, bool posted)
     Guard guard(lock_);
     if (closed_ || !is_full())
         return true;
-    bool within = overdrawn_ < hard_limit() + beyond;
+    bool within = overdrawn_ < hard_limit(initial_hard_limit()) + beyond;
     overdrawn_ += bytes;
     return within && (!uncharged_ || uncharged().share(bytes) >= 0 || (posted && may_overdraw_memory()));
 }
