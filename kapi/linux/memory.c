@@ -13,6 +13,7 @@
 
 #include "charge.h"
 #include "opaque.h"
+#include "uncleared.h"
 
 static bool sleeps(enum kapi_alloc_mode mode)
 {
@@ -31,7 +32,7 @@ void *kapi_alloc(kapi_size size, enum kapi_alloc_mode mode)
 {
 	if (unlikely(size > PAGE_SIZE && sleeps(mode)))
 		return kvmalloc(size, kapi_gfp_of(mode));
-	return kmalloc(size, kapi_gfp_of(mode));
+	return kapi_uncleared_alloc(size, kapi_gfp_of(mode));
 }
 EXPORT_SYMBOL_GPL(kapi_alloc);
 

@@ -10,6 +10,7 @@
 #include "pages.h"
 #include "report.h"
 #include "stream.h"
+#include "uncleared.h"
 
 const int KAPI_ABI = 1;
 EXPORT_SYMBOL_GPL(KAPI_ABI);
@@ -21,6 +22,7 @@ static int __init hawser_init(void)
 	kapi_charge_init();
 	if (error)
 		return error;
+	kapi_uncleared_init();
 	error = kapi_filters_init();
 	if (error)
 		goto streams;
@@ -39,6 +41,7 @@ filters:
 	kapi_filters_exit();
 streams:
 	kapi_streams_exit();
+	kapi_uncleared_exit();
 	return error;
 }
 
@@ -48,6 +51,7 @@ static void __exit hawser_exit(void)
 	kapi_filters_exit();
 	kapi_streams_exit();
 	kapi_fresh_pages_free();
+	kapi_uncleared_exit();
 }
 
 module_init(hawser_init);

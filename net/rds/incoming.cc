@@ -18,10 +18,10 @@ Result<Ref<Incoming>> Incoming::create(const Header& header)
     bool is_map = header.flags == flag_congestion_map;
     bool inlined = length <= inline_max && !is_map;
     usize tail = inlined ? length : 0;
-    auto* made = make_with_tail<Incoming>(Alloc::atomic, tail);
-    if (!made)
+    void* memory = kapi_alloc(sizeof(Incoming) + tail, KAPI_ATOMIC); // as Message::create()
+    if (!memory)
         return fail(KAPI_ENOMEM);
-    auto incoming = Ref<Incoming>::adopt(made);
+    auto incoming = Ref<Incoming>::adopt(::new (memory) Incoming());
     incoming->header = header;
     incoming->inlined_ = inlined;
     incoming->true_size_ = kapi_alloc_true_size(sizeof(Incoming) + tail);
@@ -36,7 +36,7 @@ Result<Ref<Incoming>> Incoming::create(const Header& header)
 Result<Ref<Incoming>> Incoming::from_message(Ref<Message> message)
 {
     void* room = message->room_for_incoming();
-    auto* incoming = room ? ::new (room) Incoming : make_with_tail<Incoming>(Alloc::atomic_charged, 0);
+    auto* incoming = room ? ::new (room) Incoming() : make_with_tail<Incoming>(Alloc::atomic_charged, 0);
     if (!incoming)
         return fail(KAPI_ENOMEM);
     incoming->header = message->header();

@@ -23,9 +23,11 @@ Result<Ref<Message>> Message::create(u32 length, u32 inline_bytes, Alloc mode, b
         room = 0;
     if (room)
         size = room + sizeof(Incoming);
-    Message* message = make_with_tail<Message>(mode, size - sizeof(Message));
-    if (!message)
+    void* memory = kapi_alloc(size, static_cast<kapi_alloc_mode>(mode)); // what is copied there need not be cleared before
+    if (!memory)
         return fail(KAPI_ENOMEM);
+    auto* message = ::new (memory) Message();
+    ::new (static_cast<void*>(message + 1)) Header();
     message->length_ = length;
     message->room_ = static_cast<u32>(room);
     message->true_size_ = kapi_alloc_true_size(size);

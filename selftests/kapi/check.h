@@ -79,6 +79,7 @@ private:
 };
 
 bool memory(Bench&);
+bool uncleared_memory(Bench&);
 bool counters(Bench&);
 bool deferred_free(Bench&);
 bool locks(Bench&);
