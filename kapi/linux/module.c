@@ -9,6 +9,7 @@
 #include "filter.h"
 #include "pages.h"
 #include "report.h"
+#include "rxbuf.h"
 #include "stream.h"
 #include "uncleared.h"
 
@@ -51,6 +52,7 @@ static void __exit hawser_exit(void)
 	kapi_filters_exit();
 	kapi_streams_exit();
 	kapi_fresh_pages_free();
+	kapi_rx_spares_free();
 	kapi_uncleared_exit();
 }
 
