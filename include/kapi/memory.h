@@ -23,7 +23,7 @@ enum kapi_alloc_mode {
  * KAPI_SLEEP and KAPI_SLEEP_CHARGED it need not be physically contiguous when larger than a page. */
 void *kapi_zalloc(kapi_size size, enum kapi_alloc_mode mode) KAPI_NOEXCEPT;
 
-/* As kapi_zalloc, the contents undefined: for buffers that are overwritten at once. */
+/* As kapi_zalloc, the contents undefined, with init_on_alloc too: for what is overwritten before it is read. */
 void *kapi_alloc(kapi_size size, enum kapi_alloc_mode mode) KAPI_NOEXCEPT;
 
 /* [any] Frees what kapi_alloc or kapi_zalloc returned; NULL is allowed. */
