@@ -16,8 +16,8 @@
 
 /*
  * Buffers of a page that a device has filled and that were read are filled again: another page would have to be cleared first,
- * and the allocator be called for it and for two more pieces. So many stay at each CPU at most, which nobody pays for. Where the
- * kernel finds accesses to freed memory, none stay.
+ * and the allocator be called for it and for two more pieces. So many stay at each CPU at most, which nobody pays for. With
+ * init_on_free, and where the kernel finds accesses to freed memory, none stay.
  */
 #define SPARES (IS_ENABLED(CONFIG_KASAN) || IS_ENABLED(CONFIG_KMSAN) ? 0 : 64)
 
@@ -34,7 +34,7 @@ static bool keep_spare(struct kapi_rxbuf *buffer)
 	unsigned long flags;
 	bool kept;
 
-	if (page_ref_count(page) != 1 || page_is_pfmemalloc(page) || page_to_nid(page) != numa_mem_id())
+	if (want_init_on_free() || page_ref_count(page) != 1 || page_is_pfmemalloc(page) || page_to_nid(page) != numa_mem_id())
 		return false;
 	local_irq_save(flags);
 	spares = this_cpu_ptr(&rx_spares);
