@@ -10,6 +10,7 @@
 #include "objects.h"
 #include "pages.h"
 #include "report.h"
+#include "rxbuf.h"
 #include "stream.h"
 
 const int KAPI_ABI = 1;
@@ -22,12 +23,10 @@ static int __init hawser_init(void)
 	kapi_charge_init();
 	if (error)
 		return error;
-	error = kapi_objects_init();
-	if (error)
-		goto streams;
+	kapi_objects_init();
 	error = kapi_filters_init();
 	if (error)
-		goto objects;
+		goto streams;
 	error = kapi_reports_init();
 	if (error)
 		goto filters;
@@ -41,10 +40,9 @@ reports:
 	kapi_reports_exit();
 filters:
 	kapi_filters_exit();
-objects:
-	kapi_objects_exit();
 streams:
 	kapi_streams_exit();
+	kapi_objects_exit();
 	return error;
 }
 
@@ -52,9 +50,10 @@ static void __exit hawser_exit(void)
 {
 	kapi_reports_exit();
 	kapi_filters_exit();
-	kapi_objects_exit();
 	kapi_streams_exit();
 	kapi_fresh_pages_free();
+	kapi_rx_spares_free();
+	kapi_objects_exit();
 }
 
 module_init(hawser_init);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory for objects that are made for each message. Debian's kernels clear what kmalloc() returns (init_on_alloc), which costs
- * a message of 1 KiB more than all its locks, but not objects of a cache that has a constructor.
+ * a message of 1 KiB more than all its locks, but not objects of a cache that has a constructor. Their pages were cleared when
+ * they came, and contain nothing but such objects.
+ *
+ * With init_on_free there are no caches: it does not clear objects that have a constructor.
  */
 
 #include <linux/log2.h>
@@ -46,7 +49,7 @@ void *kapi_alloc_object(kapi_size size, enum kapi_alloc_mode mode)
 {
 	unsigned int cache = cache_for(size);
 
-	return cache < CACHES ? kmem_cache_alloc(caches[cache], kapi_gfp_of(mode)) : kapi_zalloc(size, mode);
+	return cache < CACHES && caches[cache] ? kmem_cache_alloc(caches[cache], kapi_gfp_of(mode)) : kapi_alloc(size, mode);
 }
 EXPORT_SYMBOL_GPL(kapi_alloc_object);
 
@@ -58,28 +61,27 @@ kapi_size kapi_object_true_size(kapi_size size)
 }
 EXPORT_SYMBOL_GPL(kapi_object_true_size);
 
-int __init kapi_objects_init(void)
+/* Without a cache its objects are kmalloc()'s. */
+void __init kapi_objects_init(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < CACHES; i++) {
+	for (i = 0; i < CACHES && want_init_on_alloc(0) && !want_init_on_free(); i++) {
 		char name[32];
 
 		snprintf(name, sizeof(name), "hawser_%zu", taken_of(i));
 		/* All of an object may be copied from and to programs. */
 		caches[i] = kmem_cache_create_usercopy(name, room_of(i), sizeof(u64), 0, 0, room_of(i), construct);
-		if (!caches[i]) {
-			kapi_objects_exit();
-			return -ENOMEM;
-		}
 	}
-	return 0;
 }
 
+/* Objects are left only where a broken device may still use them: then their cache stays, too. */
 void kapi_objects_exit(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < CACHES; i++)
-		kmem_cache_destroy(caches[i]);
+	for (i = 0; i < CACHES; i++) {
+		if (caches[i] && !kmem_cache_shrink(caches[i]))
+			kmem_cache_destroy(caches[i]);
+	}
 }

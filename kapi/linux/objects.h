@@ -3,7 +3,9 @@
 #ifndef KAPI_LINUX_OBJECTS_H
 #define KAPI_LINUX_OBJECTS_H
 
-int kapi_objects_init(void);
+/* Once, before the first allocation. */
+void kapi_objects_init(void);
+/* All is freed. */
 void kapi_objects_exit(void);
 
 #endif

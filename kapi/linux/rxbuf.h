@@ -16,6 +16,7 @@ struct kapi_kept {
 	struct kapi_rxbuf *next;
 	u32 offset, length;
 	size_t true_size; /* what a clone of a program's stream is charged, too */
+	bool whole_page;  /* of kapi_rxbuf_create() */
 };
 
 static inline struct sk_buff *kapi_rxbuf_skb(const struct kapi_rxbuf *buffer)
@@ -28,6 +29,9 @@ static inline struct kapi_kept *kapi_kept_of(const struct kapi_rxbuf *buffer)
 	BUILD_BUG_ON(sizeof(struct kapi_kept) > sizeof(kapi_rxbuf_skb(buffer)->cb));
 	return (struct kapi_kept *)kapi_rxbuf_skb(buffer)->cb;
 }
+
+/* Frees what was kept for the next ones. None is made any more. */
+void kapi_rx_spares_free(void);
 
 /*
  * Bytes of the offer from offset on that lie in one piece which needs no mapping, as headers mostly do, and how many. NULL: they

@@ -79,6 +79,7 @@ private:
 };
 
 bool memory(Bench&);
+bool objects(Bench&);
 bool counters(Bench&);
 bool deferred_free(Bench&);
 bool locks(Bench&);

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <kapi/errno.h>
+#include <kapi/objects.h>
 #include <kapi/pages.h>
 #include <kapi/socket.h>
 
@@ -55,6 +56,30 @@ kapi_size sum_of_segments(const kapi_pages* pages, kapi_size offset)
 }
 
 } // namespace
+
+// Neighbours of each size, full: none has bytes of another. Some sizes are those of the allocator's objects, and of hawser's own.
+bool objects(Bench&)
+{
+    constexpr kapi_size sizes[] = {1, 252, 253, 504, 505, 511, 512, 1016, 1017, 2040, 2048, 2049, 4088, 4089, 8184, 8185, 8193};
+    constexpr unsigned count = 40;
+    for (kapi_size size : sizes) {
+        unsigned char* all[count] = {};
+        bool right = kapi_object_true_size(size) >= size;
+        for (unsigned i = 0; i < count; i++) {
+            all[i] = static_cast<unsigned char*>(kapi_alloc_object(size, i % 2 ? KAPI_ATOMIC : KAPI_SLEEP_CHARGED));
+            right = right && all[i] && reinterpret_cast<unsigned long>(all[i]) % 8 == 0;
+            if (all[i])
+                kapi_fill(all[i], static_cast<int>(i), size);
+        }
+        for (unsigned i = 0; i < count; i++) {
+            for (kapi_size at = 0; all[i] && at < size; at++)
+                right = right && all[i][at] == i;
+            kapi_free(all[i]);
+        }
+        CHECK(right);
+    }
+    return true;
+}
 
 bool pages(Bench&)
 {

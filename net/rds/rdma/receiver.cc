@@ -109,16 +109,26 @@ bool Receiver::post_some()
     return false;
 }
 
+void Receiver::fill(Stat by)
+{
+    ends_.counters.count(by);
+    while (post_some())
+        ;
+}
+
+bool Receiver::has_places() const
+{
+    return free_ >= min(some, max(1u, depth_ / some));
+}
+
 void Receiver::refill(Stat by)
 {
     {
         Guard guard(lock_);
-        if (free_ < min(some, max(1u, depth_ / some)))
+        if (!has_places())
             return;
     }
-    ends_.counters.count(by);
-    while (post_some())
-        ;
+    fill(by);
 }
 
 // ---- what arrives
@@ -199,54 +209,62 @@ void Receiver::begin()
     process(Stat::rx_refill_from_thread);
 }
 
-// The oldest that waits, for who is busy, after the one before was handled. False: none waits.
-bool Receiver::next(u16& index, bool handled)
+// What is next for the one who is busy, after a step. stuck: it could not be made, and is made again only when somebody came.
+Receiver::Step Receiver::choose(u16& index, Step last, bool stuck)
 {
-    Guard guard(lock_);
-    if (handled) {
+    if (last == Step::handle && !stuck) {
         slots_->free[free_++] = index;
         first_ = (first_ + 1) % most;
         waiting_--;
     }
-    if (!waiting_ || broken_)
-        return false;
-    index = slots_->waiting[first_];
-    return true;
+    bool waits = waiting_ && !broken_, handles = waits && !stuck, fills = last != Step::fill && has_places();
+    if (!handles && !fills && std::exchange(again_, false)) {
+        handles = waits;
+        fills = has_places();
+    }
+    if (handles)
+        index = slots_->waiting[first_];
+    busy_ = handles || fills;
+    return handles ? Step::handle : fills ? Step::fill : Step::end;
 }
 
-// One context at a time handles what waits. Who comes meanwhile leaves it to that one.
+// One context at a time handles what waits. Who comes meanwhile leaves it to that one. All that is decided between two steps is
+// under one lock, which costs more than it.
 void Receiver::process(Stat by)
 {
+    u16 index = 0;
+    Step step;
     {
         Guard guard(lock_);
-        again_ = true;
-        if (busy_ || !begun_)
+        again_ = busy_ || !begun_;
+        if (again_)
             return;
-        busy_ = true;
+        step = choose(index, Step::end, false);
     }
-    for (;;) {
-        {
-            Guard guard(lock_);
-            if (!again_) {
-                busy_ = false;
-                break;
-            }
-            again_ = false;
-        }
-        u16 index = 0;
-        Verdict verdict = Verdict::done;
-        for (bool handled = false; verdict == Verdict::done && next(index, handled); handled = true)
+    Verdict verdict = Verdict::done;
+    while (step != Step::end) {
+        if (step == Step::fill)
+            fill(by);
+        else
             verdict = handle(slots_->slot[index], headers_.at(index));
-        if (verdict == Verdict::starved)
-            rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
-        if (verdict == Verdict::garbage) { // which stays the oldest: nothing behind it is handled
-            if (inc_ && !std::exchange(reported_, true)) // core reports a bad header
-                rds_conn_note(ends_.conn, "sends fragments that do not fit together, its connection ends");
-            ends_.lost();
-        }
-        refill(by);
+        if (step == Step::handle && verdict != Verdict::done)
+            stopped(verdict);
+        Guard guard(lock_);
+        step = choose(index, step, verdict != Verdict::done);
     }
     sender_.send_ack();
+}
+
+void Receiver::stopped(Verdict verdict)
+{
+    if (verdict == Verdict::starved)
+        rds_path_retry_later(ends_.conn, 0, RDS_PATH_RESUME);
+    if (verdict != Verdict::garbage)
+        return;
+    // It stays the oldest: nothing behind it is handled. Core reports a bad header.
+    if (inc_ && !std::exchange(reported_, true))
+        rds_conn_note(ends_.conn, "sends fragments that do not fit together, its connection ends");
+    ends_.lost();
 }
 
 // ---- messages

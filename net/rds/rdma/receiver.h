@@ -53,10 +53,14 @@ private:
         u16 waiting[most]; // received and not handled, a ring
     };
     enum class Verdict { done, stalled, starved, garbage };
+    enum class Step { handle, fill, end };
 
     bool arrived(u16 index, const kapi_wc& wc);
     bool arrived(const u16* indices, const bool* waits, unsigned n);
-    bool next(u16& index, bool handled);
+    bool has_places() const HW_REQUIRES(lock_);
+    Step choose(u16& index, Step last, bool stuck) HW_REQUIRES(lock_);
+    void stopped(Verdict verdict);
+    void fill(Stat by);
     Verdict handle(Slot& slot, const Header& header);
     Verdict begin_message(const Header& header, u32 payload);
     Verdict take_payload(Slot& slot, u32 payload);

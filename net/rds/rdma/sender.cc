@@ -319,6 +319,8 @@ void Sender::tick()
 void Sender::send_ack()
 {
     bool failed;
+    if (!ack_wanted_.load() && !question_wanted_.load()) // who wants one later calls this later
+        return;
     {
         Guard guard(ends_.lock);
         if (!ends_.open || !began_)

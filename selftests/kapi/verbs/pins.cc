@@ -181,6 +181,34 @@ bool receive_into(Link& link, kapi_u32 size, kapi_u32 length)
     return true;
 }
 
+// More than are kept for the next ones, twice. Were one made twice, the list would have fewer or no end.
+bool make_many()
+{
+    constexpr unsigned many = 100;
+    for (unsigned round = 0; round < 2; round++) {
+        kapi_rxbuf* list = nullptr;
+        unsigned made = 0, found = 0;
+        for (unsigned i = 0; i < many; i++) {
+            kapi_rxbuf* buffer = kapi_rxbuf_create(4096, KAPI_SLEEP);
+            if (!buffer)
+                continue;
+            made += kapi_rxbuf_length(buffer) == 4096 && !*kapi_rxbuf_next(buffer);
+            *kapi_rxbuf_next(buffer) = list;
+            list = buffer;
+        }
+        for (kapi_rxbuf* buffer = list; buffer && found < many + 1; found++)
+            buffer = *kapi_rxbuf_next(buffer);
+        CHECK(made == many && found == many);
+        while (list) {
+            kapi_rxbuf* buffer = list;
+            list = *kapi_rxbuf_next(buffer);
+            kapi_rxbuf_trim(buffer, 1);
+            kapi_rxbuf_free(buffer);
+        }
+    }
+    return true;
+}
+
 } // namespace
 
 bool receive_buffers(VerbsBench& bench)
@@ -188,7 +216,7 @@ bool receive_buffers(VerbsBench& bench)
     OpenLink link;
     CHECK(link && link->open(bench));
     return receive_into(*link, 4096, 4096) && receive_into(*link, 4096, 100) && receive_into(*link, 100, 50) &&
-           receive_into(*link, 513, 513) && receive_into(*link, 512, 511);
+           receive_into(*link, 513, 513) && receive_into(*link, 512, 511) && make_many() && receive_into(*link, 4096, 4096);
 }
 
 } // namespace test
