@@ -152,22 +152,10 @@ void SendQueue::count_pongs(u32 added, u32 gone)
         peers_->answers_gone(gone);
 }
 
-// It is on no queue of a path, nor on a list of those that have ended.
-void SendQueue::notify_sender(Message& message, bool stream_goes_on)
-{
-    Ref<Socket> owner = message.take_owner();
-    if (!owner)
-        return;
-    owner->send_done(message);
-    if (stream_goes_on && !message.connection->transport.post) // as Socket::cancel_sends()
-        message.connection = nullptr;
-}
-
 // Ends messages that are on no queue of a path any more, and notifies their senders. How many.
 u32 SendQueue::complete(Queue& done, bool stream_goes_on)
 {
-    u32 count = 0;
-    for (bool more = true; more;) {
+    for (u32 count = 0;; count++) {
         Ref<Message> message;
         {
             // cancel() may take a message off this list at any moment: it is linked.
@@ -176,33 +164,25 @@ u32 SendQueue::complete(Queue& done, bool stream_goes_on)
             if (!message)
                 return count;
             stream_goes_on ? keep_for_stream(*message) : has_left(*message);
-            more = !done.empty();
         }
-        count++;
-        notify_sender(*message, stream_goes_on);
+        Ref<Socket> owner = message->take_owner();
+        if (!owner)
+            continue;
+        owner->send_done(*message);
+        if (stream_goes_on && !message->connection->transport.post) // as Socket::cancel_sends()
+            message->connection = nullptr;
     }
-    return count;
-}
-
-// Mostly there is none, or one, which needs no further lock.
-void SendQueue::complete(Acknowledged& done)
-{
-    if (!done.first)
-        return;
-    notify_sender(*done.first, false);
-    if (done.has_others)
-        complete(done.others);
 }
 
 // ---- acknowledgement
 
 // True: there may be more.
-bool SendQueue::reap(Acknowledged& done)
+bool SendQueue::reap(Queue& done)
 {
-    return (!end_with_stream_.empty() && reap(end_with_stream_, done)) || reap(retransmit_, done);
+    return reap(end_with_stream_, done) || reap(retransmit_, done);
 }
 
-bool SendQueue::reap(Queue& from, Acknowledged& done)
+bool SendQueue::reap(Queue& from, Queue& done)
 {
     for (unsigned i = 0; i < at_once; i++) {
         Message* m = from.front();
@@ -210,12 +190,7 @@ bool SendQueue::reap(Queue& from, Acknowledged& done)
             return false;
         has_left(*m);
         latency_.acked(m->header().sequence);
-        if (!done.first) {
-            done.first = from.pop_front();
-        } else {
-            done.others.push_back(from.pop_front());
-            done.has_others = true;
-        }
+        done.push_back(from.pop_front());
     }
     return true;
 }
@@ -228,7 +203,7 @@ bool SendQueue::is_acked(const Message& message)
 void SendQueue::reap_rest()
 {
     for (bool more = true; more;) {
-        Acknowledged done;
+        Queue done;
         {
             Guard guard(lock_);
             more = reap(done);
@@ -239,7 +214,7 @@ void SendQueue::reap_rest()
 
 bool SendQueue::acked(u32 una)
 {
-    Acknowledged done;
+    Queue done;
     bool more, waits;
     {
         Guard guard(lock_);
@@ -266,16 +241,15 @@ void SendQueue::fill(Batch& batch)
 {
     for (bool more = true; more;) {
         Queue spent;
-        unsigned given_up = 0;
-        more = fill(batch, spent, given_up);
-        if (given_up) [[unlikely]]
-            complete(spent);
+        more = fill(batch, spent);
+        complete(spent);
     }
 }
 
 // True: there may be more.
-bool SendQueue::fill(Batch& batch, Queue& spent, unsigned& given_up)
+bool SendQueue::fill(Batch& batch, Queue& spent)
 {
+    unsigned given_up = 0;
     Guard guard(lock_);
     waiting_ = waiting_kbytes_ = 0;
     waits_ = false;
@@ -310,9 +284,8 @@ bool SendQueue::fill(Batch& batch, Queue& spent, unsigned& given_up)
 
 void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
 {
-    Queue given_up;
-    Acknowledged done;
-    bool has_given_up, more_acked;
+    Queue done;
+    bool more_acked;
     {
         Guard guard(lock_);
         u32 left = taken;
@@ -345,16 +318,13 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             if (m.on != Message::On::retransmit && !leaves)
                 continue; // a control message, cancelled, or given up
             if (m.given_up || leaves)
-                given_up.push_back(retransmit_.remove(m));
+                done.push_back(retransmit_.remove(m));
             else
                 put_back(retransmit_.remove(m));
         }
-        has_given_up = !given_up.empty();
         more_acked = reap(done);
         batch.more = batch.partial || batch.control_left || !again_.empty() || !send_.empty();
     }
-    if (has_given_up) [[unlikely]]
-        complete(given_up);
     complete(done);
     if (more_acked)
         reap_rest();

@@ -126,23 +126,15 @@ private:
     {
         return on == Message::On::send ? send_ : on == Message::On::again ? again_ : retransmit_;
     }
-    // Messages that were taken off their queue under one lock.
-    struct Acknowledged {
-        Ref<Message> first; // on no list
-        Queue others;
-        bool has_others = false;
-    };
-    static void notify_sender(Message& message, bool stream_goes_on);
     u32 complete(Queue& done, bool stream_goes_on = false);
-    void complete(Acknowledged& done);
-    bool fill(Batch& batch, Queue& spent, unsigned& given_up);
+    bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
     // timed: it is queued now; else it has waited on another path.
     bool append(Ref<Message> message, bool timed = true) HW_REQUIRES(lock_);
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
-    bool reap(Acknowledged& done) HW_REQUIRES(lock_);
-    bool reap(Queue& from, Acknowledged& done) HW_REQUIRES(lock_);
+    bool reap(Queue& done) HW_REQUIRES(lock_);
+    bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
     void reap_rest();
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
