@@ -260,10 +260,14 @@ static uint64_t interval_of(const char *text)
 
 static struct options read_command_line(int argc, char **argv)
 {
+	char letters[sizeof(LETTERS_OF_ALL "av") + INFO_SOURCE_COUNT] = LETTERS_OF_ALL "av";
 	struct options options = { .all = true };
 	int option;
+	size_t i;
 
-	while ((option = getopt_long(argc, argv, LETTERS_OF_ALL "avcknprstTIKP", long_options, NULL)) != -1) {
+	for (i = 0; i < INFO_SOURCE_COUNT; i++)
+		letters[sizeof(LETTERS_OF_ALL "av") - 1 + i] = info_sources[i].letter;
+	while ((option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
 		if (choose(option, options.chosen)) {
 			options.all = false;
 			continue;

@@ -138,6 +138,7 @@ if [ ! -d /sys/module/hawser ]; then
 	exits 1 "no table of connections of KCM" "$bin/rds-info" -K
 	exits 1 "no table of paths" "$bin/rds-info" -p
 	exits 1 "no table of peers" "$bin/rds-info" -P
+	exits 1 "no table of multiplexors of KCM" "$bin/rds-info" -M
 fi
 
 # A kernel without RDS; where there is one, other tests cover it.
