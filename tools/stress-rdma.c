@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 
 #define PAGE 4096u
+/* By then the end of the other side is known. */
+#define END_IS_KNOWN_NS (2 * NS_PER_SECOND)
 
 /* A place in the queue of one peer: memory offered with our request, and memory used for the peer's. */
 struct place {
@@ -29,6 +31,7 @@ struct stress_rdma {
 	size_t bytes;			/* in one operation, over all its buffers */
 	size_t place_count;
 	size_t busy_count;
+	uint64_t unsure_count, unsure_ns;	/* operations that failed, maybe by the other side's end, and since when */
 	struct place *places;
 	/* Storage for the last extras' pointers. */
 	struct rds_get_mr_args map;
@@ -236,6 +239,26 @@ void stress_rdma_started(struct stress_rdma *rdma, unsigned int peer, const stru
 	rdma->busy_count++;
 }
 
+/* The active one of rds-tools ends without a word, and with its memory what is under way. */
+static void operation_failed(struct stress_rdma *rdma, int status, struct stress_counts *counts)
+{
+	if (rdma->options->foreign && !rdma->options->active) {
+		if (!rdma->unsure_count++)
+			rdma->unsure_ns = now_ns();
+		return;
+	}
+	counts->rdma_failed++;
+	warn("an RDMA operation failed with status %d", status);
+}
+
+void stress_rdma_end(struct stress_rdma *rdma, struct stress_counts *counts)
+{
+	if (!rdma->unsure_count || now_ns() - rdma->unsure_ns < END_IS_KNOWN_NS)
+		return;
+	counts->rdma_failed += rdma->unsure_count;
+	warn("%" PRIu64 " RDMA operations failed", rdma->unsure_count);
+}
+
 void stress_rdma_completed(struct stress_rdma *rdma, const struct rds_rdma_notify *notification,
 			   struct stress_counts *counts)
 {
@@ -250,8 +273,7 @@ void stress_rdma_completed(struct stress_rdma *rdma, const struct rds_rdma_notif
 	place->busy = false;
 	rdma->busy_count--;
 	if (notification->status != RDS_RDMA_SUCCESS) {
-		counts->rdma_failed++;
-		warn("an RDMA operation failed with status %d", notification->status);
+		operation_failed(rdma, notification->status, counts);
 		return;
 	}
 	if (place->served.rdma_operation == STRESS_RDMA_WRITE) {

@@ -42,6 +42,9 @@ void stress_rdma_started(struct stress_rdma *rdma, unsigned int peer, const stru
 void stress_rdma_completed(struct stress_rdma *rdma, const struct rds_rdma_notify *notification,
 			   struct stress_counts *counts);
 
+/* The task ends: counts the failures that the end of the other side does not explain. */
+void stress_rdma_end(struct stress_rdma *rdma, struct stress_counts *counts);
+
 /* True if an operation is not completed. */
 bool stress_rdma_busy(const struct stress_rdma *rdma);
 

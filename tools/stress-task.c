@@ -169,6 +169,8 @@ _Noreturn void stress_task(const struct stress_options *options, struct stress_s
 			set_state(&task, STRESS_TASK_DRAINED);
 	} while (command != STRESS_EXIT);
 	count_missing(&task);
+	if (task.rdma)
+		stress_rdma_end(task.rdma, &task.slot->counts);
 	/* exit() would flush output that the parent had buffered at fork(). */
 	_exit(EXIT_GOOD);
 }

@@ -254,7 +254,18 @@ static void send_all(unsigned int task)
 	}
 }
 
-static void run(int control)
+/* The control connection; -1: this side has ended the run. */
+static int control;
+
+/* The other side ends at once, as rds-tools' does, and with it what is under way. */
+bool run_is_over(void)
+{
+	struct pollfd polled = { .fd = control, .events = POLLIN };
+
+	return control < 0 || poll(&polled, 1, 1000) > 0;
+}
+
+static void run(void)
 {
 	time_t end = time(NULL) + (time_t)with.seconds;
 	bool stops = false;
@@ -277,13 +288,15 @@ static void run(int control)
 		stops = true;
 		close(control);
 		control = -1;
+		if (with.active) /* its tasks are killed */
+			return;
 		end = time(NULL) + 2;
 	}
 }
 
 int main(int argc, char **argv)
 {
-	int option, control;
+	int option;
 	char byte = 0;
 
 	while ((option = getopt(argc, argv, "r:s:p:t:d:q:a:T:Q:D:I:M:UGCov")) != -1) {
@@ -316,7 +329,7 @@ int main(int argc, char **argv)
 	if (!with.active && write(control, &byte, 1) != 1)
 		fail("the control connection has ended early");
 	sleep(2);
-	run(control);
+	run();
 	printf("requests %lu acks %lu operations %lu\n", requests_in, acks_in, rdma_operations);
 	return 0;
 }

@@ -163,7 +163,7 @@ bool rdma_serve(struct rdma_place *place, struct msghdr *header)
 
 	if (!place->served.operation)
 		return true;
-	if (place->busy)
+	if (place->running.operation)
 		return false;
 	if (!place->local)
 		place->local = allocate();
@@ -177,21 +177,23 @@ bool rdma_serve(struct rdma_place *place, struct msghdr *header)
 
 void rdma_served(struct rdma_place *place)
 {
-	place->busy = place->served.operation != RDMA_NONE;
+	if (place->served.operation)
+		place->running = place->served;
 }
 
 void rdma_completed(uint64_t token, int status)
 {
 	struct rdma_place *place = (struct rdma_place *)(uintptr_t)token;
 
-	if (status)
-		fail("operation %u has ended with status %d", place->served.operation, status);
-	if (!place->busy)
+	if (!place->running.operation)
 		fail("an operation has ended twice");
-	if (place->served.operation == RDMA_READ)
-		check(place->local, place->served.pattern, "what the peer offered");
-	place->busy = false;
-	rdma_operations++;
+	if (status && !run_is_over())
+		fail("operation %u with key %llx has ended with status %d", place->running.operation,
+		     (unsigned long long)place->running.key, status);
+	if (place->running.operation == RDMA_READ && !status)
+		check(place->local, place->running.pattern, "what the peer offered");
+	place->running.operation = RDMA_NONE;
+	rdma_operations += !status;
 }
 
 uint64_t rdma_take_control(struct msghdr *header)

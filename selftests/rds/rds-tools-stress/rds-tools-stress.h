@@ -23,6 +23,9 @@ extern struct settings with;
 
 _Noreturn void fail(const char *format, ...);
 
+/* What is under way may fail. May wait for a second. */
+bool run_is_over(void);
+
 /* Big-endian. */
 void put(unsigned char **to, uint64_t value, unsigned int bytes);
 uint64_t take(const unsigned char **from, unsigned int bytes);
@@ -45,7 +48,7 @@ struct rdma_place {
 	uint64_t key;
 	unsigned char *offered, *local;
 	struct rdma_fields asked, served;
-	bool busy;
+	struct rdma_fields running;	/* the operation whose end is not known; the next request may be here before that */
 };
 
 /* A request, number @number of its messages, is being sent, and was sent. */
