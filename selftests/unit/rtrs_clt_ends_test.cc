@@ -114,7 +114,7 @@ TEST_P(RtrsClientEnds, closing_does_not_wait_until_a_path_has_been_added)
     EXPECT_EQ(error, -KAPI_ECANCELED);
 }
 
-/** It has come up, but whoever adds it has not finished: the path is left to the end of the session. */
+/** It has come up, and the call that adds it has not returned: the path is left to the end of the session. */
 TEST_P(RtrsClientEnds, closing_while_a_path_comes_up)
 {
     load();

@@ -228,8 +228,8 @@ Receiver::Step Receiver::choose(u16& index, Step last, bool stuck)
     return handles ? Step::handle : fills ? Step::fill : Step::end;
 }
 
-// One context at a time handles what waits. Who comes meanwhile leaves it to that one. All that is decided between two steps is
-// under one lock, which costs more than it.
+// One context at a time handles what waits. Who comes meanwhile leaves it to that one. Between two steps the lock is taken once:
+// it costs more than what is decided under it.
 void Receiver::process(Stat by)
 {
     u16 index = 0;
