@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
+#include <rdma/ib_addr.h>
 #include <rdma/ib_cm.h>
 
 #include <kapi/linux.h>
@@ -333,6 +334,11 @@ void kapi_cm_destroy(struct kapi_cm *cm)
 		return;
 	WARN_ON_ONCE(cm->qp);
 	cancel_work_sync(&cm->failed);
+	/*
+	 * A device that is removed between the two halves of rdma_resolve_addr(), the new state and its request, has none to cancel,
+	 * and rdma_destroy_id() looks for none when the device is gone. The request would outlive the ID.
+	 */
+	rdma_addr_cancel(&cm->id->route.addr.dev_addr);
 	rdma_destroy_id(cm->id);
 	kapi_cm_forget(cm);
 }
