@@ -335,8 +335,8 @@ void kapi_cm_destroy(struct kapi_cm *cm)
 	WARN_ON_ONCE(cm->qp);
 	cancel_work_sync(&cm->failed);
 	/*
-	 * A device that is removed between the two halves of rdma_resolve_addr(), the new state and its request, has none to cancel,
-	 * and rdma_destroy_id() looks for none when the device is gone. The request would outlive the ID.
+	 * A device that is removed between the two halves of rdma_resolve_addr(), its new state and its request, cancels none;
+	 * rdma_destroy_id() looks for none if the device is gone. The request would outlive the ID.
 	 */
 	rdma_addr_cancel(&cm->id->route.addr.dev_addr);
 	rdma_destroy_id(cm->id);
