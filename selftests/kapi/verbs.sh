@@ -62,17 +62,22 @@ verdict $? "registrations while packets are lost"
 tc qdisc del dev v1 root
 
 # The device goes when the test says so, and comes again.
-tests removed_under_load >out 2>err &
-for _ in $(seq 300); do
-	dmesg | grep -q 'kapi_test: remove rx2' && break
-	sleep 0.3
-done
-sleep 1
-rdma link del rx2 2>>err
-verdict $? "a device is removed under load"
-wait $!
-verdict $? "kapi's verbs while it is removed"
-rdma link add rx2 type rxe netdev v2
+removed() { # test name
+	tests "$1" >out 2>err &
+	for _ in $(seq 300); do
+		dmesg | grep -q 'kapi_test: remove rx2' && break
+		sleep 0.3
+	done
+	sleep 1
+	rdma link del rx2 2>>err
+	verdict $? "a device is removed $2"
+	wait $!
+	verdict $? "kapi's verbs while it is removed $2"
+	rdma link add rx2 type rxe netdev v2
+}
+
+removed removed_under_load "under load"
+removed removed_while_resolving "while an address is looked for"
 tests messages >out 2>err
 verdict $? "a device that came again"
 

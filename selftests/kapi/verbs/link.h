@@ -147,6 +147,7 @@ bool pin_errors(VerbsBench&);
 bool pin_limit(VerbsBench&);
 bool receive_buffers(VerbsBench&);
 bool removed_under_load(VerbsBench&);
+bool removed_while_resolving(VerbsBench&);
 bool exclusive(VerbsBench&);
 
 } // namespace test

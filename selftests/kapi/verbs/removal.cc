@@ -2,6 +2,8 @@
 // A device goes while it is used. The scene removes it.
 #include "link.h"
 
+#include "verbs_test.h"
+
 namespace test {
 
 namespace {
@@ -96,6 +98,28 @@ bool removed_under_load(VerbsBench& bench)
     bench.devices->on_removed = nullptr;
     CHECK(sent > 0 && going && removed && waits && ended && why);
     CHECK(removal->made[0] == -KAPI_ENODEV && removal->made[1] == -KAPI_ENODEV);
+    return true;
+}
+
+// Between the state of an ID that looks for an address and the request for it: nothing has been made yet that the removal could
+// cancel. The request must not be worked on once the ID is gone; Linux leaves it to itself then.
+bool removed_while_resolving(VerbsBench& bench)
+{
+    Boxed<Side> side;
+    CHECK(side);
+    kapi_cm_route route{};
+    route.local = v4(2);
+    route.remote = v4(2, test_port);
+    route.remote.ip[15] = 9; // an address that answers nobody
+    route.timeout_ms = 1000;
+    CHECK(verbs_test_probe(&side->ended) == 0);
+    kapi_log(KAPI_LOG_INFO, "kapi_test: remove rx2");
+    const int error = kapi_cm_connect(bench.net, &route, &side_ops, &*side, &side->cm);
+    kapi_cm_destroy(side->cm);
+    pause(2500 * millisecond);
+    const unsigned worked_on = verbs_test_unprobe();
+    CHECK(error == 0 && side->ended && side->end.why == KAPI_CM_DEVICE_REMOVED);
+    CHECK(worked_on == 0);
     return true;
 }
 

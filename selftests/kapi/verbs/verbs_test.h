@@ -39,6 +39,13 @@ struct kapi_sglist;
 struct kapi_sglist *verbs_test_sglist(void *memory, kapi_size size, unsigned int count) KAPI_NOEXCEPT;
 void verbs_test_sglist_free(struct kapi_sglist *list) KAPI_NOEXCEPT; /* of 8 pieces */
 
+/*
+ * [sleep] From now on each address request waits before it is made until *delayed_until is not 0, 10 s at most; 0 or an error.
+ * verbs_test_unprobe() ends that, and returns how often a request was worked on meanwhile.
+ */
+int verbs_test_probe(const volatile unsigned int *delayed_until) KAPI_NOEXCEPT;
+unsigned int verbs_test_unprobe(void) KAPI_NOEXCEPT;
+
 struct kapi_msg;
 /* [task] Calls use() with a message whose memory is the size bytes at memory, to be written to. */
 int verbs_test_into(void *memory, kapi_size size, int (*use)(struct kapi_msg *msg, void *context), void *context) KAPI_NOEXCEPT;
