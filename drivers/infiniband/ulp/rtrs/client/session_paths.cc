@@ -154,7 +154,8 @@ Result<> Session::publish(Path& path)
 void Session::end_path(Path& path)
 {
     path.remove();
-    removed_ns_.store_relaxed(kapi_now_ns());
+    if (path.reason() != Errno(KAPI_EEXIST)) // else the server has never had it, but another one
+        removed_ns_.store_relaxed(kapi_now_ns());
     forget_path(path, kapi_now_ns() + Kept::patience_ns);
     kapi_sysfs_remove(path.stats_dir);
     kapi_sysfs_remove(path.dir);
