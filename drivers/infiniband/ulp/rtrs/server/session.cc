@@ -64,12 +64,12 @@ bool Session::is_empty()
     return paths_.empty();
 }
 
-bool Session::has_path_over(const kapi_addr& client, const kapi_addr& server)
+bool Session::path_gives_way(const kapi_addr& client, const kapi_addr& server)
 {
     Guard guard(lock_);
     for (Path* path = paths_.front(); path; path = paths_.next(*path))
-        if (same_host(path->client(), client) && same_host(path->server(), server) && path->is_over())
-            return true;
+        if (same_host(path->client(), client) && same_host(path->server(), server))
+            return path->gives_way();
     return false;
 }
 
