@@ -9,8 +9,9 @@ kdir=$2
 shift 2
 log=$out/build.log
 
-# pahole reports the C++ types that it omits even with the option to omit all of them.
-"$@" modules 2>&1 | sed -u -e '/^make\[[0-9]*\]: [EL]/d' -e '/^Skipping BTF generation/d' -e '/^die__process/d' |
+# pahole reports the C++ types that it omits, and those that refer to them, even with the option to omit all of them.
+"$@" modules 2>&1 | sed -u -e '/^make\[[0-9]*\]: [EL]/d' -e '/^Skipping BTF generation/d' \
+	-e '/^die__process/d' -e '/^tag__recode_dwarf_type/d' |
 	tee "$log"
 
 # objtool only warns, and only once for an object: such objects must be rebuilt next time.

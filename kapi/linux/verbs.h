@@ -141,6 +141,8 @@ void kapi_hold_free(struct kapi_qp *qp);
 int kapi_hold_post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_send_wr **failed);
 /* One of the send queue, KAPI_MARKER too, has succeeded. Nobody else polls the queue meanwhile. */
 void kapi_hold_count(struct kapi_qp *qp);
+/* Any context. A request of either queue has failed, and with it the queue pair. */
+void kapi_hold_fail(struct kapi_qp *qp);
 /* KAPI_MARKER has completed, or was flushed. */
 void kapi_hold_end(struct kapi_qp *qp);
 

@@ -137,7 +137,9 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 
 		if (unlikely(qp == &kapi_lost_qp))
 			continue;
-		if (qp->hold && wc->status == IB_WC_SUCCESS && !(wc->opcode & IB_WC_RECV))
+		if (qp->hold && wc->status != IB_WC_SUCCESS)
+			kapi_hold_fail(qp);
+		else if (qp->hold && !(wc->opcode & IB_WC_RECV))
 			kapi_hold_count(qp);
 		if (likely(wc->wr_id < KAPI_MARKER)) {
 			convert(qp, wc, &cq->wcs[count++]);

@@ -18,7 +18,7 @@
  * - 6.1 and 6.12, anywhere: more than 64 packets of the queue pair have not left this host (rxe_req.c: need_req_skb; rxe_net.c:
  *   rxe_skb_tx_dtor()). A write of 64 KiB and what follows it are just as many.
  * Whatever is posted wakes the requester, but nothing may be. So the device is woken now and then, by a list of requests that is
- * empty, until all that was posted is known to have completed.
+ * empty, until all that was posted is known to have completed, or the queue pair has failed.
  */
 
 #include <kapi/linux.h>
@@ -30,7 +30,7 @@
 /* Posted at once, for interrupts are off. */
 #define MOST_AT_ONCE 256
 #define WAKE_AFTER msecs_to_jiffies(10)
-/* So often if the success of what was posted last is not reported. */
+/* So often if the success of what was posted last is not reported, or is not to come. */
 #define MOST_WAKES 16
 
 struct held {
@@ -44,6 +44,7 @@ struct kapi_hold {
 	struct ib_send_wr marker;
 	bool marked; /* the marker has not completed. Without it nothing is held. */
 	bool last_signalled;
+	bool failed; /* a completion had an error, so all that follow have one */
 	u32 signalled; /* how many were posted whose success is reported */
 	u32 ended; /* how many of these were reported; the poller of the queue counts them */
 	u32 wakes; /* since something was posted */
@@ -63,7 +64,11 @@ static struct held *held_at(const struct kapi_hold *hold, u32 index)
 /* Nothing waits, as far as is known. */
 static bool is_settled(const struct kapi_hold *hold)
 {
-	return READ_ONCE(hold->ended) == hold->signalled && (hold->last_signalled || hold->wakes > MOST_WAKES);
+	bool reported = READ_ONCE(hold->ended) == hold->signalled;
+
+	if (hold->wakes > MOST_WAKES)
+		return reported || READ_ONCE(hold->failed);
+	return reported && hold->last_signalled;
 }
 
 static void wake_device(struct work_struct *work)
@@ -306,6 +311,11 @@ int kapi_hold_post(struct kapi_qp *qp, struct ib_send_wr *list, const struct ib_
 void kapi_hold_count(struct kapi_qp *qp)
 {
 	WRITE_ONCE(qp->hold->ended, qp->hold->ended + 1);
+}
+
+void kapi_hold_fail(struct kapi_qp *qp)
+{
+	WRITE_ONCE(qp->hold->failed, true);
 }
 
 /*

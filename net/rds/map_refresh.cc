@@ -46,8 +46,13 @@ void MapRefresh::stop()
 bool MapRefresh::request()
 {
     Path& first = connection_.path(0);
-    // Its one connection keeps maps in order. But if its host has died, nobody notices before something is sent there.
+    // Its one connection keeps maps in order. But if its host has died, nobody notices before something is sent there. Without a
+    // connection it has nothing to report a free port over, and a new one begins with its map.
     if (connection_.is_mute()) {
+        if (!first.is_up()) {
+            first.notify(RDS_PATH_WANTED);
+            return true;
+        }
         connection_.map_changed();
         return false;
     }

@@ -175,8 +175,7 @@ protected:
             return;
         auto [wr, good] = device_.completions.front();
         device_.completions.pop_front();
-        if (good)
-            kapi_hold_count(&qp_);
+        good ? kapi_hold_count(&qp_) : kapi_hold_fail(&qp_);
         if (wr.wr_id == KAPI_MARKER)
             return kapi_hold_end(&qp_);
         (good ? succeeded_ : flushed_).push_back(wr.wr_id);
@@ -337,6 +336,22 @@ TEST_P(VerbsHold, device_that_has_sent_everything__sleeps)
     EXPECT_LE(wakes, 17u);
     post_some();
     EXPECT_TRUE(qp_.hold->wake.queued);
+}
+
+// Nothing that was posted to it succeeds any more.
+TEST_P(VerbsHold, device_that_has_failed__sleeps)
+{
+    for (unsigned i = 0; i < 300; i++)
+        step();
+    while (outstanding() < kMost)
+        post_some();
+    device_.failed = true;
+    settle();
+    ASSERT_FALSE(flushed_.empty());
+    unsigned wakes = 0;
+    for (; qp_.hold->wake.queued && wakes < 100; wakes++)
+        wake();
+    EXPECT_LE(wakes, 17u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, VerbsHold, ::testing::Range(1u, 41u));

@@ -97,6 +97,31 @@ TEST_P(RdsRdmaCongestion, is_noticed_when_it_has_died__while_programs_wait_for_i
     cut(false);
 }
 
+// The connection has no user any more when it is lost, so that it is not wanted for its messages. In poll() a program may wait
+// for the port for as long as it likes.
+TEST_P(RdsRdmaCongestion, is_connected_to_again__for_programs_that_wait_for_its_port_and_use_another_connection)
+{
+    connect();
+    Header map{};
+    map.length = rds::map_bytes;
+    map.flags = rds::flag_congestion_map;
+    for (int half = 0; half < 2; half++)
+        post(sealed(map, std::string(4096, '\xff')));
+    run(a, [&] {
+        EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
+        EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.1", kPort), RDS_ABI_MSG_DONTWAIT), 1);
+    });
+    world.run_for(sim::kSecond);
+    run(b, [&] { peer.drop(); });
+    peer.resolved = peer.established = false;
+    peer.end.reset();
+    accept(says("10.0.0.2", "10.0.0.1", 3, 1));
+    ASSERT_TRUE(wait_for([&] { return peer.established; }));
+    for (int half = 0; half < 2; half++)
+        post(sealed(map, std::string(4096, '\0')));
+    run(a, [&] { EXPECT_EQ(program.socket.send("y", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
+}
+
 // It is not asked for its map, which is behind the messages that nobody reads.
 TEST_P(RdsRdmaCongestion, keeps_nobody_waiting_for_its_port__while_a_socket_is_full)
 {

@@ -210,6 +210,20 @@ TEST_P(RtrsClientSession, a_path_that_was_removed_is_added_at_once)
     EXPECT_LT(world.now_ns() - begun, kSecond) << "the server has had the time to notice";
 }
 
+/** The server has another path between these addresses, which does not go because an attempt was made. */
+TEST_P(RtrsClientSession, a_path_that_was_refused_is_refused_at_once_the_next_time)
+{
+    ready(2);
+    EXPECT_EQ(put(path(1) + "remove_path", "1"), 0);
+    world.run_for(10 * kSecond);
+    server.reject = KAPI_EEXIST;
+    for (unsigned attempt = 0; attempt < 3; attempt++) {
+        std::uint64_t begun = world.now_ns();
+        EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_EEXIST);
+        EXPECT_LT(world.now_ns() - begun, kSecond) << attempt;
+    }
+}
+
 TEST_P(RtrsClientSession, settings_change_while_paths_come_and_go)
 {
     ready(2);

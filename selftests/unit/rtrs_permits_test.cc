@@ -2,6 +2,8 @@
 // The permits of a session of the RTRS client: each is taken once, by those of different processors far from each other.
 #include "kapi_sim_test.h"
 
+#include <kapi/sim/wake.h>
+
 #include <optional>
 #include <set>
 
@@ -92,6 +94,31 @@ TEST_P(RtrsPermits, who_waits_gets_the_next_one)
     run(a, [&] { permits->give(count - 1); });
     EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, sim::kMillisecond));
     EXPECT_EQ(got, count - 1);
+}
+
+TEST_P(RtrsPermits, as_many_are_woken_as_were_given)
+{
+    constexpr unsigned kWaiters = 20, kGiven = 3;
+    take_all(0);
+    std::vector<hw::u32> got;
+    std::vector<sim::TaskRef> tasks;
+    for (unsigned i = 0; i < kWaiters; i++)
+        tasks.push_back(world.spawn(a, "waits", [&, i] { got.push_back(permits->wait_and_take(i)); }));
+    world.run_for(sim::kSecond);
+    sim::threads_woken();
+    run(a, [&] {
+        for (unsigned i = 0; i < kGiven; i++)
+            permits->give(i);
+    });
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(sim::threads_woken(), kGiven);
+    EXPECT_EQ(std::set<hw::u32>(got.begin(), got.end()), (std::set<hw::u32>{0, 1, 2}));
+    for (unsigned round = 0; got.size() < kWaiters && round < kWaiters; round++) {
+        run(a, [&] { permits->give(got.back()); });
+        world.run_for(sim::kMillisecond);
+    }
+    EXPECT_EQ(got.size(), kWaiters) << "each has its turn";
+    EXPECT_TRUE(std::ranges::all_of(tasks, [](auto &task) { return task->is_done(); }));
 }
 
 TEST_P(RtrsPermits, the_end_waits_for_all)

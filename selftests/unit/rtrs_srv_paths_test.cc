@@ -185,6 +185,29 @@ TEST_P(SrvPaths, one_that_never_asks_for_information_is_given_up)
     EXPECT_TRUE(user.links.empty());
 }
 
+/** The client has given it up, and adds the path again, but what says so to this host was lost. */
+TEST_P(SrvPaths, one_that_stays_half_open_gives_way_to_the_clients_next_one)
+{
+    load(true);
+    ASSERT_EQ(rejected(ask(first, request(0, 3))), 0);
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), KAPI_EEXIST) << "it may just be late";
+    world.run_for(4 * sim::kSecond);
+    std::uint64_t asked = world.now_ns();
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), 0);
+    EXPECT_LT(world.now_ns() - asked, sim::kSecond);
+    EXPECT_TRUE(first.links[0]->end);
+    EXPECT_FALSE(first.links[2]->end);
+}
+
+TEST_P(SrvPaths, one_that_is_up_gives_way_to_no_other)
+{
+    load(true);
+    establish(first);
+    world.run_for(10 * sim::kSecond);
+    EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), KAPI_EEXIST);
+    exchange(first);
+}
+
 TEST_P(SrvPaths, one_that_has_ended_does_not_exist_although_its_end_takes_time)
 {
     load(true);

@@ -55,6 +55,33 @@ TEST_P(SrvSysfs, folders_come_and_go_with_paths)
     EXPECT_EQ(names("/sys/class/rtrs-server"), Names{"session"});
 }
 
+/** Each client says the name, and does not know of the other. */
+TEST_P(SrvSysfs, sessions_of_one_name_in_two_namespaces_have_a_folder_each)
+{
+    using Names = std::vector<std::string>;
+    kapi_net &inside = b.add_net();
+    inside.add(sim::address("10.0.2.2"), 2);
+    sim::plug_rdma(inside, "rxe_n", 2);
+    load(true);
+    SrvUser other;
+    other.world = &world;
+    rtrs_srv_core *served = nullptr;
+    run(b, [&] { ASSERT_EQ(rtrs_srv_core_open(&inside, &SrvUser::ops, &other, kPort, &served), 0); });
+    establish(first);
+    SrvPath third(a, "10.0.0.1", "10.0.2.2");
+    connect(third, 2, 3, 102);
+    exchange(third);
+    EXPECT_EQ(names("/sys/class/rtrs-server"), (Names{"session", "session#2"}));
+    EXPECT_EQ(names("/sys/class/rtrs-server/session#2/paths"), Names{"ip:10.0.0.1@ip:10.0.2.2"});
+    EXPECT_EQ(names(std::string(kSession) + "/paths"), Names{"ip:10.0.0.1@ip:10.0.0.2"});
+    drop(first);
+    EXPECT_TRUE(wait([&] { return names("/sys/class/rtrs-server") == Names{"session#2"}; }));
+    establish(first, 3, 4);
+    EXPECT_EQ(names("/sys/class/rtrs-server"), (Names{"session", "session#2"}));
+    drop(third);
+    run(b, [&] { rtrs_srv_core_close(served); }, 200 * sim::kSecond);
+}
+
 TEST_P(SrvSysfs, values_of_a_path)
 {
     load(true);

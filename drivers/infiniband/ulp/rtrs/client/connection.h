@@ -56,7 +56,8 @@ public:
     // Does it take requests? A hint, since that changes.
     bool is_open() const { return hint_open_.load_relaxed(); }
     // Sends the request of io, whose message is in its slot. ECONNABORTED: not over this connection; EAGAIN: its send queue is
-    // full; EINVAL, EMSGSIZE, EIO: the data cannot be sent. The caller's lock keeps the connection.
+    // full; EIO, ENOMEM: the data cannot be mapped, maybe for the moment; EINVAL, EMSGSIZE: it cannot be sent. The caller's lock
+    // keeps the connection.
     Result<> post(Io& io);
     Link& link() const { return link_; }
     u64 serial() const { return serial_; }

@@ -59,6 +59,7 @@ struct Io : Pinned {
     Mapping data;
     Atomic<u64> began_ns{0};   // when it was sent; the path's worker looks at it, too
     u64 asked_ns = 0;          // when its user asked for it
+    u64 unmapped_since_ns = 0; // while it waits for room in which a device can map its data: since when; else 0
     u32 generation = 0;        // of its session at the server, which its user meant: see Lanes
     // The paths that it was sent over, where the server may still work on it. Those that are up again are out, and those that
     // were removed, whose end the server may not have noticed until that time. Both are changed in any context.

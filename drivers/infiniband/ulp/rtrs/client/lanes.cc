@@ -97,6 +97,11 @@ Connection* Lanes::Lane::choose(u32 policy)
     }
 }
 
+bool Lanes::is_momentary(Errno why)
+{
+    return why == Errno(KAPI_EAGAIN) || why == Errno(KAPI_EIO) || why == Errno(KAPI_ENOMEM);
+}
+
 // Devices differ in the memory that they reach, in the pieces that they take, and in the room of their queues.
 Result<> Lanes::Lane::send_by_another(Io& io, const Connection& than, Errno why)
 {
@@ -106,7 +111,7 @@ Result<> Lanes::Lane::send_by_another(Io& io, const Connection& than, Errno why)
         auto sent = open[i]->post(io);
         if (sent)
             return sent;
-        if (sent.error() == Errno(KAPI_EAGAIN))
+        if (is_momentary(sent.error()))
             why = sent.error(); // soon
     }
     return fail(why);

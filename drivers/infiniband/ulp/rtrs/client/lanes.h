@@ -24,9 +24,12 @@ public:
     // Any context. No request is on its way to it when this returns. It may be in none.
     void remove(u32 number, Connection& connection);
     // Any context. Sends the request over the path that the policy prefers, or if that one cannot, over any. ECONNABORTED: there
-    // is no path, or it is of another generation; EAGAIN: a path that can has no room; else as Connection::post() of the
-    // preferred one.
+    // is no path, or it is of another generation; an error that is_momentary(): a path that can has no room; else as
+    // Connection::post() of the preferred one.
     Result<> send(Io& io, u32 policy);
+    // The send queue is full (EAGAIN), or the data could not be mapped: nothing says whether a bounce buffer or an IOMMU is full
+    // for the moment, or the device never reaches the memory.
+    static bool is_momentary(Errno why);
     // Any context. With the last path the server's user ends what the session had there, and begins anew with the next one. A
     // request means something else then: so it is sent in the generation that it was made for, or not at all.
     u32 generation() const { return generation_.load_acquire(); }

@@ -147,7 +147,7 @@ Result<> Session::request(Io& io, const Order& order)
     io.tried.clear_all();
     io.unnoticed_until_ns.store_relaxed(0);
     auto sent = lanes_.send(io, settings_.policy.load_relaxed());
-    if (!sent && sent.error() == Errno(KAPI_ECONNABORTED) && park(io))
+    if (!sent && (wait_for_mapping(io, sent.error(), 0) || (sent.error() == Errno(KAPI_ECONNABORTED) && park(io))))
         return {};
     return sent;
 }

@@ -61,8 +61,8 @@ public:
     // Where the user's message of a request is to be put: most_user_bytes() at most.
     u8* message(u32 chunk) { return messages().at(chunk); }
     u32 most_user_bytes() const;
-    // Then done() is called once. EMSGSIZE: more data or pieces than allowed; ECONNABORTED: no path;
-    // EBUSY: its chunk is kept from use; else as Connection::post().
+    // Then done() is called once: also with EIO or ENOMEM, if no device could map the data for some seconds. EMSGSIZE: more data
+    // or pieces than allowed; ECONNABORTED: no path; EBUSY: its chunk is kept from use; EAGAIN, EINVAL: as Connection::post().
     Result<> request(Io& io, const Order& order);
 
     // ---- Its paths'.
@@ -149,6 +149,7 @@ private:
     void forget_path(const Path& path, u64 unnoticed_until_ns);
     void release(Io* kept);
     void send_again(Io& io);
+    bool wait_for_mapping(Io& io, Errno why, u64 since_ns);
     bool park(Io& io);
     void retry();
     void look_at_kept();

@@ -154,7 +154,8 @@ Result<> Session::publish(Path& path)
 void Session::end_path(Path& path)
 {
     path.remove();
-    removed_ns_.store_relaxed(kapi_now_ns());
+    if (path.reason() != Errno(KAPI_EEXIST)) // else the server has never had it, but another one
+        removed_ns_.store_relaxed(kapi_now_ns());
     forget_path(path, kapi_now_ns() + Kept::patience_ns);
     kapi_sysfs_remove(path.stats_dir);
     kapi_sysfs_remove(path.dir);
@@ -275,13 +276,33 @@ void Session::send_again(Io& io)
     u64 kept_until_ns = kapi_now_ns() + Kept::patience_ns;
     if (is_late(io))
         return end_unanswered(io, Errno(KAPI_ETIMEDOUT), kept_until_ns);
+    u64 unmapped_since_ns = std::exchange(io.unmapped_since_ns, 0);
     Result<> sent = closing_.load_relaxed() ? fail(KAPI_ECONNABORTED) : lanes_.send(io, settings_.policy.load_relaxed());
     if (sent)
         return;
     if (sent.error() == Errno(KAPI_EAGAIN))
         return append(io);
+    if (wait_for_mapping(io, sent.error(), unmapped_since_ns))
+        return;
     if (sent.error() != Errno(KAPI_ECONNABORTED) || !park(io))
         end_unanswered(io, sent.error(), kept_until_ns);
+}
+
+// A bounce buffer is full while others do much IO. since_ns: since when it waits, 0: not yet. False: not for want of a mapping,
+// or for so long that the device may never reach the memory.
+bool Session::wait_for_mapping(Io& io, Errno why, u64 since_ns)
+{
+    constexpr u64 patience_ns = 10'000 * ms;
+    if (why == Errno(KAPI_EAGAIN) || !Lanes::is_momentary(why))
+        return false;
+    u64 now = kapi_now_ns();
+    if (!since_ns)
+        since_ns = now;
+    if (now - since_ns >= patience_ns)
+        return false;
+    io.unmapped_since_ns = since_ns;
+    append(io);
+    return true;
 }
 
 bool Session::park(Io& io)

@@ -161,7 +161,7 @@ Result<> Context::place(Own<Connection>& connection)
     if (path && session->has_other(*path, connection->info().remote, connection->info().local))
         return place_query(*path, connection);
     // A client that has removed a path may add it again before this host is done with the old one.
-    bool waits = path ? path->make_way(request) : session->has_path_over(connection->info().remote, connection->info().local);
+    bool waits = path ? path->make_way(request) : session->path_gives_way(connection->info().remote, connection->info().local);
     if (waits) {
         auto awaits = await(*session, connection, path ? most_parked_ns : most_added_ns);
         if (!awaits && path)

@@ -12,6 +12,8 @@ namespace {
 
 constexpr u64 half_open_ns = 30'000'000'000; // in which a path is to have all its connections and its information
 constexpr u32 half_open_tick_ms = 5000;
+// In which another one of the client's between the same addresses is refused: an older request may arrive late.
+constexpr u64 half_open_stays_ns = 3'000'000'000;
 constexpr u64 ms = 1'000'000;
 
 kapi_addr without_port(kapi_addr addr)
@@ -97,6 +99,19 @@ bool Path::is_over()
 {
     Guard guard(lock_);
     return over_.load() || state_.is(PathState::closing) || state_.is(PathState::ended);
+}
+
+bool Path::gives_way()
+{
+    {
+        Guard guard(lock_);
+        if (!state_.is(PathState::connecting))
+            return !state_.is(PathState::connected) || over_.load();
+        if (!over_.load() && kapi_now_ns() - made_ns_ < half_open_stays_ns)
+            return false;
+    }
+    connection_ended();
+    return true;
 }
 
 void Path::operation_ended()

@@ -96,6 +96,9 @@ public:
     bool is_closing();
     // Any context. It is closing, or will be: the client has ended one of its connections.
     bool is_over();
+    // Any context. The client asks for another path in its place. True: it is over, or ends now, because it has been half open
+    // for some seconds: the client has given it up, and this host has not heard of it.
+    bool gives_way();
     kapi_cm_space space() const { return space_; }
     const char* device_name() const { return user_.name; }
     u32 device_port() const { return device_port_; }

@@ -4,6 +4,8 @@
 #include "context.h"
 #include "sysfs.h"
 
+#include "../common/text.h"
+
 namespace rtrs_srv {
 
 Result<Ref<Session>> Session::create(Context& context, const Uuid& uuid)
@@ -62,12 +64,12 @@ bool Session::is_empty()
     return paths_.empty();
 }
 
-bool Session::has_path_over(const kapi_addr& client, const kapi_addr& server)
+bool Session::path_gives_way(const kapi_addr& client, const kapi_addr& server)
 {
     Guard guard(lock_);
     for (Path* path = paths_.front(); path; path = paths_.next(*path))
-        if (same_host(path->client(), client) && same_host(path->server(), server) && path->is_over())
-            return true;
+        if (same_host(path->client(), client) && same_host(path->server(), server))
+            return path->gives_way();
     return false;
 }
 
@@ -118,12 +120,23 @@ Result<> Session::make_chunks()
 
 // ---- folders
 
+// Servers of other network namespaces have their folders in the same place: where one has a session of this name, a number is
+// behind it.
 Result<> Session::show_self()
 {
+    constexpr u32 most_of_name = 100;
     SessionName known = TRY(context_.claimed_name(*this));
     auto files = session_files();
-    TRY(check(kapi_sysfs_device_create(Module::get().sysfs, known.text, files.data(), static_cast<u32>(files.size()), this,
-                                       &folder_)));
+    int err = -KAPI_EEXIST;
+    for (u32 n = 1; err == -KAPI_EEXIST && n <= most_of_name; n++) {
+        char name[max_name + sizeof("#100")] = {};
+        Text text(name, sizeof(name) - 1);
+        text.add(known.text);
+        if (n > 1)
+            text.add("#").number(n);
+        err = kapi_sysfs_device_create(Module::get().sysfs, name, files.data(), static_cast<u32>(files.size()), this, &folder_);
+    }
+    TRY(check(err));
     return check(kapi_sysfs_dir_create(folder_, "paths", nullptr, 0, this, &paths_folder_));
 }
 

@@ -29,8 +29,8 @@ public:
     bool has_closing_path();
     // All of its paths are over, or it has none.
     bool is_over();
-    // A path between these addresses is over, but not gone.
-    bool has_path_over(const kapi_addr& client, const kapi_addr& server);
+    // A path between these addresses is over, or ends now, but is not gone: Path::gives_way().
+    bool path_gives_way(const kapi_addr& client, const kapi_addr& server);
     // A path other than this is between these addresses.
     bool has_other(const Path& path, const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);

@@ -77,8 +77,8 @@ struct rtrs_clt_request_args {
 };
 /*
  * [any] Sends a request. After an error done() is not called: -EMSGSIZE, -EINVAL: its sizes or its list; -ECONNABORTED: no path;
- * -EAGAIN: the send queue is full; -EIO: the device does not reach the list; -EBUSY: the permit's last request has ended without
- * an answer, and the server may still use its chunk.
+ * -EAGAIN: the send queue is full; -EBUSY: the permit's last request has ended without an answer, and the server may still use
+ * its chunk. A list that no device can map is tried again for ten seconds; then done() gets -EIO or -ENOMEM.
  */
 int rtrs_clt_core_request(struct rtrs_clt_session *session, struct rtrs_clt_chunk *permit,
 			  const struct rtrs_clt_request_args *args);
