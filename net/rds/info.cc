@@ -252,8 +252,6 @@ template <class Row> usize add_tcp_sockets(Net& net, Rows& rows)
             row.last_sent_nxt = from.sent_next;
             row.last_expected_una = from.expected_una;
             row.last_seen_una = from.seen_una;
-            if constexpr (requires { row.tos; })
-                row.tos = from.tos;
             rows.add(row);
         }
     });

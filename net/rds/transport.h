@@ -117,7 +117,6 @@ struct rds_tcp_socket_row {
 	kapi_u64 header_left, data_left;
 	kapi_u32 sent_next, expected_una, seen_una;
 	kapi_u32 rtt_us; /* 0: not known */
-	kapi_u8 tos;
 };
 
 /* What a transport keeps as a row of RDS_INFO_IB_CONNECTIONS: of its queues, and zeroes while the path has none that are up. */

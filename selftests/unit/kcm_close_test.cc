@@ -88,6 +88,25 @@ TEST_P(KcmClose, close__sends_what_was_sent_before)
     EXPECT_EQ(peer_error(ends), 0);
 }
 
+TEST_P(KcmClose, close__drops_what_was_unfinished_for_a_certain_connection)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = connect();
+    attach(socket, ends);
+    std::uint64_t connection = 0;
+    run(a, [&] { connection = socket.connections().at(0).id; });
+    EXPECT_EQ(send(socket, "unfinished", KCM_ABI_MSG_MORE, connection), 10);
+    run(a, [&] {
+        socket.close();
+        close(ends.here);
+    });
+    settle();
+    run(a, [&] {
+        EXPECT_TRUE(host.unload());
+        ASSERT_EQ(host.load(), 0);
+    });
+}
+
 TEST_P(KcmClose, close__gives_up_a_peer_that_does_not_read)
 {
     KcmSocket &socket = new_socket();

@@ -277,7 +277,9 @@ TEST_P(KcmConnection, unattach__that_gives_up_refuses_nobody)
     });
     EXPECT_EQ(send(socket, first), 30'004);
     EXPECT_EQ(send(other, second, 0, connection), 10);
+    std::uint64_t begun_ns = world.now_ns();
     run(a, [&] { EXPECT_EQ(socket.unattach(ends.here), -KAPI_EAGAIN); }, 10 * sim::kSecond);
+    EXPECT_GE(world.now_ns() - begun_ns, sim::kSecond);
     EXPECT_EQ(peer_reads(ends, first.size()), first);
     EXPECT_EQ(peer_reads(ends, second.size()), second);
     EXPECT_FALSE(events(other) & KAPI_ERR);

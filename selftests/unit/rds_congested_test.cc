@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "net/rds/net.h"
@@ -27,22 +28,23 @@ protected:
             ASSERT_EQ(sender.bind(sim::address("10.0.0.1", 5)), 0);
         });
     }
-    void fill()
+    void fill(kapi_u16 port = 70)
     {
         world.run_for(sim::kSecond);
         run(a, [&] {
             long result = 0;
             for (int i = 0; i < 50 && result >= 0; i++) {
-                result = send(sender, std::string(1000, 'x'), "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT);
+                result = send(sender, std::string(1000, 'x'), "10.0.0.2", port, RDS_ABI_MSG_DONTWAIT);
                 world.sleep(10 * sim::kMillisecond);
             }
             EXPECT_EQ(result, -KAPI_ENOBUFS);
         });
     }
-    void drain()
+    void drain() { drain(full); }
+    void drain(RdsSocket &socket)
     {
         run(b, [&] {
-            while (receive(full, RDS_ABI_MSG_DONTWAIT).find("error") == std::string::npos)
+            while (receive(socket, RDS_ABI_MSG_DONTWAIT).find("error") == std::string::npos)
                 ;
         });
         world.run_for(sim::kSecond);
@@ -75,6 +77,32 @@ TEST_F(Congested, monitor__tells_which_ports_have_room_again)
         EXPECT_EQ(sender.poll() & KAPI_IN, 0u);
         EXPECT_EQ(send(sender, "again", "10.0.0.2", 70), 5);
     });
+}
+
+// What a notice has reported is not reported again with other ports that have room.
+TEST_F(Congested, monitor__is_notified_once_of_a_port)
+{
+    int on = 1;
+    RdsSocket second(host_b);
+    run(a, [&] { EXPECT_EQ(sender.set_option(RDS_ABI_CONG_MONITOR, &on, 4), 0); });
+    run(b, [&] {
+        ASSERT_EQ(second.open(), 0);
+        second.sk().rcvbuf = 4096;
+        ASSERT_EQ(second.bind(sim::address("10.0.0.2", 71)), 0);
+    });
+    for (auto [socket, port] : {std::pair{&full, kapi_u16{70}}, std::pair{&second, kapi_u16{71}}}) {
+        fill(port);
+        drain(*socket);
+        run(a, [&] {
+            auto [result, told] = receive_control(sender);
+            ASSERT_EQ(told.size(), 1u);
+            kapi_u64 mask;
+            ASSERT_EQ(told[0].data.size(), sizeof(mask));
+            std::memcpy(&mask, told[0].data.data(), sizeof(mask));
+            EXPECT_EQ(mask, kapi_u64{1} << (port % 64));
+        });
+    }
+    run(b, [&] { second.close(); });
 }
 
 // Taking the message would leave room; a copy that fails puts it back, and the port is as full as before.

@@ -68,6 +68,25 @@ TEST_F(PeersStreams, of_one_address__are_counted_while_they_wait)
     give(all);
 }
 
+// The first one of a path without a stream is the connection's, and is not counted; those behind it are.
+TEST_F(PeersStreams, of_one_address__are_given_back_once_by_a_path_that_took_none)
+{
+    open_socket(kPort);
+    std::vector<unsigned> room;
+    for (unsigned round = 0; round < 3; round++) {
+        run(a, [&] {
+            for (unsigned i = 0; i < 3; i++)
+                connect(*streams_.emplace_back(std::make_unique<WireStream>(a)), 0);
+            world.sleep(100 * sim::kMillisecond);
+        });
+        EXPECT_EQ(b.live_streams, 3u);
+        close_all();
+        room.push_back(take_while(0));
+        give(room.back());
+    }
+    EXPECT_EQ(room, std::vector<unsigned>(3, room[0]));
+}
+
 TEST_F(PeersStreams, of_one_address__one_waits_at_each_path_when_there_are_many)
 {
     open_socket(kPort);

@@ -65,6 +65,23 @@ TEST_P(RdsRdmaChoice, of_a_type_of_service__is_made_once_and_before_there_is_a_c
     });
 }
 
+TEST_P(RdsRdmaChoice, of_a_type_of_service__is_shown)
+{
+    load_both();
+    Program from = on_a();
+    open(from);
+    unsigned char tos = 5;
+    kapi_optval argument{&tos, 1};
+    run(a, [&] {
+        ASSERT_EQ(rds_socket_ioctl(from.socket.core(), RDS_ABI_SIOCRDSSETTOS, &argument), 0);
+        from.send("x");
+    });
+    auto shown = rows<rds_abi_info_connection>(from, RDS_ABI_INFO_CONNECTIONS);
+    ASSERT_EQ(shown.size(), 1u);
+    EXPECT_EQ(+shown[0].tos, 5);
+    close(from);
+}
+
 TEST_P(RdsRdmaChoice, is_not_rdma__of_a_device_with_small_queues)
 {
     a.initial_net().add(sim::address("10.1.0.1"), 3);

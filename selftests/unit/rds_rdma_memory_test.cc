@@ -218,6 +218,12 @@ TEST_P(RdsRdmaMemory, is_refused__what_makes_no_sense)
         rds_abi_get_mr_args args{};
         EXPECT_EQ(pa.socket.set_option(RDS_ABI_GET_MR, &args, sizeof(args) - 1), -KAPI_EINVAL);
     });
+    run(a, [&] {
+        rds_abi_get_mr_for_dest_args to_itself{{}, {place_of(page), 100}, place_of(&cookie), 0};
+        SocketName name(sim::address("10.0.0.1", kPort));
+        std::memcpy(to_itself.dest_addr, name.bytes, name.size);
+        EXPECT_EQ(pa.socket.set_option(RDS_ABI_GET_MR_FOR_DEST, &to_itself, sizeof(to_itself)), -KAPI_EOPNOTSUPP);
+    });
     close(pa);
     open_both();
     run(a, [&] {

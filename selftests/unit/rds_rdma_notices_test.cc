@@ -38,6 +38,28 @@ TEST_P(RdsRdmaNotices, notices_come__only_if_they_are_wanted)
     close_both();
 }
 
+TEST_P(RdsRdmaNotices, notices_stay__when_the_memory_for_them_is_bad)
+{
+    open_both();
+    Bytes remote(100, 0xee), local = pattern(100, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), 100);
+    run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), 100}}}), 4); });
+    expect_message(pb, "done");
+    world.run_for(100 * sim::kMillisecond);
+    run(a, [&] {
+        Inbox inbox;
+        kapi_msg msg = sim::make_msg(inbox.data(), inbox.size(), {});
+        msg.control_room = 256;
+        msg.control_faults = true;
+        rds_receive call{};
+        call.msg = &msg;
+        call.size = inbox.size();
+        EXPECT_EQ(rds_socket_recvmsg(pa.socket.core(), &call), -KAPI_EFAULT);
+    });
+    EXPECT_EQ(next_notice(pa).user_token, 77u);
+    close_both();
+}
+
 // What is cancelled before it is sent, because the peer takes nothing.
 TEST_P(RdsRdmaNotices, notices_come__of_what_was_cancelled)
 {
