@@ -75,7 +75,10 @@ TEST_F(Connecting, a_listener_that_says_nothing_gets_nothing)
         ASSERT_EQ(accept(2 * sim::kSecond), 0);
         EXPECT_TRUE(streams.back()->handshake(false, kGeneration, 0, kMemory));
         EXPECT_TRUE(streams.back()->handshake(true, kGeneration, 0, kMemory));
-        EXPECT_TRUE(streams.back()->wait([&] { return streams.back()->received().back().payload == "x"; }));
+        EXPECT_TRUE(streams.back()->wait([&] {
+            const auto &arrived = streams.back()->received();
+            return !arrived.empty() && arrived.back().payload == "x";
+        }));
     }, 400 * sim::kSecond);
 }
 
