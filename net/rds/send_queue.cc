@@ -103,7 +103,7 @@ void SendQueue::cancel(Message& message)
             --*counter;
         return;
     }
-    if (is_on<PathQueue>(message))
+    if (message.on != Message::On::none) // else it is on none, or on the list of a thread that notifies its sender
         removed = send_.remove(message); // from whichever queue it is on
     has_left(message);
 }
@@ -152,26 +152,38 @@ void SendQueue::count_pongs(u32 added, u32 gone)
         peers_->answers_gone(gone);
 }
 
-// Ends messages that are on no queue of a path any more, and notifies their senders. How many.
+// Ends messages that are on no queue of a path any more, and notifies their senders. What cancel() finds there it takes off done.
+// How many.
 u32 SendQueue::complete(Queue& done, bool stream_goes_on)
 {
     for (u32 count = 0;; count++) {
         Ref<Message> message;
         {
-            // cancel() may take a message off this list at any moment: it is linked.
             Guard guard(lock_);
             message = done.pop_front();
             if (!message)
                 return count;
             stream_goes_on ? keep_for_stream(*message) : has_left(*message);
         }
-        Ref<Socket> owner = message->take_owner();
-        if (!owner)
-            continue;
-        owner->send_done(*message);
-        if (stream_goes_on && !message->connection->transport.post) // as Socket::cancel_sends()
-            message->connection = nullptr;
+        notify_sender(*message, stream_goes_on);
     }
+}
+
+// The same for messages that have left, which cancel() does not look for on a list: no lock is needed.
+void SendQueue::complete_left(Queue& done)
+{
+    while (Ref<Message> message = done.pop_front())
+        notify_sender(*message, false);
+}
+
+void SendQueue::notify_sender(Message& message, bool stream_goes_on)
+{
+    Ref<Socket> owner = message.take_owner();
+    if (!owner)
+        return;
+    owner->send_done(message);
+    if (stream_goes_on && !message.connection->transport.post) // as Socket::cancel_sends()
+        message.connection = nullptr;
 }
 
 // ---- acknowledgement
@@ -179,7 +191,7 @@ u32 SendQueue::complete(Queue& done, bool stream_goes_on)
 // True: there may be more.
 bool SendQueue::reap(Queue& done)
 {
-    return reap(end_with_stream_, done) || reap(retransmit_, done);
+    return (!end_with_stream_.empty() && reap(end_with_stream_, done)) || reap(retransmit_, done);
 }
 
 bool SendQueue::reap(Queue& from, Queue& done)
@@ -208,7 +220,7 @@ void SendQueue::reap_rest()
             Guard guard(lock_);
             more = reap(done);
         }
-        complete(done);
+        complete_left(done);
     }
 }
 
@@ -223,7 +235,7 @@ bool SendQueue::acked(u32 una)
         more = reap(done);
         waits = waits_;
     }
-    complete(done);
+    complete_left(done);
     if (more)
         reap_rest();
     return waits && end_wait();
@@ -242,7 +254,7 @@ void SendQueue::fill(Batch& batch)
     for (bool more = true; more;) {
         Queue spent;
         more = fill(batch, spent);
-        complete(spent);
+        complete_left(spent);
     }
 }
 
@@ -317,15 +329,18 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             bool leaves = m.on == Message::On::leaving && is_on<PathQueue>(m);
             if (m.on != Message::On::retransmit && !leaves)
                 continue; // a control message, cancelled, or given up
-            if (m.given_up || leaves)
-                done.push_back(retransmit_.remove(m));
-            else
-                put_back(retransmit_.remove(m));
+            Ref<Message> message = retransmit_.remove(m);
+            if (!m.given_up && !leaves) {
+                put_back(std::move(message));
+                continue;
+            }
+            has_left(m);
+            done.push_back(std::move(message));
         }
         more_acked = reap(done);
         batch.more = batch.partial || batch.control_left || !again_.empty() || !send_.empty();
     }
-    complete(done);
+    complete_left(done);
     if (more_acked)
         reap_rest();
 }

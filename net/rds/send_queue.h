@@ -127,6 +127,8 @@ private:
         return on == Message::On::send ? send_ : on == Message::On::again ? again_ : retransmit_;
     }
     u32 complete(Queue& done, bool stream_goes_on = false);
+    static void complete_left(Queue& done);
+    static void notify_sender(Message& message, bool stream_goes_on);
     bool fill(Batch& batch, Queue& spent);
     void has_joined(Message& message) HW_REQUIRES(lock_);
     void has_left(Message& message) HW_REQUIRES(lock_);
