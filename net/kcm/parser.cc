@@ -16,12 +16,14 @@ constexpr s32 last_errno = 133;
 Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 {
     usize used = 0;
-    bool timed = false;
+    bool timed = false; // the runs from here on are
     Outcome step;
     while (used < length && step.stop == Stop::none) {
+        bool many = !partial_ && runs_ >= runs_at_once;
+        timed = many ? others_ran() : timed;
         if (partial_)
             step = fill(rx, used, length, owner);
-        else if (runs_ >= runs_at_once && !(timed = others_ran()))
+        else if (many && !timed)
             step = {0, Stop::enough};
         else if (head_size_)
             step = grow_head(rx, used, length, owner);
