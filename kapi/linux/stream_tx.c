@@ -63,12 +63,15 @@ static int page_flags(const struct page *page)
 /*
  * Few bytes before or between pages, as a header of each message, go with them: they are put where TCP itself would copy them to.
  * After a call of their own TCP would send what it has, in a packet.
+ *
+ * Where a route has no scatter-gather (IPsec over a device that has none) TCP copies pages to that same place: over what is
+ * staged and not copied yet, or it gives the place back before.
  */
 #define MOST_STAGED 128
 
-static bool is_staged(const struct kapi_segment *segment)
+static bool is_staged(const struct sock *sk, const struct kapi_segment *segment)
 {
-	return !segment->page && segment->length <= MOST_STAGED;
+	return !segment->page && segment->length <= MOST_STAGED && sk->sk_route_caps & NETIF_F_SG;
 }
 
 /* Where the next size bytes can be put. They stay there until the next call for the same socket. The lock is held. */
@@ -90,9 +93,9 @@ static struct kapi_segment stage(struct page_frag *frag, const struct kapi_segme
 }
 
 /* A run that begins so is sent as pages. */
-static bool is_paged(const struct kapi_segment *segments, unsigned int count)
+static bool is_paged(const struct sock *sk, const struct kapi_segment *segments, unsigned int count)
 {
-	return segments[0].page || (count > 1 && is_staged(&segments[0]) && segments[1].page);
+	return segments[0].page || (count > 1 && segments[1].page && is_staged(sk, &segments[0]));
 }
 
 static int flags_of_run(const struct kapi_segment *segments)
@@ -164,15 +167,15 @@ static int send_pages(struct kapi_stream *stream, const struct kapi_segment *seg
 #endif
 
 /* The segments from the first on that go in one call. */
-static unsigned int run_of(const struct kapi_segment *segments, unsigned int count)
+static unsigned int run_of(const struct sock *sk, const struct kapi_segment *segments, unsigned int count)
 {
-	bool pages = is_paged(segments, count);
+	bool pages = is_paged(sk, segments, count);
 	unsigned int i;
 
 	for (i = 1; i < count && i < SEND_BATCH; i++) {
-		if (!pages && is_paged(segments + i, count - i))
+		if (!pages && is_paged(sk, segments + i, count - i))
 			break;
-		if (pages && !segments[i].page && !is_staged(&segments[i]))
+		if (pages && !segments[i].page && !is_staged(sk, &segments[i]))
 			break;
 		if (pages && segments[i].page && page_flags(segments[i].page) != flags_of_run(segments))
 			break;
@@ -199,12 +202,12 @@ static int send_runs(struct kapi_stream *stream, const struct kapi_segment *segm
 	int taken = 0;
 
 	while (*left) {
-		unsigned int run = run_of(segments, *left);
+		unsigned int run = run_of(stream->sk, segments, *left);
 		int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more || run < *left ? MSG_MORE : 0);
 		size_t wanted;
 
-		taken = is_paged(segments, run) ? send_pages(stream, segments, run, flags, &wanted) :
-						  send_bytes(stream->sk, segments, run, flags, &wanted);
+		taken = is_paged(stream->sk, segments, run) ? send_pages(stream, segments, run, flags, &wanted) :
+							      send_bytes(stream->sk, segments, run, flags, &wanted);
 		if (taken < 0)
 			break;
 		*sent += taken;

@@ -16,27 +16,40 @@ constexpr s32 last_errno = 133;
 Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 {
     usize used = 0;
+    bool timed = false; // the runs from here on are
     Outcome step;
     while (used < length && step.stop == Stop::none) {
+        bool many = !partial_ && runs_ >= runs_at_once;
+        timed = many ? others_ran() : timed;
         if (partial_)
             step = fill(rx, used, length, owner);
-        else if (runs_ >= runs_at_once && leaves_to_others())
+        else if (many && !timed)
             step = {0, Stop::enough};
         else if (head_size_)
             step = grow_head(rx, used, length, owner);
         else
             step = deliver_run(rx, used, length, owner);
         used += step.used;
+        if (timed && runs_ && step.stop == Stop::none) {
+            timed = false;
+            step.stop = is_slow() ? Stop::enough : Stop::none;
+        }
     }
     step.used = used;
     return step;
 }
 
-bool Parser::leaves_to_others()
+bool Parser::others_ran()
 {
     runs_ = 0;
     u64 now = kapi_now_ns(), since = std::exchange(counted_since_ns_, now);
-    return now - since < at_once_ns;
+    return now - since >= at_once_ns;
+}
+
+// Have the runs since others_ran() taken so long that so many of them alone take that time?
+bool Parser::is_slow() const
+{
+    return kapi_now_ns() - counted_since_ns_ >= runs_ * (at_once_ns / runs_at_once);
 }
 
 // What the program said, shown that many bytes: the length, 0 for "more", or an error.

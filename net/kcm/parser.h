@@ -50,8 +50,8 @@ public:
     u64 needed_more() const { return needed_more_.load_relaxed(); }
     // Runs of the program until others get the processor, and a few more for the messages that are delivered together. TCP may
     // offer megabytes in one call, also in softirq, of messages of one byte, and a run may take 100 us. When so many took longer
-    // than this time, others had the processor in between, and a message need not wait for a work. So behind a pause of the peer
-    // there may be twice as many at once.
+    // than this time, others had the processor in between, unless the next runs show that they are as slow: a message need not
+    // wait for a work. So behind a pause of the peer there may be twice as many at once.
     static constexpr unsigned runs_at_once = 1024;
     static constexpr u64 at_once_ns = 1'000'000'000;
 
@@ -73,7 +73,8 @@ private:
     Result<> need_view(kapi_rx* rx);
     void drop_view();
     s32 count_run(s32 said) { return runs_++, said; }
-    bool leaves_to_others();
+    bool others_ran();
+    bool is_slow() const;
 
     Filter filter_;
     Charge view_charge_;

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <kapi/errno.h>
+#include <kapi/pages.h>
 #include <kapi/stream.h>
 
 #include "kapi_test.h"
@@ -310,6 +311,43 @@ bool adopt_notices_that_there_is_no_peer(Bench& bench)
     CHECK(kapi_test_write(taken.other, fresh.data, size) == static_cast<long>(size));
     CHECK(kapi_test_read(taken.here, result.data, size) == static_cast<long>(size));
     CHECK(result.is_pattern(1000, size));
+    return true;
+}
+
+// Headers and pages in turn, over a route that has TCP copy pages. A second time the place where it copies to is free again.
+bool adopt_sends_without_scatter_gather(Bench& bench)
+{
+    constexpr kapi_size header = 48, each = header + page, count = 3, rounds = 3;
+    Boxed<Taken> box;
+    Bytes bytes(count * each), payload(count * page), result(count * each);
+    CHECK(box && bytes.data && payload.data && result.data);
+    for (kapi_size i = 0; i < count; i++)
+        kapi_copy(payload.data + i * page, bytes.data + i * each + header, page);
+    Taken& taken = *box;
+    CHECK(taken.open(bench));
+    kapi_test_no_scatter_gather(taken.here);
+    kapi_pages* pages = nullptr;
+    CHECK(kapi_test_with_msg(payload.data, payload.size, 0, [](kapi_msg* msg, void* made) {
+        return kapi_pages_from_msg(msg, count * page, static_cast<kapi_pages**>(made));
+    }, &pages) == 0);
+    kapi_segment segments[2 * count]{};
+    unsigned filled = 0;
+    for (kapi_size i = 0; i < count; i++) {
+        segments[2 * i] = {bytes.data + i * each, nullptr, 0, header};
+        filled += kapi_pages_segments(pages, i * page, &segments[2 * i + 1], 1);
+        segments[2 * i + 1].length = page;
+    }
+    bool good = filled == count;
+    kapi_u32 end_seq;
+    for (kapi_size i = 0; good && i < rounds; i++) {
+        result.clear();
+        good = kapi_stream_send(taken.stream, segments, 2 * count, 0, &end_seq) == static_cast<long>(bytes.size) &&
+               kapi_test_read(taken.there, result.data, result.size) == static_cast<long>(result.size) &&
+               result.is_pattern(0, result.size);
+        pause(100 * millisecond); // all is acknowledged
+    }
+    kapi_pages_free(pages);
+    CHECK(good);
     return true;
 }
 

@@ -108,5 +108,6 @@ bool adopt_keeps_large_parts(Bench&);
 bool adopt_notices_another_peer(Bench&);
 bool adopt_notices_that_there_is_no_peer(Bench&);
 bool adopt_without_a_descriptor(Bench&);
+bool adopt_sends_without_scatter_gather(Bench&);
 
 } // namespace test

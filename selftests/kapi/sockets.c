@@ -128,6 +128,19 @@ int kapi_test_reconnect(int fd)
 	return error;
 }
 
+void kapi_test_no_scatter_gather(int fd)
+{
+	int error;
+	struct socket *sock = sockfd_lookup(fd, &error);
+
+	if (!sock)
+		return;
+	lock_sock(sock->sk);
+	sock->sk->sk_route_caps &= ~NETIF_F_SG;
+	release_sock(sock->sk);
+	sockfd_put(sock);
+}
+
 long kapi_test_write(int fd, const void *bytes, kapi_size size)
 {
 	struct kvec vector = { .iov_base = (void *)bytes, .iov_len = size };

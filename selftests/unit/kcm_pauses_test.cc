@@ -8,8 +8,11 @@ namespace {
 
 class KcmPauses : public KcmTest {
 protected:
-    /** Most runs of its program that a connection makes in one work, for so many messages of one byte that wait in TCP. */
-    unsigned most_runs(unsigned messages, std::uint64_t attached_before_ns = 0)
+    /**
+     * Most runs of its program that a connection makes in one work, for so many messages of one byte that wait in TCP. each_ns:
+     * that a run takes.
+     */
+    unsigned most_runs(unsigned messages, std::uint64_t attached_before_ns = 0, std::uint64_t each_ns = 0)
     {
         int filter = -1;
         KcmSocket &socket = new_socket();
@@ -21,6 +24,8 @@ protected:
                 if (std::exchange(work, a.works_run) != a.works_run)
                     runs = 0;
                 most = std::max(most, ++runs);
+                if (each_ns)
+                    stand_still(each_ns);
                 return 1;
             });
             ASSERT_EQ(socket.open(), 0);
@@ -32,6 +37,7 @@ protected:
         peer_writes(ends, stream);
         settle();
         run(a, [&] { ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+        world.run_for(messages * each_ns);
         settle();
         std::string received;
         run(a, [&] {
@@ -42,6 +48,14 @@ protected:
         });
         EXPECT_EQ(received, stream);
         return most;
+    }
+
+private:
+    void stand_still(std::uint64_t time_ns)
+    {
+        sim::WaitList list;
+        world.at(world.now_ns() + time_ns, [&] { world.wake(list); });
+        world.wait(list, "its processor");
     }
 };
 
@@ -78,6 +92,13 @@ TEST_F(KcmPauses, many_messages_at_once_after_a_pause__are_cut_in_pieces)
 {
     constexpr unsigned most = kcm::Parser::runs_at_once;
     EXPECT_LT(most_runs(10 * most, 5 * sim::kSecond), 2 * most + 64);
+}
+
+// A program takes as long as its user likes: the time that its own runs take is no pause.
+TEST_F(KcmPauses, many_messages_at_once_of_a_slow_program__are_cut_in_pieces)
+{
+    constexpr unsigned most = kcm::Parser::runs_at_once;
+    EXPECT_LE(most_runs(5 * most, 0, 2 * sim::kMillisecond), most + 2 * 64);
 }
 
 // A connection ends for which the queues of many sockets wait.

@@ -75,6 +75,7 @@ private:
     bool waits_for_fence(rds_rdma_kind kind);
     unsigned prepare(rds_out* const* messages, unsigned count);
     bool may_map_later();
+    bool map_later(); // is tried again, unless that has been so for too long: false
     u32 fragments(const rds_out* out) const { return ends_.fragments.count(rds_out_length(out)); }
     Result<> map_payload(rds_out* out, u64 at, u32 fragments);
     enum class Operated { done, later, alone }; // alone: its message is not sent

@@ -106,6 +106,16 @@ bool Sender::may_map_later()
     return now - unmapped_since_ns_ < longest_unmapped_ns;
 }
 
+bool Sender::map_later()
+{
+    if (!may_map_later())
+        return false;
+    want_ack(); // which ends what reports no completion
+    send_ack();
+    rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+    return true;
+}
+
 // How many have room and are mapped. Before anything is posted, so that the last one of them is known when it is.
 unsigned Sender::prepare(rds_out* const* messages, unsigned count)
 {
@@ -116,13 +126,7 @@ unsigned Sender::prepare(rds_out* const* messages, unsigned count)
             return i;
         if (auto mapped = map_payload(messages[i], at, needed); !mapped) {
             ends_.counters.count(Stat::tx_sg_mapping_failure);
-            if (may_map_later()) {
-                want_ack(); // which ends what reports no completion
-                send_ack();
-                rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
-            } else { // nothing is before it in this call, which would have begun the time anew
-                broken_ = true;
-            }
+            broken_ = !map_later(); // nothing is before it in this call, which would have begun the time anew
             return i;
         }
         unmapped_since_ns_ = 0;

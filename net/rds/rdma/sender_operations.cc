@@ -96,10 +96,8 @@ Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
     auto made = Operation::create(out, op, ends_.domain, pieces_);
     if (!made) {
         ends_.counters.count(Stat::tx_sg_mapping_failure);
-        if (may_pass(made.error()) && may_map_later()) {
-            rds_path_retry_later(ends_.conn, 0, RDS_PATH_SEND);
+        if (may_pass(made.error()) && map_later())
             return Operated::later;
-        }
     }
     unmapped_since_ns_ = 0;
     if (!made)
