@@ -37,11 +37,26 @@ bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev)
 	return kapi_rdma_is_soft(dev->ib);
 }
 
+static u32 on_demand_flags(const struct ib_device *ib)
+{
+	const u32 needed = IB_ODP_SUPPORT_READ | IB_ODP_SUPPORT_WRITE;
+	u32 caps = ib->attrs.odp_caps.per_transport_caps.rc_odp_caps;
+	u32 flags = KAPI_RDMA_ON_DEMAND;
+
+	if (!(ib->attrs.kernel_cap_flags & IBK_ON_DEMAND_PAGING) || !(ib->attrs.odp_caps.general_caps & IB_ODP_SUPPORT) ||
+	    (caps & needed) != needed || rdma_protocol_iwarp(ib, rdma_start_port(ib)))
+		return 0;
+	if (caps & IB_ODP_SUPPORT_ATOMIC)
+		flags |= KAPI_RDMA_ON_DEMAND_ATOMICS;
+	if (kapi_rdma_is_soft(ib))
+		flags |= KAPI_RDMA_ON_DEMAND_IN_PLACE;
+	return flags;
+}
+
 static u32 flags_of(struct ib_device *ib)
 {
 	const struct ib_device_attr *attrs = &ib->attrs;
-	const u32 on_demand = IB_ODP_SUPPORT_READ | IB_ODP_SUPPORT_WRITE;
-	u32 flags = 0;
+	u32 flags = on_demand_flags(ib);
 
 	if (rdma_protocol_iwarp(ib, rdma_start_port(ib)))
 		flags |= KAPI_RDMA_IWARP;
@@ -51,9 +66,6 @@ static u32 flags_of(struct ib_device *ib)
 		flags |= KAPI_RDMA_MASKED_ATOMICS;
 	if (attrs->kernel_cap_flags & IBK_SG_GAPS_REG)
 		flags |= KAPI_RDMA_GAPS;
-	if (attrs->kernel_cap_flags & IBK_ON_DEMAND_PAGING && attrs->odp_caps.general_caps & IB_ODP_SUPPORT &&
-	    (attrs->odp_caps.per_transport_caps.rc_odp_caps & on_demand) == on_demand)
-		flags |= KAPI_RDMA_ON_DEMAND;
 	if (kapi_rdma_is_soft(ib))
 		flags |= KAPI_RDMA_FENCE_HANGS;
 	return flags;
