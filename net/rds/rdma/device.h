@@ -64,6 +64,11 @@ public:
         u32 needs = kind >= RDS_OP_MASKED_ADD ? KAPI_RDMA_MASKED_ATOMICS : kind > RDS_OP_WRITE ? KAPI_RDMA_ATOMICS : 0;
         return (attrs.flags & needs) == needs;
     }
+    // The same with memory on demand at either end.
+    bool can_fetch(rds_rdma_kind kind) const
+    {
+        return can(kind) && (kind <= RDS_OP_WRITE || (attrs.flags & KAPI_RDMA_ON_DEMAND_ATOMICS));
+    }
 
 private:
     friend class Devices;
