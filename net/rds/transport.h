@@ -138,6 +138,7 @@ struct rds_rdma_row {
 	kapi_u8 local_gid[16], remote_gid[16];
 	kapi_u32 max_send_wr, max_recv_wr; /* requests that the queues have room for */
 	kapi_u32 max_send_sge;             /* pieces of a request */
+	kapi_u32 mr_max, mr_pages;         /* memory regions that programs may have at the device, and pages of one */
 };
 
 struct rds_transport {

@@ -58,6 +58,9 @@ public:
     Device(kapi_rdma_dev* d, const kapi_rdma_attrs& a) : dev(d), attrs(a) {}
     kapi_rdma_dev* const dev;
     const kapi_rdma_attrs attrs;
+    // Of programs; and pages of one, of which no message needs more.
+    u32 most_regions() const { return min(attrs.max_mr / 2, 32768u); }
+    u32 pages_of_region() const { return min(attrs.max_mr_pages, 1 + RDS_MAX_MESSAGE / 4096); }
     bool fence_hangs() const { return (attrs.flags & KAPI_RDMA_FENCE_HANGS) != 0; }
     bool can(rds_rdma_kind kind) const
     {
