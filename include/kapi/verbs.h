@@ -51,11 +51,6 @@ enum kapi_rdma_flags {
 	 */
 	KAPI_RDMA_FENCE_HANGS = 32,
 	KAPI_RDMA_ON_DEMAND_ATOMICS = 64, /* also for atomics, there and for what they return here */
-	/*
-	 * kapi_mr_on_demand() only with an iova that is the address. (Soft-RoCE of 7.2, drivers/infiniband/sw/rxe/rxe_odp.c:
-	 * it takes the one for the other, and checks the result against nothing.)
-	 */
-	KAPI_RDMA_ON_DEMAND_IN_PLACE = 128,
 };
 
 /* Limits: none is exceeded by any call, which then fails with -EINVAL. */

@@ -37,6 +37,10 @@ bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev)
 	return kapi_rdma_is_soft(dev->ib);
 }
 
+/*
+ * Soft-RoCE of 7.2 (drivers/infiniband/sw/rxe/rxe_odp.c) says that it can, and copies each packet to or from the beginning of a
+ * page, wherever in it the bytes are; an address under the key that is not the program's leads out of its table of pages.
+ */
 static u32 on_demand_flags(const struct ib_device *ib)
 {
 	const u32 needed = IB_ODP_SUPPORT_READ | IB_ODP_SUPPORT_WRITE;
@@ -44,12 +48,10 @@ static u32 on_demand_flags(const struct ib_device *ib)
 	u32 flags = KAPI_RDMA_ON_DEMAND;
 
 	if (!(ib->attrs.kernel_cap_flags & IBK_ON_DEMAND_PAGING) || !(ib->attrs.odp_caps.general_caps & IB_ODP_SUPPORT) ||
-	    (caps & needed) != needed || rdma_protocol_iwarp(ib, rdma_start_port(ib)))
+	    (caps & needed) != needed || rdma_protocol_iwarp(ib, rdma_start_port(ib)) || kapi_rdma_is_soft(ib))
 		return 0;
 	if (caps & IB_ODP_SUPPORT_ATOMIC)
 		flags |= KAPI_RDMA_ON_DEMAND_ATOMICS;
-	if (kapi_rdma_is_soft(ib))
-		flags |= KAPI_RDMA_ON_DEMAND_IN_PLACE;
 	return flags;
 }
 

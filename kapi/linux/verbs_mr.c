@@ -163,11 +163,10 @@ int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, ka
 		      struct kapi_mr **mr)
 {
 	const u32 changes = KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_ATOMIC;
-	const u32 flags = pd->dev->attrs.flags;
 	int error;
 
 	might_sleep();
-	if (!(flags & KAPI_RDMA_ON_DEMAND) || (iova != address && flags & KAPI_RDMA_ON_DEMAND_IN_PLACE))
+	if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
 		return -EOPNOTSUPP;
 	if (!length || length > U32_MAX || (access & changes && !(access & KAPI_ACCESS_LOCAL_WRITE)))
 		return -EINVAL;

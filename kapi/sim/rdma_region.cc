@@ -216,8 +216,7 @@ int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, ka
                       struct kapi_mr **result) noexcept
 {
     enter_task("kapi_mr_on_demand");
-    kapi_u32 flags = pd->dev->attrs.flags;
-    if (!(flags & KAPI_RDMA_ON_DEMAND) || (iova != address && flags & KAPI_RDMA_ON_DEMAND_IN_PLACE))
+    if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
         return -KAPI_EOPNOTSUPP;
     constexpr kapi_u32 kChanges = KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_ATOMIC;
     if (!length || length > UINT32_MAX || address + length < address ||

@@ -16,7 +16,6 @@ class MemoryRegion : public RefCounted<MemoryRegion>, public ListNode<OwnedRegio
 public:
     static void destroy(MemoryRegion* region); // Sleeps. The key is dead afterwards
     u32 key = 0;
-    u32 first = 0; // the address of the first byte for peers
     bool use_once = false; // until the peer says that it has used it
     Ip peer;
     const rds_transport* transport = nullptr; // the socket holds its module

@@ -62,23 +62,19 @@ Result<Socket::Target> Socket::usual_target()
     return Target{bound_to_, connection_->remote, transport_, tos_, connection_, path_};
 }
 
-// Takes held over. What cannot be pinned is registered on demand. Its peers use the low half of its address, because a cookie has
-// room for that: then a device that knows no other addresses than the program's own can do it for memory in the first 4 GiB.
+// Takes held over. What cannot be pinned is registered on demand.
 Result<Ref<MemoryRegion>> Socket::register_on(void* held, const rds_abi_iovec& vec, const Connection& connection)
 {
     const rds_transport& transport = connection.transport;
     auto region = Ref<MemoryRegion>::adopt(make<MemoryRegion>(Alloc::charged));
-    rds_memory memory{nullptr, vec.addr, vec.bytes, vec.addr % page_size, kapi_sk_user(sk)};
+    rds_memory memory{nullptr, vec.addr, vec.bytes, kapi_sk_user(sk)};
     int err = region ? transport.pin(vec.addr, vec.bytes, true, &memory.pin) : -KAPI_ENOMEM;
-    if (err == -KAPI_EOPNOTSUPP)
-        memory.first = static_cast<u32>(vec.addr);
-    else if (err) {
+    if (err && err != -KAPI_EOPNOTSUPP) {
         transport.let_go(held);
         return fail(Errno::from_c(err));
     }
     region->peer = connection.remote.ip;
     region->transport = &transport;
-    region->first = static_cast<u32>(memory.first);
     TRY(check(transport.get_mr(held, &memory, &region->key, &region->mr)));
     return region;
 }
@@ -107,7 +103,7 @@ Result<u64> Socket::add_region(const rds_abi_get_mr_args& args, Target& target, 
         return fail(KAPI_EOPNOTSUPP);
     Ref<MemoryRegion> region = TRY(make_region(args.vec, *target.connection, stream_deadline(may_wait)));
     region->use_once = (args.flags & RDS_ABI_RDMA_USE_ONCE) != 0;
-    u64 cookie = make_cookie(region->key, region->first);
+    u64 cookie = make_cookie(region->key, static_cast<u32>(args.vec.addr % page_size));
     if (args.cookie_addr)
         TRY(check(kapi_user_copy_out(args.cookie_addr, &cookie, sizeof(cookie))));
     Guard guard(lock_);

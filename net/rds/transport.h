@@ -94,7 +94,6 @@ struct rds_rdma_op {
 struct rds_memory {
 	struct kapi_pin *pin;      /* NULL: the device fetches pages when they are used */
 	kapi_u64 address, bytes;
-	kapi_u64 first;            /* the peer's address of the first byte, at the same place of a page */
 	kapi_u32 user;             /* for whom it is counted */
 };
 
@@ -206,10 +205,10 @@ struct rds_transport {
 	void *(*hold)(void *state, unsigned int path);
 	void (*let_go)(void *held); /* [any] */
 	/*
-	 * [task] Lets who has *key, as the peer of the held stream, read and write the bytes of memory and no others. It takes
-	 * its pin over in any case. -EAGAIN: the stream has ended; -ENOMEM, -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes
-	 * nothing for a while. Without a pin: -EOPNOTSUPP: the device cannot fetch these pages; -EFAULT: it finds none that may
-	 * be written.
+	 * [task] Lets who has *key, as the peer of the held stream, read and write the bytes of memory and no others, from the
+	 * place of the first one in its page on. It takes the pin over in any case. -EAGAIN: the stream has ended; -ENOMEM,
+	 * -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes nothing for a while. Without a pin: -EOPNOTSUPP: the device cannot
+	 * fetch these pages; -EFAULT: it finds none that may be written.
 	 */
 	int (*get_mr)(void *held, const struct rds_memory *memory, kapi_u32 *key, struct rds_mr **mr);
 	/*

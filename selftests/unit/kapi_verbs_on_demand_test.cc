@@ -68,15 +68,6 @@ TEST_P(VerbsOnDemand, region__is_made_where_the_device_has_it)
     end();
 }
 
-TEST_P(VerbsOnDemand, in_place__there_are_no_addresses_but_the_programs)
-{
-    connect_on_demand(0, KAPI_RDMA_ON_DEMAND | KAPI_RDMA_ON_DEMAND_IN_PLACE);
-    EXPECT_EQ(make(address(), 100, 0), -KAPI_EOPNOTSUPP);
-    ASSERT_EQ(make(address(), 100, address()), 0);
-    EXPECT_EQ(operate(KAPI_WR_WRITE, kapi_mr_key(mr), address(), 100), KAPI_WC_OK);
-    end();
-}
-
 // What cannot be pinned can be used, as long as it is mapped.
 TEST_P(VerbsOnDemand, what_is_unmapped__is_not_reached)
 {

@@ -207,15 +207,6 @@ TEST_P(RdsRdmaOnDemand, device_that_cannot__is_an_error)
     close_both();
 }
 
-// A cookie has room for the low half of an address: such a device reaches no more.
-TEST_P(RdsRdmaOnDemand, device_that_knows_the_programs_addresses_only__has_no_region_above_4_gib)
-{
-    open_with(0, kFetches | KAPI_RDMA_ON_DEMAND_IN_PLACE);
-    ASSERT_NE(place_of(remote) >> 32, 0u);
-    EXPECT_EQ(get_on_b(remote, kSize), -KAPI_EOPNOTSUPP);
-    close_both();
-}
-
 // Atomic operations on such memory may be beyond a device that has both.
 TEST_P(RdsRdmaOnDemand, atomic_operations__are_refused_where_the_device_cannot)
 {

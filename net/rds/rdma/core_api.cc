@@ -24,7 +24,7 @@ Result<rds_mr*> get_mr(const Ref<Registrar>& registrar, const rds_memory& memory
 
 int get_local(void* held, u64 address, usize bytes, int write, u32 user, rds_mr** mr)
 {
-    auto made = UserRegion::create_local(static_cast<Registrar*>(held)->place(), {nullptr, address, bytes, address, user}, write);
+    auto made = UserRegion::create_local(static_cast<Registrar*>(held)->place(), {nullptr, address, bytes, user}, write);
     if (!made)
         return made.error().to_c();
     *mr = reinterpret_cast<rds_mr*>(made->leak());

@@ -62,13 +62,13 @@ Result<> UserRegion::enter(const Place& place, const rds_memory& memory)
 Result<> UserRegion::build(const Place& place, const rds_memory& memory)
 {
     TRY(enter(place, memory));
-    const Device& device = domain_->device;
+    u64 iova = memory.address % page_size;
     if (pin_) {
         pages_ = pin_.pages();
-        TRY(map(memory.first));
+        TRY(map(iova));
     } else {
-        pages_ = static_cast<u32>((memory.first % page_size + memory.bytes + page_size - 1) / page_size);
-        TRY(fetch_on_demand(memory, peers_access(device.can_fetch(RDS_OP_ADD))));
+        pages_ = static_cast<u32>((iova + memory.bytes + page_size - 1) / page_size);
+        TRY(fetch_on_demand(memory, iova, peers_access(domain_->device.can_fetch(RDS_OP_ADD))));
     }
     key_ = kapi_mr_key(mr_.get());
     count(place.counters, Stat::mr_8k_alloc);
@@ -78,7 +78,7 @@ Result<> UserRegion::build(const Place& place, const rds_memory& memory)
     return {};
 }
 
-Result<> UserRegion::map(u64 first)
+Result<> UserRegion::map(u64 iova)
 {
     const Device& device = domain_->device;
     if (pages_ > device.attrs.max_mr_pages)
@@ -89,21 +89,21 @@ Result<> UserRegion::map(u64 first)
     kapi_mr* mr = nullptr;
     TRY(check(kapi_mr_alloc(domain_->pd.get(), pages_, 0, &mr)));
     mr_.reset(mr);
-    return check(kapi_mr_map(mr, map_.c(), first));
+    return check(kapi_mr_map(mr, map_.c(), iova));
 }
 
 Result<> UserRegion::build_local(const Place& place, const rds_memory& memory, bool write)
 {
     TRY(enter(place, memory));
-    TRY(fetch_on_demand(memory, write ? KAPI_ACCESS_LOCAL_WRITE : 0));
-    sge_ = {memory.first, static_cast<u32>(memory.bytes), kapi_mr_local_key(mr_.get())};
+    TRY(fetch_on_demand(memory, memory.address, write ? KAPI_ACCESS_LOCAL_WRITE : 0));
+    sge_ = {memory.address, static_cast<u32>(memory.bytes), kapi_mr_local_key(mr_.get())};
     return {};
 }
 
-Result<> UserRegion::fetch_on_demand(const rds_memory& memory, u32 access)
+Result<> UserRegion::fetch_on_demand(const rds_memory& memory, u64 iova, u32 access)
 {
     kapi_mr* mr = nullptr;
-    TRY(check(kapi_mr_on_demand(domain_->pd.get(), memory.address, memory.bytes, memory.first, access, &mr)));
+    TRY(check(kapi_mr_on_demand(domain_->pd.get(), memory.address, memory.bytes, iova, access, &mr)));
     mr_.reset(mr);
     return {};
 }
