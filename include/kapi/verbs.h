@@ -42,7 +42,7 @@ enum kapi_rdma_flags {
 	KAPI_RDMA_IWARP = 1,
 	KAPI_RDMA_ATOMICS = 2,        /* 8 bytes, aligned: fetch-and-add, compare-and-swap */
 	KAPI_RDMA_MASKED_ATOMICS = 4, /* the same with masks; without this flag posting one is -EINVAL */
-	KAPI_RDMA_ON_DEMAND = 8,      /* kapi_mr_on_demand() works for a reliable connection */
+	KAPI_RDMA_ON_DEMAND = 8,      /* kapi_mr_on_demand() works for a reliable connection; not with KAPI_RDMA_IWARP */
 	KAPI_RDMA_GAPS = 16,          /* kapi_mr_alloc() can make regions of pieces that do not fill their pages */
 	/*
 	 * When a request with KAPI_WR_FENCE is sent again, it waits for the reads and atomics behind it, too, and they for it:
@@ -50,6 +50,7 @@ enum kapi_rdma_flags {
 	 * (Soft-RoCE of 6.1 and 6.12, drivers/infiniband/sw/rxe/rxe_req.c: rxe_wqe_is_fenced().)
 	 */
 	KAPI_RDMA_FENCE_HANGS = 32,
+	KAPI_RDMA_ON_DEMAND_ATOMICS = 64, /* also for atomics, there and for what they return here */
 };
 
 /* Limits: none is exceeded by any call, which then fails with -EINVAL. */

@@ -139,10 +139,14 @@ kapi_u64 kapi_mr_address(const struct kapi_mr *mr) KAPI_NOEXCEPT;   /* [any] of 
 
 /*
  * [task] A region of the calling program's memory that is valid at once and pinned by nothing: the device fetches pages when
- * they are used. Its address is that of the program; access is enum kapi_access. kapi_mr_free() ends it, in any task.
- * -EOPNOTSUPP: the device has no KAPI_RDMA_ON_DEMAND; -EINVAL: no bytes, they wrap around, or access; -EFAULT, -ENOMEM.
+ * they are used, and an access to what is not mapped by then, or not to be written, fails as one beyond the region does. The
+ * first byte has the address iova, which equals its place within a page; access is enum kapi_access. Also for local use, under
+ * kapi_mr_local_key(). kapi_mr_free() ends it, in any task. -EOPNOTSUPP: the device has no KAPI_RDMA_ON_DEMAND; -EINVAL: no
+ * bytes, too many, they wrap around, iova, or access; -EFAULT: the memory is not mapped, or not to be written and access is, as
+ * far as the device finds that out at once; -ENOMEM.
  */
-int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u32 access, struct kapi_mr **mr) KAPI_NOEXCEPT;
+int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u64 iova, kapi_u32 access,
+		      struct kapi_mr **mr) KAPI_NOEXCEPT;
 
 KAPI_END
 #endif

@@ -37,11 +37,28 @@ bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev)
 	return kapi_rdma_is_soft(dev->ib);
 }
 
+/*
+ * Soft-RoCE of 7.2 (drivers/infiniband/sw/rxe/rxe_odp.c) says that it can, and copies each packet to or from the beginning of a
+ * page, wherever in it the bytes are; an address under the key that is not the program's leads out of its table of pages.
+ */
+static u32 on_demand_flags(const struct ib_device *ib)
+{
+	const u32 needed = IB_ODP_SUPPORT_READ | IB_ODP_SUPPORT_WRITE;
+	u32 caps = ib->attrs.odp_caps.per_transport_caps.rc_odp_caps;
+	u32 flags = KAPI_RDMA_ON_DEMAND;
+
+	if (!(ib->attrs.kernel_cap_flags & IBK_ON_DEMAND_PAGING) || !(ib->attrs.odp_caps.general_caps & IB_ODP_SUPPORT) ||
+	    (caps & needed) != needed || rdma_protocol_iwarp(ib, rdma_start_port(ib)) || kapi_rdma_is_soft(ib))
+		return 0;
+	if (caps & IB_ODP_SUPPORT_ATOMIC)
+		flags |= KAPI_RDMA_ON_DEMAND_ATOMICS;
+	return flags;
+}
+
 static u32 flags_of(struct ib_device *ib)
 {
 	const struct ib_device_attr *attrs = &ib->attrs;
-	const u32 on_demand = IB_ODP_SUPPORT_READ | IB_ODP_SUPPORT_WRITE;
-	u32 flags = 0;
+	u32 flags = on_demand_flags(ib);
 
 	if (rdma_protocol_iwarp(ib, rdma_start_port(ib)))
 		flags |= KAPI_RDMA_IWARP;
@@ -51,9 +68,6 @@ static u32 flags_of(struct ib_device *ib)
 		flags |= KAPI_RDMA_MASKED_ATOMICS;
 	if (attrs->kernel_cap_flags & IBK_SG_GAPS_REG)
 		flags |= KAPI_RDMA_GAPS;
-	if (attrs->kernel_cap_flags & IBK_ON_DEMAND_PAGING && attrs->odp_caps.general_caps & IB_ODP_SUPPORT &&
-	    (attrs->odp_caps.per_transport_caps.rc_odp_caps & on_demand) == on_demand)
-		flags |= KAPI_RDMA_ON_DEMAND;
 	if (kapi_rdma_is_soft(ib))
 		flags |= KAPI_RDMA_FENCE_HANGS;
 	return flags;

@@ -145,18 +145,39 @@ static int flags_of(u32 access)
 	       (access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
 }
 
+/*
+ * The pages are fetched once: the first use need not wait, and what cannot be used is found out, if the device takes such advice.
+ * Soft-RoCE takes none for a region that it may not write to.
+ */
+static bool can_fetch(struct kapi_pd *pd, struct ib_mr *ib, u32 access)
+{
+	struct ib_sge all = { .addr = ib->iova, .length = ib->length, .lkey = ib->lkey };
+	enum ib_uverbs_advise_mr_advice advice = access & KAPI_ACCESS_LOCAL_WRITE ? IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE :
+										    IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH;
+
+	return ib_advise_mr(pd->ib, advice, IB_UVERBS_ADVISE_MR_FLAG_FLUSH, &all, 1) != -EFAULT;
+}
+
 /* A device takes a region that begins at 0 and has the largest length for the whole address space: the length is checked here. */
-int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u32 access, struct kapi_mr **mr)
+int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u64 iova, kapi_u32 access,
+		      struct kapi_mr **mr)
 {
 	const u32 changes = KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_ATOMIC;
+	int error;
 
 	might_sleep();
 	if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
 		return -EOPNOTSUPP;
-	if (!length || address + length < address || (access & changes && !(access & KAPI_ACCESS_LOCAL_WRITE)))
+	if (!length || length > U32_MAX || (access & changes && !(access & KAPI_ACCESS_LOCAL_WRITE)))
+		return -EINVAL;
+	if (address + length < address || iova + length < iova || offset_in_page(iova) != offset_in_page(address))
 		return -EINVAL;
 	if (!current->mm || !access_ok((void __user *)(unsigned long)address, length))
 		return -EFAULT;
-	return wrap(pd, ib_reg_user_mr(pd->ib, address, length, address, flags_of(access)), 0, false, mr);
+	error = wrap(pd, ib_reg_user_mr(pd->ib, address, length, iova, flags_of(access)), 0, false, mr);
+	if (error || can_fetch(pd, (*mr)->ib, access))
+		return error;
+	kapi_mr_free(*mr);
+	return -EFAULT;
 }
 EXPORT_SYMBOL_GPL(kapi_mr_on_demand);

@@ -180,6 +180,7 @@ void Node::crash()
     forget_sysfs(*this);
     live_rdma.clear();
     pinned_pages = 0;
+    dax_files.clear();
     kept = kept_by_core = 0;
     descriptors.forget();
 }

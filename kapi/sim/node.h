@@ -180,6 +180,12 @@ public:
     }
     std::map<std::string, unsigned> live_rdma; // objects by kind
     unsigned pinned_pages = 0, memlock_pages = ~0u; // of its programs, and how many they may have
+    /** Files on persistent memory that its programs have mapped, by address: such memory cannot be pinned. */
+    struct DaxFile {
+        std::size_t length;
+        bool mapped, writable;
+    };
+    std::map<std::uintptr_t, DaxFile> dax_files;
     /** Counts crashes. */
     unsigned life() const { return generation_; }
     unsigned live_filters = 0;

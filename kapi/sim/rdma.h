@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -154,6 +155,7 @@ struct kapi_rdma_dev {
     kapi_u64 next_address = 0x10000000;
     std::map<kapi_u32, kapi_mr *> regions{};
     kapi_u32 next_region = 1;
+    std::set<kapi_u32> on_demand_ended{}; // keys of regions that were on demand
 
     bool holds(const kapi_net *of, const kapi_addr &addr) const;
     bool is_usable(const kapi_net *by) const { return !only || only == by; }
@@ -182,6 +184,7 @@ struct kapi_mr {
     bool gaps, on_demand = false, valid = false;
     unsigned posted = 0; // requests that change it
     kapi_u64 mapping = 0, iova = 0;
+    kapi_u64 program = 0; // on demand: the program's address of the first byte
     struct Range {
         kapi_u64 address;
         std::size_t length;
@@ -289,17 +292,22 @@ void dma_read(kapi_rdma_dev &dev, kapi_u64 address, void *to, std::size_t length
 void dma_write(kapi_rdma_dev &dev, kapi_u64 address, const void *from, std::size_t length);
 Mapping *find_mapping(const kapi_map *map, const char *call);
 Mapping *mapping_at(kapi_rdma_dev &dev, kapi_u64 address);
-/** Copies between pieces and bytes, from offset on. */
-void gather(kapi_rdma_dev &dev, const std::vector<kapi_sge> &sges, std::size_t offset, void *to, std::size_t length);
-void scatter(kapi_rdma_dev &dev, const std::vector<kapi_sge> &sges, std::size_t offset, const void *from, std::size_t length);
+/** Copies between pieces and bytes, from offset on. False: a piece's key is of a region that does not allow it. */
+[[nodiscard]] bool gather(kapi_qp &qp, const std::vector<kapi_sge> &sges, std::size_t offset, void *to, std::size_t length);
+[[nodiscard]] bool scatter(kapi_qp &qp, const std::vector<kapi_sge> &sges, std::size_t offset, const void *from,
+                           std::size_t length);
 /** Fails the run when a part of memory that is being freed is mapped. */
 void expect_unmapped(const void *memory, std::size_t size);
+
+/** May a program of the machine read, or write, there (rdma_pin.cc)? */
+bool can_access(const Node &node, kapi_u64 address, std::size_t length, bool write);
 
 // Regions (rdma_region.cc).
 /** The region under key that allows all of this; null: none. */
 kapi_mr *find_region(kapi_rdma_dev &dev, const kapi_pd *pd, kapi_u32 key, kapi_u64 address, std::size_t length, kapi_u32 access);
-void region_read(kapi_mr &mr, kapi_u64 address, void *to, std::size_t length);
-void region_write(kapi_mr &mr, kapi_u64 address, const void *from, std::size_t length);
+/** False: it is on demand, and the program has unmapped the memory, or may not write to it. */
+[[nodiscard]] bool region_read(kapi_mr &mr, kapi_u64 address, void *to, std::size_t length);
+[[nodiscard]] bool region_write(kapi_mr &mr, kapi_u64 address, const void *from, std::size_t length);
 kapi_mr *region_of(kapi_rdma_dev &dev, kapi_u32 key); // by its index
 bool execute_register(kapi_qp &qp, const SendEntry &entry);
 bool execute_invalidate(kapi_qp &qp, kapi_u32 key);

@@ -44,6 +44,10 @@ void make_stuck(kapi_rdma_dev &dev);
 void hold_packets(kapi_rdma_dev &dev, std::uint64_t time_ns);
 /** The device begins with the same keys as others of this kind. */
 void repeat_keys(kapi_rdma_dev &dev);
+/** A program maps a file on persistent memory there, in place of what it had: such memory cannot be pinned. */
+void map_dax(Node &node, const void *memory, std::size_t length, bool writable = true);
+/** The program unmaps it: from now on an access faults, also a device's. */
+void unmap_dax(Node &node, const void *memory);
 /** The device refuses one request to send, the one after so many others. */
 void refuse_send(kapi_rdma_dev &dev, unsigned after);
 /** Routes from the device are not found, for this errno; 0: they are. */

@@ -17,11 +17,18 @@ void Borrowed::add(Borrowed &&other)
     other = {};
 }
 
+/** Also one that has ended: its key is never another's. */
+static bool is_on_demand(kapi_rdma_dev &dev, kapi_u32 key)
+{
+    const kapi_mr *mr = region_of(dev, key);
+    return mr ? mr->on_demand : dev.on_demand_ended.count(key) != 0;
+}
+
 void borrow(kapi_qp &qp, Borrowed &borrowed, const std::vector<kapi_sge> &sges)
 {
     borrowed.slots = 1;
     for (const kapi_sge &sge : sges) {
-        if (!sge.length)
+        if (!sge.length || is_on_demand(*qp.dev, sge.key))
             continue;
         Mapping *mapping = mapping_at(*qp.dev, sge.address);
         if (!mapping)

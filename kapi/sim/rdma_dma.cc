@@ -75,7 +75,7 @@ template <class Use> void reach(kapi_rdma_dev &dev, kapi_u64 address, std::size_
     }
 }
 
-template <class Use> void each_piece(const std::vector<kapi_sge> &sges, std::size_t offset, std::size_t length, Use use)
+template <class Use> bool each_piece(const std::vector<kapi_sge> &sges, std::size_t offset, std::size_t length, Use use)
 {
     for (const kapi_sge &sge : sges) {
         if (offset >= sge.length) {
@@ -83,14 +83,16 @@ template <class Use> void each_piece(const std::vector<kapi_sge> &sges, std::siz
             continue;
         }
         std::size_t part = std::min<std::size_t>(length, sge.length - offset);
-        use(sge.address + offset, part);
+        if (!use(sge, sge.address + offset, part))
+            return false;
         length -= part;
         offset = 0;
         if (!length)
-            return;
+            return true;
     }
     if (length)
         broken("a device goes beyond the pieces of a request");
+    return true;
 }
 
 } // namespace
@@ -111,19 +113,25 @@ void dma_write(kapi_rdma_dev &dev, kapi_u64 address, const void *from, std::size
     });
 }
 
-void gather(kapi_rdma_dev &dev, const std::vector<kapi_sge> &sges, std::size_t offset, void *to, std::size_t length)
+bool gather(kapi_qp &qp, const std::vector<kapi_sge> &sges, std::size_t offset, void *to, std::size_t length)
 {
-    each_piece(sges, offset, length, [&](kapi_u64 address, std::size_t part) {
-        dma_read(dev, address, to, part);
-        to = static_cast<unsigned char *>(to) + part;
+    return each_piece(sges, offset, length, [&](const kapi_sge &sge, kapi_u64 address, std::size_t part) {
+        void *at = std::exchange(to, static_cast<unsigned char *>(to) + part);
+        if (sge.key == qp.pd->key)
+            return dma_read(*qp.dev, address, at, part), true;
+        kapi_mr *mr = find_region(*qp.dev, qp.pd, sge.key, address, part, 0);
+        return mr && region_read(*mr, address, at, part);
     });
 }
 
-void scatter(kapi_rdma_dev &dev, const std::vector<kapi_sge> &sges, std::size_t offset, const void *from, std::size_t length)
+bool scatter(kapi_qp &qp, const std::vector<kapi_sge> &sges, std::size_t offset, const void *from, std::size_t length)
 {
-    each_piece(sges, offset, length, [&](kapi_u64 address, std::size_t part) {
-        dma_write(dev, address, from, part);
-        from = static_cast<const unsigned char *>(from) + part;
+    return each_piece(sges, offset, length, [&](const kapi_sge &sge, kapi_u64 address, std::size_t part) {
+        const void *at = std::exchange(from, static_cast<const unsigned char *>(from) + part);
+        if (sge.key == qp.pd->key)
+            return dma_write(*qp.dev, address, at, part), true;
+        kapi_mr *mr = find_region(*qp.dev, qp.pd, sge.key, address, part, KAPI_ACCESS_LOCAL_WRITE);
+        return mr && region_write(*mr, address, at, part);
     });
 }
 

@@ -4,6 +4,35 @@
 
 #include "rdma.h"
 
+namespace sim {
+
+void map_dax(Node &node, const void *memory, std::size_t length, bool writable)
+{
+    node.dax_files[reinterpret_cast<std::uintptr_t>(memory)] = {length, true, writable};
+}
+
+void unmap_dax(Node &node, const void *memory)
+{
+    node.dax_files.at(reinterpret_cast<std::uintptr_t>(memory)).mapped = false;
+}
+
+/** A file of which this is a part; null: none. */
+static const Node::DaxFile *file_at(const Node &node, kapi_u64 address, std::size_t length)
+{
+    for (const auto &[begin, file] : node.dax_files)
+        if (begin < address + length && address < begin + file.length)
+            return &file;
+    return nullptr;
+}
+
+bool can_access(const Node &node, kapi_u64 address, std::size_t length, bool write)
+{
+    const Node::DaxFile *file = file_at(node, address, length);
+    return address && (!file || (file->mapped && (file->writable || !write)));
+}
+
+} // namespace sim
+
 using namespace sim;
 
 void *kapi_alloc_contiguous(kapi_size size) noexcept
@@ -18,9 +47,12 @@ int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin
     constexpr kapi_size kMost = 1u << 30;
     if (!length || length > kMost || address + length < address)
         return -KAPI_EINVAL;
-    if (!address)
-        return -KAPI_EFAULT;
     Node &node = *Node::current();
+    const Node::DaxFile *file = file_at(node, address, length);
+    if (!address || (file && !file->mapped))
+        return -KAPI_EFAULT;
+    if (file)
+        return -KAPI_EOPNOTSUPP;
     auto pages = static_cast<unsigned>((address % kPageSize + length + kPageSize - 1) / kPageSize);
     if (fault("kapi_pin_user") || pages > node.memlock_pages - node.pinned_pages)
         return -KAPI_ENOMEM;

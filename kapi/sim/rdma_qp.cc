@@ -102,7 +102,8 @@ void check_local_keys(const kapi_qp &qp, const kapi_sge *sges, kapi_u32 n)
 {
     for (kapi_u32 i = 0; i < n; i++) {
         const kapi_mr *mr = region_of(*qp.dev, sges[i].key);
-        if (sges[i].length && sges[i].key != qp.pd->key && !(mr && mr->key == sges[i].key && mr->pd == qp.pd))
+        bool known = mr ? mr->key == sges[i].key && mr->pd == qp.pd : qp.dev->on_demand_ended.count(sges[i].key) != 0;
+        if (sges[i].length && sges[i].key != qp.pd->key && !known)
             broken("a request is posted with a local key of another protection domain");
     }
 }

@@ -93,7 +93,8 @@ bool take_send(kapi_qp &qp, const RdmaPacket &packet)
         refuse(qp, PacketKind::nak_invalid, packet.psn);
         return false;
     }
-    scatter(*qp.dev, entry.sges, qp.recv_offset, packet.payload.data(), packet.payload.size());
+    if (!scatter(qp, entry.sges, qp.recv_offset, packet.payload.data(), packet.payload.size()))
+        broken("a receive has memory that is fetched on demand");
     qp.recv_offset += packet.payload.size();
     if (!packet.last)
         return true;
@@ -121,7 +122,10 @@ bool take_write(kapi_qp &qp, const RdmaPacket &packet)
             refuse(qp, PacketKind::nak_access, packet.psn);
             return false;
         }
-        region_write(*mr, packet.remote, packet.payload.data(), packet.payload.size());
+        if (!region_write(*mr, packet.remote, packet.payload.data(), packet.payload.size())) {
+            refuse(qp, PacketKind::nak_access, packet.psn);
+            return false;
+        }
         qp.recv_offset += packet.payload.size();
     }
     if (immediate)
@@ -139,11 +143,10 @@ bool respond(kapi_qp &qp, const RdmaPacket &request, kapi_u64 index)
     packet.payload.resize(length);
     if (length) {
         kapi_mr *mr = find_region(*qp.dev, qp.pd, request.key, request.remote + offset, length, KAPI_ACCESS_REMOTE_READ);
-        if (!mr) {
+        if (!mr || !region_read(*mr, request.remote + offset, packet.payload.data(), length)) {
             refuse(qp, PacketKind::nak_access, packet.psn);
             return false;
         }
-        region_read(*mr, request.remote + offset, packet.payload.data(), length);
     }
     send_packet(qp, std::move(packet));
     return offset + length >= request.length;
@@ -231,15 +234,17 @@ bool take_atomic(kapi_qp &qp, const RdmaPacket &packet)
         return false;
     }
     kapi_mr *mr = find_region(*qp.dev, qp.pd, packet.key, packet.remote, sizeof(value), KAPI_ACCESS_REMOTE_ATOMIC);
-    if (!mr) {
+    if (!mr || !region_read(*mr, packet.remote, &value, sizeof(value))) {
         refuse(qp, PacketKind::nak_access, packet.psn);
         return false;
     }
-    region_read(*mr, packet.remote, &value, sizeof(value));
     qp.atomics[packet.psn] = value;
     qp.atomics.erase(qp.atomics.begin(), qp.atomics.lower_bound(packet.psn - std::min<kapi_u64>(packet.psn, kRemembered)));
     value = apply(packet, value);
-    region_write(*mr, packet.remote, &value, sizeof(value));
+    if (!region_write(*mr, packet.remote, &value, sizeof(value))) {
+        refuse(qp, PacketKind::nak_access, packet.psn);
+        return false;
+    }
     answer_atomic(qp, packet.psn);
     return true;
 }

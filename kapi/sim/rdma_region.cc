@@ -49,28 +49,38 @@ kapi_mr *find_region(kapi_rdma_dev &dev, const kapi_pd *pd, kapi_u32 key, kapi_u
     return mr;
 }
 
-void region_read(kapi_mr &mr, kapi_u64 address, void *to, std::size_t length)
+/** Of a region on demand; null: no page is found there. */
+static unsigned char *fetch(const kapi_mr &mr, kapi_u64 address, std::size_t length, bool write)
+{
+    kapi_u64 at = address - mr.iova + mr.program;
+    bool good = can_access(*mr.dev->node, at, length, write);
+    return good ? reinterpret_cast<unsigned char *>(static_cast<std::uintptr_t>(at)) : nullptr;
+}
+
+bool region_read(kapi_mr &mr, kapi_u64 address, void *to, std::size_t length)
 {
     if (mr.on_demand) {
-        std::memcpy(to, reinterpret_cast<const void *>(static_cast<std::uintptr_t>(address)), length);
-        return;
+        const unsigned char *from = fetch(mr, address, length, false);
+        return from && std::memcpy(to, from, length);
     }
     walk(mr, address, length, [&](kapi_u64 from, std::size_t part) {
         dma_read(*mr.dev, from, to, part);
         to = static_cast<unsigned char *>(to) + part;
     });
+    return true;
 }
 
-void region_write(kapi_mr &mr, kapi_u64 address, const void *from, std::size_t length)
+bool region_write(kapi_mr &mr, kapi_u64 address, const void *from, std::size_t length)
 {
     if (mr.on_demand) {
-        std::memcpy(reinterpret_cast<void *>(static_cast<std::uintptr_t>(address)), from, length);
-        return;
+        unsigned char *to = fetch(mr, address, length, true);
+        return to && std::memcpy(to, from, length);
     }
     walk(mr, address, length, [&](kapi_u64 to, std::size_t part) {
         dma_write(*mr.dev, to, from, part);
         from = static_cast<const unsigned char *>(from) + part;
     });
+    return true;
 }
 
 bool execute_register(kapi_qp &qp, const SendEntry &entry)
@@ -134,6 +144,8 @@ void kapi_mr_free(struct kapi_mr *mr) noexcept
     if (mr->posted)
         broken("a region ends that %u posted requests change", mr->posted);
     world().note("region freed", mr->key, mr->valid);
+    if (mr->on_demand)
+        mr->dev->on_demand_ended.insert(mr->key);
     mr->dev->regions.erase(mr->index);
     mr->pd->users--;
     mr->dev->gone("region");
@@ -200,21 +212,26 @@ kapi_u64 kapi_mr_address(const struct kapi_mr *mr) noexcept
     return mr->iova;
 }
 
-int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u32 access, struct kapi_mr **result) noexcept
+int kapi_mr_on_demand(struct kapi_pd *pd, kapi_u64 address, kapi_size length, kapi_u64 iova, kapi_u32 access,
+                      struct kapi_mr **result) noexcept
 {
     enter_task("kapi_mr_on_demand");
     if (!(pd->dev->attrs.flags & KAPI_RDMA_ON_DEMAND))
         return -KAPI_EOPNOTSUPP;
     constexpr kapi_u32 kChanges = KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_ATOMIC;
-    if (!length || address + length < address || (access & kChanges && !(access & KAPI_ACCESS_LOCAL_WRITE)))
+    if (!length || length > UINT32_MAX || address + length < address ||
+        (access & kChanges && !(access & KAPI_ACCESS_LOCAL_WRITE)))
         return -KAPI_EINVAL;
-    if (!address)
+    if (iova + length < iova || iova % kPageSize != address % kPageSize)
+        return -KAPI_EINVAL;
+    if (!can_access(*pd->dev->node, address, length, access & KAPI_ACCESS_LOCAL_WRITE))
         return -KAPI_EFAULT;
     if (fault("kapi_mr_on_demand"))
         return -KAPI_ENOMEM;
     kapi_mr *mr = make_region(pd, 0);
     mr->on_demand = mr->valid = true;
-    mr->iova = address;
+    mr->iova = iova;
+    mr->program = address;
     mr->length = length;
     mr->access = access;
     *result = mr;

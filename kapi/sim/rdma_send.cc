@@ -112,9 +112,7 @@ bool hangs(const kapi_qp &qp, const SendEntry &entry)
 bool place_read(kapi_qp &qp, const SendEntry &entry, std::size_t offset, const unsigned char *from, std::size_t length)
 {
     if (!(qp.dev->attrs.flags & KAPI_RDMA_IWARP)) {
-        if (from)
-            scatter(*qp.dev, entry.sges, offset, from, length);
-        return true;
+        return !from || scatter(qp, entry.sges, offset, from, length);
     }
     for (const kapi_sge &sge : entry.sges) {
         if (offset >= sge.length) {
@@ -125,8 +123,8 @@ bool place_read(kapi_qp &qp, const SendEntry &entry, std::size_t offset, const u
         kapi_mr *mr = find_region(*qp.dev, qp.pd, sge.key, sge.address + offset, part, KAPI_ACCESS_REMOTE_WRITE);
         if (!mr)
             return false;
-        if (from)
-            region_write(*mr, sge.address + offset, std::exchange(from, from + part), part);
+        if (from && !region_write(*mr, sge.address + offset, std::exchange(from, from + part), part))
+            return false;
         length -= part;
         offset = 0;
     }
@@ -167,7 +165,8 @@ bool start(kapi_qp &qp, SendEntry &entry)
     return true;
 }
 
-void emit(kapi_qp &qp, SendEntry &entry)
+/** False: the memory is in a region that does not allow it. */
+bool emit(kapi_qp &qp, SendEntry &entry)
 {
     kapi_u64 index = qp.cursor_packet;
     std::size_t offset = index * qp.mtu, length = std::min(qp.mtu, entry.length - std::min(entry.length, offset));
@@ -191,11 +190,12 @@ void emit(kapi_qp &qp, SendEntry &entry)
         packet.payload.resize(length);
         if (entry.wr.flags & KAPI_WR_INLINE)
             std::copy_n(entry.inline_bytes.begin() + static_cast<std::ptrdiff_t>(offset), length, packet.payload.begin());
-        else
-            gather(*qp.dev, entry.sges, offset, packet.payload.data(), length);
+        else if (!gather(qp, entry.sges, offset, packet.payload.data(), length))
+            return false;
         qp.cursor_packet++;
     }
     send_packet(qp, std::move(packet));
+    return true;
 }
 
 void step(kapi_qp &qp)
@@ -222,7 +222,13 @@ void step(kapi_qp &qp)
             qp.timer_serial++;
             return;
         }
-        emit(qp, entry);
+        if (!emit(qp, entry)) {
+            report_done(qp);
+            if (&entry == &qp.send.front())
+                return fail_first(qp, KAPI_WC_LOCAL_PROTECTION);
+            blocked = true; // it fails in its turn
+            break;
+        }
         sent++;
     }
     report_done(qp);
@@ -274,9 +280,10 @@ void take_response(kapi_qp &qp, const RdmaPacket &packet)
         }
         if (packet.psn != entry.psn + entry.received / qp.mtu)
             return; // one of an earlier attempt, or one is missing
-        if (entry.is_atomic())
-            scatter(*qp.dev, entry.sges, entry.received, packet.payload.data(), packet.payload.size());
-        else if (!place_read(qp, entry, entry.received, packet.payload.data(), packet.payload.size()))
+        bool placed = entry.is_atomic()
+                          ? scatter(qp, entry.sges, entry.received, packet.payload.data(), packet.payload.size())
+                          : place_read(qp, entry, entry.received, packet.payload.data(), packet.payload.size());
+        if (!placed)
             return fail_first(qp, KAPI_WC_LOCAL_PROTECTION);
         entry.received += packet.payload.size();
         qp.una = packet.psn + 1;

@@ -278,6 +278,8 @@ template <class Row> usize add_ib_connections(Net& net, Rows& rows)
             row.max_send_wr = from.max_send_wr;
             row.max_recv_wr = from.max_recv_wr;
             row.max_send_sge = from.max_send_sge;
+            row.rdma_mr_max = from.mr_max;
+            row.rdma_mr_size = from.mr_pages;
             row.tos = c.tos;
             rows.add(row);
         }

@@ -51,11 +51,10 @@ void set_atomic(rds_rdma_op& op, const AtomicRequest& request)
 
 } // namespace
 
-// With room for as many pins.
-Result<Own<RdmaOperation>> RdmaOperation::allocate(const rds_transport& transport, u64 pins)
+Result<Own<RdmaOperation>> RdmaOperation::allocate(const rds_transport& transport, u64 pieces)
 {
     static_assert(sizeof(RdmaOperation) % alignof(rds_rdma_op) == 0);
-    usize tail = sizeof(rds_rdma_op) + pins * sizeof(kapi_pin*);
+    usize tail = sizeof(rds_rdma_op) + pieces * sizeof(rds_local);
     Own<RdmaOperation> operation(make_with_tail<RdmaOperation>(Alloc::charged, tail, transport));
     if (!operation)
         return fail(KAPI_ENOMEM);
@@ -63,25 +62,23 @@ Result<Own<RdmaOperation>> RdmaOperation::allocate(const rds_transport& transpor
     return operation;
 }
 
-Result<Own<RdmaOperation>> RdmaOperation::create(const rds_transport& transport, const rds_abi_rdma_args& args,
-                                                  bool with_payload)
+Result<Own<RdmaOperation>> RdmaOperation::create(const Place& place, const rds_abi_rdma_args& args, bool with_payload)
 {
     u64 remote = args.remote_vec.addr + offset_of(args.cookie);
     TRY(check_rdma_size(args));
     if (remote < args.remote_vec.addr || remote + args.remote_vec.bytes < remote)
         return fail(KAPI_EINVAL);
-    Own<RdmaOperation> operation = TRY(allocate(transport, args.nr_local));
+    Own<RdmaOperation> operation = TRY(allocate(place.transport, args.nr_local));
     rds_rdma_op& op = *operation->op_;
     op.remote = remote;
     op.key = key_of(args.cookie);
     op.kind = args.flags & RDS_ABI_RDMA_READWRITE ? RDS_OP_WRITE : RDS_OP_READ;
     op.alone = (args.flags & RDS_ABI_RDMA_SILENT) && !with_payload;
-    TRY(operation->read_vector(args));
+    TRY(operation->read_vector(place, args));
     return operation;
 }
 
-Result<Own<RdmaOperation>> RdmaOperation::create_atomic(const rds_transport& transport, const AtomicRequest& request,
-                                                        bool with_payload)
+Result<Own<RdmaOperation>> RdmaOperation::create_atomic(const Place& place, const AtomicRequest& request, bool with_payload)
 {
     const rds_abi_atomic_args& args = request.args;
     u64 remote = args.remote_addr + offset_of(args.cookie);
@@ -89,30 +86,33 @@ Result<Own<RdmaOperation>> RdmaOperation::create_atomic(const rds_transport& tra
         return fail(KAPI_EFAULT);
     if (remote < args.remote_addr || remote + atomic_size < remote || remote % atomic_size)
         return fail(KAPI_EINVAL);
-    Own<RdmaOperation> operation = TRY(allocate(transport, 1));
+    Own<RdmaOperation> operation = TRY(allocate(place.transport, 1));
     rds_rdma_op& op = *operation->op_;
     op.remote = remote;
     op.key = key_of(args.cookie);
     op.alone = (args.flags & RDS_ABI_RDMA_SILENT) && !with_payload;
     set_atomic(op, request);
-    TRY(operation->pin({args.local_addr, atomic_size}, atomic_size));
+    TRY(operation->add(place, {args.local_addr, atomic_size}, atomic_size));
     return operation;
 }
 
-Result<> RdmaOperation::pin(const rds_abi_iovec& vector, u64 most)
+Result<> RdmaOperation::add(const Place& place, const rds_abi_iovec& vector, u64 most)
 {
     rds_rdma_op& op = *op_;
     if (vector.addr + vector.bytes <= vector.addr || op.bytes + vector.bytes > most || vector.bytes > most)
         return fail(KAPI_EINVAL);
-    kapi_pin* pin = nullptr;
-    TRY(check(transport_.pin(vector.addr, vector.bytes, changes_memory(), &pin)));
-    op.pins[op.count++] = pin;
+    rds_local local{};
+    int err = transport_.pin(vector.addr, vector.bytes, changes_memory(), &local.pin);
+    if (err == -KAPI_EOPNOTSUPP && place.held)
+        err = transport_.get_local(place.held, vector.addr, vector.bytes, changes_memory(), place.user, &local.mr);
+    TRY(check(err));
+    op.local[op.count++] = local;
     op.bytes += static_cast<u32>(vector.bytes);
-    pages_ += transport_.pin_pages(pin);
+    pages_ += local.pin ? transport_.pin_pages(local.pin) : 1;
     return pages_ <= max_pages ? Result<>() : fail(KAPI_EMSGSIZE);
 }
 
-Result<> RdmaOperation::read_vector(const rds_abi_rdma_args& args)
+Result<> RdmaOperation::read_vector(const Place& place, const rds_abi_rdma_args& args)
 {
     constexpr unsigned at_once = 16;
     rds_abi_iovec vectors[at_once];
@@ -121,15 +121,22 @@ Result<> RdmaOperation::read_vector(const rds_abi_rdma_args& args)
         TRY(check(
             kapi_user_copy_in(vectors, args.local_vec_addr + done * sizeof(vectors[0]), count * sizeof(vectors[0]))));
         for (u64 i = 0; i < count; i++)
-            TRY(pin(vectors[i], args.remote_vec.bytes));
+            TRY(add(place, vectors[i], args.remote_vec.bytes));
     }
     return {};
 }
 
-void RdmaOperation::unpin()
+// What is on demand is no page of the program's: a device that is broken loses it with the region.
+void RdmaOperation::release_memory()
 {
-    while (op_->count && !kept_.load_acquire())
-        transport_.unpin(op_->pins[--op_->count], changes_memory());
+    bool kept = kept_.load_acquire();
+    while (op_->count) {
+        const rds_local& local = op_->local[--op_->count];
+        if (local.mr)
+            transport_.put_local(local.mr);
+        else if (!kept)
+            transport_.unpin(local.pin, changes_memory());
+    }
 }
 
 RdmaOperation::~RdmaOperation()
@@ -156,7 +163,7 @@ void RdmaOperation::done(rds_rdma_status status)
 {
     if (!HW_ASSERT(!done_.exchange(1)))
         return;
-    unpin();
+    release_memory();
     if (status == RDS_RDMA_SUCCESS && !op_->alone) // no stream is to take the message of one that is alone
         succeeded_.store_release(1);
     if (!notices_)

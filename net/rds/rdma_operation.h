@@ -24,14 +24,19 @@ struct RdmaNotice : RefCounted<RdmaNotice>, ListNode<RdmaNotice> {
 
 class RdmaOperation : Pinned {
 public:
-    // Task. Reads the vector of the program once, and pins what it names. EMSGSIZE, EINVAL, EFAULT, ENOMEM.
+    // Where it is made. held: a hold on the stream for which memory that cannot be pinned is registered on demand; null:
+    // EOPNOTSUPP for such memory.
+    struct Place {
+        const rds_transport& transport;
+        u32 user;
+        void* held;
+    };
+    // Task. Reads the vector of the program once, and pins what it names. EMSGSIZE, EINVAL, EFAULT, ENOMEM, EOPNOTSUPP.
     // with_payload: its message has to be sent, whatever args says.
-    static Result<Own<RdmaOperation>> create(const rds_transport& transport, const rds_abi_rdma_args& args,
-                                              bool with_payload);
+    static Result<Own<RdmaOperation>> create(const Place& place, const rds_abi_rdma_args& args, bool with_payload);
     // The same of an atomic operation. EFAULT also: the place for the old value is at no multiple of 8; EINVAL: the peer's
     // value is at none.
-    static Result<Own<RdmaOperation>> create_atomic(const rds_transport& transport, const AtomicRequest& request,
-                                                     bool with_payload);
+    static Result<Own<RdmaOperation>> create_atomic(const Place& place, const AtomicRequest& request, bool with_payload);
     ~RdmaOperation();
 
     const rds_rdma_op& c() const { return *op_; }
@@ -54,11 +59,11 @@ public:
 private:
     HW_MADE_BY_CREATE;
     explicit RdmaOperation(const rds_transport& transport) : transport_(transport) {}
-    static Result<Own<RdmaOperation>> allocate(const rds_transport& transport, u64 pins);
+    static Result<Own<RdmaOperation>> allocate(const rds_transport& transport, u64 pieces);
     bool changes_memory() const { return op_->kind != RDS_OP_WRITE; }
-    Result<> read_vector(const rds_abi_rdma_args& args);
-    Result<> pin(const rds_abi_iovec& vector, u64 most);
-    void unpin();
+    Result<> read_vector(const Place& place, const rds_abi_rdma_args& args);
+    Result<> add(const Place& place, const rds_abi_iovec& vector, u64 most);
+    void release_memory();
 
     const rds_transport& transport_; // the socket holds its module, and later the connection of the message
     rds_rdma_op* const op_ = reinterpret_cast<rds_rdma_op*>(this + 1); // which lies behind this object

@@ -62,21 +62,27 @@ Result<Socket::Target> Socket::usual_target()
     return Target{bound_to_, connection_->remote, transport_, tos_, connection_, path_};
 }
 
-// Takes held over.
-Result<Ref<MemoryRegion>> Socket::register_on(void* held, const rds_abi_iovec& memory, const Connection& connection)
+// Takes held over. What cannot be pinned is registered on demand.
+Result<Ref<MemoryRegion>> Socket::register_on(void* held, const rds_abi_iovec& vec, const Connection& connection)
 {
     const rds_transport& transport = connection.transport;
     auto region = Ref<MemoryRegion>::adopt(make<MemoryRegion>(Alloc::charged));
-    kapi_pin* pin = nullptr;
-    int err = region ? transport.pin(memory.addr, memory.bytes, true, &pin) : -KAPI_ENOMEM;
-    if (err) {
+    rds_memory memory{nullptr, vec.addr, vec.bytes, kapi_sk_user(sk)};
+    int err = region ? transport.pin(vec.addr, vec.bytes, true, &memory.pin) : -KAPI_ENOMEM;
+    if (err && err != -KAPI_EOPNOTSUPP) {
         transport.let_go(held);
         return fail(Errno::from_c(err));
     }
     region->peer = connection.remote.ip;
     region->transport = &transport;
-    TRY(check(transport.get_mr(held, pin, memory.addr, kapi_sk_user(sk), &region->key, &region->mr)));
+    TRY(check(transport.get_mr(held, &memory, &region->key, &region->mr)));
     return region;
+}
+
+// Until then a call waits for a stream to register memory on.
+u64 Socket::stream_deadline(bool may_wait)
+{
+    return kapi_now_ns() + (may_wait ? connection_wait_ns : 0);
 }
 
 // As soon as there is a stream.
@@ -95,8 +101,7 @@ Result<u64> Socket::add_region(const rds_abi_get_mr_args& args, Target& target, 
     TRY(route(target));
     if (!target.connection->transport.get_mr)
         return fail(KAPI_EOPNOTSUPP);
-    u64 deadline = kapi_now_ns() + (may_wait ? connection_wait_ns : 0);
-    Ref<MemoryRegion> region = TRY(make_region(args.vec, *target.connection, deadline));
+    Ref<MemoryRegion> region = TRY(make_region(args.vec, *target.connection, stream_deadline(may_wait)));
     region->use_once = (args.flags & RDS_ABI_RDMA_USE_ONCE) != 0;
     u64 cookie = make_cookie(region->key, static_cast<u32>(args.vec.addr % page_size));
     if (args.cookie_addr)

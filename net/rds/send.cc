@@ -103,7 +103,23 @@ Result<> Socket::add_operation(Message& message, Own<RdmaOperation> operation, u
     return {};
 }
 
-Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& controls, const Target& target)
+// Memory that cannot be pinned is registered for the device of the stream, so that there has to be one.
+template <class Create> Result<Own<RdmaOperation>> Socket::make_operation(const rds_send& send, Target& to, Create create)
+{
+    RdmaOperation::Place place{*to.transport, kapi_sk_user(sk), nullptr};
+    auto made = create(place);
+    if (made || made.error().code() != KAPI_EOPNOTSUPP)
+        return made;
+    TRY(route(to));
+    if (&to.connection->transport != to.transport) // a loop, which has no operations
+        return made;
+    place.held = TRY(to.connection->hold_stream(stream_deadline(!(send.flags & RDS_ABI_MSG_DONTWAIT))));
+    made = create(place);
+    to.transport->let_go(place.held);
+    return made;
+}
+
+Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& controls, Target& target)
 {
     if (send.size > max_message || send.size > kapi_sk_sndbuf(sk) / 2)
         return fail(KAPI_EMSGSIZE);
@@ -122,14 +138,16 @@ Result<Ref<Message>> Socket::build(const rds_send& send, const SendControls& con
     message->header().dport = target.remote.port;
     message->destination = target.remote;
     if (const auto& args = controls.rdma_args) {
-        auto operation = TRY(RdmaOperation::create(*target.transport, *args, size != 0));
+        auto create = [&](const auto& place) { return RdmaOperation::create(place, *args, size != 0); };
+        auto operation = TRY(make_operation(send, target, create));
         const rds_rdma_op& op = operation->c();
         net.count(Stat::send_rdma);
         net.count(op.kind == RDS_OP_WRITE ? Stat::send_rdma_bytes : Stat::recv_rdma_bytes, op.bytes);
         TRY(add_operation(*message, std::move(operation), args->flags, args->user_token));
     }
     if (const auto& atomic = controls.atomic) {
-        auto operation = TRY(RdmaOperation::create_atomic(*target.transport, *atomic, size != 0));
+        auto create = [&](const auto& place) { return RdmaOperation::create_atomic(place, *atomic, size != 0); };
+        auto operation = TRY(make_operation(send, target, create));
         TRY(add_operation(*message, std::move(operation), atomic->args.flags, atomic->args.user_token));
     }
     if (controls.rdma_dest)

@@ -154,7 +154,8 @@ private:
     };
     Wait wait_of(const rds_send& send);
     Result<> find_target(const rds_send& send, Target& target);
-    Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, const Target& target);
+    Result<Ref<Message>> build(const rds_send& send, const SendControls& controls, Target& target);
+    template <class Create> Result<Own<RdmaOperation>> make_operation(const rds_send& send, Target& to, Create create);
     Result<> add_operation(Message& message, Own<RdmaOperation> operation, u64 flags, u64 token);
     Result<> check_memory(const SendControls& controls, const rds_transport& transport);
     Result<u32> keep_gathered(const rds_send& send, Target& to, Result<u32> sent);
@@ -262,9 +263,10 @@ private:
     Result<> free_mr(const kapi_optval* value, int length);
     Result<> check_region(const rds_abi_get_mr_args& args);
     Result<Target> usual_target();
+    static u64 stream_deadline(bool may_wait);
     Result<u64> add_region(const rds_abi_get_mr_args& args, Target& target, bool may_wait);
     Result<Ref<MemoryRegion>> make_region(const rds_abi_iovec& memory, Connection& connection, u64 deadline_ns);
-    Result<Ref<MemoryRegion>> register_on(void* held, const rds_abi_iovec& memory, const Connection& connection);
+    Result<Ref<MemoryRegion>> register_on(void* held, const rds_abi_iovec& vec, const Connection& connection);
     Result<u32> put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notice);
     Result<> put_memory_names(Incoming& incoming, rds_receive& receive);
     MemoryRegion* find_region(u32 key) HW_REQUIRES(lock_);

@@ -47,6 +47,8 @@ struct rds_net;
 struct rds_conn;
 struct rds_inc; /* a message being received */
 struct rds_out; /* a message being sent */
+struct rds_mr;  /* memory of a program that a device may use under a key */
+struct kapi_pin;
 struct kapi_rx;
 struct kapi_rxbuf;
 
@@ -69,6 +71,12 @@ enum rds_rdma_kind {
 	RDS_OP_MASKED_SWAP = 5,    /* of some bits, if others are equal */
 };
 
+/* Memory of a program here that an operation uses: one of both. */
+struct rds_local {
+	struct kapi_pin *pin;
+	struct rds_mr *mr;         /* of get_local() */
+};
+
 /* An operation on memory of the peer that goes before a message, at most once. */
 struct rds_rdma_op {
 	kapi_u64 remote;           /* address at the peer; of an atomic one a multiple of eight */
@@ -78,12 +86,16 @@ struct rds_rdma_op {
 	kapi_u32 bytes;
 	enum rds_rdma_kind kind;
 	int alone;                 /* the message is not sent */
-	unsigned int count;        /* of pins, whose bytes are the local side in this order */
-	struct kapi_pin *pins[];
+	unsigned int count;        /* of pieces, whose bytes are the local side in this order */
+	struct rds_local local[];
 };
 
-struct rds_mr;  /* memory of a program that one peer may use */
-struct kapi_pin;
+/* Memory of a program that a peer is to use. */
+struct rds_memory {
+	struct kapi_pin *pin;      /* NULL: the device fetches pages when they are used */
+	kapi_u64 address, bytes;
+	kapi_u32 user;             /* for whom it is counted */
+};
 
 enum rds_stream_waits {
 	RDS_NO_STREAM_WAITS = 0,
@@ -124,6 +136,7 @@ struct rds_rdma_row {
 	kapi_u8 local_gid[16], remote_gid[16];
 	kapi_u32 max_send_wr, max_recv_wr; /* requests that the queues have room for */
 	kapi_u32 max_send_sge;             /* pieces of a request */
+	kapi_u32 mr_max, mr_pages;         /* memory regions that programs may have at the device, and pages of one */
 };
 
 struct rds_transport {
@@ -185,17 +198,24 @@ struct rds_transport {
 	 */
 	int (*check_atomic)(void *state, enum rds_rdma_kind kind);
 	/*
-	 * [any] A hold on the present stream of path, for get_mr(), which takes it over. NULL: there is no stream. This, the
-	 * four above and the five below are NULL of a transport without memory regions and operations.
+	 * [any] A hold on the present stream of path, for get_local(), and for get_mr(), which takes it over. NULL: there is no
+	 * stream. This, the four above and the seven below are NULL of a transport without memory regions and operations.
 	 */
 	void *(*hold)(void *state, unsigned int path);
 	void (*let_go)(void *held); /* [any] */
 	/*
-	 * [task] Lets who has *key, as the peer of the held stream, read and write the bytes of pin and no others, from the place
-	 * of first in its page on. Counted as user's. It takes pin over in any case. -EAGAIN: the stream has ended; -ENOMEM,
-	 * -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes nothing for a while.
+	 * [task] Lets who has *key, as the peer of the held stream, read and write the bytes of memory and no others, from the
+	 * place of the first one in its page on. It takes the pin over in any case. -EAGAIN: the stream has ended; -ENOMEM,
+	 * -EMSGSIZE, -EIO, -EINTR; -ETIMEDOUT: the peer takes nothing for a while. Without a pin: -EOPNOTSUPP: the device cannot
+	 * fetch these pages; -EFAULT: it finds none that may be written.
 	 */
-	int (*get_mr)(void *held, struct kapi_pin *pin, kapi_u64 first, kapi_u32 user, kapi_u32 *key, struct rds_mr **mr);
+	int (*get_mr)(void *held, const struct rds_memory *memory, kapi_u32 *key, struct rds_mr **mr);
+	/*
+	 * [task] Memory of the calling program, without a pin, for operations on the held stream, or on a later one of the same
+	 * device; on another one they fail. write: the operation changes it. Errors as get_mr()'s without a pin.
+	 */
+	int (*get_local)(void *held, kapi_u64 address, kapi_size bytes, int write, kapi_u32 user, struct rds_mr **mr);
+	void (*put_local)(struct rds_mr *mr); /* [any] Ends soon; no operation that uses it is outstanding. */
 	/* [sleep] The key is dead when this returns, and pin is unpinned. sync_mr() may run meanwhile, and be called later. */
 	void (*end_mr)(struct rds_mr *mr);
 	/* [sleep] Once; before or after its end. */

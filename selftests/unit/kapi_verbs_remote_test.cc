@@ -314,35 +314,6 @@ TEST_P(VerbsRemote, region_of_another_domain__is_refused)
     close_all();
 }
 
-TEST_P(VerbsRemote, on_demand_region__where_the_device_has_it)
-{
-    dev_b = &sim::plug_rdma(b.initial_net(), "mlx_b", 2, [](kapi_rdma_attrs &attrs) { attrs.flags |= KAPI_RDMA_ON_DEMAND; });
-    dev_a = &sim::plug_rdma(a.initial_net(), "rxe_a");
-    listen();
-    resolve();
-    ask();
-    accept();
-    ASSERT_TRUE(wait([&] { return client.established; }, 100 * sim::kSecond));
-    std::vector<unsigned char> program(3000, 0x11);
-    auto address = static_cast<kapi_u64>(reinterpret_cast<std::uintptr_t>(program.data()));
-    run(b, [&] {
-        EXPECT_EQ(kapi_mr_on_demand(server.pd, 0, 3000, kAll, &mr), -KAPI_EFAULT);
-        EXPECT_EQ(kapi_mr_on_demand(server.pd, address, 0, kAll, &mr), -KAPI_EINVAL);
-        EXPECT_EQ(kapi_mr_on_demand(server.pd, address, ~0ULL, kAll, &mr), -KAPI_EINVAL);
-        EXPECT_EQ(kapi_mr_on_demand(server.pd, address, 3000, KAPI_ACCESS_REMOTE_WRITE, &mr), -KAPI_EINVAL);
-        ASSERT_EQ(kapi_mr_on_demand(server.pd, address, 3000, kAll, &mr), 0);
-    });
-    ASSERT_EQ(operate(KAPI_WR_READ, kapi_mr_key(mr), address + 2999, 1), KAPI_WC_OK);
-    EXPECT_EQ(client.out.bytes[0], 0x11);
-    run(a, [&] {
-        kapi_mr *none = nullptr;
-        EXPECT_EQ(kapi_mr_on_demand(client.pd, address, 3000, kAll, &none), -KAPI_EOPNOTSUPP);
-    });
-    expect_refused(operate(KAPI_WR_READ, kapi_mr_key(mr), address + 3000, 1));
-    run(b, [&] { kapi_mr_free(mr); });
-    close_all();
-}
-
 INSTANTIATE_TEST_SUITE_P(Seeds, VerbsRemote, ::testing::Range(1, 6));
 
 } // namespace

@@ -149,7 +149,8 @@ TEST_P(Loading, fails__when_the_transport_is_taken)
         .map_tos = nullptr, .create = nullptr, .destroy = nullptr, .connect = nullptr, .established = nullptr,
         .adopt = nullptr, .has_accepted = nullptr, .close = nullptr, .send = nullptr, .post = nullptr,
         .pin = nullptr, .unpin = nullptr, .pin_pages = nullptr, .check_atomic = nullptr, .hold = nullptr, .let_go = nullptr,
-        .get_mr = nullptr, .end_mr = nullptr, .free_mr = nullptr, .sync_mr = nullptr, .resume = nullptr,
+        .get_mr = nullptr, .get_local = nullptr, .put_local = nullptr,
+        .end_mr = nullptr, .free_mr = nullptr, .sync_mr = nullptr, .resume = nullptr,
         .tick = nullptr, .counters = 0, .counter_names = nullptr, .counter = nullptr, .socket_row = nullptr,
         .rdma_row = nullptr};
     in_a_storm([&] {

@@ -9,6 +9,9 @@ namespace {
 
 class RdsRdmaInfo : public RdmaTest {
 protected:
+    // The simulated device has 4096 regions, of 512 pages; of those, RDS has half, with the pages of the largest message.
+    static constexpr kapi_u32 kRegions = 2048, kPages = 257;
+
     template <class Row> static std::string bytes_of(const Row &row)
     {
         return {reinterpret_cast<const char *>(&row), sizeof(row)};
@@ -28,6 +31,8 @@ protected:
             row.max_send_wr = 260;
             row.max_recv_wr = 128;
             row.max_send_sge = 8;
+            row.rdma_mr_max = kRegions;
+            row.rdma_mr_size = kPages;
         }
         return bytes_of(row);
     }

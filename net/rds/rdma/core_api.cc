@@ -10,15 +10,25 @@ namespace {
 
 RdmaConnection& connection_of(void* state) { return *static_cast<RdmaConnection*>(state); }
 
-Result<rds_mr*> get_mr(const Ref<Registrar>& registrar, Pin pin, u64 first, u32 user, u32& key)
+Result<rds_mr*> get_mr(const Ref<Registrar>& registrar, const rds_memory& memory, u32& key)
 {
-    Ref<UserRegion> region = TRY(UserRegion::create(registrar->place(), std::move(pin), first, user));
-    if (auto valid = registrar->make_valid(*region); !valid) {
+    Ref<UserRegion> region = TRY(UserRegion::create(registrar->place(), memory));
+    auto valid = memory.pin ? registrar->make_valid(*region) : Result<>();
+    if (!valid) {
         region->give_up();
         return fail(valid.error());
     }
     key = region->key();
     return reinterpret_cast<rds_mr*>(region.leak());
+}
+
+int get_local(void* held, u64 address, usize bytes, int write, u32 user, rds_mr** mr)
+{
+    auto made = UserRegion::create_local(static_cast<Registrar*>(held)->place(), {nullptr, address, bytes, user}, write);
+    if (!made)
+        return made.error().to_c();
+    *mr = reinterpret_cast<rds_mr*>(made->leak());
+    return 0;
 }
 
 void free_mr(rds_mr* mr)
@@ -69,13 +79,15 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .check_atomic = [](void* state, rds_rdma_kind kind) { return connection_of(state).check_atomic(kind); },
         .hold = [](void* state, unsigned) -> void* { return connection_of(state).hold().leak(); },
         .let_go = [](void* held) { static_cast<Registrar*>(held)->unref(); },
-        .get_mr = [](void* held, kapi_pin* pin, u64 first, u32 user, u32* key, rds_mr** mr) -> int {
-            auto made = get_mr(Ref<Registrar>::adopt(static_cast<Registrar*>(held)), Pin::adopt(pin), first, user, *key);
+        .get_mr = [](void* held, const rds_memory* memory, u32* key, rds_mr** mr) -> int {
+            auto made = get_mr(Ref<Registrar>::adopt(static_cast<Registrar*>(held)), *memory, *key);
             if (!made)
                 return made.error().to_c();
             *mr = *made;
             return 0;
         },
+        .get_local = get_local,
+        .put_local = [](rds_mr* mr) { reinterpret_cast<UserRegion*>(mr)->end_soon(); },
         .end_mr = [](rds_mr* mr) { reinterpret_cast<UserRegion*>(mr)->end(); },
         .free_mr = free_mr,
         .sync_mr = [](rds_mr* mr, int to_peers) {

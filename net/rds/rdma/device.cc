@@ -5,8 +5,6 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u32 most_regions = 32768;
-
 bool suffices(const kapi_rdma_attrs& attrs)
 {
     constexpr u32 requests = send_requests + most_unsignaled;
@@ -150,8 +148,7 @@ Result<Domain*> Devices::enter(const kapi_rdma_dev* dev, const kapi_net* host, U
         Device* device = list.find(dev);
         if (!device)
             return fail(KAPI_ENODEV);
-        u32 limit = min(device->attrs.max_mr / 2, most_regions);
-        if (kapi_share(0, device->regions_of_[payer], limit - device->regions_, 1) < 0)
+        if (kapi_share(0, device->regions_of_[payer], device->most_regions() - device->regions_, 1) < 0)
             return fail(KAPI_ENOMEM);
         device->regions_++;
         device->regions_of_[payer]++;

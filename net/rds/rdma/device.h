@@ -58,11 +58,19 @@ public:
     Device(kapi_rdma_dev* d, const kapi_rdma_attrs& a) : dev(d), attrs(a) {}
     kapi_rdma_dev* const dev;
     const kapi_rdma_attrs attrs;
+    // Of programs; and pages of one, of which no message needs more.
+    u32 most_regions() const { return min(attrs.max_mr / 2, 32768u); }
+    u32 pages_of_region() const { return min(attrs.max_mr_pages, 1 + RDS_MAX_MESSAGE / 4096); }
     bool fence_hangs() const { return (attrs.flags & KAPI_RDMA_FENCE_HANGS) != 0; }
     bool can(rds_rdma_kind kind) const
     {
         u32 needs = kind >= RDS_OP_MASKED_ADD ? KAPI_RDMA_MASKED_ATOMICS : kind > RDS_OP_WRITE ? KAPI_RDMA_ATOMICS : 0;
         return (attrs.flags & needs) == needs;
+    }
+    // The same with memory on demand at either end.
+    bool can_fetch(rds_rdma_kind kind) const
+    {
+        return can(kind) && (kind <= RDS_OP_WRITE || (attrs.flags & KAPI_RDMA_ON_DEMAND_ATOMICS));
     }
 
 private:

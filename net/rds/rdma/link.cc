@@ -228,6 +228,9 @@ rds_rdma_row Link::row() const
     row.max_send_wr = queues_->sender.capacity();
     row.max_recv_wr = ring_.buffers / buffers_;
     row.max_send_sge = queues_->sender.pieces();
+    const Device& device = queues_->ends.device;
+    row.mr_max = device.most_regions();
+    row.mr_pages = device.pages_of_region();
     return row;
 }
 

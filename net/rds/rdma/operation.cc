@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "operation.h"
 
+#include "region.h"
+
 namespace rds_rdma {
 
 namespace {
@@ -17,7 +19,7 @@ u32 pages_of(const rds_rdma_op& op)
 {
     u32 pages = 0;
     for (unsigned i = 0; i < op.count; i++)
-        pages += kapi_pin_pages(op.pins[i]);
+        pages += op.local[i].pin ? kapi_pin_pages(op.local[i].pin) : 1;
     return pages;
 }
 
@@ -69,10 +71,14 @@ Result<Own<Operation>> Operation::create(rds_out* out, const rds_rdma_op& op, co
 Result<> Operation::build(const Domain& domain)
 {
     kapi_map_direction direction = op_.kind == RDS_OP_WRITE ? KAPI_MAP_TO_DEVICE : KAPI_MAP_FROM_DEVICE;
-    while (mapped_ < op_.count) {
+    for (unsigned i = 0; i < op_.count; i++) {
+        const rds_local& local = op_.local[i];
+        if (local.mr) {
+            TRY(add_on_demand(*reinterpret_cast<const UserRegion*>(local.mr), domain));
+            continue;
+        }
         Mapping& map = *::new (maps_ + mapped_) Mapping;
-        TRY(map.begin(
-            [&](kapi_map* to) { return kapi_map_pin(to, domain.device.dev, op_.pins[mapped_], direction, KAPI_SLEEP); }));
+        TRY(map.begin([&](kapi_map* to) { return kapi_map_pin(to, domain.device.dev, local.pin, direction, KAPI_SLEEP); }));
         mapped_++;
         kapi_map_place place{};
         kapi_size left = map.length();
@@ -90,9 +96,18 @@ Result<> Operation::add_region(const Domain& domain)
 {
     const Mapping& map = maps_[made_];
     kapi_mr*& mr = regions_[made_];
-    TRY(check(kapi_mr_alloc(domain.pd.get(), kapi_pin_pages(op_.pins[made_]), 0, &mr)));
+    TRY(check(kapi_mr_alloc(domain.pd.get(), kapi_pin_pages(op_.local[made_].pin), 0, &mr)));
     made_++;
     return check(kapi_mr_map(mr, map.c(), KAPI_IOVA_DMA));
+}
+
+// One that ended with its device, or is of another, is of no use any more.
+Result<> Operation::add_on_demand(const UserRegion& region, const Domain& domain)
+{
+    if (regions_ || !region.serves(domain) || !domain.device.can_fetch(op_.kind))
+        return fail(KAPI_EINVAL);
+    sges_[count_++] = region.sge();
+    return {};
 }
 
 void Operation::free_regions()

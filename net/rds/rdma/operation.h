@@ -41,6 +41,7 @@ private:
     static usize tail_of(const rds_rdma_op& op, u32 pages, bool with_regions);
     Result<> build(const Domain& domain);
     Result<> add_region(const Domain& domain);
+    Result<> add_on_demand(const UserRegion& region, const Domain& domain);
     void fill_of_region(kapi_wr& wr, u32 request);
     void unmap();
 

@@ -12,43 +12,99 @@ namespace {
 constexpr u64 longest_wait_ns = 5'000'000'000;
 constexpr u32 page_size = 4096;
 
+u32 peers_access(bool atomics)
+{
+    return KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_READ |
+           (atomics ? KAPI_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 } // namespace
 
 // ---- one region
 
-Result<Ref<UserRegion>> UserRegion::create(const Place& place, Pin pin, u64 first, u32 payer)
+template <class Build> Result<Ref<UserRegion>> UserRegion::make_by(Build build)
 {
     auto region = Ref<UserRegion>::adopt(make<UserRegion>(Alloc::charged));
     if (!region)
         return fail(KAPI_ENOMEM);
-    if (auto built = region->build(place, std::move(pin), first, payer); !built) {
+    if (auto built = build(*region); !built) {
         region->give_up();
         return fail(built.error());
     }
+    if (!region->pin_)
+        region->registered(true); // from now on it may end with its device
     return region;
 }
 
-Result<> UserRegion::build(const Place& place, Pin pin, u64 first, u32 payer)
+Result<Ref<UserRegion>> UserRegion::create(const Place& place, const rds_memory& memory)
 {
-    pin_ = std::move(pin);
-    auto entered = Module::get().devices.enter(place.dev, place.host, *this, payer, user_);
+    Pin pin = Pin::adopt(memory.pin);
+    return make_by([&](UserRegion& region) {
+        region.pin_ = std::move(pin);
+        return region.build(place, memory);
+    });
+}
+
+Result<Ref<UserRegion>> UserRegion::create_local(const Place& place, const rds_memory& memory, bool write)
+{
+    return make_by([&](UserRegion& region) { return region.build_local(place, memory, write); });
+}
+
+Result<> UserRegion::enter(const Place& place, const rds_memory& memory)
+{
+    auto entered = Module::get().devices.enter(place.dev, place.host, *this, memory.user, user_);
     if (!entered) // a device that went with the connection is as good as no connection
         return fail(entered.error().code() == KAPI_ENODEV ? KAPI_EAGAIN : entered.error().code());
-    Domain& domain = **entered;
-    Device& device = domain.device;
-    pages_ = pin_.pages();
+    domain_ = *entered;
+    return {};
+}
+
+Result<> UserRegion::build(const Place& place, const rds_memory& memory)
+{
+    TRY(enter(place, memory));
+    u64 iova = memory.address % page_size;
+    if (pin_) {
+        pages_ = pin_.pages();
+        TRY(map(iova));
+    } else {
+        pages_ = static_cast<u32>((iova + memory.bytes + page_size - 1) / page_size);
+        TRY(fetch_on_demand(memory, iova, peers_access(domain_->device.can_fetch(RDS_OP_ADD))));
+    }
+    key_ = kapi_mr_key(mr_.get());
+    count(place.counters, Stat::mr_8k_alloc);
+    counts_end_.exchange(&place.counters);
+    if (!pin_) // else when its request has completed
+        count(place.counters, Stat::mr_8k_used);
+    return {};
+}
+
+Result<> UserRegion::map(u64 iova)
+{
+    const Device& device = domain_->device;
     if (pages_ > device.attrs.max_mr_pages)
         return fail(KAPI_EMSGSIZE);
     TRY(map_.begin([&](kapi_map* map) {
         return kapi_map_pin(map, device.dev, pin_.c(), KAPI_MAP_BOTH, KAPI_SLEEP_CHARGED);
     }));
     kapi_mr* mr = nullptr;
-    TRY(check(kapi_mr_alloc(domain.pd.get(), pages_, 0, &mr)));
+    TRY(check(kapi_mr_alloc(domain_->pd.get(), pages_, 0, &mr)));
     mr_.reset(mr);
-    count(place.counters, Stat::mr_8k_alloc);
-    counts_end_.exchange(&place.counters);
-    TRY(check(kapi_mr_map(mr, map_.c(), first % page_size)));
-    key_ = kapi_mr_key(mr); // which mapping has changed
+    return check(kapi_mr_map(mr, map_.c(), iova));
+}
+
+Result<> UserRegion::build_local(const Place& place, const rds_memory& memory, bool write)
+{
+    TRY(enter(place, memory));
+    TRY(fetch_on_demand(memory, memory.address, write ? KAPI_ACCESS_LOCAL_WRITE : 0));
+    sge_ = {memory.address, static_cast<u32>(memory.bytes), kapi_mr_local_key(mr_.get())};
+    return {};
+}
+
+Result<> UserRegion::fetch_on_demand(const rds_memory& memory, u64 iova, u32 access)
+{
+    kapi_mr* mr = nullptr;
+    TRY(check(kapi_mr_on_demand(domain_->pd.get(), memory.address, memory.bytes, iova, access, &mr)));
+    mr_.reset(mr);
     return {};
 }
 
@@ -101,7 +157,8 @@ void UserRegion::sync(kapi_map_side side)
             return;
         now = valid;
     } while (!state_.compare_exchange(now, syncing));
-    kapi_map_sync(map_.c(), 0, map_.length(), side);
+    if (map_)
+        kapi_map_sync(map_.c(), 0, map_.length(), side);
     state_.store_release(valid);
     changed_.wake();
 }
@@ -135,6 +192,11 @@ void UserRegion::lost()
     map_.leak();
     static_cast<void>(pin_.release());
     registered(false);
+}
+
+void UserRegion::end_soon()
+{
+    end_work_.queue(Module::get().workqueue);
 }
 
 void UserRegion::end_later()
@@ -176,9 +238,7 @@ Result<> Registrar::post(UserRegion& region)
     wr.cookie = cookie;
     wr.op = KAPI_WR_REGISTER;
     wr.flags = KAPI_WR_SIGNALED;
-    wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE | KAPI_ACCESS_REMOTE_READ;
-    if (ends_->device.can(RDS_OP_ADD))
-        wr.access |= KAPI_ACCESS_REMOTE_ATOMIC;
+    wr.access = static_cast<u8>(peers_access(ends_->device.can(RDS_OP_ADD)));
     wr.mr = region.c();
     wr.key = region.key();
     region.registering();

@@ -4,7 +4,9 @@
 // It ends when its owner frees it, or when its device is removed. The removal waits for a region that is being made. If both
 // happen, the second waits for the first. A registration is posted to the queue pair of a connection, behind all that is to be
 // sent there. Its caller waits for it, but a peer that takes nothing can delay it for any time: then the caller leaves the
-// region behind, which ends when the request has completed.
+// region behind, which ends when the request has completed. Memory that cannot be pinned is registered on demand instead: such a
+// region is valid at once, without a request, and the device fetches the program's pages when they are used. A local one of
+// those is for operations of this host, and has no key for peers.
 #pragma once
 
 #include "queue_ends.h"
@@ -21,17 +23,24 @@ public:
         const kapi_net* host;
         Counters& counters;
     };
-    // Sleeps. Memory that pin has pinned, with first the address of the first byte.
-    static Result<Ref<UserRegion>> create(const Place& place, Pin pin, u64 first, u32 payer);
+    // Sleeps. Takes the pin of memory over in any case; without one it is the calling task's program's.
+    static Result<Ref<UserRegion>> create(const Place& place, const rds_memory& memory);
+    // Task. Local, as rds_transport's get_local(). Not counted by its size.
+    static Result<Ref<UserRegion>> create_local(const Place& place, const rds_memory& memory, bool write);
     static void destroy(UserRegion* region) { dispose(region); }
 
     // Sleeps. The key is dead afterwards, and nothing of the device is left.
     void end();
+    // Any context. The same soon, with one reference.
+    void end_soon();
     // Sleeps. As rds_transport's sync_mr().
     void sync(kapi_map_side side);
     bool has_begun_to_end() const { return state_.load_acquire() >= ending; }
     u32 key() const { return key_; } // also of one that ends, by a device that goes
     kapi_mr* c() const { return mr_.get(); }
+    // Of a local one: may a connection of this domain, which the caller uses, use it? Then as a piece of a request.
+    bool serves(const Domain& domain) const { return state_.load_acquire() == valid && domain_ == &domain; }
+    kapi_sge sge() const { return sge_; }
 
     // Any context. Of the one request that makes it valid.
     void registering() { state_.store_release(registers); }
@@ -50,7 +59,12 @@ private:
     HW_MADE_BY_CREATE;
     UserRegion() = default;
     ~UserRegion() { HW_ASSERT(state_.load() == ended); }
-    Result<> build(const Place& place, Pin pin, u64 first, u32 payer);
+    template <class Build> static Result<Ref<UserRegion>> make_by(Build build);
+    Result<> enter(const Place& place, const rds_memory& memory);
+    Result<> build(const Place& place, const rds_memory& memory);
+    Result<> map(u64 iova);
+    Result<> build_local(const Place& place, const rds_memory& memory, bool write);
+    Result<> fetch_on_demand(const rds_memory& memory, u64 iova, u32 access);
     void count_end();
     void end_later();
 
@@ -59,6 +73,8 @@ private:
     Atomic<u32> state_{fresh};
     DeviceUser user_;
     Atomic<Counters*> counts_end_{nullptr}; // null: it was counted, or none was allocated
+    const Domain* domain_ = nullptr; // there while it is valid
+    kapi_sge sge_{};
     u32 pages_ = 0;
     Pin pin_;
     Mapping map_;

@@ -45,6 +45,8 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .hold = nullptr,
         .let_go = nullptr,
         .get_mr = nullptr,
+        .get_local = nullptr,
+        .put_local = nullptr,
         .end_mr = nullptr,
         .free_mr = nullptr,
         .sync_mr = nullptr,
