@@ -204,10 +204,12 @@ def netlink():
         listed = inline[1].split(", ") if inline else re.findall(r"^        name: ([\w-]+)", body, re.M)
         values = enums[name.replace("-", "_")]
         # Those of RDS_PEER have their own prefix, the others that of the protocol.
-        if [(entry.rpartition("_")[2].lower(), value) for entry, value in values] != [(e, i) for i, e in enumerate(listed)]:
+        start = int((re.search(r"value-start: (\d+)", body) or [0, 0])[1])
+        if [(entry.rpartition("_")[2].lower(), value) for entry, value in values] != [*zip(listed, range(start, 99))]:
             yield f"values of {name} differ"
     used = set(re.findall(r"HAWSER_(?:RDS|KCM)_\w+", " ".join(sources("net/rds", "net/kcm"))))
-    attributes = {f"HAWSER_{entry}" for name in ("rds_connection", "rds_path", "rds_socket", "kcm_connection")
+    attributes = {f"HAWSER_{entry}" for name in ("rds_connection", "rds_path", "rds_tcp", "rds_rdma", "rds_socket",
+                                                       "rds_queue", "rds_message", "kcm_connection")
                   for entry, _ in enums[name]}
     for attribute in sorted(attributes - used):
         yield f"{attribute} is never sent"

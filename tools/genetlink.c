@@ -18,8 +18,7 @@ struct request {
 
 static int send_request(struct genetlink *link, uint16_t family, uint8_t command, uint16_t flags, struct request *request)
 {
-	if (request->header.nlmsg_len == 0)
-		request->header.nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN);
+	request->header.nlmsg_len += NLMSG_LENGTH(GENL_HDRLEN);
 	request->header.nlmsg_type = family;
 	request->header.nlmsg_flags = NLM_F_REQUEST | flags;
 	request->header.nlmsg_seq = ++link->sequence;
@@ -28,6 +27,17 @@ static int send_request(struct genetlink *link, uint16_t family, uint8_t command
 	if (send(link->fd, request, request->header.nlmsg_len, 0) < 0)
 		return -errno;
 	return 0;
+}
+
+/* The only one of @request; there is room for it. */
+static void add_attribute(struct request *request, uint16_t type, const void *value, size_t bytes)
+{
+	struct nlattr *attribute = (void *)request->attributes;
+
+	attribute->nla_type = type;
+	attribute->nla_len = (uint16_t)(NLA_HDRLEN + bytes);
+	memcpy(request->attributes + NLA_HDRLEN, value, bytes);
+	request->header.nlmsg_len = NLA_ALIGN(attribute->nla_len);
 }
 
 /* ---- attributes */
@@ -151,11 +161,15 @@ static int take_some(struct genetlink *link, genetlink_message each, void *conte
 	return result;
 }
 
-int genetlink_dump(struct genetlink *link, uint8_t command, genetlink_message each, void *context)
+int genetlink_dump(struct genetlink *link, uint8_t command, const struct genetlink_choice *choice, genetlink_message each,
+		   void *context)
 {
 	struct request request = { 0 };
-	int result = send_request(link, link->family, command, NLM_F_DUMP, &request);
+	int result;
 
+	if (choice)
+		add_attribute(&request, choice->attribute, &choice->value, sizeof(choice->value));
+	result = send_request(link, link->family, command, NLM_F_DUMP, &request);
 	if (result)
 		return result;
 	do
@@ -225,16 +239,12 @@ static void note_family(void *context, uint8_t command, struct attributes attrib
 static int look_up(struct genetlink *link, const char *family, struct lookup *lookup)
 {
 	struct request request = { 0 };
-	struct nlattr *name = (void *)request.attributes;
 	size_t bytes = strlen(family) + 1;
 	int result;
 
 	if (NLA_HDRLEN + bytes > sizeof(request.attributes))
 		return -ENOENT;
-	name->nla_type = CTRL_ATTR_FAMILY_NAME;
-	name->nla_len = (uint16_t)(NLA_HDRLEN + bytes);
-	memcpy(request.attributes + NLA_HDRLEN, family, bytes);
-	request.header.nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN) + NLA_ALIGN(name->nla_len);
+	add_attribute(&request, CTRL_ATTR_FAMILY_NAME, family, bytes);
 	result = send_request(link, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, NLM_F_ACK, &request);
 	while (!result && (result = take_some(link, note_family, lookup)) > 0)
 		result = 0;

@@ -47,8 +47,15 @@ void attribute_address(struct attributes all, uint16_t type, union rds_address *
 
 typedef void (*genetlink_message)(void *context, uint8_t command, struct attributes attributes);
 
-/* Calls @each for each object that @command returns. Returns 0 or a negative errno. */
-int genetlink_dump(struct genetlink *link, uint8_t command, genetlink_message each, void *context);
+/* An attribute of a request. */
+struct genetlink_choice {
+	uint16_t attribute;
+	uint32_t value;
+};
+
+/* Calls @each for each object that @command returns, by @choice if it is not NULL. Returns 0 or a negative errno. */
+int genetlink_dump(struct genetlink *link, uint8_t command, const struct genetlink_choice *choice, genetlink_message each,
+		   void *context);
 
 /* Waits for events and calls @each for those that have come. Returns 0 or a negative errno; -ENOBUFS: some were lost. */
 int genetlink_wait(struct genetlink *link, genetlink_message each, void *context);

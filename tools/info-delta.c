@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "info-delta.h"
-#include "program.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +19,13 @@ static uint64_t value_before(const struct info_rows *before, const struct counte
 
 void info_delta(struct info_rows *counters, struct info_rows *before)
 {
-	struct info_rows now = { calloc(counters->count + 1, sizeof(*now.rows)), counters->count };
+	struct info_rows now = { 0 };
 	size_t i;
 
-	if (!now.rows)
-		die("out of memory");
 	for (i = 0; i < counters->count; i++) {
 		struct counter *counter = &counters->rows[i].counter;
 
-		now.rows[i].counter = *counter;
+		info_add_row(&now)->counter = *counter;
 		counter->value -= value_before(before, counter);
 	}
 	free(before->rows);

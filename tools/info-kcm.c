@@ -2,7 +2,6 @@
 #include "info-kcm.h"
 
 #include "info-tables.h"
-#include "program.h"
 
 #include "../include/uapi/hawser_kcm.h"
 #include "../include/uapi/hawser_netlink.h"
@@ -10,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -44,7 +42,6 @@ void kcm_connection_decode(struct attributes all, struct kcm_row *connection)
 
 static void add_connection(void *context, uint8_t command, struct attributes attributes)
 {
-	struct info_rows *rows = context;
 	struct kcm_row connection;
 
 	if (command != HAWSER_CMD_KCM_CONNECTION_GET)
@@ -52,10 +49,7 @@ static void add_connection(void *context, uint8_t command, struct attributes att
 	kcm_connection_decode(attributes, &connection);
 	if (!info_view.all_families && connection.local.any.sa_family == AF_INET6)
 		return;
-	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
-	if (!rows->rows)
-		die("out of memory");
-	rows->rows[rows->count++].kcm = connection;
+	info_add_row(context)->kcm = connection;
 }
 
 bool kcm_read(struct info_rows *rows)
@@ -131,14 +125,8 @@ void kcm_mux_decode(struct attributes all, struct kcm_mux_row *mux)
 
 static void add_mux(void *context, uint8_t command, struct attributes attributes)
 {
-	struct info_rows *rows = context;
-
-	if (command != HAWSER_CMD_KCM_MUX_GET)
-		return;
-	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
-	if (!rows->rows)
-		die("out of memory");
-	kcm_mux_decode(attributes, &rows->rows[rows->count++].mux);
+	if (command == HAWSER_CMD_KCM_MUX_GET)
+		kcm_mux_decode(attributes, &info_add_row(context)->mux);
 }
 
 bool kcm_mux_read(struct info_rows *rows)

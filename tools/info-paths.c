@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -22,7 +21,7 @@ static const char *const changes[] = { "attached", "ended", "detached" };
 
 /* ---- from attributes */
 
-static void read_connection(struct attributes all, struct path *path)
+void path_read_connection(struct attributes all, struct path *path)
 {
 	const struct nlattr *transport = attribute_find(all, HAWSER_RDS_CONNECTION_TRANSPORT);
 	const char *name;
@@ -41,7 +40,7 @@ static void read_connection(struct attributes all, struct path *path)
 		path->remote.ipv6.sin6_scope_id = (uint32_t)attribute_number(all, HAWSER_RDS_CONNECTION_INTERFACE, 0);
 }
 
-static void read_path(struct attributes of, struct path *path)
+void path_read(struct attributes of, struct path *path)
 {
 	const struct nlattr *latency = attribute_find(of, HAWSER_RDS_PATH_LATENCY);
 	const void *numbers = NULL;
@@ -62,39 +61,35 @@ static void read_path(struct attributes of, struct path *path)
 	path->queued = attribute_number(of, HAWSER_RDS_PATH_QUEUED, 0);
 	path->drops = attribute_number(of, HAWSER_RDS_PATH_DROPS, 0);
 	path->retransmits = attribute_number(of, HAWSER_RDS_PATH_RETRANSMITS, 0);
+	path->sending = attribute_number(of, HAWSER_RDS_PATH_SENDING, 0) != 0;
 	path->has_rtt = attribute_find(of, HAWSER_RDS_PATH_RTT_US) != NULL;
 	path->rtt_us = attribute_number(of, HAWSER_RDS_PATH_RTT_US, 0);
 }
 
-/* The next path of a connection's attributes; false at the end. */
-static bool next_path(struct attributes *left, struct path *path)
+const struct nlattr *path_next(struct attributes *left)
 {
 	const struct nlattr *attribute;
 
 	while ((attribute = attribute_next(left))) {
-		if ((attribute->nla_type & NLA_TYPE_MASK) != HAWSER_RDS_CONNECTION_PATH)
-			continue;
-		read_path(attribute_nested(attribute), path);
-		return true;
+		if ((attribute->nla_type & NLA_TYPE_MASK) == HAWSER_RDS_CONNECTION_PATH)
+			break;
 	}
-	return false;
+	return attribute;
 }
 
 static void add_paths(void *context, uint8_t command, struct attributes attributes)
 {
-	struct info_rows *rows = context;
+	const struct nlattr *found;
 	struct path path;
 
 	if (command != HAWSER_CMD_RDS_CONNECTION_GET)
 		return;
-	read_connection(attributes, &path);
+	path_read_connection(attributes, &path);
 	if (!info_view.all_families && path.local.any.sa_family == AF_INET6)
 		return;
-	while (next_path(&attributes, &path)) {
-		rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
-		if (!rows->rows)
-			die("out of memory");
-		rows->rows[rows->count++].path = path;
+	while ((found = path_next(&attributes))) {
+		path_read(attribute_nested(found), &path);
+		info_add_row(context)->path = path;
 	}
 }
 
@@ -266,6 +261,7 @@ static void write_kcm_event(const struct kcm_event *event)
 static void show_event(void *context, uint8_t command, struct attributes attributes)
 {
 	const bool *as_json = context;
+	const struct nlattr *found;
 	struct kcm_event kcm;
 	struct path path;
 
@@ -278,9 +274,11 @@ static void show_event(void *context, uint8_t command, struct attributes attribu
 	}
 	if (command != HAWSER_CMD_RDS_PATH_CHANGED)
 		return;
-	read_connection(attributes, &path);
-	if (!next_path(&attributes, &path))
+	path_read_connection(attributes, &path);
+	found = path_next(&attributes);
+	if (!found)
 		return;
+	path_read(attribute_nested(found), &path);
 	if (*as_json)
 		write_event(&path);
 	else

@@ -11,6 +11,12 @@
 /* Reads the table. False: the kernel has none. */
 bool paths_read(struct info_rows *rows);
 
+/* What all paths of a connection have in common, from its attributes; the rest of @path is zeroed. */
+void path_read_connection(struct attributes all, struct path *path);
+/* The next path of a connection's attributes @left, which is advanced; NULL at the end. And the rest of @path from it. */
+const struct nlattr *path_next(struct attributes *left);
+void path_read(struct attributes of, struct path *path);
+
 /* Words for what answers at the other end, and for the last change. */
 const char *path_peer_name(const struct path *path);
 const char *path_reason_name(const struct path *path);

@@ -2,7 +2,6 @@
 #include "info-peers.h"
 
 #include "info-paths.h"
-#include "program.h"
 
 #include "../include/uapi/hawser_netlink.h"
 
@@ -45,11 +44,8 @@ void peers_collect(const struct info_rows *paths, struct info_rows *peers)
 	struct peer_row *peer = NULL;
 	size_t i;
 
-	/* No more rows than there are paths; those of a connection follow each other. */
-	peers->rows = calloc(paths->count + 1, sizeof(*peers->rows));
-	peers->count = 0;
-	if (!peers->rows)
-		die("out of memory");
+	/* Paths of a connection follow each other. */
+	*peers = (struct info_rows){ 0 };
 	for (i = 0; i < paths->count; i++) {
 		const struct path *path = &paths->rows[i].path;
 
@@ -57,7 +53,7 @@ void peers_collect(const struct info_rows *paths, struct info_rows *peers)
 			add(peer, path);
 			continue;
 		}
-		peer = &peers->rows[peers->count++].peer;
+		peer = &info_add_row(peers)->peer;
 		*peer = (struct peer_row){ .sum = *path, .paths = 1, .up = path->state == HAWSER_RDS_UP };
 	}
 }

@@ -6,6 +6,7 @@
 #include "info-connections.h"
 #include "info-paths.h"
 #include "info-peers.h"
+#include "info-reported.h"
 #include "info-tables.h"
 
 #include "owners.h"
@@ -22,17 +23,36 @@
 
 struct info_view info_view;
 
+union row *info_add_row(struct info_rows *rows)
+{
+	if (rows->count == rows->room) {
+		rows->room = 2 * rows->room + 16;
+		rows->rows = realloc(rows->rows, rows->room * sizeof(*rows->rows));
+		if (!rows->rows)
+			die("out of memory");
+	}
+	memset(&rows->rows[rows->count], 0, sizeof(*rows->rows));
+	return &rows->rows[rows->count++];
+}
+
 bool info_read_reports(uint8_t command, genetlink_message add, struct info_rows *rows, const char *what)
+{
+	*rows = (struct info_rows){ 0 };
+	return info_read_messages(command, NULL, add, rows, what);
+}
+
+bool info_read_messages(uint8_t command, const struct genetlink_choice *choice, genetlink_message add, void *context,
+			const char *what)
 {
 	struct genetlink link;
 	int error = genetlink_open(&link, HAWSER_FAMILY_NAME);
 
-	*rows = (struct info_rows){ 0 };
-	if (error == -ENOENT)
+	/* No such family; or this program may not use netlink. */
+	if (error == -ENOENT || error == -EAFNOSUPPORT)
 		return false;
 	if (error)
 		die_error(error, "opening generic netlink");
-	error = genetlink_dump(&link, command, add, rows);
+	error = genetlink_dump(&link, command, choice, add, context);
 	genetlink_close(&link);
 	if (error && error != -EOPNOTSUPP)
 		die_error(error, "reading the %s", what);
@@ -101,17 +121,13 @@ static bool decode_counter(const struct rds_info_table *table, size_t index, boo
 static void add_counter(void *context, uint8_t command, struct attributes attributes)
 {
 	const struct nlattr *name = attribute_find(attributes, HAWSER_RDS_COUNTER_NAME);
-	struct info_rows *rows = context;
 	struct counter *counter;
 	const char *text;
 	size_t bytes;
 
 	if (command != HAWSER_CMD_RDS_COUNTER_GET || !name)
 		return;
-	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
-	if (!rows->rows)
-		die("out of memory");
-	counter = &rows->rows[rows->count++].counter;
+	counter = &info_add_row(context)->counter;
 	text = attribute_bytes(name, &bytes);
 	snprintf(counter->name, sizeof(counter->name), "%.*s", (int)bytes, text);
 	counter->value = attribute_number(attributes, HAWSER_RDS_COUNTER_VALUE, 0);
@@ -176,7 +192,6 @@ static void add_socket(void *context, uint8_t command, struct attributes attribu
 		.sending = attribute_number(attributes, HAWSER_RDS_SOCKET_SENDING, 0),
 		.unread = attribute_number(attributes, HAWSER_RDS_SOCKET_UNREAD, 0),
 	};
-	struct info_rows *rows = context;
 
 	if (command != HAWSER_CMD_RDS_SOCKET_GET)
 		return;
@@ -188,10 +203,7 @@ static void add_socket(void *context, uint8_t command, struct attributes attribu
 		return;
 	rds_address_set_port(&socket.bound, (uint16_t)attribute_number(attributes, HAWSER_RDS_SOCKET_LOCAL_PORT, 0));
 	rds_address_set_port(&socket.connected, (uint16_t)attribute_number(attributes, HAWSER_RDS_SOCKET_REMOTE_PORT, 0));
-	rows->rows = realloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
-	if (!rows->rows)
-		die("out of memory");
-	rows->rows[rows->count++].socket = socket;
+	info_add_row(context)->socket = socket;
 }
 
 static bool read_sockets(struct info_rows *rows)
@@ -311,7 +323,8 @@ static void write_message(struct json *json, const union row *row)
 /* In the order in which they are shown when none is chosen. */
 const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	{ 'I', RDS_INFO_IB_CONNECTIONS, RDS6_INFO_IB_CONNECTIONS, "connections over RDMA", "ib_connections",
-	  ib_connection_decode, NULL, false, ib_connection_print_header, ib_connection_print, ib_connection_write },
+	  ib_connection_decode, reported_ib_connections, "rds_rdma", false, ib_connection_print_header, ib_connection_print,
+	  ib_connection_write },
 	{ .letter = 'K', .description = "connections of KCM, which only hawser's module shows", .key = "kcm_connections",
 	  .read = kcm_read, .if_chosen = true, .print_header = kcm_print_header, .print = kcm_print, .write = kcm_write },
 	{ .letter = 'M', .description = "multiplexors of KCM, with what waits in their sockets, which only hawser's module shows",
@@ -321,20 +334,22 @@ const struct info_source info_sources[INFO_SOURCE_COUNT] = {
 	  .key = "peers", .read = peers_read, .if_chosen = true, .print_header = peers_print_header, .print = peers_print,
 	  .write = peers_write },
 	{ 'T', RDS_INFO_TCP_SOCKETS, RDS6_INFO_TCP_SOCKETS, "TCP sockets, one for each path", "tcp_sockets",
-	  tcp_socket_decode, NULL, false, tcp_socket_print_header, tcp_socket_print, tcp_socket_write },
-	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, read_counters, false, print_counter_header,
+	  tcp_socket_decode, reported_tcp_sockets, "rds_tcp", false, tcp_socket_print_header, tcp_socket_print,
+	  tcp_socket_write },
+	{ 'c', RDS_INFO_COUNTERS, 0, "counters", "counters", decode_counter, read_counters, NULL, false, print_counter_header,
 	  print_counter, write_counter },
-	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, read_sockets, false,
+	{ 'k', RDS_INFO_SOCKETS, RDS6_INFO_SOCKETS, "RDS sockets", "sockets", decode_socket, read_sockets, NULL, false,
 	  print_socket_header, print_socket, write_socket },
-	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", connection_decode, NULL, false,
-	  connection_print_header, connection_print, connection_write },
+	{ 'n', RDS_INFO_CONNECTIONS, RDS6_INFO_CONNECTIONS, "connections", "connections", connection_decode,
+	  reported_connections, NULL, false, connection_print_header, connection_print, connection_write },
 	{ .letter = 'p', .description = "paths of connections, which only hawser's modules show", .key = "paths",
 	  .read = paths_read, .print_header = paths_print_header, .print = paths_print, .write = paths_write },
 	{ 'r', RDS_INFO_RECV_MESSAGES, RDS6_INFO_RECV_MESSAGES, "messages received and not yet read",
-	  "receive_queue", decode_message, NULL, false, print_receive_header, print_message, write_message },
+	  "receive_queue", decode_message, reported_receive_queues, NULL, false, print_receive_header, print_message,
+	  write_message },
 	{ 's', RDS_INFO_SEND_MESSAGES, RDS6_INFO_SEND_MESSAGES, "messages not yet sent", "send_queue",
-	  decode_message, NULL, false, print_send_header, print_message, write_message },
+	  decode_message, reported_send_queues, NULL, false, print_send_header, print_message, write_message },
 	{ 't', RDS_INFO_RETRANS_MESSAGES, RDS6_INFO_RETRANS_MESSAGES,
-	  "messages sent and not yet acknowledged", "retransmit_queue", decode_message, NULL, false,
-	  print_retransmit_header, print_message, write_message },
+	  "messages sent and not yet acknowledged", "retransmit_queue", decode_message, reported_retransmit_queues, NULL,
+	  false, print_retransmit_header, print_message, write_message },
 };

@@ -78,6 +78,7 @@ struct path {
 	uint64_t age_ms;
 	uint64_t next_tx, next_rx;
 	uint64_t tx_bytes, rx_bytes;
+	bool sending;
 	uint64_t queued, drops, retransmits;
 	bool has_rtt;
 	uint64_t rtt_us;
@@ -106,8 +107,11 @@ union row {
 
 struct info_rows {
 	union row *rows;
-	size_t count;
+	size_t count, room;
 };
+
+/* Appends a row of zeroes; there is memory, or the program ends. */
+union row *info_add_row(struct info_rows *rows);
 
 /* A kind of table: its source and its format. */
 struct info_source {
@@ -120,6 +124,7 @@ struct info_source {
 	bool (*decode)(const struct rds_info_table *table, size_t index, bool ipv6, union row *row);
 	/* Reads the whole table without a socket of RDS; false: there is none, or only that of item, if it is not 0. */
 	bool (*read)(struct info_rows *rows);
+	const char *module;		/* without which there is no table, then; NULL: none */
 	bool if_chosen;			/* not one of all */
 	void (*print_header)(void);
 	void (*print)(const union row *row);
@@ -141,6 +146,9 @@ extern struct info_view info_view;
 
 /* Reads a table that hawser's modules report over generic netlink. False: there is none. @what is for messages. */
 bool info_read_reports(uint8_t command, genetlink_message add, struct info_rows *rows, const char *what);
+/* The same by @choice, if it is not NULL, and with any context of @add. */
+bool info_read_messages(uint8_t command, const struct genetlink_choice *choice, genetlink_message add, void *context,
+			const char *what);
 
 /* The width of a column of addresses. */
 int info_address_width(void);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "loaded.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@ static const char prefix[] = "hawser-";
 
 static const char *const names[] = { "rds", "rds_tcp", "rds_rdma", "kcm", "rtrs_core", "rtrs_client", "rtrs_server" };
 
-static bool is_loaded(const char *name)
+bool module_is_loaded(const char *name)
 {
 	char path[64];
 
@@ -54,10 +53,10 @@ void print_loaded_modules(void)
 {
 	size_t i;
 
-	if (!is_loaded(names[0]))
+	if (!module_is_loaded(names[0]))
 		printf("%s: not loaded\n", names[0]);
 	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (is_loaded(names[i]))
+		if (module_is_loaded(names[i]))
 			print_module(names[i]);
 	}
 }

@@ -38,12 +38,9 @@ static void decode_table(const struct info_source *source, const struct rds_info
 {
 	size_t i;
 
-	rows->rows = realloc(rows->rows, (rows->count + table->count + 1) * sizeof(*rows->rows));
-	if (!rows->rows)
-		die("out of memory");
 	for (i = 0; i < table->count; i++) {
-		if (source->decode(table, i, ipv6, &rows->rows[rows->count]))
-			rows->count++;
+		if (!source->decode(table, i, ipv6, info_add_row(rows)))
+			rows->count--;
 	}
 }
 
@@ -66,7 +63,7 @@ static bool read_source(const struct info_source *source, struct info_rows *rows
 	int error, fd;
 
 	if (source->read && source->read(rows))
-		return true;
+		return rows->count || !source->module || module_is_loaded(source->module);
 	if (!source->item)
 		return false;
 	fd = open_rds();

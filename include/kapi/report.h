@@ -34,18 +34,24 @@ static inline void kapi_report_ip(struct kapi_report *report, kapi_u16 attribute
 /* [any] What is added until the end is inside of this attribute. */
 void kapi_report_begin(struct kapi_report *report, kapi_u16 attribute) KAPI_NOEXCEPT;
 void kapi_report_end(struct kapi_report *report) KAPI_NOEXCEPT;
+/* [any] How many bytes there is room for. Each attribute takes four bytes more than its contents, and is padded to four. */
+kapi_size kapi_report_room(const struct kapi_report *report) KAPI_NOEXCEPT;
 
 /* Where a dump is among the objects: zeroes at its beginning, and the table's own otherwise. */
 struct kapi_report_place {
+	kapi_u32 choice; /* constant: the number that the request has, if the table has a choice, or 0 */
+	kapi_u32 step;
 	kapi_u64 words[4];
 };
 
 /* The objects of one kind of a module. */
 struct kapi_report_table {
 	kapi_u8 command; /* that programs ask with, enum hawser_command */
+	kapi_u16 choice; /* attribute of a request, four bytes, that chooses among the objects; 0: there is none */
 	/*
-	 * [sleep] Adds the object behind place to report, and moves place behind it: 1. Or 0: there are no more. Objects that
-	 * come or go during a dump may be missed. Not called while net begins or ends, or after kapi_report_unregister().
+	 * [sleep] Adds the object behind place to report, and moves place behind it: 1. Or 0: there are no more; or an errno,
+	 * which ends the dump. Objects that come or go during a dump may be missed. Not called while net begins or ends, or
+	 * after kapi_report_unregister().
 	 */
 	int (*next)(struct kapi_net *net, struct kapi_report_place *place, struct kapi_report *report);
 };

@@ -20,6 +20,7 @@ enum hawser_command {
 	HAWSER_CMD_KCM_CONNECTION_CHANGED = 5,
 	HAWSER_CMD_RDS_COUNTER_GET = 6,
 	HAWSER_CMD_KCM_MUX_GET = 7,
+	HAWSER_CMD_RDS_QUEUE_GET = 8, /* a request may have HAWSER_RDS_QUEUE_KIND: queues of that kind only */
 };
 
 enum hawser_rds_connection {
@@ -28,7 +29,7 @@ enum hawser_rds_connection {
 	HAWSER_RDS_CONNECTION_TRANSPORT = 3, /* "tcp", "infiniband", "loopback" */
 	HAWSER_RDS_CONNECTION_TOS = 4,
 	HAWSER_RDS_CONNECTION_PEER = 5,      /* enum hawser_rds_peer */
-	HAWSER_RDS_CONNECTION_PATH = 6,      /* one for each; contains enum hawser_rds_path */
+	HAWSER_RDS_CONNECTION_PATH = 6,      /* one for each, and for each that has a stream; contains enum hawser_rds_path */
 	HAWSER_RDS_CONNECTION_INTERFACE = 7, /* number of it, if the addresses are link-local */
 };
 
@@ -47,6 +48,29 @@ enum hawser_rds_path {
 	HAWSER_RDS_PATH_RETRANSMITS = 12, /* messages that were sent again */
 	HAWSER_RDS_PATH_RTT_US = 13,  /* smoothed round-trip time of TCP */
 	HAWSER_RDS_PATH_LATENCY = 14, /* array of __u64, see below */
+	HAWSER_RDS_PATH_SENDING = 15, /* 1: at the moment */
+	HAWSER_RDS_PATH_TCP = 16,     /* over TCP, with a stream; contains enum hawser_rds_tcp */
+	HAWSER_RDS_PATH_RDMA = 17,    /* over RDMA; contains enum hawser_rds_rdma */
+};
+
+/* The TCP socket of a path, as RDS_INFO_TCP_SOCKETS shows it. Its addresses are those of the connection. */
+enum hawser_rds_tcp {
+	HAWSER_RDS_TCP_LOCAL_PORT = 1,
+	HAWSER_RDS_TCP_REMOTE_PORT = 2,
+	HAWSER_RDS_TCP_HEADER_LEFT = 3,  /* bytes of the message that arrives */
+	HAWSER_RDS_TCP_DATA_LEFT = 4,
+	HAWSER_RDS_TCP_SENT_NEXT = 5,    /* sequence numbers of TCP: where the data begins that was sent last */
+	HAWSER_RDS_TCP_EXPECTED_UNA = 6, /* and ends */
+	HAWSER_RDS_TCP_SEEN_UNA = 7,     /* of the last acknowledgement */
+};
+
+/* The queues of a path, as RDS_INFO_IB_CONNECTIONS shows them: zeroes while none are up. */
+enum hawser_rds_rdma {
+	HAWSER_RDS_RDMA_LOCAL_GID = 1, /* 16 bytes */
+	HAWSER_RDS_RDMA_REMOTE_GID = 2,
+	HAWSER_RDS_RDMA_MAX_SEND_WR = 3, /* requests that the queue has room for */
+	HAWSER_RDS_RDMA_MAX_RECV_WR = 4,
+	HAWSER_RDS_RDMA_MAX_SEND_SGE = 5, /* pieces of a request */
 };
 
 /*
@@ -95,6 +119,31 @@ enum hawser_rds_socket {
 	HAWSER_RDS_SOCKET_RECEIVE_BUFFER = 7,
 	HAWSER_RDS_SOCKET_SENDING = 8,     /* bytes that are not acknowledged */
 	HAWSER_RDS_SOCKET_UNREAD = 9,      /* bytes that the program has not received yet */
+};
+
+/* A queue that is not empty. A long one comes in several messages, in the order of its contents. */
+enum hawser_rds_queue {
+	HAWSER_RDS_QUEUE_KIND = 1,      /* enum hawser_rds_queue_kind */
+	HAWSER_RDS_QUEUE_LOCAL = 2,
+	HAWSER_RDS_QUEUE_REMOTE = 3,    /* this and the next three: not of HAWSER_RDS_RECEIVE */
+	HAWSER_RDS_QUEUE_TRANSPORT = 4,
+	HAWSER_RDS_QUEUE_TOS = 5,
+	HAWSER_RDS_QUEUE_PATH = 6,      /* index of it */
+	HAWSER_RDS_QUEUE_MESSAGE = 7,   /* one for each; contains enum hawser_rds_message */
+};
+
+enum hawser_rds_queue_kind {
+	HAWSER_RDS_RECEIVE = 1,    /* of a socket: received and not yet read */
+	HAWSER_RDS_SEND = 2,       /* of a path: not yet sent */
+	HAWSER_RDS_RETRANSMIT = 3, /* of a path: sent and not yet acknowledged */
+};
+
+enum hawser_rds_message {
+	HAWSER_RDS_MESSAGE_SEQUENCE = 1,
+	HAWSER_RDS_MESSAGE_BYTES = 2,
+	HAWSER_RDS_MESSAGE_LOCAL_PORT = 3,
+	HAWSER_RDS_MESSAGE_REMOTE_PORT = 4,
+	HAWSER_RDS_MESSAGE_REMOTE = 5, /* of HAWSER_RDS_RECEIVE: the sender's address */
 };
 
 /* The counters of RDS_INFO_COUNTERS, in its order. */

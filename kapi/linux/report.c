@@ -19,7 +19,7 @@
 
 #include "report.h"
 
-#define COMMANDS 8
+#define COMMANDS 9
 #define DEPTH 2
 
 struct kapi_report {
@@ -100,12 +100,28 @@ void kapi_report_end(struct kapi_report *report)
 }
 EXPORT_SYMBOL_GPL(kapi_report_end);
 
+size_t kapi_report_room(const struct kapi_report *report)
+{
+	return report->full ? 0 : skb_tailroom(report->skb);
+}
+EXPORT_SYMBOL_GPL(kapi_report_room);
+
 /* ---- dumps */
 
 static struct dump *dump_of(struct netlink_callback *callback)
 {
 	BUILD_BUG_ON(sizeof(struct dump) > sizeof(callback->ctx));
 	return (struct dump *)callback->ctx;
+}
+
+/* By the policy of its command it has four bytes. */
+static u32 choice_of(const struct nlmsghdr *request, u16 attribute)
+{
+	const struct nlattr *found = NULL;
+
+	if (attribute)
+		found = nlmsg_find_attr(request, GENL_HDRLEN, attribute);
+	return found ? nla_get_u32(found) : 0;
 }
 
 static int dump_start(struct netlink_callback *callback)
@@ -117,12 +133,14 @@ static int dump_start(struct netlink_callback *callback)
 	mutex_lock(&entries_mutex);
 	if (!entry->table || !kapi_module_get(entry->owner))
 		error = -EOPNOTSUPP;
+	else
+		dump_of(callback)->place.choice = choice_of(callback->nlh, entry->table->choice);
 	mutex_unlock(&entries_mutex);
 	dump_of(callback)->entry = entry;
 	return error;
 }
 
-/* 1: an object was added to skb; 0: there is none; -EMSGSIZE: it has no room for the next. */
+/* 1: an object was added to skb; 0: there is none; -EMSGSIZE: it has no room for the next; another errno: the table's. */
 static int dump_next(struct sk_buff *skb, struct netlink_callback *callback)
 {
 	struct dump *dump = dump_of(callback);
@@ -136,7 +154,7 @@ static int dump_next(struct sk_buff *skb, struct netlink_callback *callback)
 	if (!header)
 		return -EMSGSIZE;
 	result = dump->entry->table->next(kapi_net_of(sock_net(skb->sk)), &place, &report);
-	if (result && report.full)
+	if (result > 0 && report.full)
 		result = -EMSGSIZE;
 	if (result <= 0) {
 		genlmsg_cancel(skb, header);
@@ -205,10 +223,12 @@ EXPORT_SYMBOL_GPL(kapi_event_send);
 
 /* ---- the family */
 
-#define TABLE(command_number)                                                                                          \
+#define TABLE(command_number, ...)                                                                                     \
 	{                                                                                                              \
-		.cmd = command_number, .start = dump_start, .dumpit = dump_some, .done = dump_done                     \
+		.cmd = command_number, .start = dump_start, .dumpit = dump_some, .done = dump_done, __VA_ARGS__        \
 	}
+
+static const struct nla_policy by_queue[] = { [HAWSER_RDS_QUEUE_KIND] = { .type = NLA_U32 } };
 
 static const struct genl_ops commands[] = {
 	TABLE(HAWSER_CMD_RDS_CONNECTION_GET),
@@ -216,6 +236,7 @@ static const struct genl_ops commands[] = {
 	TABLE(HAWSER_CMD_KCM_CONNECTION_GET),
 	TABLE(HAWSER_CMD_RDS_COUNTER_GET),
 	TABLE(HAWSER_CMD_KCM_MUX_GET),
+	TABLE(HAWSER_CMD_RDS_QUEUE_GET, .policy = by_queue, .maxattr = ARRAY_SIZE(by_queue) - 1),
 };
 
 static const struct genl_multicast_group groups[] = {

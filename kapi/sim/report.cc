@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include <kapi/host.h>
 
@@ -14,11 +15,21 @@ struct kapi_report {
     Report contents;
     std::vector<Attribute> open; // attributes that have begun
     kapi_net *net;
+    std::size_t bytes = 0;
 };
 
 namespace {
 
 constexpr std::size_t kDepth = 2; // as the kernel's has it
+constexpr std::size_t kRoom = 3776 - 20; // of the smallest message that the kernel makes, without its headers
+
+/** The room that a report has lost: to an attribute with so many bytes. */
+void take(kapi_report *report, std::size_t contents)
+{
+    report->bytes += 4 + (contents + 3) / 4 * 4;
+    if (report->bytes > kRoom)
+        broken("a report has no room in a message");
+}
 
 void add(kapi_report *report, Attribute attribute)
 {
@@ -66,14 +77,14 @@ std::string Report::text(const std::vector<Attribute> &of, std::uint16_t type)
     return one.is_text ? one.bytes : ip_text(one.bytes);
 }
 
-std::vector<Report> dump(std::uint8_t command, const std::function<int(kapi_report_place *, kapi_report *)> &next)
+std::vector<Report> dump(std::uint8_t command, const Next &next, std::uint32_t choice)
 {
     std::vector<Report> all;
-    kapi_report_place place{};
+    kapi_report_place place{.choice = choice, .step = 0, .words = {}};
     for (;;) {
         kapi_report report{{command, {}}, {}, nullptr};
         enter_sleep("a dump");
-        if (next(&place, &report) == 0)
+        if (next(&place, &report) <= 0)
             return all;
         if (!report.open.empty())
             broken("an attribute of a report has no end");
@@ -81,14 +92,17 @@ std::vector<Report> dump(std::uint8_t command, const std::function<int(kapi_repo
     }
 }
 
-std::vector<Report> dump(kapi_net &net, std::uint8_t command)
+std::vector<Report> dump(kapi_net &net, std::uint8_t command, std::uint32_t choice)
 {
     const auto &tables = net.node->reports.tables;
     auto found = tables.find(command);
     if (found == tables.end() || !kapi_module_get(found->second.owner))
         return {};
     const Reports::Table source = found->second;
-    std::vector<Report> all = dump(command, [&](auto *place, auto *report) { return source.table->next(&net, place, report); });
+    if (choice && !source.table->choice)
+        broken("the command %u has no choice", command);
+    auto next = [&](auto *place, auto *report) { return source.table->next(&net, place, report); };
+    std::vector<Report> all = dump(command, next, choice);
     kapi_module_put(source.owner);
     return all;
 }
@@ -99,16 +113,19 @@ extern "C" {
 
 void kapi_report_number(kapi_report *report, kapi_u16 attribute, kapi_u64 value) noexcept
 {
+    take(report, value >> 32 ? 8 : 4);
     add(report, {.type = attribute, .is_number = true, .number = value});
 }
 
 void kapi_report_text(kapi_report *report, kapi_u16 attribute, const char *text) noexcept
 {
+    take(report, std::strlen(text) + 1);
     add(report, {.type = attribute, .is_text = true, .bytes = text});
 }
 
 void kapi_report_bytes(kapi_report *report, kapi_u16 attribute, const void *bytes, kapi_size length) noexcept
 {
+    take(report, length);
     add(report, {.type = attribute, .bytes = std::string(static_cast<const char *>(bytes), length)});
 }
 
@@ -116,8 +133,11 @@ void kapi_report_begin(kapi_report *report, kapi_u16 attribute) noexcept
 {
     if (report->open.size() == kDepth)
         broken("attributes of a report are nested too deeply");
+    take(report, 0);
     report->open.push_back({.type = attribute});
 }
+
+kapi_size kapi_report_room(const kapi_report *report) noexcept { return kRoom - report->bytes; }
 
 void kapi_report_end(kapi_report *report) noexcept
 {

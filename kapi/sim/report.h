@@ -45,8 +45,9 @@ struct Reports {
 };
 
 /** What a program in a namespace reads with a command: nothing if there is no such table. In a task. */
-std::vector<Report> dump(kapi_net &net, std::uint8_t command);
+std::vector<Report> dump(kapi_net &net, std::uint8_t command, std::uint32_t choice = 0);
 /** All that next() adds, which is as of a kapi_report_table. */
-std::vector<Report> dump(std::uint8_t command, const std::function<int(kapi_report_place *, kapi_report *)> &next);
+using Next = std::function<int(kapi_report_place *, kapi_report *)>;
+std::vector<Report> dump(std::uint8_t command, const Next &next, std::uint32_t choice = 0);
 
 } // namespace sim

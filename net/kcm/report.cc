@@ -123,7 +123,7 @@ int Net::report_connection(kapi_report_place& place, kapi_report* report)
             index = shown = 0; // that one is gone, or at its end
         if (describe_next(*mux, index, shown, stats)) {
             add_connection(report, *mux, stats);
-            place = {{mux->number, index, stats.id, 0}};
+            place.words[0] = mux->number, place.words[1] = index, place.words[2] = stats.id;
             return 1;
         }
         kapi_resched();
@@ -139,7 +139,7 @@ int Net::report_mux(kapi_report_place& place, kapi_report* report)
     if (!mux)
         return 0;
     add_mux(report, *mux);
-    place = {{mux->number, 0, 0, 0}};
+    place.words[0] = mux->number;
     return 1;
 }
 

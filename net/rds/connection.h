@@ -44,6 +44,8 @@ public:
     void* state() const { return state_; }
     Path& path(unsigned index) { return *paths_[index]; }
     unsigned path_count() const { return transport.max_paths; }
+    // Whether programs are shown a path: the connection has it, or it still has a stream, or already.
+    bool shows(unsigned index) const { return index < max(1u, paths()) || !paths_[index]->is_down(); }
     // Guards the queues of all paths.
     Spin<PathLock>& path_lock() { return path_lock_; }
     // Takes message off the queue it is on; bytes already on their way are not called back. Any context.

@@ -119,7 +119,9 @@ template <class Row> void add_connections(Net& net, Rows& rows)
     walk(net.connections, rows, [&](Connection& c) {
         if (!fits<sizeof(Row::laddr)>(c.local.ip))
             return;
-        for (unsigned i = 0; i < max(1u, c.paths()); i++) {
+        for (unsigned i = 0; i < c.path_count(); i++) {
+            if (!c.shows(i))
+                continue;
             Path::Snapshot path = c.path(i).snapshot();
             Row row{};
             row.next_tx_seq = path.next_tx;

@@ -56,15 +56,43 @@ void add_state(kapi_report* report, const Path& path, PathState state, kapi_trac
     kapi_report_number(report, HAWSER_RDS_PATH_REASON, static_cast<u64>(reason));
 }
 
-// Of a stream that is up. 0: the transport does not measure it.
-u32 round_trip_us(Path& path)
+// The TCP socket of a path that has one.
+void add_tcp(kapi_report* report, Path& path)
 {
     Connection& connection = path.connection();
+    auto fill = connection.transport.socket_row;
     rds_tcp_socket_row row{};
-    if (connection.transport.socket_row)
-        static_cast<void>(connection.with_state(
-            [&](void* state) { return connection.transport.socket_row(state, path.index(), &row) != 0; }));
-    return row.rtt_us;
+    if (!fill || !connection.with_state([&](void* state) { return fill(state, path.index(), &row) != 0; }))
+        return;
+    if (row.rtt_us)
+        kapi_report_number(report, HAWSER_RDS_PATH_RTT_US, row.rtt_us);
+    kapi_report_begin(report, HAWSER_RDS_PATH_TCP);
+    kapi_report_number(report, HAWSER_RDS_TCP_LOCAL_PORT, row.local.port);
+    kapi_report_number(report, HAWSER_RDS_TCP_REMOTE_PORT, row.peer.port);
+    kapi_report_number(report, HAWSER_RDS_TCP_HEADER_LEFT, row.header_left);
+    kapi_report_number(report, HAWSER_RDS_TCP_DATA_LEFT, row.data_left);
+    kapi_report_number(report, HAWSER_RDS_TCP_SENT_NEXT, row.sent_next);
+    kapi_report_number(report, HAWSER_RDS_TCP_EXPECTED_UNA, row.expected_una);
+    kapi_report_number(report, HAWSER_RDS_TCP_SEEN_UNA, row.seen_una);
+    kapi_report_end(report);
+}
+
+// The queues of a path over RDMA; zeroes if it has none.
+void add_rdma(kapi_report* report, Path& path)
+{
+    Connection& connection = path.connection();
+    auto fill = connection.transport.rdma_row;
+    rds_rdma_row row{};
+    if (!fill)
+        return;
+    static_cast<void>(connection.with_state([&](void* state) { return fill(state, path.index(), &row), true; }));
+    kapi_report_begin(report, HAWSER_RDS_PATH_RDMA);
+    kapi_report_bytes(report, HAWSER_RDS_RDMA_LOCAL_GID, row.local_gid, sizeof(row.local_gid));
+    kapi_report_bytes(report, HAWSER_RDS_RDMA_REMOTE_GID, row.remote_gid, sizeof(row.remote_gid));
+    kapi_report_number(report, HAWSER_RDS_RDMA_MAX_SEND_WR, row.max_send_wr);
+    kapi_report_number(report, HAWSER_RDS_RDMA_MAX_RECV_WR, row.max_recv_wr);
+    kapi_report_number(report, HAWSER_RDS_RDMA_MAX_SEND_SGE, row.max_send_sge);
+    kapi_report_end(report);
 }
 
 // Without the zeroes at its end.
@@ -91,30 +119,21 @@ void add_path(kapi_report* report, Path& path)
     kapi_report_number(report, HAWSER_RDS_PATH_QUEUED, now.queued);
     kapi_report_number(report, HAWSER_RDS_PATH_DROPS, now.drops);
     kapi_report_number(report, HAWSER_RDS_PATH_RETRANSMITS, now.retransmits);
-    if (u32 rtt_us = round_trip_us(path))
-        kapi_report_number(report, HAWSER_RDS_PATH_RTT_US, rtt_us);
+    kapi_report_number(report, HAWSER_RDS_PATH_SENDING, now.sending);
+    add_tcp(report, path);
+    add_rdma(report, path);
     add_latency(report, path);
     kapi_report_end(report);
-}
-
-// Of a table's walk.
-template <class Cursor> Cursor cursor_at(const kapi_report_place& place)
-{
-    return {static_cast<unsigned>(place.words[0]), place.words[1], place.words[2]};
-}
-template <class Cursor> kapi_report_place place_of(const Cursor& cursor)
-{
-    return {{cursor.shard, cursor.hash, cursor.address, 0}};
 }
 
 // Calls add(T&) for the item of table behind place.
 template <class Table, class Add> int add_next(Table& table, kapi_report_place& place, Add&& add)
 {
-    auto cursor = cursor_at<typename Table::Cursor>(place);
+    typename Table::Cursor cursor{static_cast<unsigned>(place.words[0]), place.words[1], place.words[2]};
     auto item = table.next(cursor);
     if (!item)
         return 0;
-    place = place_of(cursor);
+    place.words[0] = cursor.shard, place.words[1] = cursor.hash, place.words[2] = cursor.address;
     add(*item);
     return 1;
 }
@@ -124,8 +143,9 @@ int next_connection(kapi_net* host, kapi_report_place* place, kapi_report* repor
     Net* net = Module::get().find_net(host);
     return !net ? 0 : add_next(net->connections, *place, [&](Connection& connection) {
         add_ends(report, connection);
-        for (unsigned i = 0; i < max(1u, connection.paths()); i++)
-            add_path(report, connection.path(i));
+        for (unsigned i = 0; i < connection.path_count(); i++)
+            if (connection.shows(i))
+                add_path(report, connection.path(i));
     });
 }
 
@@ -184,9 +204,10 @@ void publish_change(Path& path, PathState from, PathState to, kapi_trace_rds_rea
 
 extern "C" {
 extern constinit const kapi_report_table rds_report_tables[] = {
-    {HAWSER_CMD_RDS_CONNECTION_GET, rds::next_connection},
-    {HAWSER_CMD_RDS_SOCKET_GET, rds::next_socket},
-    {HAWSER_CMD_RDS_COUNTER_GET, rds::next_counter},
+    {HAWSER_CMD_RDS_CONNECTION_GET, 0, rds::next_connection},
+    {HAWSER_CMD_RDS_SOCKET_GET, 0, rds::next_socket},
+    {HAWSER_CMD_RDS_COUNTER_GET, 0, rds::next_counter},
+    {HAWSER_CMD_RDS_QUEUE_GET, HAWSER_RDS_QUEUE_KIND, rds::next_queue},
 };
 extern constinit const unsigned rds_report_table_count = sizeof(rds_report_tables) / sizeof(rds_report_tables[0]);
 }

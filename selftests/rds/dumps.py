@@ -3,6 +3,9 @@
 
     dumps.py count ADDRESS NUMBER    opens so many sockets and dumps them: each is there once, also when others close meanwhile
     dumps.py hold ADDRESS NUMBER     dumps them, reads a part, closes the sockets, prints "held", and goes on at the end of stdin
+    dumps.py fill ADDRESS NUMBER PEER...
+                                     sends so many messages to each peer, and three that stay unread to itself, prints "held",
+                                     and ends at the end of stdin
 """
 
 import socket
@@ -68,8 +71,23 @@ def rds_socket(address):
     return one
 
 
+def fill(address, number, peers):
+    reader, sender = rds_socket(address), rds_socket(address)
+    sender.setblocking(False)
+    for length in (1, 2, 3):
+        sender.sendto(b"x" * length, reader.getsockname())
+    for peer in peers:
+        for _ in range(number):
+            sender.sendto(b"waits", (peer, 9))
+    print("held", flush=True)
+    sys.stdin.read()
+
+
 def main():
     what, address, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    if what == "fill":
+        fill(address, number, sys.argv[4:])
+        return
     sockets = [rds_socket(address) for _ in range(number)]
     link, family = open_link()
     ask(link, family, SOCKET_GET, NLM_DUMP)

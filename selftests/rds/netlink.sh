@@ -62,6 +62,8 @@ ynl --dump rds-connection-get
 json "ynl: how long messages waited" '.[0][0].path | map(.latency // [] | add // 0) | add >= 1'
 json "ynl: the connection" '.[0] | length == 1 and .[0].remote == env.IP_b and .[0].local == env.IP_a and .[0].peer == "hawser"
 	and (.[0].path | map(select(.index == 0)) | .[0].state) == "up"'
+json "ynl: its TCP sockets" '.[0][0].path | map(select(.state == "up")) | length >= 1 and
+	all(.tcp["remote-port"] == 16385 and .tcp["local-port"] > 1024 and .tcp["seen-una"] == .tcp["expected-una"])'
 rds-info -P --json >out 2>err
 json "rds-info: the peer" 'first.peers | length == 1 and .[0].remote_address == env.IP_b and .[0].local_address == env.IP_a
 	and .[0].peer == "hawser" and .[0].paths_up >= 1 and .[0].paths_up <= .[0].paths and .[0].tx_bytes > 0'
@@ -78,6 +80,25 @@ ynl --dump rds-socket-get
 json "ynl: the sockets of a program" '.[0] | length == 8 and all(.[]; .local == env.IP_a and .inode > 0 and .unread == 0)'
 kill $pinger
 wait $pinger
+mkfifo filling
+python3 /lab/files/dumps.py fill "$IP_a" 300 10.0.0.99 <filling >filled 2>&1 &
+filler=$!
+exec 4>filling
+until grep -q . filled; do sleep 0.1; done
+ynl --dump rds-queue-get --json '{"kind": "send"}'
+json "ynl: a queue, in parts" '.[0] | length > 1 and all(.kind == "send" and .local == env.IP_a and .remote == "10.0.0.99" and
+	.transport == "tcp") and (map(.message[]) | length == 300 and all(.bytes == 5 and .["remote-port"] == 9) and
+	(map(.sequence) | . == sort and unique == .))'
+ynl --dump rds-queue-get --json '{"kind": "receive"}'
+json "... a socket's" '.[0] | length == 1 and .[0].kind == "receive" and .[0].local == env.IP_a and
+	(.[0].message | map(.bytes) == [1, 2, 3] and all(.remote == env.IP_a))'
+ynl --dump rds-queue-get
+json "... all" '.[0] | map(.kind) | unique == ["receive", "send"]'
+ynl --dump rds-queue-get --json '{"kind": 4}'
+grep -q "Invalid argument" out err
+verdict $? "... none of an unknown kind"
+exec 4>&-
+wait $filler
 ynl --dump kcm-connection-get
 grep -q "Operation not supported" out err
 verdict $? "ynl: a module that is not loaded"

@@ -5,6 +5,7 @@ extern "C" {
 #include "info-kcm.h"
 #include "info-latency.h"
 #include "info-peers.h"
+#include "info-reported.h"
 #include "json.h"
 }
 
@@ -179,6 +180,13 @@ public:
         bytes_.resize((bytes_.size() + 3) / 4 * 4);
         return *this;
     }
+    Attributes &nest(std::uint16_t type, const Attributes &inner)
+    {
+        nlattr head{static_cast<std::uint16_t>(sizeof(head) + inner.bytes_.size()), type};
+        bytes_.append(reinterpret_cast<const char *>(&head), sizeof(head));
+        bytes_ += inner.bytes_;
+        return *this;
+    }
     attributes all() const { return {bytes_.data(), bytes_.size()}; }
 
 private:
@@ -262,6 +270,77 @@ TEST(KcmMux, IsALineOfTheTable)
               "   3       2           7          5     5000000000          4            400       12       13\n");
 }
 
+/** A connection with a path over TCP and one without a stream; of former modules, that report no sockets. */
+Attributes connection(bool former)
+{
+    Attributes all, tcp, first, second;
+    all.add(HAWSER_RDS_CONNECTION_LOCAL, inet_addr("10.0.0.1")).add(HAWSER_RDS_CONNECTION_REMOTE, inet_addr("10.0.0.2"));
+    tcp.add(HAWSER_RDS_TCP_LOCAL_PORT, 40001U).add(HAWSER_RDS_TCP_REMOTE_PORT, 16385U);
+    tcp.add(HAWSER_RDS_TCP_HEADER_LEFT, 48U).add(HAWSER_RDS_TCP_DATA_LEFT, 7U).add(HAWSER_RDS_TCP_SENT_NEXT, 4000000000U);
+    tcp.add(HAWSER_RDS_TCP_EXPECTED_UNA, 5U).add(HAWSER_RDS_TCP_SEEN_UNA, 6U);
+    first.add(HAWSER_RDS_PATH_INDEX, 0U), second.add(HAWSER_RDS_PATH_INDEX, 1U);
+    if (!former) {
+        first.add(HAWSER_RDS_PATH_SENDING, 0U).nest(HAWSER_RDS_PATH_TCP, tcp);
+        second.add(HAWSER_RDS_PATH_SENDING, 0U);
+    }
+    return all.nest(HAWSER_RDS_CONNECTION_PATH, first).nest(HAWSER_RDS_CONNECTION_PATH, second);
+}
+
+TEST(Reported, TcpSocketsAreThoseOfPaths)
+{
+    info_rows rows{};
+
+    ASSERT_TRUE(reported_add_tcp_sockets(&rows, connection(false).all()));
+    ASSERT_EQ(rows.count, 1U);
+    const tcp_socket &tcp = rows.rows[0].tcp;
+    EXPECT_EQ(rds_address_port(&tcp.local), 40001);
+    EXPECT_EQ(rds_address_port(&tcp.remote), 16385);
+    EXPECT_EQ(tcp.header_remaining, 48U);
+    EXPECT_EQ(tcp.data_remaining, 7U);
+    EXPECT_EQ(tcp.sent_next, 4000000000U);
+    EXPECT_EQ(tcp.expected_una, 5U);
+    EXPECT_EQ(tcp.seen_una, 6U);
+    EXPECT_TRUE(tcp.has_tos);
+    free(rows.rows);
+}
+
+// After an update of the programs: that there are none would be wrong.
+TEST(Reported, TcpSocketsOfFormerModulesAreNot)
+{
+    info_rows rows{};
+
+    EXPECT_FALSE(reported_add_tcp_sockets(&rows, connection(true).all()));
+    EXPECT_EQ(rows.count, 0U);
+}
+
+TEST(Reported, MessagesHaveTheirQueuesEndOrTheirOwn)
+{
+    char text[RDS_ADDRESS_TEXT_SIZE];
+    Attributes sent, received, to, from;
+    info_rows rows{};
+
+    to.add(HAWSER_RDS_MESSAGE_SEQUENCE, UINT64_C(5000000000)).add(HAWSER_RDS_MESSAGE_BYTES, 3U);
+    to.add(HAWSER_RDS_MESSAGE_LOCAL_PORT, 1U).add(HAWSER_RDS_MESSAGE_REMOTE_PORT, 2U);
+    from.add(HAWSER_RDS_MESSAGE_LOCAL_PORT, 3U).add(HAWSER_RDS_MESSAGE_REMOTE, inet_addr("10.0.0.3"));
+    sent.add(HAWSER_RDS_QUEUE_LOCAL, inet_addr("10.0.0.1")).add(HAWSER_RDS_QUEUE_REMOTE, inet_addr("10.0.0.2"));
+    sent.add(HAWSER_RDS_QUEUE_TOS, 4U).nest(HAWSER_RDS_QUEUE_MESSAGE, to);
+    received.add(HAWSER_RDS_QUEUE_LOCAL, inet_addr("10.0.0.1")).nest(HAWSER_RDS_QUEUE_MESSAGE, from);
+    reported_add_messages(&rows, sent.all());
+    reported_add_messages(&rows, received.all());
+    ASSERT_EQ(rows.count, 2U);
+    const message &first = rows.rows[0].message, &second = rows.rows[1].message;
+    EXPECT_STREQ(rds_address_format(&first.remote, text), "10.0.0.2");
+    EXPECT_EQ(rds_address_port(&first.local), 1);
+    EXPECT_EQ(rds_address_port(&first.remote), 2);
+    EXPECT_EQ(first.sequence, UINT64_C(5000000000));
+    EXPECT_EQ(first.bytes, 3U);
+    EXPECT_EQ(first.tos, 4U);
+    EXPECT_STREQ(rds_address_format(&second.local, text), "10.0.0.1");
+    EXPECT_STREQ(rds_address_format(&second.remote, text), "10.0.0.3");
+    EXPECT_EQ(rds_address_port(&second.local), 3);
+    free(rows.rows);
+}
+
 row path_to(const char *remote, unsigned index, std::uint64_t state, std::uint64_t age_ms)
 {
     row path{};
@@ -284,7 +363,7 @@ TEST(Peers, AreTheSumsOfTheirPaths)
 {
     row paths[] = {path_to("10.0.0.2", 0, HAWSER_RDS_UP, 9000), path_to("10.0.0.2", 1, HAWSER_RDS_DOWN, 1500),
                    path_to("10.0.0.2", 2, HAWSER_RDS_UP, 8000), path_to("10.0.0.3", 0, HAWSER_RDS_DOWN, 2000)};
-    info_rows all{paths, 4}, peers{};
+    info_rows all{paths, 4, 4}, peers{};
 
     peers_collect(&all, &peers);
     ASSERT_EQ(peers.count, 2U);

@@ -3,6 +3,9 @@
 #include <cstring>
 #include <map>
 
+#include <uapi/hawser_netlink.h>
+
+#include "kapi/sim/report.h"
 #include "rds_rdma_test.h"
 
 namespace {
@@ -36,6 +39,33 @@ protected:
         }
         return bytes_of(row);
     }
+    /** The same rows, of both families, over netlink. */
+    static std::vector<rds_abi_info6_rdma_connection> reported_ib_connections(sim::Node &node)
+    {
+        std::vector<rds_abi_info6_rdma_connection> all;
+        for (const sim::Report &connection : sim::dump(node.initial_net(), HAWSER_CMD_RDS_CONNECTION_GET)) {
+            auto ip = [&](kapi_u16 type, kapi_u8(&to)[16]) {
+                std::string bytes = sim::Report::all(connection.attributes, type)[0]->bytes;
+                if (bytes.size() == 4)
+                    bytes.insert(0, std::string(10, '\0') + "\xff\xff");
+                std::memcpy(to, bytes.data(), sizeof(to));
+            };
+            for (const auto *path : sim::Report::all(connection.attributes, HAWSER_RDS_CONNECTION_PATH))
+                for (const auto *rdma : sim::Report::all(path->nested, HAWSER_RDS_PATH_RDMA)) {
+                    auto one = [&](kapi_u16 type) { return *sim::Report::all(rdma->nested, type).at(0); };
+                    rds_abi_info6_rdma_connection row;
+                    std::memset(&row, 0, sizeof(row));
+                    ip(HAWSER_RDS_CONNECTION_LOCAL, row.src_addr), ip(HAWSER_RDS_CONNECTION_REMOTE, row.dst_addr);
+                    std::memcpy(row.src_gid, one(HAWSER_RDS_RDMA_LOCAL_GID).bytes.data(), sizeof(row.src_gid));
+                    std::memcpy(row.dst_gid, one(HAWSER_RDS_RDMA_REMOTE_GID).bytes.data(), sizeof(row.dst_gid));
+                    row.max_send_wr = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MAX_SEND_WR).number);
+                    row.max_recv_wr = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MAX_RECV_WR).number);
+                    row.max_send_sge = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MAX_SEND_SGE).number);
+                    all.push_back(row);
+                }
+        }
+        return all;
+    }
 };
 
 TEST_P(RdsRdmaInfo, shows_connections)
@@ -60,6 +90,10 @@ TEST_P(RdsRdmaInfo, shows_connections)
     }
     auto six = rows<Row6>(pa, RDS_ABI_INFO6_IB_CONNECTIONS);
     ASSERT_EQ(six.size(), 2u);
+    std::vector<Row6> reported;
+    run(a, [&] { reported = reported_ib_connections(a); });
+    ASSERT_EQ(reported.size(), 2u);
+    EXPECT_TRUE(bytes_of(six[0]) == bytes_of(reported[0]) && bytes_of(six[1]) == bytes_of(reported[1]));
     std::vector<std::string> got{bytes_of(six[0]), bytes_of(six[1])};
     for (auto [own, peer] : {std::pair{"::ffff:10.0.0.1", "::ffff:10.0.0.2"}, std::pair{"2001:db8::1", "2001:db8::2"}})
         EXPECT_EQ(std::count(got.begin(), got.end(), expected<Row6>(own, peer, true)), 1);
@@ -69,6 +103,9 @@ TEST_P(RdsRdmaInfo, shows_connections)
     auto four = rows<Row4>(pa, RDS_ABI_INFO_IB_CONNECTIONS);
     ASSERT_EQ(four.size(), 1u);
     EXPECT_TRUE(bytes_of(four[0]) == expected<Row4>("10.0.0.1", "10.0.0.2", false)) << "it is not up";
+    run(a, [&] { reported = reported_ib_connections(a); });
+    ASSERT_EQ(reported.size(), 2u);
+    EXPECT_EQ(reported[0].max_send_wr + reported[1].max_send_wr, 0u);
     for (Program *program : {&pa, &pb, &pa6, &pb6})
         close(*program);
 }
