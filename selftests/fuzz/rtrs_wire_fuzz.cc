@@ -27,7 +27,8 @@ void connecting(Bytes data)
     if (auto request = parse_connect_request(data)) {
         require(request->connection < request->connections && request->connections <= max_connections);
         auto again = parse_connect_request(bytes(write_connect_request(*request)));
-        require(again && again->path == request->path && again->session == request->session && again->first == request->first);
+        require(again && again->path == request->path && again->session == request->session &&
+                again->first == request->first && again->whole_answers == request->whole_answers);
     }
     if (auto offer = parse_acceptance(data)) {
         require(offer->geometry.queue_depth() > 0 && offer->max_io_bytes <= offer->geometry.chunk_bytes());

@@ -163,6 +163,23 @@ TEST_P(RtrsClientHostile, it_invalidates_the_key_of_another_request)
     });
 }
 
+/** Its answers are whole, so it is not asked to invalidate; the client does it, before the memory is its user's again. */
+TEST_P(RtrsClientHostile, it_writes_after_a_whole_answer)
+{
+    server.change_acceptance = [](auto &response) { response.flags = rtrs::wire::flag_whole_answers; };
+    ready();
+    server.disk["block"] = contents(5000, 3);
+    server.invalidates = false;
+    std::string data(5000, '-');
+    EXPECT_EQ(request(true, "block", data), 0);
+    EXPECT_TRUE(data == contents(5000, 3));
+    WireServer::Request &old = server.requests.back();
+    EXPECT_FALSE(old.parsed.invalidate);
+    run(b, [&] { server.write(*old.on, old.parsed.target.address, old.parsed.target.key, "too late"); });
+    ASSERT_TRUE(world.run_until([&] { return server.failed || !links.empty(); }, 10 * kSecond)) << "the key is dead";
+    expect_lost_and_back();
+}
+
 TEST_P(RtrsClientHostile, it_does_not_invalidate)
 {
     ready();

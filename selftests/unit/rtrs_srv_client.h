@@ -238,11 +238,12 @@ public:
         answers.erase(chunk);
         put(link, chunk, 0, data + message + header(request), imm_of(chunk, data.size() + message.size()));
     }
-    /** Reads size bytes; with them in a region if the server is to invalidate it. */
+    /** Reads size bytes into a region. */
     void read(Link &link, unsigned chunk, std::size_t size, const std::string &message)
     {
         rtrs::Request request;
-        request.is_read = request.has_target = request.invalidate = true;
+        request.is_read = request.has_target = true;
+        request.invalidate = invalidates;
         request.user_bytes = static_cast<kapi_u32>(message.size());
         expose(link, chunk, size);
         request.target = {kapi_mr_address(regions[chunk]), kapi_mr_key(regions[chunk]), static_cast<kapi_u32>(size)};
@@ -322,6 +323,8 @@ public:
     std::map<unsigned, Target> targets;
     std::string info; // the response
     unsigned duplicates = 0;
+    unsigned messages = 0; // that were received
+    bool invalidates = true; // asks for it
     kapi_u64 posts = 0;
     bool notifies = true; // the peer, when it ends
     bool is_ending = false; // nothing more is posted
@@ -330,6 +333,7 @@ public:
 private:
     void hear(Link &link, const kapi_wc &wc)
     {
+        messages += (wc.cookie & kRecv) && wc.status == KAPI_WC_OK;
         if (!(wc.cookie & kRecv)) {
             link.sent.push_back(wc);
             return;
@@ -366,7 +370,9 @@ private:
         ASSERT_TRUE(answer);
         duplicates += answers.count(answer->chunk);
         answers[answer->chunk] = {answer->error, immediate->type == rtrs::ImmediateType::response_invalidated};
-        EXPECT_EQ(!message.empty(), offer->new_rkeys);
+        EXPECT_EQ(!message.empty(), offer->new_rkeys && !offer->whole_answers);
+        if (offer->new_rkeys && offer->whole_answers)
+            chunks[answer->chunk].key = rtrs::wire::next_key(chunks[answer->chunk].key);
         if (message.empty())
             return;
         auto key = rtrs::parse_rkey_response(bytes_of(message), offer->geometry.queue_depth());

@@ -52,4 +52,49 @@ TEST_P(SrvRequests, writes_and_reads)
     }
 }
 
+/** Which the client has asked for: an answer is one message, with the data of a read, and without the chunk's new key. */
+TEST_P(SrvRequests, answers_are_whole)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        for (unsigned i = 0; i < 3; i++)
+            ASSERT_TRUE(ask(first, request(i, 3, 1, 100, true, 0, true)).established);
+        EXPECT_TRUE(first.offer->whole_answers);
+        exchange(first);
+        first.invalidates = false;
+        for (unsigned round = 0; round < 300; round++) { // keys come back
+            for (unsigned chunk = 0; chunk < kDepth; chunk++)
+                write(first, chunk % 3, chunk, contents(100 + chunk * 10, round + chunk), "w" + std::to_string(chunk));
+            for (unsigned chunk = 0; chunk < kDepth; chunk++)
+                EXPECT_EQ(answer(first, chunk), 0);
+        }
+        first.messages = 0;
+        for (unsigned chunk = 0; chunk < kDepth; chunk++)
+            read(first, (chunk + 1) % 3, chunk, 100 + chunk * 10, "r" + std::to_string(chunk));
+        for (unsigned chunk = 0; chunk < kDepth; chunk++) {
+            EXPECT_EQ(answer(first, chunk), 0);
+            EXPECT_FALSE(first.answers[chunk].invalidated);
+            EXPECT_TRUE(first.fetched(chunk, 100 + chunk * 10) == contents(100 + chunk * 10, 299 + chunk));
+        }
+        EXPECT_EQ(first.messages, kDepth);
+        drop(first);
+        unload();
+    }
+}
+
+/** It may ask for an invalidation nevertheless, whose message comes before the answer. */
+TEST_P(SrvRequests, a_whole_answer_comes_behind_an_invalidation)
+{
+    load(true);
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_TRUE(ask(first, request(i, 3, 1, 100, true, 0, true)).established);
+    exchange(first);
+    write(first, 1, 0, contents(500, 1), "wx");
+    EXPECT_EQ(answer(first, 0), 0);
+    read(first, 1, 0, 500, "rx");
+    EXPECT_EQ(answer(first, 0), 0);
+    EXPECT_TRUE(first.answers[0].invalidated);
+    EXPECT_TRUE(first.fetched(0, 500) == contents(500, 1));
+}
+
 } // namespace

@@ -106,10 +106,10 @@ protected:
     }
     static rtrs::Uuid uuid(unsigned char value) { return {{value, 1, 2, 3}}; }
     static std::string request(unsigned connection, unsigned connections, unsigned char path = 1, unsigned char session = 100,
-                               bool is_first = true, unsigned reconnects = 0)
+                               bool is_first = true, unsigned reconnects = 0, bool whole_answers = false)
     {
         rtrs::ConnectRequest asked{static_cast<kapi_u16>(connection), static_cast<kapi_u16>(connections),
-                                   static_cast<kapi_u16>(reconnects), uuid(path), uuid(session), is_first};
+                                   static_cast<kapi_u16>(reconnects), uuid(path), uuid(session), is_first, whole_answers};
         auto bytes = rtrs::write_connect_request(asked);
         return {reinterpret_cast<const char *>(&bytes), sizeof(bytes)};
     }

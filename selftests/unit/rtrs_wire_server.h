@@ -279,7 +279,7 @@ private:
         on.out.make(on.dev, kOut * kSlots, KAPI_MAP_TO_DEVICE);
         for (kapi_u64 slot = 0; slot < 64; slot++)
             post_receive(on, slot);
-        rtrs::wire::ConnectResponse response = rtrs::write_acceptance(geometry, false);
+        rtrs::wire::ConnectResponse response = rtrs::write_acceptance(geometry, false, false);
         if (change_acceptance)
             change_acceptance(response);
         kapi_cm_options options{};

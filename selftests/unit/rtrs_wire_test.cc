@@ -130,7 +130,15 @@ TEST(RtrsWire, connect_request__bytes)
     EXPECT_EQ(+parsed->reconnects, 0x0102);
     EXPECT_TRUE(parsed->path == uuid(0x10) && parsed->session == uuid(0x40));
     EXPECT_TRUE(parsed->first);
-    expected[44] = '\xfe'; // the bits that are reserved
+    EXPECT_FALSE(parsed->whole_answers);
+    expected[44] = '\xfc'; // the bits that are reserved
+    EXPECT_FALSE(parse_connect_request(bytes(expected))->first);
+    EXPECT_FALSE(parse_connect_request(bytes(expected))->whole_answers);
+    request.first = false;
+    request.whole_answers = true;
+    expected[44] = '\2';
+    EXPECT_TRUE(text(write_connect_request(request)) == expected);
+    EXPECT_TRUE(parse_connect_request(bytes(expected))->whole_answers);
     EXPECT_FALSE(parse_connect_request(bytes(expected))->first);
 }
 
@@ -166,22 +174,32 @@ TEST(RtrsWire, acceptance__bytes)
     std::string expected("\xbd\x1b" "\x00\x02" "\x00\x00" "\x00\x02" "\x00\xf0\x01\x00"
                          "\x00\x10\x00\x00" "\x02\x00\x00\x00", 20);
     expected += std::string(36, '\0');
-    EXPECT_TRUE(text(write_acceptance(Geometry::create(512, 131072).value(), true)) == expected);
+    EXPECT_TRUE(text(write_acceptance(Geometry::create(512, 131072).value(), true, false)) == expected);
     auto offer = parse_acceptance(bytes(expected + std::string(140, '\0')));
     ASSERT_TRUE(offer);
     EXPECT_TRUE(offer->geometry == Geometry::create(512, 131072).value());
     EXPECT_EQ(offer->max_io_bytes, 126976u);
     EXPECT_EQ(offer->max_header_bytes, 4096u);
     EXPECT_TRUE(offer->new_rkeys);
+    EXPECT_FALSE(offer->whole_answers);
     expected[16] = 0;
-    EXPECT_TRUE(text(write_acceptance(Geometry::create(512, 131072).value(), false)) == expected);
+    EXPECT_TRUE(text(write_acceptance(Geometry::create(512, 131072).value(), false, false)) == expected);
     EXPECT_FALSE(parse_acceptance(bytes(expected))->new_rkeys);
+    expected[16] = 4;
+    EXPECT_TRUE(text(write_acceptance(Geometry::create(512, 131072).value(), false, true)) == expected);
+    EXPECT_TRUE(parse_acceptance(bytes(expected))->whole_answers);
+}
+
+TEST(RtrsWire, next_key__changes_the_last_byte)
+{
+    EXPECT_EQ(wire::next_key(0x12345678), 0x12345679u);
+    EXPECT_EQ(wire::next_key(0x123456ff), 0x12345600u);
 }
 
 TEST(RtrsWire, acceptance__what_is_refused)
 {
     auto tried = [](auto change) {
-        wire::ConnectResponse response = write_acceptance(Geometry::create(512, 131072).value(), true);
+        wire::ConnectResponse response = write_acceptance(Geometry::create(512, 131072).value(), true, false);
         change(response);
         auto parsed = parse_acceptance(bytes(text(response)));
         if (!parsed) {
@@ -202,7 +220,7 @@ TEST(RtrsWire, acceptance__what_is_refused)
     // Sums that wrap around to a size that would be good.
     EXPECT_FALSE(tried([](auto &r) { r.max_io_bytes = 0xffffffff, r.max_header_bytes = 8193; }));
     EXPECT_FALSE(tried([](auto &r) { r.max_io_bytes = 8193, r.max_header_bytes = 0xffffffff; }));
-    std::string whole = text(write_acceptance(Geometry::create(512, 131072).value(), true));
+    std::string whole = text(write_acceptance(Geometry::create(512, 131072).value(), true, false));
     for (std::size_t size = 0; size < whole.size(); size++)
         EXPECT_FALSE(parse_acceptance(bytes(whole.substr(0, size)))) << size;
 }

@@ -123,11 +123,14 @@ bool Connection::answered(const kapi_wc& wc, rtrs::Immediate immediate)
     return true;
 }
 
-// A message that comes with an answer is the key for the next request in this chunk.
+// A message that comes with an answer is the key for the next request in this chunk; a whole answer has none.
 bool Connection::take_key(const kapi_wc& wc, u32 chunk)
 {
-    if (wc.op != KAPI_WC_RECV || wc.length == 0)
+    if (wc.op != KAPI_WC_RECV || wc.length == 0) {
+        if (link_.computes_keys())
+            link_.chunk(chunk).key = rtrs::wire::next_key(link_.chunk(chunk).key);
         return true;
+    }
     u32 place = static_cast<u32>(wc.cookie >> kind_bits) * receive_bytes;
     receives_.sync(place, receive_bytes, KAPI_MAP_FOR_CPU);
     rtrs::Bytes bytes(receives_.bytes() + place, wc.length);

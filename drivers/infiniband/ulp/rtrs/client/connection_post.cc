@@ -26,15 +26,18 @@ Result<> Connection::map_data(Io& io)
     return fits;
 }
 
-// Returns whether the server is to invalidate it, which saves a request. A region's keys come back after 256 reads, and the
-// server can invalidate each over all connections of the path: what is received here belongs to this read only if nothing with
-// its key can have been before. So the last read of the region was answered over this connection, since which only its key can
-// have been invalidated, and this read has another one: some are left out when the queue is full.
+// Returns whether the server is to invalidate it, which saves a request, but takes a message: not if answers are whole.
+//
+// A region's keys come back after 256 reads, and the server can invalidate each over all connections of the path: what is
+// received here belongs to this read only if nothing with its key can have been before. So the last read of the region was
+// answered over this connection, since which only its key can have been invalidated, and this read has another one: some are
+// left out when the queue is full.
 bool Connection::take_read_key(Io& io)
 {
     ReadRegion& region = link_.region(io.chunk);
     io.key = kapi_mr_key(region.mr);
-    io.invalidated_by_server = (!region.last_serial || region.last_serial == serial_) && region.last_key != io.key;
+    io.invalidated_by_server = !link_.whole_answers() && (!region.last_serial || region.last_serial == serial_) &&
+                               region.last_key != io.key;
     region.last_serial = serial_;
     region.last_key = io.key;
     return io.invalidated_by_server;

@@ -59,6 +59,7 @@ rtrs::wire::ConnectRequest Link::connect_request(u32 number, u16 reconnects, boo
     request.path = path.uuid();
     request.session = session.uuid();
     request.first = first;
+    request.whole_answers = true;
     return rtrs::write_connect_request(request);
 }
 
@@ -130,6 +131,8 @@ Result<> Link::step_service()
 Result<> Link::make_parts(const rtrs::Offer& offer)
 {
     u32 depth = offer.geometry.queue_depth();
+    whole_answers_ = offer.whole_answers;
+    computes_keys_ = offer.whole_answers && offer.new_rkeys;
     info_.reset(make<Buffer>(Alloc::sleep));
     question_.reset(make<Buffer>(Alloc::sleep));
     if (!info_ || !question_)

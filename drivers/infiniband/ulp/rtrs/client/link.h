@@ -58,6 +58,8 @@ public:
     MessageMaps& maps() { return maps_; }
     rtrs::RemoteChunk& chunk(u32 index) { return chunks_.get()[index]; }
     ReadRegion& region(u32 index) const { return regions_.get()[index]; }
+    bool whole_answers() const { return whole_answers_; } // the server sends them
+    bool computes_keys() const { return computes_keys_; } // of chunks, which change with each answer
 
     Path& path;
     Session& session;
@@ -95,6 +97,7 @@ private:
     Device* device_ = nullptr;
     ProtectionDomain pd_; // its own, so that no key is of use to another server
     u32 depth_ = 0;
+    bool whole_answers_ = false, computes_keys_ = false;
     Own<rtrs::RemoteChunk, free_chunks> chunks_;
     Own<ReadRegion, free_regions> regions_;
     MessageMaps maps_;

@@ -25,7 +25,8 @@ Result<ConnectRequest> parse_connect_request(Bytes bytes)
     wire::ConnectRequest from;
     if (!wire::read(from, bytes) || !is_ours(from.magic, from.version))
         return fail(KAPI_ECONNRESET);
-    ConnectRequest request{from.connection, from.connections, from.reconnects, from.path, from.session, (from.first & 1) != 0};
+    ConnectRequest request{from.connection, from.connections, from.reconnects, from.path, from.session,
+                           (from.flags & wire::connect_first) != 0, (from.flags & wire::connect_whole_answers) != 0};
     if (request.connections > max_connections || request.connection >= request.connections)
         return fail(KAPI_ECONNRESET);
     return request;
@@ -41,7 +42,8 @@ wire::ConnectRequest write_connect_request(const ConnectRequest& request)
     to.reconnects = request.reconnects;
     to.path = request.path;
     to.session = request.session;
-    to.first = request.first ? 1 : 0;
+    to.flags = static_cast<u8>((request.first ? wire::connect_first : 0) |
+                               (request.whole_answers ? wire::connect_whole_answers : 0));
     return to;
 }
 
@@ -59,16 +61,16 @@ Result<Offer> parse_acceptance(Bytes bytes)
     auto geometry = Geometry::create(from.queue_depth, io + header);
     if (!geometry)
         return fail(KAPI_ECONNRESET);
-    return Offer{*geometry, io, header, (from.flags & wire::flag_new_rkey) != 0};
+    return Offer{*geometry, io, header, (from.flags & wire::flag_new_rkey) != 0, (from.flags & wire::flag_whole_answers) != 0};
 }
 
-wire::ConnectResponse write_acceptance(const Geometry& geometry, bool new_rkeys)
+wire::ConnectResponse write_acceptance(const Geometry& geometry, bool new_rkeys, bool whole_answers)
 {
     wire::ConnectResponse response = blank_response();
     response.queue_depth = static_cast<u16>(geometry.queue_depth());
     response.max_io_bytes = geometry.chunk_bytes() - header_bytes;
     response.max_header_bytes = header_bytes;
-    response.flags = new_rkeys ? u32{wire::flag_new_rkey} : 0u;
+    response.flags = (new_rkeys ? u32{wire::flag_new_rkey} : 0u) | (whole_answers ? u32{wire::flag_whole_answers} : 0u);
     return response;
 }
 

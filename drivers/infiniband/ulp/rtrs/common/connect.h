@@ -13,6 +13,7 @@ struct ConnectRequest {
     Uuid path;
     Uuid session;    // which paths belong together
     bool first;      // the server may make the session if it has none
+    bool whole_answers = false; // the client takes them
 };
 
 // Fails with ECONNRESET, which is what the client is answered: too short, of another protocol, or numbers that cannot be.
@@ -25,11 +26,12 @@ struct Offer {
     u32 max_io_bytes;     // of data
     u32 max_header_bytes; // of user message and header beside it
     bool new_rkeys;       // each answer comes with a new key for its chunk
+    bool whole_answers;   // and is one message
 };
 
 // Fails with ECONNRESET: too short, another protocol, an error, or memory that immediate data cannot name.
 Result<Offer> parse_acceptance(Bytes bytes);
-wire::ConnectResponse write_acceptance(const Geometry& geometry, bool new_rkeys);
+wire::ConnectResponse write_acceptance(const Geometry& geometry, bool new_rkeys, bool whole_answers);
 
 // The error that a rejection names; ECONNRESET if it is not of this protocol, or names none.
 Errno parse_rejection(Bytes bytes);

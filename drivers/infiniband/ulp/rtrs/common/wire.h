@@ -43,6 +43,7 @@ enum MessageType : u16 {
 enum MessageFlag : u32 {
     flag_need_invalidation = 1, // of a read: the server invalidates the client's key with its answer
     flag_new_rkey = 2,          // of a connect response: each answer has a new key for its chunk
+    flag_whole_answers = 4,     // of a connect response: hawser's own, see ConnectRequest
 };
 
 // Memory of the sender that the receiver may write to.
@@ -53,7 +54,15 @@ struct Descriptor {
 };
 static_assert(sizeof(Descriptor) == 16 && alignof(Descriptor) == 1);
 
+enum ConnectFlag : u8 {
+    connect_first = 1,         // the server may make a session
+    connect_whole_answers = 2, // hawser's own: answers may be whole
+};
+
 // Client to server, with the request for each connection.
+//
+// An answer is whole if it is one message: the immediate data comes with the data of a read. A client that takes such answers
+// asks a server that gives them for no invalidation, and computes new keys itself (next_key()). Others ignore both flags.
 struct ConnectRequest {
     u8 cm_version;   // 0: the connection manager's
     u8 ip_version;   // 0: the connection manager's
@@ -64,13 +73,13 @@ struct ConnectRequest {
     Le16 reconnects;
     Uuid path;
     Uuid session;
-    u8 first;        // bit 0: the server may make a session; the others are reserved
+    u8 flags;        // of ConnectFlag; the others are reserved
     u8 reserved[11];
 };
 static_assert(sizeof(ConnectRequest) == 56 && alignof(ConnectRequest) == 1);
 static_assert(offsetof(ConnectRequest, magic) == 2 && offsetof(ConnectRequest, connection) == 6 &&
               offsetof(ConnectRequest, reconnects) == 10 && offsetof(ConnectRequest, path) == 12 &&
-              offsetof(ConnectRequest, session) == 28 && offsetof(ConnectRequest, first) == 44);
+              offsetof(ConnectRequest, session) == 28 && offsetof(ConnectRequest, flags) == 44);
 
 // Server to client, with the acceptance or the rejection of a connection.
 struct ConnectResponse {
@@ -126,6 +135,9 @@ struct RkeyResponse {
     Le32 key;
 };
 static_assert(sizeof(RkeyResponse) == 8 && alignof(RkeyResponse) == 1 && offsetof(RkeyResponse, key) == 4);
+
+// The key of a region that had this one, which no message has if answers are whole: 8 bits of a key are the owner's.
+constexpr u32 next_key(u32 key) { return (key & ~0xffu) | ((key + 1) & 0xffu); }
 
 // Fills to with the first bytes of from. False: there are too few.
 template <class T> [[nodiscard]] bool read(T& to, Bytes from)

@@ -217,7 +217,7 @@ Connection::Next Connection::post_step(Operation& op)
 }
 
 // True: the next operation of the chunk begins, and op is that one. The registration is first, because it may wait for all before
-// it (kapi/linux/verbs_hold.c): the client does not know the key yet, and what it would write is its own answer.
+// it (kapi/linux/verbs_hold.c): a client that writes with the new key before its answer has arrived writes over that.
 bool Connection::post_answer(Operation& op)
 {
     Regions& regions = path_->regions();
@@ -236,15 +236,20 @@ bool Connection::post_answer(Operation& op)
         valid.flags = KAPI_WR_EARLY;
         valid.mr = regions.region_of_chunk(chunk);
         valid.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;
-        key_message = regions.write_key_message(chunk, kapi_mr_next_key(valid.mr));
-        last.op = KAPI_WR_SEND_IMM;
-        last.sges = &key_message;
-        last.n_sges = 1;
+        const u32 key = kapi_mr_next_key(valid.mr);
+        if (!request_.whole_answers) {
+            key_message = regions.write_key_message(chunk, key);
+            last.op = KAPI_WR_SEND_IMM;
+            last.sges = &key_message;
+            last.n_sges = 1;
+        }
     }
     if (has_data) {
         regions.sync(chunk, 0, request.target.length, KAPI_MAP_FOR_DEVICE);
-        kapi_wr& write = wrs[n++];
-        write.op = KAPI_WR_WRITE;
+        const bool whole = request_.whole_answers && !invalidates;
+        kapi_wr& write = whole ? last : wrs[n++];
+        if (!whole)
+            write.op = KAPI_WR_WRITE;
         write.sges = &data;
         write.n_sges = 1;
         write.remote = request.target.address;

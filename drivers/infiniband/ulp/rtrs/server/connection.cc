@@ -77,7 +77,7 @@ Result<> Connection::open()
     }
     TRY(post_first_receives());
     const Settings& settings = Module::get().settings;
-    wire::ConnectResponse response = write_acceptance(settings.geometry, settings.always_invalidate);
+    wire::ConnectResponse response = write_acceptance(settings.geometry, settings.always_invalidate, request_.whole_answers);
     kapi_cm_options options{};
     options.data = &response;
     options.size = sizeof(response);
