@@ -91,6 +91,8 @@ static void add_ib_connection(struct info_rows *rows, const struct path *path, s
 	ib->details.max_send_wr = number_of(of, HAWSER_RDS_RDMA_MAX_SEND_WR);
 	ib->details.max_recv_wr = number_of(of, HAWSER_RDS_RDMA_MAX_RECV_WR);
 	ib->details.max_send_sge = number_of(of, HAWSER_RDS_RDMA_MAX_SEND_SGE);
+	ib->details.rdma_mr_max = number_of(of, HAWSER_RDS_RDMA_MR_MAX);
+	ib->details.rdma_mr_size = number_of(of, HAWSER_RDS_RDMA_MR_SIZE);
 }
 
 /* Former modules report no more of a path than -p shows: false. */

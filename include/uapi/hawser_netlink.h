@@ -71,6 +71,8 @@ enum hawser_rds_rdma {
 	HAWSER_RDS_RDMA_MAX_SEND_WR = 3, /* requests that the queue has room for */
 	HAWSER_RDS_RDMA_MAX_RECV_WR = 4,
 	HAWSER_RDS_RDMA_MAX_SEND_SGE = 5, /* pieces of a request */
+	HAWSER_RDS_RDMA_MR_MAX = 6, /* memory regions that programs may have at the device */
+	HAWSER_RDS_RDMA_MR_SIZE = 7, /* pages of one */
 };
 
 /*

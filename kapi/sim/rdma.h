@@ -267,6 +267,7 @@ struct Fabric {
     HostRanges mapped;
     kapi_u64 next_id = 1;
     unsigned next_device = 0;
+    std::function<void(std::vector<unsigned char> &)> edit_request{}; // the private data of each
 
     kapi_qp *qp(kapi_u32 qpn) const;
     kapi_cq *cq(kapi_u64 id) const;

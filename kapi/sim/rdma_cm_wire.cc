@@ -185,6 +185,8 @@ void cm_send(kapi_cm &cm, CmMessage::Kind kind, const void *data, std::size_t si
     const auto *bytes = static_cast<const unsigned char *>(data);
     message.data.assign(bytes, bytes + size);
     message.data.resize(padded);
+    if (const auto &edit = fabric().edit_request; edit && kind == CmMessage::request)
+        edit(message.data);
     message.qpn = cm.qp ? cm.qp->qpn : 0;
     message.mtu = cm.qp ? cm.qp->mtu : 0;
     message.reason = reason;
@@ -195,6 +197,11 @@ void cm_send(kapi_cm &cm, CmMessage::Kind kind, const void *data, std::size_t si
     message.tos = cm.tos;
     cm.last = message;
     transmit(*cm.node, message);
+}
+
+void edit_requests(std::function<void(std::vector<unsigned char> &)> edit)
+{
+    fabric().edit_request = std::move(edit);
 }
 
 void cm_send_until_answered(kapi_cm &cm, CmMessage::Kind kind, const void *data, std::size_t size, std::size_t padded)

@@ -92,6 +92,8 @@ void add_rdma(kapi_report* report, Path& path)
     kapi_report_number(report, HAWSER_RDS_RDMA_MAX_SEND_WR, row.max_send_wr);
     kapi_report_number(report, HAWSER_RDS_RDMA_MAX_RECV_WR, row.max_recv_wr);
     kapi_report_number(report, HAWSER_RDS_RDMA_MAX_SEND_SGE, row.max_send_sge);
+    kapi_report_number(report, HAWSER_RDS_RDMA_MR_MAX, row.mr_max);
+    kapi_report_number(report, HAWSER_RDS_RDMA_MR_SIZE, row.mr_pages);
     kapi_report_end(report);
 }
 

@@ -27,6 +27,7 @@ RtrsProfile::RtrsProfile(sim::Random &random)
     holds = random.one_in(3);
     heartbeat_ms = random.one_in(2) ? 800 : static_cast<unsigned>(random.between(100, 800));
     slow_one_in = random.one_in(2) ? static_cast<unsigned>(random.between(5, 50)) : 0;
+    whole_answers = random.one_in(2);
 }
 
 std::string RtrsProfile::describe() const
@@ -40,5 +41,6 @@ std::string RtrsProfile::describe() const
            (one_path_lives ? ", one path lives" : "") + (cuts ? ", cuts" : "") + (devices ? ", devices" : "") +
            (disconnects ? ", disconnects" : "") + (reloads ? ", reloads" : "") + (server_crashes ? ", server crashes" : "") +
            (client_crashes ? ", client crashes" : "") + (pauses ? ", pauses" : "") + (holds ? ", holds" : "") +
+           (whole_answers ? ", whole answers" : "") +
            number("heartbeats of ms", heartbeat_ms);
 }

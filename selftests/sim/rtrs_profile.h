@@ -22,6 +22,7 @@ struct RtrsProfile {
     unsigned heartbeat_ms;     // of the client: it may notice a loss long before the server does
     std::size_t chunk, largest;// bytes of a chunk, and of a request
     std::uint64_t bio_ns;      // most that the disk takes for a request
+    bool whole_answers;        // else as with a client that is the kernel's own
     unsigned slow_one_in;      // requests take much longer; 0: none
 
     bool may_fail() const { return !one_path_lives; }

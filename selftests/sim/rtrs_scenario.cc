@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "rtrs_scenario.h"
 
+#include "drivers/infiniband/ulp/rtrs/common/wire.h"
+
+#include <cstddef>
 #include <vector>
 
 using namespace sim;
@@ -13,12 +16,21 @@ constexpr std::uint64_t kPauseNs = 8 * kSecond;
 constexpr std::uint64_t kNoticedNs = kPauseNs + 6 * kSecond; // by then, also at a machine that stands still, dead paths are known
 constexpr std::uint64_t kPollNs = 20 * kMillisecond;
 
+// What a client asks for that knows nothing of them.
+void forget_whole_answers(std::vector<unsigned char> &request)
+{
+    constexpr std::size_t flags = offsetof(rtrs::wire::ConnectRequest, flags);
+    request.at(flags) = static_cast<unsigned char>(request.at(flags) & ~rtrs::wire::connect_whole_answers);
+}
+
 } // namespace
 
 RtrsScenario::RtrsScenario(std::uint64_t seed) : course_(seed)
 {
     client_ = std::make_unique<RtrsClientSide>(course_, course_.world.add_node("a"));
     server_ = std::make_unique<RtrsServerSide>(course_, course_.world.add_node("b"));
+    if (!course_.profile.whole_answers)
+        edit_requests(forget_whole_answers);
 }
 
 // ---- faults

@@ -61,6 +61,8 @@ protected:
                     row.max_send_wr = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MAX_SEND_WR).number);
                     row.max_recv_wr = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MAX_RECV_WR).number);
                     row.max_send_sge = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MAX_SEND_SGE).number);
+                    row.rdma_mr_max = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MR_MAX).number);
+                    row.rdma_mr_size = static_cast<kapi_u32>(one(HAWSER_RDS_RDMA_MR_SIZE).number);
                     all.push_back(row);
                 }
         }

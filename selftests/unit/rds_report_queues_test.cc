@@ -152,7 +152,7 @@ TEST_F(ReportQueues, show_what_the_socket_options_show)
             EXPECT_EQ(send(from6, "seven", "2001:db8::2", 201), 5);
         }
     });
-    world.run_for(sim::kMillisecond);
+    world.run_for(50 * sim::kMillisecond);
     const auto receive = dumped(b, HAWSER_RDS_RECEIVE), send = dumped(a, HAWSER_RDS_SEND);
     const auto retransmit = dumped(a, HAWSER_RDS_RETRANSMIT);
     EXPECT_EQ(receive.size(), 2u);

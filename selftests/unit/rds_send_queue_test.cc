@@ -232,7 +232,7 @@ protected:
     {
         rds_abi_iovec local{4096, 8};
         rds_abi_rdma_args args{0, {0, 8}, reinterpret_cast<std::uintptr_t>(&local), 1, 0, 0};
-        auto operation = rds::RdmaOperation::create(transport_, args, true);
+        auto operation = rds::RdmaOperation::create({transport_, 0, nullptr}, args, true);
         EXPECT_TRUE(operation);
         auto made = message();
         made->set_operation(std::move(*operation));
