@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Others get the processor between two runs of a user's program: how many messages one call finds while they wait. */
 
+#include <linux/delay.h>
 #include <linux/filter.h>
 #include <linux/interrupt.h>
 #include <linux/sched.h>
@@ -15,6 +16,8 @@
 #define MESSAGES 64
 /* An interrupt may come between the two steps that make others wait: then these have run too early. */
 #define TRIES 100
+/* Or others wait already: a softirq for its thread, say. They run between two tries. */
+#define PAUSE_MS 1
 
 static unsigned int softirqs;
 
@@ -58,7 +61,7 @@ static bool all_at_once(const struct kapi_filter *filter, struct sk_buff *skb)
 {
 	unsigned int i;
 
-	for (i = 0; i < TRIES; i++)
+	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS))
 		if (found_at_first(filter, skb, nobody_waits) == MESSAGES)
 			return true;
 	return false;
@@ -69,7 +72,7 @@ static bool one_if_a_softirq_waits(const struct kapi_filter *filter, struct sk_b
 {
 	unsigned int i;
 
-	for (i = 0; i < TRIES; i++) {
+	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS)) {
 		unsigned int before = softirqs;
 
 		if (found_at_first(filter, skb, softirq_waits) == 1 && softirqs == before + 1)
@@ -82,7 +85,7 @@ static bool some_if_a_task_waits(const struct kapi_filter *filter, struct sk_buf
 {
 	unsigned int i;
 
-	for (i = 0; i < TRIES; i++) {
+	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS)) {
 		u32 count = found_at_first(filter, skb, task_waits);
 
 		if (count && count < MESSAGES)
