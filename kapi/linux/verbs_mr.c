@@ -145,10 +145,7 @@ static int flags_of(u32 access)
 	       (access & KAPI_ACCESS_REMOTE_ATOMIC ? IB_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-/*
- * The pages are fetched once: the first use need not wait, and what cannot be used is found out, if the device takes such advice.
- * Soft-RoCE takes none for a region that it may not write to.
- */
+/* Fetches the pages once: the first use need not wait, and what cannot be used is found out, if the device takes such advice. */
 static bool can_fetch(struct kapi_pd *pd, struct ib_mr *ib, u32 access)
 {
 	struct ib_sge all = { .addr = ib->iova, .length = ib->length, .lkey = ib->lkey };

@@ -7,7 +7,18 @@
 
 namespace {
 
-class RdsRdmaCongestion : public RdsRdmaPeer {};
+class RdsRdmaCongestion : public RdsRdmaPeer {
+protected:
+    /** The peer's map, in two fragments, with these bits in each byte: all of its ports are full, or none. */
+    void post_map(char bits)
+    {
+        Header map{};
+        map.length = rds::map_bytes;
+        map.flags = rds::flag_congestion_map;
+        for (int half = 0; half < 2; half++)
+            post(sealed(map, std::string(4096, bits)));
+    }
+};
 
 // One that does not heed the map fills the socket, then the ring, and then waits. What it holds here is bounded, and when the
 // program reads, all of it is there.
@@ -61,18 +72,11 @@ TEST_P(RdsRdmaCongestion, waits__while_a_socket_is_full)
 TEST_P(RdsRdmaCongestion, stays_connected__while_its_port_is_congested)
 {
     connect();
-    Header map{};
-    map.length = 8192;
-    map.flags = rds::flag_congestion_map;
-    std::string full(4096, '\xff');
-    post(sealed(map, full));
-    post(sealed(map, full));
+    post_map('\xff');
     run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS); });
     world.run_for(10 * sim::kSecond);
     EXPECT_FALSE(peer.end);
-    std::string empty(4096, '\0');
-    post(sealed(map, empty));
-    post(sealed(map, empty));
+    post_map('\0');
     run(a, [&] { EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
 }
 
@@ -80,11 +84,7 @@ TEST_P(RdsRdmaCongestion, stays_connected__while_its_port_is_congested)
 TEST_P(RdsRdmaCongestion, is_noticed_when_it_has_died__while_programs_wait_for_its_port)
 {
     connect();
-    Header map{};
-    map.length = rds::map_bytes;
-    map.flags = rds::flag_congestion_map;
-    for (int half = 0; half < 2; half++)
-        post(sealed(map, std::string(4096, '\xff')));
+    post_map('\xff');
     world.run_for(10 * sim::kSecond);
     rds::Path *path = nullptr;
     run(a, [&] {
@@ -102,11 +102,7 @@ TEST_P(RdsRdmaCongestion, is_noticed_when_it_has_died__while_programs_wait_for_i
 TEST_P(RdsRdmaCongestion, is_connected_to_again__for_programs_that_wait_for_its_port_and_use_another_connection)
 {
     connect();
-    Header map{};
-    map.length = rds::map_bytes;
-    map.flags = rds::flag_congestion_map;
-    for (int half = 0; half < 2; half++)
-        post(sealed(map, std::string(4096, '\xff')));
+    post_map('\xff');
     run(a, [&] {
         EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS);
         EXPECT_EQ(program.socket.send("x", 1, sim::address("10.0.0.1", kPort), RDS_ABI_MSG_DONTWAIT), 1);
@@ -117,8 +113,7 @@ TEST_P(RdsRdmaCongestion, is_connected_to_again__for_programs_that_wait_for_its_
     peer.end.reset();
     accept(says("10.0.0.2", "10.0.0.1", 3, 1));
     ASSERT_TRUE(wait_for([&] { return peer.established; }));
-    for (int half = 0; half < 2; half++)
-        post(sealed(map, std::string(4096, '\0')));
+    post_map('\0');
     run(a, [&] { EXPECT_EQ(program.socket.send("y", 1, sim::address("10.0.0.2", kPort), RDS_ABI_MSG_DONTWAIT), 1); });
 }
 
