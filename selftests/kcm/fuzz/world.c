@@ -24,12 +24,24 @@ static void fill(struct caller *c, int ns)
 	}
 }
 
-/* A connection attached in another namespace holds its own namespace until it is unattached. */
+/*
+ * A connection attached in another namespace holds its own namespace until it is unattached. All wild sockets are closed
+ * for that once a second only: a namespace that waits long for TCP must not leave the others' calls without a socket.
+ */
+static void let_go(uint64_t cookie, int64_t *all_at)
+{
+	bool all = now_ms() >= *all_at;
+
+	pool_evict(cookie, all);
+	if (all)
+		*all_at = now_ms() + stretched(1000);
+}
+
 static bool ends(uint64_t cookie)
 {
-	int64_t until = now_ms() + stretched(1000);
+	int64_t all_at = now_ms() + stretched(1000);
 
-	return WAIT_UNTIL(DRAINED_MS, (pool_evict(cookie, now_ms() >= until), net_index(HERE, MARK) == 0));
+	return WAIT_UNTIL(DRAINED_MS, (let_go(cookie, &all_at), net_index(HERE, MARK) == 0));
 }
 
 static void one_host(struct caller *c)
