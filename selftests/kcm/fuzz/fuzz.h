@@ -79,9 +79,8 @@ void call_tcp(struct caller *c); /* tcp.c: the attached connection's own calls *
 void call_peer(struct caller *c); /* peers.c: the far ends of wild connections */
 /** polite_peers - the far ends of polite connections */
 void polite_peers(struct caller *c);
-/** janitor - world.c: makes and removes namespaces; world_was_changed - at least once */
+/** janitor - world.c: makes and removes namespaces */
 void janitor(struct caller *c);
-bool world_was_changed(void);
 bool all_is_well(void);
 
 #endif

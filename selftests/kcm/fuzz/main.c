@@ -66,7 +66,6 @@ int main(int argc, char **argv)
 		.call = any_call,
 		.helpers = { polite_peers, polite_peers, janitor },
 		.fork_kind = K_FORK,
-		.complete = world_was_changed,
 	};
 
 	argc = ktap_start("kcm fuzz", argc, argv);

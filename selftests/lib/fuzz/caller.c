@@ -118,22 +118,44 @@ static void print_kind(int k, unsigned int ok, const unsigned int *failed)
 	note("%-28s %7u ok%s%s", kind_name(k), ok, *line ? "," : "", line);
 }
 
+struct tally {
+	unsigned int ok, refused, failed[ERRNOS];
+};
+
+static struct tally tally_of(int k, struct caller *const *callers, int count)
+{
+	struct tally t = { 0 };
+
+	for (int i = 0; i < count; i++)
+		t.ok += callers[i]->ok[k];
+	for (int e = 0; e < ERRNOS; e++) {
+		for (int i = 0; i < count; i++)
+			t.failed[e] += callers[i]->failed[k][e];
+		t.refused += t.failed[e];
+	}
+	return t;
+}
+
+int tally_missing(struct caller *const *callers, int count)
+{
+	for (int k = 0; k < kind_count; k++) {
+		struct tally t = tally_of(k, callers, count);
+
+		if ((kinds[k].expected == MUST && !t.ok) || (kinds[k].expected == NEVER && !t.refused))
+			return k;
+	}
+	return -1;
+}
+
 void tally_print(struct caller *const *callers, int count)
 {
 	for (int k = 0; k < kind_count; k++) {
-		unsigned int failed[ERRNOS] = { 0 }, ok = 0, refused = 0;
+		struct tally t = tally_of(k, callers, count);
 
-		for (int i = 0; i < count; i++)
-			ok += callers[i]->ok[k];
-		for (int e = 0; e < ERRNOS; e++) {
-			for (int i = 0; i < count; i++)
-				failed[e] += callers[i]->failed[k][e];
-			refused += failed[e];
-		}
-		print_kind(k, ok, failed);
+		print_kind(k, t.ok, t.failed);
 		if (kinds[k].expected == NEVER)
-			check(!ok && refused, "%s: always refused", kind_name(k));
+			check(!t.ok && t.refused, "%s: always refused", kind_name(k));
 		else if (kinds[k].expected == MUST)
-			check(ok, "%s: worked", kind_name(k));
+			check(t.ok, "%s: worked", kind_name(k));
 	}
 }

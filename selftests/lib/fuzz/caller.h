@@ -57,6 +57,8 @@ void ended(struct caller *c, long result);
 void seen(struct caller *c, int kind);
 /** wrong - counts a result that no call may give */
 void wrong(struct caller *c, const char *what, long long got, long long limit);
+/** tally_missing - a kind without the results that it must have, -1 if there is none; callers may be at work */
+int tally_missing(struct caller *const *callers, int count);
 /** tally_print - prints the results of each kind of call, of all callers, and checks them against its kind */
 void tally_print(struct caller *const *callers, int count);
 

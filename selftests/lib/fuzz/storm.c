@@ -16,11 +16,41 @@ static struct caller callers[CALLERS], vandals, helpers[HELPERS_MAX];
 static pthread_t threads[CALLERS];
 static int running;
 
+static int helper_count(void)
+{
+	int count = 0;
+
+	while (count < HELPERS_MAX && is->helpers[count])
+		count++;
+	return count;
+}
+
+#define EVERYONE (CALLERS + HELPERS_MAX)
+
+static int everyone(struct caller *all[EVERYONE])
+{
+	int count = 0;
+
+	for (int i = 0; i < CALLERS; i++)
+		all[count++] = &callers[i];
+	for (int i = 0; i < helper_count(); i++)
+		all[count++] = &helpers[i];
+	return count;
+}
+
+/* What is rare needs luck as well as time. */
+static bool everything_was_seen(void)
+{
+	struct caller *all[EVERYONE];
+
+	return tally_missing(all, everyone(all)) < 0 && (!is->complete || is->complete());
+}
+
 bool over(void)
 {
 	int64_t now = now_ms();
 
-	return now >= end_ms && (!is->complete || is->complete() || now >= late_ms);
+	return now >= end_ms && (now >= late_ms || everything_was_seen());
 }
 
 static void *run_caller(void *arg)
@@ -91,15 +121,6 @@ static bool watch(struct random *r)
 	return check(true, "each call returns");
 }
 
-static int helper_count(void)
-{
-	int count = 0;
-
-	while (count < HELPERS_MAX && is->helpers[count])
-		count++;
-	return count;
-}
-
 static bool blow(uint64_t seed)
 {
 	pthread_t vandals_thread, helping[HELPERS_MAX];
@@ -159,13 +180,9 @@ void storm(const struct storm *s, int argc, char **argv)
 void storm_verdict(void)
 {
 	unsigned long calls = 0, leaked = 0, wrong_ones = 0;
-	struct caller *all[CALLERS + HELPERS_MAX];
-	int count = 0;
+	struct caller *all[EVERYONE];
+	int count = everyone(all);
 
-	for (int i = 0; i < CALLERS; i++)
-		all[count++] = &callers[i];
-	for (int i = 0; i < helper_count(); i++)
-		all[count++] = &helpers[i];
 	tally_print(all, count);
 	for (int i = 0; i < count; i++) {
 		calls += all[i]->calls;

@@ -19,11 +19,11 @@ struct storm {
 	void (*helpers[HELPERS_MAX])(struct caller *c);
 	/* the kind of a fork */
 	int fork_kind;
-	/* true if helpers did everything once; a slow machine gets more time for it */
+	/* true if helpers did everything once; a slow machine gets more time for it, as for each kind's results */
 	bool (*complete)(void);
 };
 
-/** over - true if the time is over, and the storm complete */
+/** over - true if the time is over and each kind has had the results that it must have, or it takes too long */
 bool over(void);
 /**
  * storm - the storm itself: takes [SEED [SECONDS]] out of the arguments, and ends the program if a call does not return

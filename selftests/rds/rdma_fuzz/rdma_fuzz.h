@@ -98,7 +98,5 @@ void call_receive(struct caller *c); /* receive.c */
 /** janitor - the thread that removes the device and changes settings; devices_came - true after some turns of it */
 void janitor(struct caller *c); /* janitor.c */
 bool devices_came(void);
-/** operations_succeeded - true if a notice has said so, and a key has come */
-bool operations_succeeded(void);
 
 #endif
