@@ -263,7 +263,7 @@ bench-rtrs: bench-programs
 
 clean:
 	rm -rf build/modules build/static build/static-arm64 build/tools build/selftests build/selftests-arm64 build/host \
-		build/lab build/check build/deb build/package build/packages build/hawser-*.tar.gz
+		build/host-comparisons build/lab build/check build/deb build/package build/packages build/hawser-*.tar.gz
 
 help:
 	@echo 'make                  builds the modules for KDIR=$(KDIR)'

@@ -10,11 +10,12 @@
 #   make -f selftests/host.mk campaign SEEDS=20000  many more, but without sanitizers
 #   make -f selftests/host.mk campaign FRESH=45  new seeds for this number of seconds
 #   make -f selftests/host.mk bites           plants known bugs and checks that the simulator finds them
-#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for this time; FUZZ_SEED=1: always the same inputs
+#   make -f selftests/host.mk fuzz FUZZ_SECONDS=20 each fuzzer for this time; FUZZ_SEED=1: always the same inputs;
+#                                             FUZZ_COMPARISONS=1: with feedback of comparisons, in build/host-comparisons
 #   make -f selftests/host.mk tidy            clang-tidy over the core
 
 top := $(patsubst %/,%,$(dir $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))))
-out := $(top)/build/host
+out := $(top)/build/host$(FUZZ_COMPARISONS:%=-comparisons)
 HOST ?= g++ clang++-19
 SEEDS ?= 300
 FIRST ?= 1
@@ -45,8 +46,11 @@ core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
 # third longer. Reports have their lines.
 test_flags := -O0 -g1
 flags_g++ :=
-# With the fuzzers' coverage feedback, so that unit tests and fuzzers share their objects.
-flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never -fsanitize=fuzzer-no-link
+flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never
+# The fuzzers' coverage feedback, so that unit tests, simulator and fuzzers share the objects of core. Feedback of comparisons makes
+# all of them a third slower: it is for long runs of the fuzzers, in a folder of their own. Tests themselves need none.
+feedback_g++ :=
+feedback_clang++-19 := -fsanitize-coverage=inline-8bit-counters,pc-table$(FUZZ_COMPARISONS:%=,trace-cmp)
 
 # The header that precedes each unit test, compiled: $(call precompiled_COMPILER,FOLDER) are the options to use it.
 precompiled_g++ = -include $(1)/precompiled.h
@@ -65,10 +69,10 @@ in_shards = @for shard in $$(seq $(JOBS)); do \
 define compiler_rules
 $(out)/$(1)/net/%.o: $(top)/net/%.cc
 	@mkdir -p $$(@D)
-	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
+	$(1) $(common) $(flags_$(1)) $(feedback_$(1)) $(core_flags) -c $$< -o $$@
 $(out)/$(1)/drivers/%.o: $(top)/drivers/%.cc
 	@mkdir -p $$(@D)
-	$(1) $(common) $(flags_$(1)) $(core_flags) -c $$< -o $$@
+	$(1) $(common) $(flags_$(1)) $(feedback_$(1)) $(core_flags) -c $$< -o $$@
 $(out)/$(1)/precompiled.h.gch: $(top)/selftests/unit/precompiled.h
 	@mkdir -p $$(@D)
 	@cp $$< $$(@D)/precompiled.h
@@ -78,7 +82,7 @@ $(out)/$(1)/selftests/unit/%.o: $(top)/selftests/unit/%.cc $(out)/$(1)/precompil
 	$(1) $(common) $(test_flags) $(flags_$(1)) $(call precompiled_$(1),$(out)/$(1)) -c $$< -o $$@
 $(out)/$(1)/%.o: $(top)/%.cc
 	@mkdir -p $$(@D)
-	$(1) $(common) $(flags_$(1)) -c $$< -o $$@
+	$(1) $(common) $(flags_$(1)) $(feedback_$(1)) -c $$< -o $$@
 
 lib_$(1) := $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(core) $(sim))
 $(out)/$(1)/unit: $$(lib_$(1)) $(patsubst $(top)/%.cc,$(out)/$(1)/%.o,$(unit) $(coverage))
