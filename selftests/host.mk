@@ -3,6 +3,7 @@
 #
 #   make -f selftests/host.mk unit            unit tests with both compilers
 #   make -f selftests/host.mk unit HOST=g++   with one
+#   make -f selftests/host.mk unit UNIT_SEEDS=first  each test that takes seeds runs with one
 #   make -f selftests/host.mk unit-fast HOST=g++   optimised, without sanitizers
 #   make -f selftests/host.mk refused         code that lock analysis must refuse
 #   make -f selftests/host.mk sim SEEDS=500   that many seeds; SEED=n replays one
@@ -47,8 +48,8 @@ core_flags := -fno-exceptions -fno-rtti -fno-threadsafe-statics
 test_flags := -O0 -g1
 flags_g++ :=
 flags_clang++-19 := -Wthread-safety -Wthread-safety-beta -fsanitize-address-use-after-return=never
-# The fuzzers' coverage feedback, so that unit tests, simulator and fuzzers share the objects of core. Feedback of comparisons makes
-# all of them a third slower: it is for long runs of the fuzzers, in a folder of their own. Tests themselves need none.
+# The fuzzers' coverage feedback, so that unit tests, simulator and fuzzers share the objects of core. Feedback of comparisons
+# makes all of them a third slower: it is for long runs of the fuzzers, in a folder of their own. Tests themselves need none.
 feedback_g++ :=
 feedback_clang++-19 := -fsanitize-coverage=inline-8bit-counters,pc-table$(FUZZ_COMPARISONS:%=,trace-cmp)
 
@@ -61,9 +62,15 @@ header_clang++-19 := -fpch-instantiate-templates
 .PHONY: host unit refused sim campaign bites fuzz tidy
 host: unit sim
 
+# GoogleTest appends the seed's index to the name.
+space := $(subst ,, )
+later_seeds := $(subst $(space),:,$(foreach index,1 2 3 4 5 6 7 8 9 ??,Seeds/*/$(index)))
+one_seed := $(and $(UNIT_SEEDS),--gtest_filter='-$(later_seeds)')
+
 # The tests of a program on all processors, each of which has a share of them.
 in_shards = @for shard in $$(seq $(JOBS)); do \
-		GTEST_TOTAL_SHARDS=$(JOBS) GTEST_SHARD_INDEX=$$((shard - 1)) $(1) --gtest_brief=1 & pids="$$pids $$!"; \
+		GTEST_TOTAL_SHARDS=$(JOBS) GTEST_SHARD_INDEX=$$((shard - 1)) $(1) --gtest_brief=1 $(one_seed) & \
+		pids="$$pids $$!"; \
 	done; for pid in $$pids; do wait $$pid || bad=1; done; exit $${bad:-0}
 
 define compiler_rules
