@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // net/rds/pull, net/rds/one_way: messages that wait in the stream for the program that is about to receive them.
+#include "rds_peer_test.h"
 #include "rds_test.h"
 
 #include "net/rds/net.h"
@@ -69,6 +70,10 @@ protected:
     static std::uint64_t left(RdsHost &host)
     {
         return reinterpret_cast<rds::Net *>(host.net().rds)->counted(rds::Stat::recv_left);
+    }
+    static std::uint64_t queued(RdsHost &host)
+    {
+        return reinterpret_cast<rds::Net *>(host.net().rds)->counted(rds::Stat::recv_queued);
     }
     /** A program that polls a socket and does not come when it is woken, until this ends. */
     struct Watcher {
@@ -257,6 +262,43 @@ TEST_F(Pull, socket_that_wants_times__gets_it_when_it_comes)
     send_and_expect_left("text", 0u);
 }
 
+TEST_F(Pull, socket_that_wants_traces__gets_it_when_it_comes)
+{
+    Watcher watcher(*this, to);
+    rds_abi_rx_trace_so wanted{};
+    wanted.rx_traces = 1;
+    run(b, [&] { ASSERT_EQ(to.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &wanted, sizeof(wanted)), 0); });
+    send_and_expect_left("text", 0u);
+}
+
+// The program is expected: so all that comes behind stays for it, too.
+TEST_F(Pull, message_behind_one_that_was_left__stays_with_it)
+{
+    Watcher watcher(*this, to);
+    send_and_expect_left("first", 1u);
+    std::uint64_t before = queued(host_b);
+    send_to(70, "second");
+    world.run_for(kWait / 4);
+    EXPECT_EQ(queued(host_b), before);
+    run(b, [&] {
+        EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "first");
+        EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "second");
+    });
+}
+
+// Programs that come at once do not pay for those that are late.
+TEST_F(Pull, programs_that_are_prompt_beside_late_ones__pay_nothing_back)
+{
+    Watcher watcher(*this, to);
+    for (int i = 0; i < 400; i++) {
+        send_to(70, "text");
+        world.run_for(i % 4 ? 500 * sim::kMicrosecond : kWait - 500 * sim::kMicrosecond);
+        run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "text"); });
+    }
+    EXPECT_GT(left(host_b), 40u);
+    EXPECT_LT(left(host_b), 250u);
+}
+
 TEST_F(Pull, large_message__is_read_as_it_comes)
 {
     Watcher watcher(*this, to);
@@ -353,6 +395,58 @@ TEST_F(Pull, small_messages__share_packets)
     };
     EXPECT_LT(packets(200, 1), 200u);
     EXPECT_GE(packets(20, 20'000), 40u) << "but none waits for another when nothing is on its way";
+}
+
+/** A peer that sends what it likes to a program that reads nothing: all but the first message may wait for it. */
+class PullPeer : public PeerTest {
+protected:
+    PullPeer()
+    {
+        open_socket(kPort);
+        run(a, [&] {
+            shake_hands(stream, 0);
+            shake_hands(second, 1);
+        });
+        for (unsigned i = 0; i < kOneWay; i++)
+            comes(stream, "x", 0);
+    }
+    ~PullPeer() override
+    {
+        run(a, [&] { stream.close(true), second.close(true); });
+    }
+    /** The messages that wait in a stream are then so many more. */
+    void comes(WireStream &over, const std::string &text, std::uint64_t more_left)
+    {
+        std::uint64_t left = counted(rds::Stat::recv_left), queued = this->queued();
+        kapi_u64 &sequence = &over == &stream ? sequence_ : second_sequence_;
+        run(a, [&] { EXPECT_TRUE(over.message(++sequence, kPeersPort, kPort, text)); });
+        world.run_for(kWait / 4);
+        EXPECT_EQ(counted(rds::Stat::recv_left), left + more_left);
+        EXPECT_EQ(this->queued(), queued + 1 - more_left);
+    }
+
+    static constexpr kapi_u16 kPort = 1000;
+    WireStream stream{a}, second{a};
+
+private:
+    kapi_u64 sequence_ = 0, second_sequence_ = 0;
+};
+
+// The program may not come for long, and what counts against the socket counts at once.
+TEST_F(PullPeer, full_socket__gets_it_when_it_comes)
+{
+    socket.sk().rcvbuf = 4096;
+    for (int i = 0; i < 3; i++) {
+        comes(stream, std::string(1000, 'x'), 1);
+        world.run_for(2 * kWait);
+    }
+    comes(stream, "beyond", 0);
+}
+
+TEST_F(PullPeer, program_that_comes_for_one_path__gets_what_comes_over_another_at_once)
+{
+    comes(stream, "left", 1);
+    comes(second, "at once", 0);
 }
 
 } // namespace
