@@ -63,11 +63,10 @@ void Collector::arm(bool crowded)
         work_.queue(net_.module.workqueue, delay);
 }
 
-// A few at a time. The rest is not put off for a new connection, for which the next look is made.
+// A few at a time. A new connection puts off the rest once at most.
 void Collector::look()
 {
     u64 now = kapi_now_ns();
-    hurried_.store_relaxed(1);
     bool more = net_.connections.visit_some(place_, [&](Connection& connection) {
         bool crowded = is_crowded(connection);
         any_crowded_ |= crowded;

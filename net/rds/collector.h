@@ -42,7 +42,7 @@ private:
     void look_at(Connection& connection, bool crowded, u64 now);
 
     Net& net_;
-    Atomic<u32> hurried_{0}; // since the last look, or during one
+    Atomic<u32> hurried_{0}; // since the last look ended
     HashCursor place_; // of the look, which goes in pieces
     bool any_crowded_ = false; // seen by this look so far
     Work<Collector, &Collector::look> work_{*this};

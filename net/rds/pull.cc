@@ -28,6 +28,7 @@ u64 paid_until(u64 before_ns, u64 now, u64 waited_ns)
 Pull::Pull(Path& path, Spin<PathLock>& lock) : path_(path), lock_(lock) {}
 Pull::~Pull() = default;
 
+// A stream that was left something offers no more before read(), so there is no other message that waits.
 bool Pull::leave_to(Socket& socket)
 {
     if (!path_.is_up())
@@ -36,8 +37,6 @@ bool Pull::leave_to(Socket& socket)
     u64 now = kapi_now_ns();
     {
         Guard guard(lock_);
-        if (awaited_)
-            return awaited_.get() == &socket;
         if (reads_ || now + burst_ns < in_vain_until_ns_ || !socket.await_program(path_, notifies))
             return false;
         awaited_ = Ref<Socket>::share(socket);

@@ -72,7 +72,9 @@ TEST(Address, sockaddr__every_short_length_is_refused)
     for (int size = 16; size < 28; size++)
         EXPECT_FALSE(rds::parse_sockaddr(bytes(v6, size)).has_value()) << size;
     v4.bytes[0] = 77;
-    EXPECT_EQ(rds::parse_sockaddr(bytes(v4, 16)).error().code(), KAPI_EAFNOSUPPORT);
+    for (int size : {2, 16})
+        EXPECT_EQ(rds::parse_sockaddr(bytes(v4, size)).error().code(), KAPI_EAFNOSUPPORT) << "a family alone says it";
+    EXPECT_EQ(rds::parse_sockaddr(bytes(v4, 1)).error().code(), KAPI_EINVAL);
 }
 
 } // namespace

@@ -126,6 +126,36 @@ TEST_F(Congested, receive__a_fault_leaves_the_port_full)
     EXPECT_FALSE(refused());
 }
 
+// The bit of a port needs memory when it is the first of its part of the map.
+TEST_F(Congested, port_whose_bit_finds_no_memory__is_full_from_the_next_message_on)
+{
+    constexpr unsigned kCalls = 6, kPortsOfPart = 4096;
+    unsigned accepted = 0;
+    run(a, [&] { EXPECT_EQ(send(sender, "x", "10.0.0.2", 70), 1); });
+    for (unsigned call = 1; call <= kCalls; call++) {
+        RdsSocket socket(host_b);
+        const kapi_u16 port = static_cast<kapi_u16>(call * kPortsOfPart);
+        auto refused = [&] {
+            world.run_for(sim::kSecond);
+            long result = 0;
+            run(a, [&] { result = send(sender, "x", "10.0.0.2", port, RDS_ABI_MSG_DONTWAIT); });
+            return result == -KAPI_ENOBUFS;
+        };
+        run(b, [&] {
+            ASSERT_EQ(socket.open(), 0);
+            socket.sk().rcvbuf = 4096;
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.2", port)), 0);
+        });
+        world.run_for(sim::kSecond);
+        b.faults().fail_at = b.faults().count + call;
+        run(a, [&] { EXPECT_EQ(send(sender, std::string(3000, 'x'), "10.0.0.2", port), 3000); });
+        accepted += !refused();
+        EXPECT_TRUE(refused());
+        run(b, [&] { socket.close(); });
+    }
+    EXPECT_EQ(accepted, 1u) << "of the calls that failed one was for the bit";
+}
+
 TEST_F(Congested, poll__wakes_programs_that_know_no_monitors)
 {
     fill();

@@ -317,39 +317,68 @@ TEST_F(Info, long_receive_queue_is_shown_in_short_steps)
     }, 600 * sim::kSecond);
 }
 
-using InfoOfPeer = PeerTest;
-
-TEST_F(InfoOfPeer, message_that_came_in_part)
-{
-    const kapi_u16 port = port_of_path(0);
-    open_socket(port);
-    auto rest = [&] {
-        kapi_u64 bytes = 0;
+class InfoOfPeer : public PeerTest {
+protected:
+    using Rest = std::pair<kapi_u64, kapi_u64>;
+    InfoOfPeer()
+    {
+        open_socket(kPort);
+        header.sequence = 1, header.sport = kPeersPort, header.dport = kPort, header.length = 100;
+    }
+    /** What is missing of the header, and of the payload, of the message that comes over the only stream. */
+    Rest rest()
+    {
+        Rest bytes;
         run(b, [&] {
             rds_abi_info_tcp_socket rows[8];
             int length = sizeof(rows);
             EXPECT_EQ(socket.get_option(RDS_ABI_INFO_TCP_SOCKETS, rows, &length), static_cast<int>(sizeof(rows[0])));
             EXPECT_EQ(length, static_cast<int>(sizeof(rows[0])));
-            bytes = rows[0].data_rem;
+            bytes = {kapi_u64{rows[0].hdr_rem}, kapi_u64{rows[0].data_rem}};
         });
         return bytes;
-    };
+    }
+    void comes(WireStream &stream, const void *bytes, std::size_t size)
+    {
+        run(a, [&] {
+            EXPECT_TRUE(stream.send(bytes, size));
+            world.sleep(sim::kMillisecond);
+        });
+    }
+
+    const kapi_u16 kPort = port_of_path(0);
+    const std::string text = std::string(100, 'x');
+    rds::Header header{};
+};
+
+TEST_F(InfoOfPeer, message_that_came_in_part)
+{
     WireStream stream(a);
-    run(a, [&] {
-        shake_hands(stream, 0);
-        rds::Header header{};
-        header.sequence = 1, header.sport = kPeersPort, header.dport = port, header.length = 100;
-        EXPECT_TRUE(stream.send(&header, sizeof(header)));
-        EXPECT_TRUE(stream.send(std::string(30, 'x').data(), 30));
-        world.sleep(sim::kMillisecond);
-    });
-    EXPECT_EQ(rest(), 70u);
-    run(a, [&] {
-        EXPECT_TRUE(stream.send(std::string(70, 'x').data(), 70));
-        world.sleep(sim::kMillisecond);
-        stream.close(true);
-    });
+    run(a, [&] { shake_hands(stream, 0); });
+    comes(stream, &header, 20);
+    EXPECT_EQ(rest(), Rest(28, 0));
+    comes(stream, reinterpret_cast<const char *>(&header) + 20, 28);
+    comes(stream, text.data(), 30);
+    EXPECT_EQ(rest(), Rest(0, 70));
+    comes(stream, text.data(), 70);
+    EXPECT_EQ(rest(), Rest(48, 0));
+    run(a, [&] { stream.close(true); });
     EXPECT_EQ(victim_receives().size(), 100u);
+}
+
+TEST_F(InfoOfPeer, message_whose_stream_ended)
+{
+    WireStream stream(a), next(a);
+    run(a, [&] { shake_hands(stream, 0); });
+    comes(stream, &header, sizeof(header));
+    comes(stream, text.data(), 30);
+    run(a, [&] {
+        stream.close(true);
+        EXPECT_TRUE(connect(next, 0)); // and nothing comes over it
+        world.sleep(100 * sim::kMillisecond);
+    });
+    EXPECT_EQ(rest(), Rest(48, 0));
+    run(a, [&] { next.close(true); });
 }
 
 TEST_F(Info, what_nobody_provides)

@@ -2,8 +2,11 @@
 // net/rds/partial: whether an incomplete message progresses, and whether it is slow.
 #include "rds_peer_test.h"
 
+#include "net/rds/connection.h"
 #include "net/rds/net.h"
 #include "net/rds/partial.h"
+
+#include <string>
 
 namespace {
 
@@ -77,6 +80,45 @@ TEST_F(Partial, next_message__is_not_slow_because_the_one_before_was)
         EXPECT_FALSE(partial.look(began + kPeriod).is_slow);
         end();
     }, 10 * kPeriod);
+}
+
+// What arrives together with another message in front of it is no more than what is behind that.
+TEST_F(Partial, message_behind_another__is_incomplete_until_all_of_it_has_come)
+{
+    constexpr kapi_u16 kPort = 1000;
+    constexpr std::size_t kFirst = 5, kSecond = 100, kOfSecond = 60;
+    std::string bytes;
+    for (std::size_t size : {kFirst, kSecond}) {
+        rds::Header header{};
+        header.sequence = size == kFirst ? 1 : 2;
+        header.length = static_cast<kapi_u32>(size);
+        header.sport = kPeersPort;
+        header.dport = kPort;
+        bytes.append(reinterpret_cast<const char *>(&header), sizeof(header)).append(size, 'x');
+    }
+    const std::size_t rest = kSecond - kOfSecond;
+    auto is_incomplete = [&] {
+        bool found = false;
+        sim::NodeScope scope(b);
+        reinterpret_cast<rds::Net *>(host.net().rds)->connections.for_each([&](rds::Connection &connection) {
+            found = found || connection.path(0).partial().exists();
+        });
+        return found;
+    };
+    WireStream stream(a);
+    open_socket(kPort);
+    run(a, [&] {
+        shake_hands(stream, 0);
+        EXPECT_TRUE(stream.send(bytes.data(), bytes.size() - rest));
+    });
+    world.run_for(10 * sim::kMillisecond);
+    EXPECT_TRUE(is_incomplete());
+    run(a, [&] { EXPECT_TRUE(stream.send(bytes.data() + bytes.size() - rest, rest)); });
+    world.run_for(10 * sim::kMillisecond);
+    EXPECT_FALSE(is_incomplete());
+    EXPECT_EQ(victim_receives().size(), kFirst);
+    EXPECT_EQ(victim_receives().size(), kSecond);
+    run(a, [&] { stream.close(true); });
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #include "net/rds/connection.h"
 #include "net/rds/send_queue.h"
+#include "net/rds/tcp/waiting.h"
 
 namespace {
 
@@ -165,6 +166,28 @@ TEST_F(PeersStreams, that_wait__end_with_their_host)
     EXPECT_EQ(all, left + 7);
     give(all);
     world.network().cut(a, b, false);
+    close_all();
+}
+
+// All that wait begin as the peer's do, which an older one of them makes room for, and no other.
+TEST_F(PeersStreams, of_a_stranger__take_no_place_of_the_peers)
+{
+    open_socket(kPort);
+    run(a, [&] {
+        shake_hands(*streams_.emplace_back(std::make_unique<WireStream>(a)), 0);
+        for (unsigned i = 0; i < rds_tcp::Waiting::max; i++) {
+            WireStream &stream = *streams_.emplace_back(std::make_unique<WireStream>(a));
+            EXPECT_TRUE(connect(stream, 0));
+            EXPECT_TRUE(stream.handshake(false, kGeneration, 0, kMemory));
+            world.sleep(10 * sim::kMillisecond);
+        }
+        WireStream stranger(a);
+        EXPECT_TRUE(connect(stranger, 0));
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_TRUE(stranger.is_gone());
+        for (auto &stream : streams_)
+            EXPECT_FALSE(stream->is_gone());
+    });
     close_all();
 }
 

@@ -257,6 +257,28 @@ TEST_F(Pull, socket_that_wants_times__gets_it_when_it_comes)
     send_and_expect_left("text", 0u);
 }
 
+TEST_F(Pull, socket_that_wants_traces__gets_it_when_it_comes)
+{
+    Watcher watcher(*this, to);
+    rds_abi_rx_trace_so wanted{};
+    wanted.rx_traces = 1;
+    run(b, [&] { ASSERT_EQ(to.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &wanted, sizeof(wanted)), 0); });
+    send_and_expect_left("text", 0u);
+}
+
+// Programs that come at once do not pay for those that are late.
+TEST_F(Pull, programs_that_are_prompt_beside_late_ones__pay_nothing_back)
+{
+    Watcher watcher(*this, to);
+    for (int i = 0; i < 400; i++) {
+        send_to(70, "text");
+        world.run_for(i % 4 ? 500 * sim::kMicrosecond : kWait - 500 * sim::kMicrosecond);
+        run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "text"); });
+    }
+    EXPECT_GT(left(host_b), 40u);
+    EXPECT_LT(left(host_b), 250u);
+}
+
 TEST_F(Pull, large_message__is_read_as_it_comes)
 {
     Watcher watcher(*this, to);
@@ -287,6 +309,23 @@ TEST_F(Pull, stream_that_ends__is_read_to_its_end)
         ASSERT_EQ(host_a.load(), 0);
         open(from, "10.0.0.1", 5);
     });
+}
+
+// What was waited for in vain is only what a message waited.
+TEST_F(Pull, stream_that_ends_long_after_a_message_was_left__holds_up_nothing)
+{
+    Watcher watcher(*this, to);
+    send_and_expect_left("text", 1u);
+    run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "text"); });
+    world.run_for(2 * sim::kSecond);
+    world.network().reset(a, b, sim::Sees::both);
+    world.run_for(sim::kSecond);
+    for (unsigned i = 0; i <= kOneWay; i++) {
+        send_to(70, "text");
+        world.run_for(kWait / 2);
+        run(b, [&] { EXPECT_EQ(receive(to, RDS_ABI_MSG_DONTWAIT), "text"); });
+    }
+    EXPECT_GT(left(host_b), 1u);
 }
 
 TEST_F(Pull, unloading__forgets_what_was_left)

@@ -29,12 +29,14 @@ protected:
         ASSERT_TRUE(stream->message(1, kPeersPort, kPort, "x"));
     }
 
-    void fill_and_have_many_wait()
+    /** first: bytes of the first message, in front of large ones. */
+    void fill_and_have_many_wait(std::size_t first = kLarge)
     {
         run(a, [&] {
             shake_hands(first_, 0);
             while (!counted(rds::Stat::recv_stalled) && count_ < 100) {
-                EXPECT_TRUE(first_.message(++count_, kPeersPort, kPort, std::string(kLarge, 'x')));
+                std::string text(count_ ? kLarge : first, 'x');
+                EXPECT_TRUE(first_.message(++count_, kPeersPort, kPort, text));
                 world.sleep(10 * sim::kMillisecond);
             }
             for (unsigned i = 0; i < kMany; i++)
@@ -85,6 +87,17 @@ TEST_F(StalledPaths, many__are_not_all_resumed_in_the_call_that_reads)
     });
     EXPECT_LE(left, kMany + 1 - kAtOnce);
     EXPECT_GT(left, kMany / 2);
+    run(a, [&] { first_.close(true), streams_.clear(); });
+}
+
+// Else they would be tried, and wait again, at each message that is read.
+TEST_F(StalledPaths, many__are_not_resumed_while_the_socket_is_as_full_as_before)
+{
+    fill_and_have_many_wait(1);
+    EXPECT_EQ(victim_receives(), "x");
+    world.run_for(100 * sim::kMillisecond);
+    EXPECT_EQ(queued(), count_);
+    EXPECT_EQ(counted(rds::Stat::recv_stalled), kMany + 1);
     run(a, [&] { first_.close(true), streams_.clear(); });
 }
 

@@ -21,8 +21,6 @@ int RdmaConnection::connect()
 {
     if (!HW_ASSERT(!link_))
         return -KAPI_EALREADY;
-    if (!net_.is_open())
-        return -KAPI_ENETUNREACH;
     phase_.store_release(connecting);
     auto link = Link::connect(net_, conn_, local_, remote_, tos_);
     if (!link)
