@@ -43,7 +43,8 @@ void Path::transmit()
             notify(RDS_PATH_SEND);
         return;
     }
-    bool more = transmitter_.pump();
+    // Where the transport has no room, the worker goes on when there is some. A sender would only offer what was refused again.
+    bool more = !transmitter_.is_blocked() && transmitter_.pump();
     if (owner_.release() || more)
         notify(RDS_PATH_SEND);
 }

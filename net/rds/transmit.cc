@@ -174,6 +174,7 @@ bool Transmitter::pump_stream()
         collect(batch);
         path_.arm_tick(); // also for what waits for an answer
         if (batch.count == 0) {
+            blocked_.store_relaxed(0); // what was refused was cancelled
             push();
             return false;
         }

@@ -137,6 +137,46 @@ TEST_P(RdsRdmaRequests, fill_places_of_the_ring_again_together)
     EXPECT_LE(grows(pb, "ib_rx_refill_from_cq", 80), 80u / 8 + 1);
 }
 
+// "Where there is no room, the worker goes on when there is some": what senders queue meanwhile is not offered for each of them.
+TEST_P(RdsRdmaRequests, are_not_offered_for_each_sender__while_the_queue_is_full)
+{
+    constexpr unsigned kCount = 400; // beside 256 places
+    kapi_u64 full = counter(pa, "ib_tx_ring_full");
+    sim::hold_packets(*dev_b, 100 * sim::kMillisecond);
+    run(a, [&] {
+        for (unsigned i = 0; i < kCount; i++)
+            pa.send(numbered(100, i));
+    });
+    kapi_u64 vain = counter(pa, "ib_tx_ring_full") - full;
+    EXPECT_GE(vain, 1u);
+    EXPECT_LE(vain, 10u);
+    run(b, [&] {
+        for (unsigned i = 0; i < kCount; i++)
+            EXPECT_TRUE(pb.receive() == numbered(100, i)) << i;
+    });
+}
+
+// What waited for room is cancelled: the worker finds nothing when there is some. The next message waits for nobody.
+TEST_P(RdsRdmaRequests, are_sent_at_once__when_what_waited_for_room_was_cancelled)
+{
+    SocketName name(sim::address(pa.to, kPort));
+    sim::hold_packets(*dev_b, 100 * sim::kMillisecond);
+    run(a, [&] {
+        for (unsigned i = 0; i < 300; i++)
+            pa.send(numbered(100, i));
+        EXPECT_EQ(pa.socket.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, 16), 0);
+    });
+    world.run_for(200 * sim::kMillisecond);
+    run(b, [&] {
+        while (pb.socket.poll() & KAPI_IN)
+            pb.receive();
+    });
+    std::uint64_t before = world.now_ns();
+    run(a, [&] { pa.send("next"); });
+    run(b, [&] { EXPECT_EQ(pb.receive(), "next"); });
+    EXPECT_LT(world.now_ns() - before, 50 * sim::kMillisecond);
+}
+
 // What a device flushes when its connection ends was not received.
 TEST_P(RdsRdmaRequests, that_are_flushed__are_no_empty_ring)
 {
