@@ -90,6 +90,42 @@ TEST_P(RtrsClientBounce, a_new_request_waits_as_well)
     empty_buffers();
 }
 
+TEST_P(RtrsClientBounce, a_request_that_waits_ends_when_it_is_late)
+{
+    EXPECT_EQ(put(root + "io_timeout_ms", "2000"), 0);
+    fill_buffers();
+    std::uint64_t begun = world.now_ns();
+    EXPECT_EQ(write("block", contents(5000, 1)), -KAPI_ETIMEDOUT);
+    EXPECT_LT(world.now_ns() - begun, 2100 * sim::kMillisecond);
+    empty_buffers();
+    EXPECT_EQ(write("block", contents(5000, 2)), 0);
+}
+
+TEST_P(RtrsClientBounce, a_request_that_waits_ends_with_its_session)
+{
+    fill_buffers();
+    Ended ended;
+    ended.data = contents(5000, 1);
+    rtrs_clt_session *closed = session;
+    rtrs_clt_chunk *permit = nullptr;
+    run(a, [&] {
+        permit = rtrs_clt_core_get_permit(closed, 0, 1);
+        EXPECT_EQ(begin(permit, ended, false, "block"), 0);
+    });
+    auto user = world.spawn(a, "user", [&] {
+        while (!ended.done)
+            world.sleep(sim::kMillisecond);
+        rtrs_clt_core_put_permit(closed, permit);
+    });
+    std::uint64_t begun = world.now_ns();
+    close();
+    EXPECT_LT(world.now_ns() - begun, 2 * sim::kSecond);
+    EXPECT_TRUE(user->is_done());
+    EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
+    EXPECT_EQ(ended.times, 1u);
+    empty_buffers();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientBounce, ::testing::Range(1, 6));
 
 } // namespace

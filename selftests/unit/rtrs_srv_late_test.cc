@@ -274,6 +274,29 @@ TEST_P(SrvLate, a_client_that_asks_over_another_path_is_told_when_the_lost_one_h
     end();
 }
 
+/** Requests of attempts before the present one, which a network has held up: numbers of attempts begin anew after 65535. */
+TEST_P(SrvLate, a_request_of_an_earlier_attempt_ends_no_path)
+{
+    for (unsigned reconnects : {2u, 0u}) {
+        load(true);
+        for (unsigned i = 0; i < 3; i++)
+            ASSERT_TRUE(ask(first, request(i, 3, 1, 100, true, reconnects)).established);
+        exchange(first);
+        establish(second, 2, 2);
+        SrvPath beside{a, "10.0.1.1", "10.0.1.2"}, same{a, "10.0.0.1", "10.0.0.2"};
+        const std::string earlier = request(0, 3, 1, 100, false, (reconnects - 1) & 0xffff);
+        EXPECT_EQ(rejected(ask(beside, earlier)), KAPI_ECONNRESET) << "by one who asks for its end";
+        EXPECT_EQ(rejected(ask(same, earlier)), KAPI_ECONNRESET);
+        world.run_for(sim::kSecond);
+        EXPECT_TRUE(is_alive(first));
+        EXPECT_EQ(rejected(ask(beside, request(0, 3, 1, 100, false, reconnects + 1))), KAPI_EEXIST);
+        EXPECT_FALSE(is_alive(first));
+        for (SrvPath *path : {&beside, &same, &first, &second})
+            drop(*path);
+        unload_with_user();
+    }
+}
+
 /** Nobody answers heartbeats over either. */
 TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
 {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS client and the RTRS server with a disk that is slow now and then, while administrators of both change the paths,
-// devices go, and the network is cut: what the disk has does not change, what was written is read, and each permit comes back.
+// devices go, their buffers for copies are full, and the network is cut: what the disk has does not change, what was written is
+// read, and each permit comes back.
 #include "kapi/sim/interrupt.h"
+#include "kapi/sim/rdma.h"
 #include "rtrs_pair_test.h"
 
 namespace {
@@ -60,11 +62,14 @@ struct SlowDisk {
 class RtrsStorm : public RtrsPairTest {
 protected:
     static constexpr unsigned kDepth = 16;
+    static constexpr std::size_t kRoom = SIZE_MAX / 2;
 
     ~RtrsStorm() override { end(); }
     void start()
     {
         load();
+        for (auto *device : devices)
+            fit(*device);
         start_server({65536, kDepth, chance(2)}, SlowDisk::ops, &disk);
         open(2);
         EXPECT_EQ(put(root + "io_timeout_ms", chance(2) ? "1500" : "0"), 0);
@@ -123,9 +128,30 @@ protected:
     {
         pause(15 * kSecond);
         unsigned nth = chance(2);
-        sim::unplug_rdma(*devices[nth]);
+        sim::unplug_rdma(*std::exchange(devices[nth], nullptr));
         pause(kSecond);
-        devices[nth] = &sim::plug_rdma(a.initial_net(), nth ? "rxe_a1" : "rxe_a0", nth ? 3 : 2);
+        kapi_rdma_dev &device = sim::plug_rdma(a.initial_net(), nth ? "rxe_a1" : "rxe_a0", nth ? 3 : 2);
+        fit(device);
+        devices[nth] = &device;
+    }
+    /** A device of the client may not reach its memory. */
+    void fit(kapi_rdma_dev &device)
+    {
+        if (copies)
+            sim::make_bounce(device, kRoom);
+    }
+    void fill_buffers()
+    {
+        pause(6 * kSecond);
+        set_room(0);
+        pause(3 * kSecond);
+        set_room(kRoom);
+    }
+    void set_room(std::size_t bytes)
+    {
+        for (auto *device : devices)
+            if (device && device->bounces)
+                device->bounce_room = bytes;
     }
     void cut_network()
     {
@@ -171,6 +197,7 @@ protected:
     SlowDisk disk{world, b};
     std::vector<sim::TaskRef> tasks;
     bool stop = false;
+    const bool copies = GetParam() % 2 == 0;
     unsigned written = 0;
 };
 
@@ -183,6 +210,7 @@ TEST_P(RtrsStorm, each_permit_comes_back)
     spawn(a, "administrator", quiet, [&] { administer(); });
     spawn(b, "administrator", quiet, [&] { disconnect_at_server(); });
     spawn(a, "devices", quiet, [&] { change_device(); });
+    spawn(a, "buffers", quiet, [&] { fill_buffers(); });
     for (int round = 0; round < 5; round++)
         cut_network();
     quiet = true;

@@ -148,9 +148,15 @@ void Path::run_deferred(bool open)
     }
 }
 
+// A client counts its attempts at a path, modulo 2^16. A request of an earlier one that arrives late says nothing about this one.
+bool Path::is_of_later_attempt(const ConnectRequest& request) const
+{
+    return static_cast<short>(request.reconnects - reconnects_) > 0;
+}
+
 bool Path::make_way(const ConnectRequest& request)
 {
-    if (request.reconnects == reconnects_ || (has_successor_ && request.reconnects != successor_))
+    if (!is_of_later_attempt(request) || (has_successor_ && request.reconnects != successor_))
         return false;
     has_successor_ = true;
     successor_ = request.reconnects;
@@ -160,7 +166,7 @@ bool Path::make_way(const ConnectRequest& request)
 
 bool Path::end_for(const ConnectRequest& request)
 {
-    if (request.reconnects == reconnects_)
+    if (!is_of_later_attempt(request))
         return false;
     notify(lost);
     return true;

@@ -143,6 +143,7 @@ private:
     // Each returns an error that ends the path.
     Result<> advance(u32 events);
     bool is_of(const kapi_cm_info& info) const;
+    bool is_of_later_attempt(const ConnectRequest& request) const;
     Result<> open_arrivals();
     Result<> open_one(Connection& connection);
     Result<> prepare();
