@@ -43,8 +43,10 @@ void Path::transmit()
             notify(RDS_PATH_SEND);
         return;
     }
-    // Where the transport has no room, the worker goes on when there is some. A sender would only offer what was refused again.
-    bool more = !transmitter_.is_blocked() && transmitter_.pump();
+    // A transport of messages reports all room, to the worker: a sender would only offer what was refused again. TCP reports room
+    // when a third is free, and a sender fills what there is before.
+    bool waits = transmitter_.is_blocked() && connection_.transport.post;
+    bool more = !waits && transmitter_.pump();
     if (owner_.release() || more)
         notify(RDS_PATH_SEND);
 }
