@@ -156,7 +156,6 @@ struct kapi_rdma_dev {
     std::map<kapi_u32, kapi_mr *> regions{};
     kapi_u32 next_region = 1;
     std::set<kapi_u32> on_demand_ended{}; // keys of regions that were on demand
-    unsigned receive_calls = 0;
 
     bool holds(const kapi_net *of, const kapi_addr &addr) const;
     bool is_usable(const kapi_net *by) const { return !only || only == by; }

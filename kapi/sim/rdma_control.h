@@ -57,8 +57,6 @@ void edit_requests(std::function<void(std::vector<unsigned char> &)> edit);
 void fail_routes(kapi_rdma_dev &dev, int error);
 /** How many receives were posted to queue pairs that had failed. */
 unsigned posted_late(const kapi_rdma_dev &dev);
-/** With how many calls receives were posted. */
-unsigned receive_calls(const kapi_rdma_dev &dev);
 /** The queue sleeps until a solicited message arrives, as that of the kernel's own RDS does. */
 void arm_solicited(kapi_cq &cq, bool solicited = true);
 

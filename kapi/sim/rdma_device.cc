@@ -273,11 +273,6 @@ unsigned posted_late(const kapi_rdma_dev &dev)
     return dev.posted_late;
 }
 
-unsigned receive_calls(const kapi_rdma_dev &dev)
-{
-    return dev.receive_calls;
-}
-
 } // namespace sim
 
 int kapi_rdma_watch(const struct kapi_rdma_watch_ops *ops, void *context, struct kapi_rdma_watcher **result) noexcept

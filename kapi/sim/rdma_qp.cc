@@ -302,7 +302,6 @@ int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_rec
 {
     enter_any("kapi_qp_recv");
     expect_open(*qp);
-    qp->dev->receive_calls++;
     for (kapi_recv_wr *wr = first; wr; wr = wr->next) {
         *bad = wr;
         if (wr->n_sges > qp->caps.max_recv_sge)

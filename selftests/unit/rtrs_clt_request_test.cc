@@ -42,30 +42,6 @@ TEST_P(RtrsClientRequest, the_servers_error_is_that_of_the_request)
     EXPECT_EQ(read("nothing", 512), "error -" + std::to_string(KAPI_ENOENT));
 }
 
-TEST_P(RtrsClientRequest, receives_of_answers_that_come_together_are_posted_with_one_call)
-{
-    ready();
-    unsigned calls = sim::receive_calls(*devices[0]), answers = 0;
-    for (unsigned round = 0; round < 10; round++) {
-        Ended ended[8];
-        rtrs_clt_chunk *permits[8];
-        run(a, [&] {
-            for (unsigned i = 0; i < 8; i++) {
-                ended[i].data = contents(512, i);
-                ASSERT_NE(permits[i] = rtrs_clt_core_get_permit(session, 0, 1), nullptr);
-                ASSERT_EQ(begin(permits[i], ended[i], false, "block"), 0);
-            }
-        });
-        ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(ended, &Ended::done); }, sim::kSecond));
-        run(a, [&] {
-            for (auto *permit : permits)
-                rtrs_clt_core_put_permit(session, permit);
-        });
-        answers += 8;
-    }
-    EXPECT_LT(sim::receive_calls(*devices[0]) - calls, answers);
-}
-
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientRequest, ::testing::Range(1, 6));
 
 } // namespace

@@ -83,8 +83,7 @@ u32 Connection::sends_for(const kapi_rdma_attrs& attrs, u32 depth)
 
 u32 Connection::receives_for(const kapi_rdma_attrs& attrs, u32 depth)
 {
-    // An answer may be two messages. Those of one batch of completions are posted again at its end.
-    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 2), depth * 2 + others + KAPI_CQ_BATCH);
+    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 2), depth * 2 + others); // an answer may be two messages
 }
 
 // The queue depth is known for all but the service connection, which is made before the peer offers it.
@@ -119,20 +118,12 @@ Result<> Connection::ask(Device& device, kapi_pd* pd)
     return check(kapi_cm_request(cm_.get(), &options));
 }
 
-// At most KAPI_CQ_BATCH, with one call.
-Result<> Connection::post_slots(std::span<const u32> slots)
+Result<> Connection::post_receive(u32 slot)
 {
-    HW_UNINITIALIZED kapi_sge sges[KAPI_CQ_BATCH];
-    HW_UNINITIALIZED kapi_recv_wr wrs[KAPI_CQ_BATCH];
-    for (kapi_size i = 0; i < slots.size(); i++) {
-        sges[i] = receives_.sge(slots[i] * receive_bytes, receive_bytes);
-        wrs[i].next = i + 1 < slots.size() ? &wrs[i + 1] : nullptr;
-        wrs[i].cookie = cookie(Kind::receive, slots[i]);
-        wrs[i].sges = &sges[i];
-        wrs[i].n_sges = 1;
-    }
+    kapi_sge sge = receives_.sge(slot * receive_bytes, receive_bytes);
+    kapi_recv_wr wr{.next = nullptr, .cookie = cookie(Kind::receive, slot), .sges = &sge, .n_sges = 1, .pad = 0, .opaque = {}};
     kapi_recv_wr* bad = nullptr;
-    return check(kapi_qp_recv(qp_.get(), wrs, &bad));
+    return check(kapi_qp_recv(qp_.get(), &wr, &bad));
 }
 
 Result<> Connection::post_receives(Buffer* info)
@@ -152,20 +143,16 @@ Result<> Connection::post_receives(Buffer* info)
         receiving_ = true;
     }
     // Not under the lock, which keeps interrupts off: the worker of the path posts these, and it also drains the queue.
-    while (first < max_receive_) {
-        u32 slots[KAPI_CQ_BATCH], n = 0;
-        while (first < max_receive_ && n < KAPI_CQ_BATCH)
-            slots[n++] = first++;
-        TRY(post_slots({slots, n}));
-    }
+    for (u32 slot = first; slot < max_receive_; slot++)
+        TRY(post_receive(slot));
     return {};
 }
 
-// Any context. False: the device does not take them.
-bool Connection::receive_again(std::span<const u32> slots)
+// Any context. False: the device does not take it.
+bool Connection::receive_again(u32 slot)
 {
     Guard guard(lock_);
-    return !receiving_ || post_slots(slots);
+    return !receiving_ || post_receive(slot);
 }
 
 Result<> Connection::send_info(const Buffer& message, u32 bytes)

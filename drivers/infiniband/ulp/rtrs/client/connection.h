@@ -89,11 +89,11 @@ private:
     Result<> send_write(Io& io, u32 message) HW_REQUIRES(lock_);
     Result<> send_read(Io& io, u32 message) HW_REQUIRES(lock_);
     void post_immediate(rtrs::ImmediateType type);
-    Result<> post_slots(std::span<const u32> slots);
-    bool receive_again(std::span<const u32> slots);
+    Result<> post_receive(u32 slot);
+    bool receive_again(u32 slot);
     // connection_done.cc
-    bool done(const kapi_wc& wc); // true: a receive is to be posted again
-    bool received(const kapi_wc& wc);
+    void done(const kapi_wc& wc);
+    void received(const kapi_wc& wc);
     bool answered(const kapi_wc& wc, rtrs::Immediate immediate);
     bool take_key(const kapi_wc& wc, u32 chunk);
     void progress(Io& io);

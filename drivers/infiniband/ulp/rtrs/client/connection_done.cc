@@ -16,16 +16,12 @@ void Connection::on_done(void* context, const kapi_wc* wcs, unsigned n)
     Connection& self = *static_cast<Connection*>(context);
     u32 cpu = kapi_cpu();
     self.link_.path.stats().completions(n, self.number_ ? self.number_ - 1 : cpu, cpu);
-    HW_UNINITIALIZED u32 slots[KAPI_CQ_BATCH];
-    u32 received = 0;
     for (unsigned i = 0; i < n; i++) {
-        if (wcs[i].status != KAPI_WC_OK)
+        if (wcs[i].status == KAPI_WC_OK)
+            self.done(wcs[i]);
+        else
             self.failed(wcs[i].status);
-        else if (self.done(wcs[i]))
-            slots[received++] = static_cast<u32>(wcs[i].cookie >> kind_bits);
     }
-    if (received && !self.receive_again({slots, received}))
-        self.link_.path.lost(Errno(KAPI_ENOMEM));
 }
 
 // What was posted is the link's after the drain. ETIMEDOUT: the server's host does not answer, so its end is not waited for.
@@ -37,7 +33,7 @@ void Connection::failed(kapi_wc_status status)
     link_.path.lost(Errno(silent ? KAPI_ETIMEDOUT : KAPI_ECONNABORTED), silent);
 }
 
-bool Connection::done(const kapi_wc& wc)
+void Connection::done(const kapi_wc& wc)
 {
     u32 index = static_cast<u32>(wc.cookie >> kind_bits);
     switch (static_cast<Kind>(wc.cookie & ((1u << kind_bits) - 1))) {
@@ -45,27 +41,27 @@ bool Connection::done(const kapi_wc& wc)
         Io& io = link_.session.io(index);
         io.sent = true;
         progress(io);
-        break;
+        return;
     }
     case Kind::invalidate: {
         Io& io = link_.session.io(index);
         io.registered = false;
         progress(io);
-        break;
+        return;
     }
     case Kind::info_receive:
         if (wc.op == KAPI_WC_RECV && !(wc.flags & (KAPI_WC_IMM | KAPI_WC_INVALIDATED)))
             link_.informed(wc.length);
         else
             broken("something before the information was received");
-        break;
+        return;
     case Kind::receive:
-        return received(wc);
+        received(wc);
+        return;
     case Kind::plain:
         room_.fetch_add(1);
-        break;
+        return;
     }
-    return false;
 }
 
 void Connection::broken(const char* why)
@@ -74,7 +70,7 @@ void Connection::broken(const char* why)
     link_.path.lost(Errno(KAPI_EPROTO));
 }
 
-bool Connection::received(const kapi_wc& wc)
+void Connection::received(const kapi_wc& wc)
 {
     link_.path.heartbeat().received();
     bool good = true;
@@ -89,8 +85,9 @@ bool Connection::received(const kapi_wc& wc)
         good = false;
     }
     if (!good)
-        broken("a message that is not expected");
-    return good;
+        return broken("a message that is not expected");
+    if (!receive_again(static_cast<u32>(wc.cookie >> kind_bits)))
+        link_.path.lost(Errno(KAPI_ENOMEM));
 }
 
 // False: it is not one that this connection waits for.
