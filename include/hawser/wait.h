@@ -25,9 +25,16 @@ public:
     {
         kapi_waiter waiter;
         kapi_wait_begin(&queue_, &waiter);
-        while (!condition())
-            kapi_park_uninterruptible(&waiter, KAPI_FOREVER);
-        kapi_wait_end(&queue_, &waiter);
+        park_for(waiter, condition);
+    }
+
+    // The same for any number of threads that take what they wait for, one piece each: wake() wakes one that sleeps, so there is
+    // one wake() for each piece.
+    template <class Condition> void wait_for_one(Condition&& condition)
+    {
+        kapi_waiter waiter;
+        kapi_wait_begin_exclusive(&queue_, &waiter);
+        park_for(waiter, condition);
     }
 
     // Sleeps until condition() is true. Fails with ETIMEDOUT or EINTR, and only when the last condition() was false: it
@@ -58,6 +65,13 @@ public:
     }
 
 private:
+    template <class Condition> void park_for(kapi_waiter& waiter, Condition& condition)
+    {
+        while (!condition())
+            kapi_park_uninterruptible(&waiter, KAPI_FOREVER);
+        kapi_wait_end(&queue_, &waiter);
+    }
+
     template <class Condition> bool park(kapi_waiter& waiter, u64 deadline_ns, Condition& condition, int& err)
     {
         bool met;

@@ -82,6 +82,24 @@ TEST_P(Wait, wait_in_turn__many_tokens_by_one_wake_up_are_all_taken)
     EXPECT_EQ(taken, 8);
 }
 
+TEST_P(Wait, wait_for_one__a_piece_wakes_one_that_no_signal_ends)
+{
+    Tokens tokens;
+    int taken = 0, looks = 0;
+    auto wait = [&] { tokens.queue.wait_for_one([&] { return looks++, tokens.take(); }), taken++; };
+    for (int i = 0; i < 8; i++)
+        world.signal(*world.spawn(a, "consumer", wait));
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(taken, 0);
+    for (int i = 1; i <= 8; i++) {
+        looks = 0;
+        run(a, [&] { tokens.add(1); });
+        world.run_for(sim::kMillisecond);
+        EXPECT_EQ(taken, i);
+        EXPECT_EQ(looks, 1) << "the others sleep on";
+    }
+}
+
 // Between its last look and its end it does not sleep: the other one is woken.
 TEST_P(Wait, wait_in_turn__who_gives_up_takes_no_wake_up_away)
 {

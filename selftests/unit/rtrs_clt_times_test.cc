@@ -83,7 +83,7 @@ TEST_P(RtrsClientTimes, half_a_second_for_the_end_of_a_path_at_the_server)
     server.poll_ns = kMs;
     EXPECT_EQ(ended.error, 0);
     EXPECT_GE(server.requests.back().came_ns - begun, 500 * kMs);
-    EXPECT_LT(server.requests.back().came_ns - begun, 800 * kMs);
+    EXPECT_LT(server.requests.back().came_ns - begun, 1100 * kMs) << "a question that is under way then may end first";
     give_all();
 }
 

@@ -44,12 +44,7 @@ u32 Permits::wait_and_take(u32 hint)
     s32 taken = take(hint);
     if (taken >= 0)
         return static_cast<u32>(taken);
-    // Exclusive: a permit that is given back wakes one that sleeps, not all that wait for one.
-    kapi_waiter waiter;
-    kapi_wait_begin_exclusive(free_.c(), &waiter);
-    while ((taken = take(hint)) < 0)
-        kapi_park_uninterruptible(&waiter, KAPI_FOREVER);
-    kapi_wait_end(free_.c(), &waiter);
+    free_.wait_for_one([&] { return (taken = take(hint)) >= 0; });
     return static_cast<u32>(taken);
 }
 
