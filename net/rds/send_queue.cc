@@ -121,7 +121,8 @@ void SendQueue::has_joined(Message& message)
 void SendQueue::has_left(Message& message)
 {
     message.on = Message::On::none;
-    forget_piece(message);
+    if (message.first_of_piece) [[unlikely]]
+        forget_piece(message);
     if (message.given_up && is_on<OwnerQueue>(message))
         static_cast<void>(given_up_with(message).remove(message)); // the caller has a reference, too
     if (message.pong)

@@ -99,8 +99,8 @@ void SendQueue::note_piece(Message& first, Message::On on)
 // It leaves. The queues of a connection have one lock.
 void SendQueue::forget_piece(Message& first) HW_NO_TSA
 {
-    if (std::exchange(first.first_of_piece, false))
-        first.path_queue->piece_ = nullptr;
+    first.first_of_piece = false;
+    first.path_queue->piece_ = nullptr;
 }
 
 // Some of them may leave.
