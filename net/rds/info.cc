@@ -10,7 +10,7 @@ namespace rds {
 
 namespace {
 
-// A walk along a long queue begins again after each copy to the program, so that copies are large where there is much.
+// A walk along a socket's queue begins again after each copy to the program, so that copies are large where there is much.
 constexpr usize smallest_buffer = 32 * 1024, largest_buffer = 256 * 1024;
 constexpr usize piece_bytes = 16 * 1024; // more than the rows that are added under one lock
 constexpr unsigned piece_messages = 64;

@@ -116,11 +116,12 @@ public:
     On on = On::none;         // which queue of its path (send_queue.h)
     u32* counter = nullptr;   // of the queue that counts it
     u32 stream = 0;           // the one of its path that has it, if it is on retransmit
-    SendQueue* path_queue = nullptr;
+    SendQueue* path_queue = nullptr; // the last that it was queued on
     u32 ack_position = 0;     // acknowledged when the peer's transport has everything before this, or its RDS has
     bool position_known = false;
     u32 control = 0;          // not 0: a Control
     bool was_owned = false;   // a socket sent it (set before it is queued)
+    bool first_of_piece = false; // path_queue has noted it (SendQueue::note_piece())
     bool given_up = false;    // cancelled, but its stream has it, and with it pages of the program
     bool pong = false;        // an answer, which a peer can cause at any rate: their number is limited
 

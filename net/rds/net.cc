@@ -7,12 +7,6 @@
 
 namespace rds {
 
-namespace {
-
-constexpr u64 notice_ns = 20'000; // for each socket that is notified: the next notices are that much later
-
-} // namespace
-
 // ---- the module
 
 Module& Module::get()
@@ -263,7 +257,7 @@ void Net::destroy(Net* net)
 {
     net->end_connections(nullptr);
     net->collector.stop();
-    net->watchers_work_.cancel_sync();
+    net->watchers.stop();
     for (CongestionMaps* maps : {&net->own_maps, &net->peer_maps, &net->named_peer_maps_})
         maps->stop();
     net->peers_memory.stop();
@@ -275,54 +269,10 @@ void Net::destroy(Net* net)
     dispose(net);
 }
 
-// A port of anybody can be full and free again many thousand times in a second, and a peer's map can change as often as it comes.
-// Each time all programs that wait for other ports try again, and are refused again: at most 50,000 of them in a second.
 void Net::congestion_changed()
 {
     congestion_generation_.fetch_add(1);
-    if (!watchers_.with([](WatcherList& list) { return list.count; }))
-        return;
-    u64 next = next_notice_ns_.load_relaxed(), now = kapi_now_ns();
-    watchers_work_.queue(module.workqueue, next > now ? next - now : 0);
-}
-
-void Net::add_watcher(Socket& socket)
-{
-    watchers_.with([&](WatcherList& list) {
-        if (static_cast<ListNode<Watchers>&>(socket).linked())
-            return;
-        list.sockets.push_back(Ref<Socket>::share(socket));
-        list.count++;
-    });
-}
-
-void Net::remove_watcher(Socket& socket)
-{
-    Ref<Socket> removed = watchers_.with([&](WatcherList& list) -> Ref<Socket> {
-        if (!static_cast<ListNode<Watchers>&>(socket).linked())
-            return {};
-        list.count--;
-        return list.sockets.remove(socket);
-    });
-}
-
-// One at a time, so that the lock is held briefly for any number; a socket that is added again meanwhile waits for the next
-// change.
-void Net::notify_watchers()
-{
-    u32 all = watchers_.with([](WatcherList& list) { return list.count; });
-    next_notice_ns_.store_relaxed(kapi_now_ns() + all * notice_ns);
-    for (u32 left = all; left; left--, kapi_resched()) {
-        Ref<Socket> socket = watchers_.with([](WatcherList& list) {
-            Ref<Socket> first = list.sockets.pop_front();
-            if (first)
-                list.count--;
-            return first;
-        });
-        if (!socket)
-            return;
-        socket->congestion_changed(~0ull);
-    }
+    watchers.changed(module.workqueue);
 }
 
 } // namespace rds

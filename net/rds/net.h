@@ -12,6 +12,7 @@
 #include "peers_memory.h"
 #include "stats.h"
 #include "transport.h"
+#include "watchers.h"
 
 #include <hawser/hash_table.h>
 #include <hawser/list.h>
@@ -24,8 +25,7 @@ namespace rds {
 
 class Connection;
 class Net;
-struct Table;    // hash tag: connections of a namespace
-struct Watchers; // list tag: sockets to be notified at the next change of a remote map
+struct Table; // hash tag: connections of a namespace
 
 // The root of the module's state.
 class Module : Pinned {
@@ -189,9 +189,7 @@ public:
             congestion_changed();
     }
     u32 congestion_generation() const { return congestion_generation_.load_acquire(); }
-    // Has the next change of a remote map notify the socket, once. Any context.
-    void add_watcher(Socket& socket);
-    void remove_watcher(Socket& socket);
+    Watchers watchers;
 
     // Counts the connections of each type of transport that are not freed yet: the namespace and the transport's module end
     // after the last of them. The caller that reports the last one touches nothing of the namespace after the lock: it may
@@ -221,14 +219,6 @@ private:
     bool has_connections(const rds_transport* transport);
     kapi_counters* counters_ = nullptr;
     Atomic<u32> congestion_generation_{1};
-    void notify_watchers();
-    Atomic<u64> next_notice_ns_{0}; // not before this time
-    struct WatcherList {
-        RefList<Socket, Watchers> sockets;
-        u32 count = 0;
-    };
-    Guarded<WatcherList, MonitorLock> watchers_;
-    Work<Net, &Net::notify_watchers> watchers_work_{*this};
     struct Live {
         u32 count[RDS_TRANSPORT_TYPES] = {};
     };

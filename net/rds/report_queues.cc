@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The queues of sockets and paths, as programs read them over netlink. A dump goes over many calls of a program, and holds no
-// message or connection between two of them: it goes on behind the number of the last message, and passes over those before it
-// again, a few under each lock. So a report has as many messages as there is room for.
+// message or connection between two of them: it goes on behind the number of the last message. A path's queue notes where that
+// was. A socket's, which its buffer bounds, is passed over again, a few messages under each lock: so a report has as many of them
+// as there is room for.
 #include "report.h"
 
 #include "connection.h"

@@ -255,7 +255,7 @@ void Socket::notify_of_room(CongestionMap& map, u16 port)
         if (monitors_)
             watched_ports_ |= ports;
     }
-    net.add_watcher(*this);
+    net.watchers.add(*this);
     // The bit may have been cleared before the socket was on the list of those that are notified.
     if (!map.refuse(port))
         congestion_changed(ports);

@@ -64,6 +64,7 @@ bool SendQueue::append(Ref<Message> message, bool timed) HW_NO_TSA
         latency_.queued(number);
     has_joined(*message);
     message->on = Message::On::send;
+    message->path_queue = this;
     send_.push_back(std::move(message));
     return true;
 }
@@ -120,6 +121,8 @@ void SendQueue::has_joined(Message& message)
 void SendQueue::has_left(Message& message)
 {
     message.on = Message::On::none;
+    if (message.first_of_piece) [[unlikely]]
+        forget_piece(message);
     if (message.given_up && is_on<OwnerQueue>(message))
         static_cast<void>(given_up_with(message).remove(message)); // the caller has a reference, too
     if (message.pong)
@@ -283,7 +286,6 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
         }
         sent_again_ += again;
         message->on = Message::On::retransmit;
-        message->path_queue = this;
         message->stream = stream_;
         pinned_ |= message->zerocopy();
         message->position_known = false;

@@ -78,9 +78,10 @@ public:
     u32 length();     // messages, without answers to pings
     u64 sent_again(); // over another stream, since the beginning
     Latency::Counts latency(); // of messages of sockets
-    // Where a walk in pieces has come to. It holds the message, and by it the connection.
+    // Where a walk in pieces has come to. It holds the message, and by it the connection. Without last the walk begins where the
+    // last piece of any walk along these queues did, if that is not behind next, and else passes over messages from the front on.
     struct Place {
-        Ref<Message> last; // that was looked at. Without it, messages before next are skipped again
+        Ref<Message> last; // that was looked at
         u64 next = 0;      // the number from which on messages were not visited
         u32 moves = 0;
     };
@@ -92,13 +93,8 @@ public:
         constexpr unsigned some = 64;
         Ref<Message> old;
         Guard guard(lock_);
-        On on = retransmits ? On::retransmit : On::again;
-        // When the last one is gone, so are those before it: the queue begins where the walk has come to, or nearly.
-        bool stays = place.last && place.moves == moves_ && place.last->on != On::none &&
-                     (place.last->on == On::retransmit) == retransmits;
-        if (stays)
-            on = place.last->on;
-        Message* m = stays ? queue(on).next(*place.last) : queue(on).front();
+        On on;
+        Message* m = begin_piece(retransmits, place, on);
         old = std::move(place.last);
         for (unsigned looked = 0;; m = queue(on).next(*m)) {
             if (!m && on == On::again) {
@@ -107,6 +103,8 @@ public:
             }
             if (!m)
                 return false;
+            if (!looked)
+                note_piece(*m, on);
             if (m->header().sequence >= place.next) {
                 visit(*m);
                 place.next = m->header().sequence + 1;
@@ -126,6 +124,10 @@ private:
     {
         return on == Message::On::send ? send_ : on == Message::On::again ? again_ : retransmit_;
     }
+    Message* begin_piece(bool retransmits, const Place& place, Message::On& on) HW_REQUIRES(lock_);
+    void note_piece(Message& first, Message::On on) HW_REQUIRES(lock_);
+    static void forget_piece(Message& first);
+    void several_move() HW_REQUIRES(lock_);
     u32 complete(Queue& done, bool stream_goes_on = false);
     static void complete_left(Queue& done);
     static void notify_sender(Message& message, bool stream_goes_on);
@@ -163,6 +165,7 @@ private:
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
+    Message* piece_ HW_GUARDED_BY(lock_) = nullptr; // the first one of a walk's last piece; on one of the three, not a reference
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
     Queue end_with_stream_ HW_GUARDED_BY(lock_); // or are acknowledged: given up, and on no other queue (Message::On::leaving)

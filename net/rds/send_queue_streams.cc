@@ -19,7 +19,7 @@ void SendQueue::stream_ended()
     {
         Guard guard(lock_);
         una_known_ = false;
-        moves_++;
+        several_move();
         stream_++;
         done.splice_front(end_with_stream_);
         again_.splice_front(retransmit_);
@@ -45,7 +45,7 @@ void SendQueue::stream_ended()
 // Message::on may be of an earlier stream. The queues of a connection have one lock.
 bool SendQueue::stream_has(const Message& message) HW_NO_TSA
 {
-    return message.on == Message::On::retransmit && message.path_queue && message.stream == message.path_queue->stream_;
+    return message.on == Message::On::retransmit && message.stream == message.path_queue->stream_;
 }
 
 // Of the queue whose stream has message, which may be another one.
@@ -64,11 +64,13 @@ void SendQueue::end_given_up()
             for (unsigned i = 0; i < at_once && more; i++) {
                 Ref<Message> message = given_up_.pop_front();
                 more = static_cast<bool>(message);
-                if (more && is_on<PathQueue>(*message))
-                    done.push_back(again_.remove(*message));
+                if (!more || !is_on<PathQueue>(*message))
+                    continue;
+                done.push_back(again_.remove(*message));
+                has_left(*message); // a walk that has come to it must not go on along done
             }
         }
-        complete(done);
+        complete_left(done);
     }
 }
 
@@ -94,7 +96,7 @@ u32 SendQueue::give_up_sent(bool with_present)
     Queue done;
     {
         Guard guard(lock_);
-        moves_++;
+        several_move();
         done.splice_front(again_);
         take_resent(done);
         if (with_present)
@@ -133,7 +135,7 @@ void SendQueue::move_to(SendQueue& other)
 {
     for (bool more = true; more;) {
         Guard guard(lock_);
-        moves_++;
+        several_move();
         more = move_some(other);
         if (!more)
             moved_to_ = &other;
@@ -146,7 +148,7 @@ void SendQueue::close()
     {
         Guard guard(lock_);
         closed_ = true;
-        moves_++;
+        several_move();
         done.splice_front(send_);
         done.splice_front(again_);
         done.splice_front(retransmit_);

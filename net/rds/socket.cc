@@ -159,7 +159,7 @@ void Socket::release()
     report_congestion(CongestionChange::cleared); // while the port is ours
     if (was_bound)
         net.binds.remove(*this);
-    net.remove_watcher(*this);
+    net.watchers.remove(*this);
     if (Ref<Path> path = take_unread())
         path->notify(RDS_PATH_RESUME); // others wait for what comes behind
     Ref<Connection> connection;

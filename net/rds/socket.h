@@ -21,7 +21,7 @@ namespace rds {
 class Connection;
 struct SendControls;
 
-class Socket : Pinned, public HashNode<Bound>, public ListNode<Watchers> {
+class Socket : Pinned, public HashNode<Bound>, public ListNode<Watching> {
 public:
     static Result<Socket*> create(Net& net, kapi_sk* sk);
     static void destroy(Socket* socket);

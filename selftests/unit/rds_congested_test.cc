@@ -206,4 +206,45 @@ TEST_F(Congested, programs_that_wait_for_other_ports__try_again_a_limited_number
     });
 }
 
+// Who has many sockets that wait for ports has long pauses, and others wait for none of them.
+TEST_F(Congested, sockets_of_another_user__are_notified_without_its_pause)
+{
+    constexpr unsigned kSockets = 1000; // 20 ms
+    std::vector<std::unique_ptr<RdsSocket>> sockets;
+    fill();
+    run(a, [&] {
+        for (unsigned i = 0; i <= kSockets; i++) {
+            RdsSocket &socket = *sockets.emplace_back(std::make_unique<RdsSocket>(host_a));
+            ASSERT_EQ(socket.open(), 0);
+            ASSERT_EQ(socket.bind(sim::address("10.0.0.1", static_cast<kapi_u16>(100 + i))), 0);
+        }
+        RdsSocket &other = *sockets.back();
+        other.sk().user++;
+        auto refused = [&](RdsSocket &socket) {
+            return send(socket, "x", "10.0.0.2", 70, RDS_ABI_MSG_DONTWAIT) == -KAPI_ENOBUFS;
+        };
+        auto changed = [&] { reinterpret_cast<rds::Net *>(host_a.net().rds)->congestion_changed(); };
+        for (auto &socket : sockets)
+            ASSERT_TRUE(refused(*socket));
+        changed();
+        world.sleep(sim::kMillisecond); // all are notified
+        kapi_u64 woken[2];
+        std::vector<sim::TaskRef> programs;
+        for (RdsSocket *socket : {sockets.front().get(), &other})
+            programs.push_back(world.spawn(a, "program", [&, socket, at = &woken[programs.size()]] {
+                EXPECT_NE(socket->wait(KAPI_WRBAND, 0), 0u);
+                EXPECT_TRUE(refused(*socket));
+                EXPECT_NE(socket->wait(KAPI_WRBAND, sim::kSecond), 0u);
+                *at = world.now_ns();
+            }));
+        world.sleep(sim::kMillisecond);
+        kapi_u64 before = world.now_ns();
+        changed();
+        world.sleep(100 * sim::kMillisecond);
+        EXPECT_GT(woken[0] - before, 10 * sim::kMillisecond) << "the pause of the many";
+        EXPECT_LT(woken[1] - before, 2 * sim::kMillisecond);
+        sockets.clear();
+    });
+}
+
 } // namespace
