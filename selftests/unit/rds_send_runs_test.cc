@@ -310,6 +310,7 @@ TEST_P(SendRuns, sender_that_waits_for_a_congested_port__has_sent_what_was_taken
     from.trouble.stall_ns = 4 * sim::kMillisecond;
     long sent = 0;
     auto sender = world.spawn(a, "sender", [&] { sent = from.send_each("onetwo", 6, target_addr(), {3, 3}); });
+    world.run_for(sim::kMillisecond); // it copies the second message
     run(there(), [&] {
         while (send(filler, std::string(100'000, 'x'), target(), 7, kNow) == 100'000)
             ;
