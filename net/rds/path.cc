@@ -43,8 +43,8 @@ void Path::transmit()
             notify(RDS_PATH_SEND);
         return;
     }
-    // A transport of messages reports all room, to the worker: a sender would only offer what was refused again. TCP reports room
-    // when a third is free, and a sender fills what there is before.
+    // A transport of messages reports any room to the worker: a sender would only offer again what was refused. TCP reports room
+    // only when a third of its buffer is free: until then a sender may find some.
     bool waits = transmitter_.is_blocked() && connection_.transport.post;
     bool more = !waits && transmitter_.pump();
     if (owner_.release() || more)

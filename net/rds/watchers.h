@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Sockets that are to be notified of the next change of a remote congestion map, each once.
 //
-// A port of anybody can be full and free again many thousand times in a second, and a peer's map can change as often as it comes.
-// Each time all programs that wait for other ports try again, and are refused again: at most 50,000 of a user in a second. There
-// may be any number of sockets, so that pauses are long; users are in groups that pause apart from one another.
+// Any port can be full and free again many thousand times in a second, and a peer's map can change as often as it comes. Each
+// time all programs that wait for other ports try again, and are refused again: at most 50,000 of a group in a second. A user may
+// have any number of sockets, which make the pauses long: users are in groups, each with a pause of its own.
 #pragma once
 
 #include "../lock_order.h"

@@ -49,24 +49,11 @@ void give_up_while(const std::function<void(FilledQueue &)> &happens, bool kept)
     for (std::uint64_t seed = 1; seed <= 60; seed++) {
         const bool again = seed % 2; // it is not the first stream that has them
         in_world(seed, [&](sim::World &world, sim::Node &node) {
-            RdsHost host(node);
-            ASSERT_EQ(host.load(), 0);
-            RdsSocket socket(host);
-            ASSERT_EQ(socket.open(), 0);
-            auto notices = rds::Ref<rds::NoticeBox>::adopt(
-                hw::make<rds::NoticeBox>(hw::Alloc::sleep, *reinterpret_cast<rds::Socket *>(socket.core())));
+            MemoryOwner owner(node);
             std::vector<rds::Ref<rds::Message>> messages;
             {
                 FilledQueue filled(true);
-                for (unsigned i = 0; i < FilledQueue::kUnsent; i++) {
-                    kapi_msg msg = sim::make_msg("x", 1, {});
-                    auto made = rds::Message::from_user_pages(&msg, 1, i, notices);
-                    ASSERT_TRUE(made);
-                    messages.push_back(*made);
-                    EXPECT_TRUE(filled.queue.enqueue(std::move(*made)));
-                }
-                while (filled.queue.has_unsent())
-                    filled.offer(true);
+                messages = owner.send(filled, FilledQueue::kUnsent);
                 if (again) {
                     filled.queue.stream_ended();
                     filled.queue.stream_began();
@@ -88,10 +75,7 @@ void give_up_while(const std::function<void(FilledQueue &)> &happens, bool kept)
                 EXPECT_EQ(count(), 0) << "seed " << seed;
             }
             messages.clear();
-            notices->close();
-            notices = nullptr;
-            socket.close();
-            EXPECT_TRUE(host.unload_soon());
+            owner.end();
         });
     }
 }

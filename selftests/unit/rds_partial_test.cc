@@ -82,7 +82,7 @@ TEST_F(Partial, next_message__is_not_slow_because_the_one_before_was)
     }, 10 * kPeriod);
 }
 
-// What arrives together with another message in front of it is no more than what is behind that.
+// The bytes of a message that arrive in one piece with the message before it are counted from its own beginning.
 TEST_F(Partial, message_behind_another__is_incomplete_until_all_of_it_has_come)
 {
     constexpr kapi_u16 kPort = 1000;

@@ -132,25 +132,11 @@ TEST(QueueWalk, stays_on_the_queue__when_its_message_ends_with_the_stream)
     constexpr unsigned kMessages = 3 * kPiece;
     for (std::uint64_t seed = 1; seed <= 60; seed++) {
         in_world(seed, [](sim::World &world, sim::Node &node) {
-            RdsHost host(node);
-            ASSERT_EQ(host.load(), 0);
-            RdsSocket socket(host);
-            ASSERT_EQ(socket.open(), 0);
-            auto notices = rds::Ref<rds::NoticeBox>::adopt(
-                hw::make<rds::NoticeBox>(hw::Alloc::sleep, *reinterpret_cast<rds::Socket *>(socket.core())));
+            MemoryOwner owner(node);
             {
                 FilledQueue filled(true);
                 filled.queue.acked(filled.end);
-                std::vector<rds::Ref<rds::Message>> messages;
-                for (unsigned i = 0; i < kMessages; i++) {
-                    kapi_msg msg = sim::make_msg("x", 1, {});
-                    auto made = rds::Message::from_user_pages(&msg, 1, i, notices);
-                    ASSERT_TRUE(made);
-                    messages.push_back(*made);
-                    EXPECT_TRUE(filled.queue.enqueue(std::move(*made)));
-                }
-                while (filled.queue.has_unsent())
-                    filled.offer(true);
+                auto messages = owner.send(filled, kMessages);
                 for (auto &message : messages)
                     filled.queue.cancel(*message);
                 messages.clear();
@@ -168,10 +154,7 @@ TEST(QueueWalk, stays_on_the_queue__when_its_message_ends_with_the_stream)
                 kapi_u64 next = 0;
                 EXPECT_EQ(part(filled.queue, false, next, 9).size(), FilledQueue::kUnsent);
             }
-            notices->close();
-            notices = nullptr;
-            socket.close();
-            EXPECT_TRUE(host.unload_soon());
+            owner.end();
         });
     }
 }

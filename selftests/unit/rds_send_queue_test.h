@@ -68,3 +68,41 @@ struct FilledQueue {
     kapi_u32 end = 0;
     std::vector<kapi_u64> offered; // numbers
 };
+
+/** A program whose memory is that of messages. Its socket stays open until end(). */
+struct MemoryOwner {
+    explicit MemoryOwner(sim::Node &node) : host(node), socket(host)
+    {
+        EXPECT_EQ(host.load(), 0);
+        EXPECT_EQ(socket.open(), 0);
+        notices = rds::Ref<rds::NoticeBox>::adopt(
+            hw::make<rds::NoticeBox>(hw::Alloc::sleep, *reinterpret_cast<rds::Socket *>(socket.core())));
+    }
+    /** Queues so many messages, which the stream takes. */
+    std::vector<rds::Ref<rds::Message>> send(FilledQueue &filled, unsigned count)
+    {
+        std::vector<rds::Ref<rds::Message>> messages;
+        for (unsigned i = 0; i < count; i++) {
+            kapi_msg msg = sim::make_msg("x", 1, {});
+            auto made = rds::Message::from_user_pages(&msg, 1, i, notices);
+            EXPECT_TRUE(made);
+            messages.push_back(*made);
+            EXPECT_TRUE(filled.queue.enqueue(std::move(*made)));
+        }
+        while (filled.queue.has_unsent())
+            filled.offer(true);
+        return messages;
+    }
+    /** When none of its messages is left. */
+    void end()
+    {
+        notices->close();
+        notices = nullptr;
+        socket.close();
+        EXPECT_TRUE(host.unload_soon());
+    }
+
+    RdsHost host;
+    RdsSocket socket;
+    rds::Ref<rds::NoticeBox> notices;
+};
