@@ -143,9 +143,9 @@ public:
     rds_sysctl sysctl{};
     // Default of net.rds.send_limit_max, and the most in a namespace of a user: see SendLimit.
     static constexpr u32 usual_send_limit_max = 512u << 10;
-    // Since a socket wanted to know how long its messages take, for good: the clock costs as much as a lock. Any context.
-    Atomic<u32> traces_received{0};
-    u64 trace_clock_ns() const { return traces_received.load_relaxed() ? kapi_local_clock_ns() : 0; }
+    // Sockets with RDS_MSG_RXPATH_LATENCY. Without one there are no stamps: the clock costs as much as a lock. Any context.
+    Atomic<u32> traced_sockets{0};
+    u64 trace_clock_ns() const { return traced_sockets.load_relaxed() ? kapi_local_clock_ns() : 0; }
     BindTable binds;
     ConnectionTable connections{module.trying_of_owner(host)};
     CongestionMaps own_maps{*this};  // of our addresses

@@ -44,9 +44,13 @@ Result<> Socket::set_rx_traces(const kapi_optval* value, int length)
     for (unsigned i = 0; i < traces.rx_traces; i++)
         if (traces.rx_trace_pos[i] >= RDS_ABI_RX_TRACE_MAX)
             return fail(KAPI_EFAULT);
-    if (traces.rx_traces)
-        net.traces_received.store_relaxed(1);
     Guard guard(lock_);
+    if (closed_)
+        return {};
+    if (!trace_count_ && traces.rx_traces)
+        net.traced_sockets.fetch_add(1);
+    if (trace_count_ && !traces.rx_traces)
+        net.traced_sockets.fetch_sub(1);
     trace_count_ = traces.rx_traces;
     kapi_copy(traces_, traces.rx_trace_pos, trace_count_);
     return {};

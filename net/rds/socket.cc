@@ -150,6 +150,8 @@ void Socket::release()
     {
         Guard guard(lock_);
         closed_ = true;
+        if (std::exchange(trace_count_, u8{0}))
+            net.traced_sockets.fetch_sub(1);
         gathered.swap(gathered_);
         congested_ = false;
         was_bound = bound_ && !bound_to_.ip.is_any();

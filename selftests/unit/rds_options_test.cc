@@ -327,6 +327,43 @@ TEST_F(Options, traces__are_those_that_were_asked_for_last)
     });
 }
 
+TEST_F(Options, traces__have_no_stamps_of_a_time_when_no_socket_wanted_them)
+{
+    with_socket([this](RdsSocket &socket) {
+        rds_abi_rx_trace_so traces{1, {RDS_ABI_RX_DGRAM_DELIVERED, 0, 0}};
+        auto stamp_of_message_before = [&] {
+            EXPECT_EQ(send(socket, "hello", "127.0.0.1", 5), 5);
+            traces.rx_traces = 1;
+            EXPECT_EQ(socket.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
+            world.sleep(5 * sim::kMillisecond);
+            rds_abi_cmsg_rx_trace trace{};
+            auto control = receive_control(socket).control;
+            EXPECT_EQ(control.size(), 1u);
+            if (!control.empty())
+                std::memcpy(&trace, control[0].data.data(), sizeof(trace));
+            return trace.rx_trace[0];
+        };
+        auto stop = [](RdsSocket &traced) {
+            rds_abi_rx_trace_so none{};
+            EXPECT_EQ(traced.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &none, sizeof(none)), 0);
+        };
+        EXPECT_EQ(stamp_of_message_before(), 0u);
+        EXPECT_NE(stamp_of_message_before(), 0u) << "the socket wants it already, and twice";
+        stop(socket);
+        stop(socket);
+        EXPECT_EQ(stamp_of_message_before(), 0u);
+        stop(socket);
+        {
+            RdsSocket ended(host_a);
+            EXPECT_EQ(ended.open(), 0);
+            EXPECT_EQ(ended.set_option(RDS_ABI_SO_MSG_RXPATH_LATENCY, &traces, sizeof(traces)), 0);
+            EXPECT_NE(stamp_of_message_before(), 0u) << "another socket wants it";
+            stop(socket);
+        }
+        EXPECT_EQ(stamp_of_message_before(), 0u);
+    });
+}
+
 TEST_F(Options, traces__that_cannot_be_copied__fail_the_call_and_keep_the_message)
 {
     with_socket([](RdsSocket &socket) {
