@@ -34,6 +34,9 @@ SHARED_QUEUE = re.compile(r"\b(system_\w*wq|schedule_(delayed_)?work(_on)?)\b")
 # Written in pieces, so that this file does not offend.
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 MERGE_MARK = re.compile(r"(<{7}|>{7}|\|{7})( |$)|={7}$")
+# A comment names the task, program, peer or user that it means.
+PRONOUNS = re.compile(r"\b(somebody|anybody|everybody|whoever)\b", re.I)
+PRONOUN_FREE = ("net/", "drivers/", "kapi/", "include/")
 RULE = re.compile(r"([=~^\"'`#*+.:_-])\1{2,}$")     # under a heading, or over it
 PRIVATE_PATHS = re.compile(r"(?<![\w.])/(wor" r"k|hom" r"e|roo" r"t)/\w")
 
@@ -161,6 +164,14 @@ def leftovers(path, lines):
             yield number, match[0]
 
 
+def pronouns(path, lines):
+    """nobody without a name in core and kapi"""
+    if path.startswith(PRONOUN_FREE):
+        for number, line in enumerate(lines, 1):
+            if match := PRONOUNS.search(line):
+                yield number, match[0]
+
+
 def private_paths(_, lines):
     """no path of a private machine"""
     for number, line in enumerate(lines, 1):
@@ -206,7 +217,7 @@ def examples(path, lines):
 
 def main():
     rules = (licence, width, length, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues,
-             interrupts_off, leftovers, private_paths, plants, mutants, examples)
+             interrupts_off, leftovers, pronouns, private_paths, plants, mutants, examples)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Text that belongs to somebody else. In place of std::string_view, whose header needs the C library's.
+// Text that has another owner. In place of std::string_view, whose header needs the C library's.
 #pragma once
 
 #include "base.h"

@@ -16,7 +16,7 @@ public:
         if (kapi_waitq_active(&queue_))
             kapi_wake(&queue_, events);
     }
-    // Whether anybody waits or polls. The caller has changed what they look at, or holds the lock under which they do.
+    // Whether a task waits or polls. The caller has changed what they look at, or holds the lock under which they do.
     bool has_waiters() { return kapi_waitq_active(&queue_); }
     kapi_waitq* c() { return &queue_; }
 

@@ -31,7 +31,7 @@ void kapi_bug(const char *expression, const char *file, int line) KAPI_NOEXCEPT;
 kapi_u64 kapi_user(void) KAPI_NOEXCEPT;
 
 /*
- * [sleep] Is this a call of a program? 0: a thread of the kernel's, which may have to do the same for everybody, and must not
+ * [sleep] Is this a call of a program? 0: a thread of the kernel's, which may have to do the same for all programs, and must not
  * wait for a program.
  */
 int kapi_in_program(void) KAPI_NOEXCEPT;

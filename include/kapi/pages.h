@@ -42,7 +42,7 @@ kapi_size kapi_pages_capacity(const struct kapi_pages *pages) KAPI_NOEXCEPT;    
 kapi_size kapi_pages_length(const struct kapi_pages *pages) KAPI_NOEXCEPT;             /* [any] */
 /*
  * [any] Memory held: of the page around a piece its share, but at least what kapi_part_charge() says, for the rest of the page
- * may be nobody's any more. Pinned pages count whole.
+ * may have no owner any more. Pinned pages count whole.
  */
 kapi_size kapi_pages_true_size(const struct kapi_pages *pages) KAPI_NOEXCEPT;
 /*

@@ -2,7 +2,7 @@
 /*
  * Tracepoints: what core reports to people who look at a running system. In the kernel they are events/rds/, events/kcm/ and
  * events/rtrs/ of tracefs, for trace-cmd, perf and bpftrace; Documentation/tracepoints.rst describes their fields. An event
- * that nobody listens to costs a load and a branch: core asks kapi_traces() before it collects what an event has.
+ * that is not listened to costs a load and a branch: core asks kapi_traces() before it collects what an event has.
  */
 #ifndef KAPI_TRACE_H
 #define KAPI_TRACE_H
@@ -38,10 +38,10 @@ enum kapi_trace {
 	KAPI_TRACE_RTRS_SERVER_PATH,
 };
 
-/* Bits 1 << enum kapi_trace of the events that somebody listens to. Written by the host alone. */
+/* Bits 1 << enum kapi_trace of the events that are listened to. Written by the host alone. */
 extern unsigned long kapi_trace_on;
 
-/* [any] Whether somebody listens to the event. */
+/* [any] Whether the event is listened to. */
 static inline int kapi_traces(enum kapi_trace event) KAPI_NOEXCEPT
 {
 	unsigned long on = __atomic_load_n(&kapi_trace_on, __ATOMIC_RELAXED);

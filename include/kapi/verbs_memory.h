@@ -83,7 +83,7 @@ int kapi_map_rxbuf(struct kapi_map *map, struct kapi_rdma_dev *dev, struct kapi_
 /* [any] Once. */
 void kapi_unmap(struct kapi_map *map) KAPI_NOEXCEPT;
 /*
- * [any] The same for memory that has other mappings, or that somebody uses meanwhile: the bytes stay as they are. What the device
+ * [any] The same for memory that has other mappings, or that is in use meanwhile: the bytes stay as they are. What the device
  * wrote is visible where kapi_map_sync() made it so.
  */
 void kapi_unmap_synced(struct kapi_map *map) KAPI_NOEXCEPT;

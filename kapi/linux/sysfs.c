@@ -322,7 +322,7 @@ void kapi_sysfs_remove(struct kapi_sysfs_dir *dir)
 		device_unregister(dir->device);
 		give_back_name(dir);
 	} else {
-		kobject_del(dir->kobj); /* with its files, also when somebody else refers to it */
+		kobject_del(dir->kobj); /* with its files, also when others refer to it */
 		kobject_put(dir->kobj);
 	}
 	free_dir(dir);

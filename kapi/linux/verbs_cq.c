@@ -26,7 +26,7 @@ struct kapi_cq {
 	enum kapi_cq_mode mode;
 	struct irq_poll softirq;
 	struct work_struct work;
-	unsigned long polled; /* bit 0: somebody is in kapi_cq_poll() */
+	unsigned long polled; /* bit 0: a task is in kapi_cq_poll() */
 	atomic_t arming; /* how many are in poll_in_softirq() */
 	bool stopped;
 	struct mutex stopping;

@@ -321,7 +321,7 @@ void kapi_hold_fail(struct kapi_qp *qp)
 /*
  * The marker has completed, or was flushed and may still have its place. There is room for what is held: the queue has twice as
  * much as is outstanding at most, and a place for a marker. Soft-RoCE refuses nothing else that kapi_qp_send() lets pass; if it
- * did, the caller could not be told any more.
+ * did, nothing could be reported to the caller any more.
  */
 void kapi_hold_end(struct kapi_qp *qp)
 {

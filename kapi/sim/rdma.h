@@ -203,7 +203,7 @@ struct kapi_cq {
     void (*done)(void *context, const kapi_wc *wcs, unsigned int n);
     void *context;
     std::deque<sim::Completion> queue{};
-    bool busy = false;           // somebody is going to call done(), or does
+    bool busy = false;           // a task is going to call done(), or does
     bool stopped = false;        // a queue pair was freed that had not drained
     bool solicited_only = false; // a foreign peer's: it sleeps on unless it is asked to wake up
     unsigned qps = 0;

@@ -239,7 +239,7 @@ Result<> Mux::unattach(int fd, u64 deadline_ns)
     {
         Guard guard(lock_);
         if (!static_cast<ListNode<Members>&>(*psock).linked())
-            return fail(KAPI_ENOENT); // somebody else was quicker
+            return fail(KAPI_ENOENT); // another call was quicker
         if (std::exchange(psock->leaving, true))
             return fail(KAPI_EALREADY);
     }

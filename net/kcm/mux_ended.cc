@@ -23,16 +23,16 @@ void Mux::report_failure(Psock& psock, bool was_last)
         was_last = was_last && !has_connections();
         if (!was_last && !watchers_.load_relaxed())
             return;
-        Ref<Socket> told[at_a_time];
+        Ref<Socket> reported[at_a_time];
         unsigned count = 0;
         bool any = visit_next(place, at_a_time, [&](Socket& socket) {
             if (was_last || socket.wants_errors())
-                told[count++] = Ref<Socket>::share(socket);
+                reported[count++] = Ref<Socket>::share(socket);
         });
         if (!any)
             return;
         for (unsigned i = 0; i < count; i++)
-            was_last ? told[i]->connections_gone(psock.error()) : told[i]->report(psock.error());
+            was_last ? reported[i]->connections_gone(psock.error()) : reported[i]->report(psock.error());
         kapi_resched();
     }
 }

@@ -161,7 +161,7 @@ void UsedMessages::recycle(Ref<Outgoing> used)
     put(std::move(used));
 }
 
-// Drops them when somebody else has put some there meanwhile.
+// Drops them when another sender has put some there meanwhile.
 void UsedMessages::put(Ref<Outgoing> all)
 {
     Outgoing* none = nullptr;

@@ -24,7 +24,7 @@ void Reservations::own(SendQueue& queue, Psock& psock)
     queue.socket.reserved.sends_on = &psock;
 }
 
-// queue no longer has psock, as far as anybody is shown.
+// queue no longer has psock, as far as a program is shown.
 void Reservations::disown(SendQueue& queue, Psock& psock)
 {
     if (queue.socket.reserved.sends_on == &psock)
@@ -223,7 +223,7 @@ Result<Ref<Psock>> Reservations::take(SendQueue& queue)
         return taken;
     }
     wait_in_line(queue);
-    // Only now: who sends on what is parked sees afterwards that somebody waits, or has been seen to have ended.
+    // Only now: a sender that has it parked sees the waiter from here on, or has been seen to have ended.
     Ref<Psock> reclaimed;
     if (!wanted)
         reclaimed = reclaim_any(queue.turn.ticket, from);

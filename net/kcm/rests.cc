@@ -22,7 +22,7 @@ static bool adjoin(const Taken& a, const Taken& b)
     return a.bundle.get() == b.bundle.get() && a.index == b.index && a.entry.end() == b.entry.start;
 }
 
-// The part is somebody else's, too, or nobody's any more. Its memory is to spare.
+// The part belongs to another socket, too, or to none any more. Its memory is to spare.
 void Rests::unlink(Rest*& link, Own<Rest>& spare)
 {
     Rest* gone = std::exchange(link, link->next);

@@ -133,7 +133,7 @@ void Socket::complete()
         building_for_ = nullptr; // the lists have references, too
 }
 
-// Before anybody can be seen to transmit it.
+// Before it can be seen that a task transmits it.
 void Socket::trace_sent(const Outgoing& bytes, const Psock* to, bool ends)
 {
     if (kapi_traces(KAPI_TRACE_KCM_SEND))

@@ -77,8 +77,8 @@ void Socket::release()
         if (finished_.load())
             end_waiting();
     }
-    // A file whose last reference a thread of the kernel's gave up is closed by a work that closes everybody's. Sending and
-    // giving back take the locks of this user's TCP sockets.
+    // A file whose last reference a thread of the kernel's gave up is closed by a work that closes those of all programs.
+    // Sending and giving back take the locks of this user's TCP sockets.
     if (kapi_in_program()) [[likely]]
         transmit();
     else

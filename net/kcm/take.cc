@@ -105,7 +105,7 @@ bool Distributor::take(Socket& socket, bool peek, const ReadRoom& room, Taken& t
 }
 
 // Makes whole messages unread in their bundle, which may still be queued for its other messages, maybe elsewhere by now. True: it
-// is held, to be given to somebody else.
+// is held, to be given to another socket.
 bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
 {
     Bundle& bundle = *taken.bundle;

@@ -47,14 +47,14 @@ void Socket::wake(SendQueue& queue)
     transmit_later();
 }
 
-// Ends being the transmitter. False: somebody has asked for transmission since.
+// Ends being the transmitter. False: transmission was asked for since.
 bool Socket::leave()
 {
     u32 seen = 1;
     return transmitters_.compare_exchange(seen, 0);
 }
 
-// Transmits, and ends being the transmitter when nobody has asked since.
+// Transmits, and ends being the transmitter when none was asked for since.
 void Socket::transmit_until_left()
 {
     u32 seen = 1;
@@ -195,7 +195,7 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
     return true;
 }
 
-// Parks the connection for the next message, which saves locks, where it makes no difference to anybody.
+// Parks the connection for the next message, which saves locks, where no other sender notices a difference.
 void Socket::done_at_once()
 {
     Psock& psock = *any_.psock;

@@ -43,7 +43,7 @@ Result<WorkQueue*> Users::get(u64 id)
             }
         }
         if (chosen) {
-            kapi_workqueue_destroy(made); // somebody else was quicker
+            kapi_workqueue_destroy(made); // another call was quicker
             return chosen;
         }
         made = kapi_workqueue_create_cheap("kcm", works_at_once);

@@ -120,7 +120,7 @@ public:
     void answered(u32 peers_id);
     void note_unnamed() { receiver_.note_unnamed(); }
     bool is_answered() const { return answered_.load_acquire() != 0; }
-    // A foreign peer had the time to answer over the present stream, and did not: it may have been told to answer nobody.
+    // A foreign peer had the time to answer over the present stream, and did not: its host may be set to answer no peer.
     bool is_silent() const { return silent_.load_acquire() != 0; }
     bool is_answered_by_hawser() { return is_up() && is_answered() && receiver_.has_name(); }
     // The last handshake over the present stream had no names: only a foreign peer sends one, because a hawser does not

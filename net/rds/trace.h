@@ -12,14 +12,14 @@ class Connection;
 class Path;
 struct Endpoint;
 
-// Of an event that somebody listens to.
+// Of an event that is listened to.
 void report_outgoing(kapi_trace event, const Path& path, const Header& header);
 void report_incoming(const Path& path, const Header& header);
 void report_delivery(const Endpoint& to, const Endpoint& from, const Header& header);
 void report_acknowledgement(const Path& path, u32 position);
 void report_path(const Path& path, kapi_trace_rds_state from, kapi_trace_rds_state to, kapi_trace_rds_reason reason);
 
-// When nobody listens they cost a load and a branch.
+// Not listened to, they cost a load and a branch.
 inline void trace_outgoing(kapi_trace event, const Path& path, const Header& header)
 {
     if (kapi_traces(event))

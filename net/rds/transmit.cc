@@ -8,7 +8,7 @@ namespace rds {
 
 namespace {
 
-// A map, a handshake, a ping or its answer: somebody waits for it, who has nothing to do with the messages that go one way.
+// A map, a handshake, a ping or its answer: its receiver waits for it, and has nothing to do with messages that go one way.
 bool hurries(Message& message)
 {
     return !message.was_owned || u16{message.header().dport} == 0;

@@ -4,7 +4,7 @@
 # files: build/static/rds-ping /usr/bin/trace-cmd selftests/lib/unload.sh
 #
 # Tracepoints, as an administrator uses them: through tracefs, and by trace-cmd, which reads their formats. Nothing is reported
-# when nobody listens, and a module goes while somebody does.
+# when nothing listens, and a module goes while a program does.
 
 . verdicts
 . unload.sh

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A program that is killed while it reads what KCM shows of very many objects: the walk ends, which is of no use to anybody.
+// A program that is killed while it reads what KCM shows of very many objects: the walk ends, which is of no use any more.
 #include <kapi/sim/lock.h>
 
 #include "kcm_test.h"

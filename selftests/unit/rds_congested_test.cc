@@ -167,7 +167,7 @@ TEST_F(Congested, poll__wakes_programs_that_know_no_monitors)
     });
 }
 
-// Anybody's port, which is full and free again all the time, wakes all of them.
+// A stranger's port, which is full and free again all the time, wakes all of them.
 TEST_F(Congested, programs_that_wait_for_other_ports__try_again_a_limited_number_of_times)
 {
     constexpr unsigned kPrograms = 100;

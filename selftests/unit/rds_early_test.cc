@@ -12,7 +12,7 @@ namespace {
 
 class EarlySockets : public RdsTest {};
 
-// 65 sockets of anybody send while the peer is away. Programs that come later use all paths.
+// 65 sockets of another user send while the peer is away. Programs that come later use all paths.
 TEST_F(EarlySockets, sockets_before_the_handshake__do_not_take_the_paths_from_later_ones)
 {
     std::vector<std::unique_ptr<RdsSocket>> early;
@@ -60,7 +60,7 @@ TEST_F(EarlySockets, sockets_before_the_handshake__do_not_take_the_paths_from_la
     run(b, [&] { to.close(); });
 }
 
-// However many ports somebody has used while the peer was away, others are spread. And each early port stays on the first path.
+// However many ports another user has used while the peer was away, others are spread. Each early port stays on the first path.
 TEST_F(EarlySockets, ports_before_the_handshake__take_the_paths_from_no_other)
 {
     constexpr unsigned kEarly = 1024;

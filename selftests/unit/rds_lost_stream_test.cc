@@ -99,7 +99,7 @@ protected:
 
 class LostStreams : public LostStream, public ::testing::WithParamInterface<Case> {};
 
-// A program may only send, and never read what anybody can send to it.
+// A program may only send, and never read what every program can send to it.
 TEST_P(LostStreams, others_send_after_a_minute_though_nobody_reads)
 {
     for (bool reset : {false, true}) {

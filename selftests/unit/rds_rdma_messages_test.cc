@@ -129,7 +129,7 @@ TEST_P(RdsRdmaMessages, arrive__over_a_link_local_address)
     run(b, [&] { to.close(); });
 }
 
-// The first message is there soon, whoever begins, and when both do.
+// The first message is there soon, whichever side begins, and when both do.
 TEST_P(RdsRdmaMessages, arrive__soon)
 {
     load();

@@ -250,7 +250,7 @@ int RdmaNet::asked(kapi_cm* cm, const kapi_cm_offer& offer, void* answer, kapi_s
 {
     kapi_cm_info info;
     kapi_cm_describe(cm, &info);
-    if (is_link_local(info.local) && !info.local.scope) // whose it is nobody knows
+    if (is_link_local(info.local) && !info.local.scope) // of which link is not known
         return 0;
     auto data = read_private(offer.data, offer.size, info.local, info.remote);
     if (!data || kapi_net_is_local(host, &info.remote)) // our own addresses talk over loopback

@@ -209,7 +209,7 @@ void Receiver::begin()
     process(Stat::rx_refill_from_thread);
 }
 
-// What is next for the one who is busy, after a step. stuck: it could not be made, and is made again only when somebody came.
+// What is next for the caller that is busy, after a step. stuck: the step failed, and is made again only when another came.
 Receiver::Step Receiver::choose(u16& index, Step last, bool stuck)
 {
     if (last == Step::handle && !stuck) {

@@ -78,7 +78,7 @@ private:
     Spin<ReceivedLock> lock_;
     u32 free_ HW_GUARDED_BY(lock_) = 0, first_ HW_GUARDED_BY(lock_) = 0, waiting_ HW_GUARDED_BY(lock_) = 0;
     bool begun_ HW_GUARDED_BY(lock_) = false, busy_ HW_GUARDED_BY(lock_) = false;
-    bool again_ HW_GUARDED_BY(lock_) = false; // somebody came while it was busy
+    bool again_ HW_GUARDED_BY(lock_) = false; // another caller came while it was busy
     bool broken_ HW_GUARDED_BY(lock_) = false; // the peer sent what no RDS sends: nothing more is believed
     // Of the task that is busy:
     rds_inc* inc_ = nullptr; // owned

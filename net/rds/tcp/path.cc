@@ -116,7 +116,7 @@ int TcpPath::established()
             notify(RDS_PATH_RESUME);
         return 1;
     }
-    // The knock was heard; the peer connects now. What came over it is nobody's.
+    // The knock was heard; the peer connects now. What came over it belongs to no message.
     if (stream_)
         close_stream(false);
     forget_received();

@@ -72,7 +72,7 @@ public:
 
     Path* next = nullptr;    // in its session's list, under its lock
     u32 index = 0;           // below max_paths, of no other path of the session
-    bool removing = false;   // somebody does it, under the session's lock
+    bool removing = false;   // a call does it, under the session's lock
     kapi_sysfs_dir* dir = nullptr;
     kapi_sysfs_dir* stats_dir = nullptr;
 
@@ -135,7 +135,7 @@ private:
     u16 links_ = 0;        // that there have been
     u32 attempts_ = 0;     // since it was up
     u64 next_attempt_ns_ = 0;
-    u64 earliest_ns_ = 0;  // of an attempt that somebody asks for
+    u64 earliest_ns_ = 0;  // of an attempt that is asked for
     u64 next_heartbeat_ns_ = 0;
     u64 heard_ns_ = 0;        // when the server was there the last time, with requests of this path that it may have, or 0
     bool unreached_ = false;  // it has not been there since, or was not asked

@@ -167,7 +167,7 @@ void Path::established()
     advance(PathEvent::established);
 }
 
-// As if somebody had asked for it: the server has taken the path, so this counts for no limit of attempts.
+// As if it had been asked for: the server has taken the path, so this counts for no limit of attempts.
 void Path::try_again(Errno why)
 {
     {
@@ -253,7 +253,7 @@ void Path::decide()
     advance(PathEvent::retry);
 }
 
-// Nobody asks the server any more whether it is there, so from now on it counts as one that is not reached.
+// No heartbeats go to the server any more, so from now on it counts as one that is not reached.
 void Path::stop()
 {
     advance(PathEvent::stop);

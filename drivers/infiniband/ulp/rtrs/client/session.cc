@@ -184,7 +184,7 @@ void Session::path_returns(const Path& path)
 }
 
 // Another path may have come up since this one has asked the server for a session, and the server may have lost it since, which
-// is not noticed here: its user's session would begin anew, and the user here would not be told.
+// is not noticed here: its user's session would begin anew, and the user here would not learn of it.
 // What the path does in one go, path_down() of another sees as a whole: if this one took requests later than it counts, those of
 // the other one would find neither, and fail although a path is there.
 Result<bool> Session::count_up(Link& link)

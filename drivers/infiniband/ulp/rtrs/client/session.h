@@ -42,7 +42,7 @@ public:
     // Adds a path, and waits until it is up; if it does not come up there is none. EEXIST: there is one between these addresses;
     // ENOSPC: too many; else as Path::connect().
     Result<> add_path(const PathAddress& address);
-    // From the store of that file of the path: removes it. EBUSY: somebody else does, or it is being added.
+    // From the store of that file of the path: removes it. EBUSY: another call does, or it is being added.
     Result<> remove_path_of(const char* file, Path& path);
     // From here on the user is called when the first path comes up or the last one goes; for some seconds only if it has the
     // session, as a call that it makes with it shows.

@@ -10,7 +10,7 @@ using namespace hw;
 
 enum Policy : u32 { round_robin = 0, min_inflight = 1, min_latency = 2 };
 
-// What a number may be, and is if nobody says anything else.
+// The limits of a number, and its default.
 struct Range {
     const char* name; // of its file, and of the module's parameter
     u32 least, most, preset;

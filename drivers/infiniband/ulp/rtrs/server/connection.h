@@ -31,7 +31,7 @@ public:
     bool has_ended() const { return ended_.load(); }
     // Any context. It belongs to path, which is notified of what happens from now on. False: it has ended before.
     [[nodiscard]] bool join(Path& path);
-    // Sleeps. Makes the queues and accepts. After an error the client may be told by reject().
+    // Sleeps. Makes the queues and accepts. After an error reject() may report it to the client.
     Result<> open();
     void reject(Errno error);
     // Sleeps. Nothing more is posted or given to the user, and the client is notified. What waited for either is given up.

@@ -60,7 +60,7 @@ public:
         ticked = 256,
         others_ended = 512, // another path of the session; or its name is free, or will not be soon
         changed = 1024,     // the interval of heartbeats
-        lives = 2048,       // a heartbeat was answered that somebody waits for
+        lives = 2048,       // a heartbeat that is waited for was answered
         announced = 4096,   // the user knows the path, or has refused it
     };
 
@@ -121,7 +121,7 @@ public:
     void operation_began() { operations_.fetch_add(1); }
     void operation_ended();
     void defer(Operation& op);
-    // Of an event that somebody listens to.
+    // Of an event that is listened to.
     void trace(kapi_trace event, const Operation& op) const;
 
     Heartbeat heartbeat;

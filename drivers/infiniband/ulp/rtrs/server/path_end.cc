@@ -55,7 +55,7 @@ void Path::end_connections()
     session_->context().path_is_quiet();
 }
 
-// As announce(). Without chunks the path was never shown to anybody.
+// As announce(). Without chunks the path was never announced.
 void Path::queue_end()
 {
     if (held_)

@@ -15,7 +15,7 @@ struct rtrs_clt_chunk; /* a permit */
 struct rtrs_clt_core_params {
 	unsigned int heartbeat_interval_ms, heartbeat_missed, reconnect_delay_ms, no_path_timeout_ms, io_timeout_ms;
 };
-/* What those are that nobody has set. */
+/* The values of those that were not set. */
 #define RTRS_CLT_CORE_PRESETS { 800, 4, 2000, 0, 0 }
 
 /* [init] The module. -EINVAL: a parameter, which is logged; -ENOMEM, and the errors of sysfs and of the verbs. */
