@@ -3,6 +3,8 @@
 #include "kapi/sim/sysfs.h"
 #include "rtrs_srv_test.h"
 
+#include <optional>
+
 namespace {
 
 class SrvSysfs : public SrvTest {
@@ -55,22 +57,42 @@ TEST_P(SrvSysfs, folders_come_and_go_with_paths)
     EXPECT_EQ(names("/sys/class/rtrs-server"), Names{"session"});
 }
 
-/** Each client says the name, and does not know of the other. */
-TEST_P(SrvSysfs, sessions_of_one_name_in_two_namespaces_have_a_folder_each)
-{
+/** A second namespace of b has a server, with which a third client's path makes a session of the given name. */
+class SrvSysfsOfTwo : public SrvSysfs {
+protected:
     using Names = std::vector<std::string>;
-    kapi_net &inside = b.add_net();
-    inside.add(sim::address("10.0.2.2"), 2);
-    sim::plug_rdma(inside, "rxe_n", 2);
-    load(true);
+
+    void serve_second(const std::string &name)
+    {
+        kapi_net &inside = b.add_net();
+        inside.add(sim::address("10.0.2.2"), 2);
+        sim::plug_rdma(inside, "rxe_n", 2);
+        load(true);
+        other.world = &world;
+        run(b, [&] { ASSERT_EQ(rtrs_srv_core_open(&inside, &SrvUser::ops, &other, kPort, &served), 0); });
+        connect(first);
+        exchange(first, name);
+        third.emplace(a, "10.0.0.1", "10.0.2.2");
+        connect(*third, 2, 3, 102);
+        exchange(*third, name);
+    }
+    void stop_second()
+    {
+        drop(*third);
+        third.reset();
+        run(b, [&] { rtrs_srv_core_close(served); }, 200 * sim::kSecond);
+    }
+
     SrvUser other;
-    other.world = &world;
     rtrs_srv_core *served = nullptr;
-    run(b, [&] { ASSERT_EQ(rtrs_srv_core_open(&inside, &SrvUser::ops, &other, kPort, &served), 0); });
-    establish(first);
-    SrvPath third(a, "10.0.0.1", "10.0.2.2");
-    connect(third, 2, 3, 102);
-    exchange(third);
+    std::optional<SrvPath> third;
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvSysfsOfTwo, ::testing::Range(1, 4));
+
+/** Each client says the name, and does not know of the other. */
+TEST_P(SrvSysfsOfTwo, sessions_of_one_name_have_a_folder_each)
+{
+    serve_second("session");
     EXPECT_EQ(names("/sys/class/rtrs-server"), (Names{"session", "session#2"}));
     EXPECT_EQ(names("/sys/class/rtrs-server/session#2/paths"), Names{"ip:10.0.0.1@ip:10.0.2.2"});
     EXPECT_EQ(names(std::string(kSession) + "/paths"), Names{"ip:10.0.0.1@ip:10.0.0.2"});
@@ -78,8 +100,15 @@ TEST_P(SrvSysfs, sessions_of_one_name_in_two_namespaces_have_a_folder_each)
     EXPECT_TRUE(wait([&] { return names("/sys/class/rtrs-server") == Names{"session#2"}; }));
     establish(first, 3, 4);
     EXPECT_EQ(names("/sys/class/rtrs-server"), (Names{"session", "session#2"}));
-    drop(third);
-    run(b, [&] { rtrs_srv_core_close(served); }, 200 * sim::kSecond);
+    stop_second();
+}
+
+TEST_P(SrvSysfsOfTwo, a_number_has_room_behind_the_longest_name)
+{
+    std::string longest(rtrs::max_name, 'n');
+    serve_second(longest);
+    EXPECT_EQ(names("/sys/class/rtrs-server"), (Names{longest.substr(0, 251) + "#2", longest}));
+    stop_second();
 }
 
 TEST_P(SrvSysfs, values_of_a_path)

@@ -121,19 +121,21 @@ Result<> Session::make_chunks()
 // ---- folders
 
 // Servers of other network namespaces have their folders in the same place: where one has a session of this name, a number is
-// behind it.
+// behind it, for which the longest names lose their end.
 Result<> Session::show_self()
 {
     constexpr u32 most_of_name = 100;
+    constexpr usize longest_folder = 255, longest_number = sizeof("#100") - 1;
     SessionName known = TRY(context_.claimed_name(*this));
     auto files = session_files();
     int err = -KAPI_EEXIST;
     for (u32 n = 1; err == -KAPI_EEXIST && n <= most_of_name; n++) {
-        char name[max_name + sizeof("#100")] = {};
-        Text text(name, sizeof(name) - 1);
-        text.add(known.text);
-        if (n > 1)
-            text.add("#").number(n);
+        char name[longest_folder + 1] = {};
+        Text text(name, longest_folder);
+        if (n == 1)
+            text.add(known.text);
+        else
+            text.add(TextView(known.text).substr(0, longest_folder - longest_number)).add("#").number(n);
         err = kapi_sysfs_device_create(Module::get().sysfs, name, files.data(), static_cast<u32>(files.size()), this, &folder_);
     }
     TRY(check(err));
