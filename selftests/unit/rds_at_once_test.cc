@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+// Very many small messages that TCP has at once: others get the processor in between.
+#include "rds_peer_test.h"
+
+#include <algorithm>
+#include <string>
+
+#include "net/rds/tcp/assemble.h"
+
+namespace {
+
+constexpr unsigned kMost = rds_tcp::Assembler::parts_at_once;
+constexpr kapi_u16 kPort = 7, kNobodys = 9;
+
+class AtOnce : public PeerTest {
+protected:
+    AtOnce()
+    {
+        rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_rcvbuf = 8 << 20;
+        open_socket(kPort);
+    }
+    /** Messages without payload that no socket is bound for. */
+    static std::string headers(kapi_u64 first, unsigned count)
+    {
+        std::string all;
+        for (unsigned i = 0; i < count; i++) {
+            rds::Header header{};
+            header.sequence = first + i;
+            header.sport = kPeersPort;
+            header.dport = kNobodys;
+            all.append(reinterpret_cast<const char *>(&header), sizeof(header));
+        }
+        return all;
+    }
+    /** Runs until so many messages of them have come. Most of them in one work. */
+    std::uint64_t most_in_a_work(std::uint64_t count)
+    {
+        std::uint64_t most = 0, work = b.works_run, before = 0, here = 0;
+        EXPECT_TRUE(world.run_until([&] {
+            std::uint64_t now = counted(rds::Stat::recv_drop_no_sock);
+            if (std::exchange(work, b.works_run) != b.works_run)
+                here = 0;
+            here += now - std::exchange(before, now);
+            most = std::max(most, here);
+            return now == count;
+        }, 60 * sim::kSecond));
+        return most;
+    }
+
+    WireStream stream{a};
+};
+
+TEST_F(AtOnce, what_waited_for_a_program__is_read_in_pieces)
+{
+    constexpr unsigned kCount = 6 * kMost;
+    kapi_u64 filled = 0;
+    run(a, [&] {
+        shake_hands(stream, 0);
+        filled = fill(stream, kPort);
+        const std::string all = headers(filled + 1, kCount);
+        EXPECT_TRUE(stream.send(all.data(), all.size()));
+        EXPECT_TRUE(stream.message(filled + kCount + 1, kPeersPort, kPort, "last"));
+        world.sleep(sim::kSecond);
+    });
+    EXPECT_EQ(counted(rds::Stat::recv_drop_no_sock), 0u);
+    auto reads = world.spawn(b, "reads", [&] {
+        std::string buffer(1 << 20, '\0');
+        for (kapi_u64 i = 0; i < filled; i++)
+            EXPECT_EQ(socket.receive(buffer.data(), buffer.size(), nullptr), 10000);
+        EXPECT_EQ(socket.receive(buffer.data(), buffer.size(), nullptr), 4);
+    });
+    std::uint64_t most = most_in_a_work(kCount);
+    EXPECT_GT(most, kMost / 2) << "they were not there at once";
+    EXPECT_LE(most, 2 * kMost);
+    EXPECT_TRUE(world.run_until([&] { return reads->is_done(); }, sim::kSecond));
+    run(a, [&] { stream.close(true); });
+}
+
+// As many, and no work waits for them.
+TEST_F(AtOnce, what_comes_little_by_little__waits_for_no_work)
+{
+    std::uint64_t works = 0;
+    run(a, [&] {
+        shake_hands(stream, 0);
+        world.sleep(sim::kSecond);
+        for (unsigned i = 0; i < 3 * kMost; i += 16) {
+            const std::string some = headers(i + 1, 16);
+            EXPECT_TRUE(stream.send(some.data(), some.size()));
+            world.sleep(10 * sim::kMillisecond);
+            if (i == 0)
+                works = b.works_run;
+        }
+    });
+    EXPECT_EQ(counted(rds::Stat::recv_drop_no_sock), 3u * kMost);
+    EXPECT_EQ(b.works_run, works);
+    run(a, [&] { stream.close(true); });
+}
+
+} // namespace
