@@ -52,6 +52,7 @@ struct Batch : Pinned {
     u32 partial_begin = 0;
     u32 control_left = 0; // control messages of which the stream has nothing
     bool probe_sent = false;
+    bool more_acked = false; // SendQueue::end_acked() has something to do
     u32 probe_end = 0;
 };
 

@@ -240,6 +240,7 @@ bool Path::step_up(u32& events)
         note_silence();
         let_acknowledgements_pass();
     }
+    queue_.end_acked();
     if (transmitter_.pump())
         notify(RDS_PATH_SEND);
     // Answers alone that a live peer does not read need no look, which would make the connection appear to be used.
@@ -337,6 +338,7 @@ void Path::closed(bool complete)
     receiver_.stream_ended();
     partial_.stream_ended(connection_.net.peers_memory);
     transmitter_.stream_ended();
+    queue_.end_acked(); // what is left would be sent again
     queue_.stream_ended();
     enter(PathEvent::closed, KAPI_RDS_CLOSED);
     answered_.store_release(0);

@@ -148,7 +148,7 @@ bool add_part(kapi_report* report, Net& net, Walk& walk)
         return false;
     }
     while (Ref<Connection> connection = walk.next(net.connections))
-        while (walk.path < connection->path_count())
+        while (walk.path < connection->path_count() && goes_on()) // else nothing might be added, from the same place on
             if (add_sent(report, *connection, walk))
                 return true;
     return false;

@@ -215,16 +215,23 @@ bool SendQueue::is_acked(const Message& message)
     return una_known_ && message.position_known && static_cast<s32>(una_ - message.ack_position) >= 0;
 }
 
-void SendQueue::reap_rest()
+// True: there may be more.
+bool SendQueue::reap_some()
 {
-    for (bool more = true; more;) {
-        Queue done;
-        {
-            Guard guard(lock_);
-            more = reap(done);
-        }
-        complete_left(done);
+    Queue done;
+    bool more;
+    {
+        Guard guard(lock_);
+        more = reap(done);
     }
+    complete_left(done);
+    return more;
+}
+
+void SendQueue::end_acked()
+{
+    while (reap_some())
+        kapi_resched();
 }
 
 bool SendQueue::acked(u32 una)
@@ -239,9 +246,9 @@ bool SendQueue::acked(u32 una)
         waits = waits_;
     }
     complete_left(done);
-    if (more)
-        reap_rest();
-    return waits && end_wait();
+    for (unsigned ended = at_once; more && ended < acked_at_once; ended += at_once)
+        more = reap_some();
+    return (waits && end_wait()) || more;
 }
 
 bool SendQueue::is_acked(u32 position)
@@ -299,7 +306,6 @@ bool SendQueue::fill(Batch& batch, Queue& spent)
 void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
 {
     Queue done;
-    bool more_acked;
     {
         Guard guard(lock_);
         u32 left = taken;
@@ -339,12 +345,10 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             has_left(m);
             done.push_back(std::move(message));
         }
-        more_acked = reap(done);
+        batch.more_acked = reap(done);
         batch.more = batch.partial || batch.control_left || !again_.empty() || !send_.empty();
     }
     complete_left(done);
-    if (more_acked)
-        reap_rest();
 }
 
 Ref<Message> SendQueue::take()

@@ -37,8 +37,12 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more.
+    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
+    // end_acked() has something to do. So many are ended here: an acknowledgement may be of all that a stream took, in softirq.
     bool acked(u32 una);
+    static constexpr unsigned acked_at_once = 4096;
+    // Sleeps. Ends those that were acknowledged, and are not ended yet.
+    void end_acked();
     // Has the peer's transport acknowledged the present stream up to position?
     bool is_acked(u32 position);
 
@@ -139,7 +143,7 @@ private:
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
-    void reap_rest();
+    bool reap_some();
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
     bool end_wait();

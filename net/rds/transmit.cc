@@ -124,6 +124,8 @@ bool Transmitter::account(Batch& batch, u32 taken, u32 end_seq)
     partial_ = std::move(batch.partial);
     partial_begin_ = batch.partial_begin;
     control_.fetch_or(batch.control_left);
+    if (batch.more_acked) [[unlikely]]
+        path_.notify(RDS_PATH_SEND);
     if (batch.probe_sent) {
         probe_end_ = batch.probe_end;
         named_ = true;

@@ -114,6 +114,13 @@ protected:
         return *std::find_if(rds_report_tables, rds_report_tables + rds_report_table_count,
                              [](const auto &one) { return one.command == HAWSER_CMD_RDS_QUEUE_GET; });
     }
+    /** What a program that ends after the first part of a dump has called. */
+    std::function<int(kapi_report_place *, kapi_report *)> first_part()
+    {
+        return [this, parts = 0](kapi_report_place *place, kapi_report *report) mutable {
+            return parts++ ? 0 : table().next(&a.initial_net(), place, report);
+        };
+    }
     /** Messages of a to an address that nobody has. */
     void send_in_vain(RdsSocket &socket, unsigned count, const char *address = "10.0.0.77")
     {
@@ -290,6 +297,30 @@ TEST_F(ReportQueues, whose_connection_ends_meanwhile__do_not_hide_others_or_come
         EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end(), std::less_equal<>()));
         EXPECT_EQ(seen.size() == kMessages, peer != first) << peer;
     }
+}
+
+/** While its dump passes over what another program's has looked at since: it goes on from there. */
+TEST_F(ReportQueues, that_are_long__end_when_the_program_is_killed)
+{
+    send_in_vain(from, 1'000);
+    unsigned ended = 0;
+    for (unsigned tries = 0; tries < 200; tries++) {
+        run(a, [&] {
+            sim::TaskRef program = sim::World::current_task()->shared_from_this();
+            unsigned parts = 0;
+            auto next = [&](kapi_report_place *place, kapi_report *report) {
+                if (++parts == 6) {
+                    static_cast<void>(sim::dump(HAWSER_CMD_RDS_QUEUE_GET, first_part(), HAWSER_RDS_SEND));
+                    world.spawn(a, "killer", [this, program] { world.signal(*program); });
+                }
+                return table().next(&a.initial_net(), place, report);
+            };
+            ended += numbers(in(sim::dump(HAWSER_CMD_RDS_QUEUE_GET, next, HAWSER_RDS_SEND), HAWSER_RDS_SEND)).size() < 1'000;
+        }, 20 * sim::kMillisecond);
+        if (HasFailure())
+            break;
+    }
+    EXPECT_GT(ended, 0u);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "assemble.h"
 
 #include <kapi/errno.h>
+#include <kapi/host.h>
 #include <kapi/stream.h>
 
 namespace rds_tcp {
@@ -22,6 +23,16 @@ Assembler::Verdict verdict_of(int error)
 
 } // namespace
 
+// Counts a part.
+bool Assembler::is_enough()
+{
+    if (++parts_ <= parts_at_once) [[likely]]
+        return false;
+    parts_ = 0;
+    u64 now = kapi_now_ns(), since = std::exchange(counted_since_ns_, now);
+    return now - since < at_once_ns;
+}
+
 Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
 {
     if (inc_ && rds_inc_leaves(inc_))
@@ -30,6 +41,8 @@ Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
     for (;;) {
         if (rds_path_stalled(conn_, path_))
             return {used, Verdict::stalled};
+        if (is_enough())
+            return {used, Verdict::enough};
         if (!inc_) {
             u32 part = static_cast<u32>(min<usize>(RDS_HEADER_SIZE - header_have_, length - used));
             kapi_rx_copy(rx, used, header_ + header_have_, part);

@@ -42,6 +42,9 @@ kapi_size TcpPath::on_rx(void* context, kapi_rx* rx, kapi_size length)
     case Assembler::Verdict::starved:
         rds_path_retry_later(path.connection_.conn, path.index_, RDS_PATH_RESUME);
         break;
+    case Assembler::Verdict::enough:
+        path.notify(RDS_PATH_RESUME);
+        break;
     case Assembler::Verdict::garbage:
         path.garbage_.store_relaxed(1);
         path.notify(RDS_PATH_LOST);
