@@ -280,6 +280,27 @@ TEST_F(PeerTest, soon__messages_that_move_to_the_first_path)
     });
 }
 
+// All wait for the first one of a peer that answers nothing, so nothing else happens then.
+TEST_F(PeerTest, soon__path_whose_stream_came_before_that_of_the_first)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8, 0, true));
+        world.sleep(10 * sim::kMillisecond);
+        first.close(true);
+        world.sleep(10 * sim::kMillisecond);
+        world.spawn(b, "sender", [&] { socket.send("x", 1, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT); });
+        ASSERT_TRUE(connect(second, 1));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_TRUE(second.received().empty());
+        ASSERT_TRUE(connect(first, 0));
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty(); }, kMoment));
+        first.close(true), second.close(true);
+    });
+}
+
 /** Machine b answers at RDS's port and resets what it accepts. */
 class Refused : public Soon {
 protected:
