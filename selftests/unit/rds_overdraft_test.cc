@@ -2,7 +2,11 @@
 // net/rds/uncharged: what a socket takes beyond the limit of its queue, and beyond what its user is charged for, to the byte.
 #include "rds_peer_test.h"
 
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "net/rds/socket.h"
 
@@ -60,15 +64,24 @@ protected:
         });
         EXPECT_EQ(queued(), 1u);
     }
-    /** The user has so much more of it that share() says this. */
-    void use_up(Share::Kind kind, int share)
+    /** The user has so much more of it that this is so. */
+    void use_up(Share::Kind kind, const std::function<bool(const rds::PeersAccount &)> &is_so)
     {
         sim::NodeScope scope(b);
         auto &account = rds::Module::get().peers_share.of_socket(&socket.sk(), kind);
-        kapi_u64 step = kPart, bytes = 0;
-        for (; account.share(1) != share; bytes += step)
-            account.add(step);
+        kapi_u64 bytes = 0;
+        for (; !is_so(account); bytes += kPart)
+            account.add(kPart);
         added_.emplace_back(&account, bytes);
+    }
+    void use_up(Share::Kind kind, int share)
+    {
+        use_up(kind, [=](const rds::PeersAccount &account) { return account.share(1) == share; });
+    }
+    /** What can be charged finds no memory either. */
+    void use_up_twice()
+    {
+        use_up(Share::uncharged, [](const rds::PeersAccount &account) { return account.has_all(); });
     }
     void give(rds::PeersAccount &account, kapi_u64 bytes)
     {
@@ -137,13 +150,32 @@ TEST_F(Overdraft, memory_that_the_user_lacks__is_charged_up_to_twice_the_share)
     socket.sk().charge_limit = ~std::size_t{0};
     EXPECT_TRUE(has_memory_for(rds::max_message));
     EXPECT_EQ(socket.sk().charged, charged) << "it was only tried";
-    sim::NodeScope scope(b);
-    auto &account = rds::Module::get().peers_share.of_socket(&socket.sk());
-    kapi_u64 more = 0;
-    for (; !account.has_all(); more += kPart)
-        account.add(kPart);
-    EXPECT_FALSE(core().has_memory_for(1));
-    account.give(more);
+    use_up_twice();
+    EXPECT_FALSE(has_memory_for(1));
+}
+
+// A tenth of a millisecond apart, however many they are: alone each would try a hundred times in a second.
+TEST_F(Overdraft, paths_that_wait_for_memory__try_again_in_turn)
+{
+    constexpr unsigned kPeers = 250;
+    use_up_twice();
+    std::vector<std::unique_ptr<WireStream>> streams;
+    run(a, [&] {
+        for (unsigned i = 0; i < kPeers; i++) {
+            kapi_addr from = sim::address(("9.0.0." + std::to_string(i + 1)).c_str(), 30000);
+            a.initial_net().add(from);
+            WireStream &peer = *streams.emplace_back(std::make_unique<WireStream>(a));
+            EXPECT_TRUE(peer.connect(from, sim::address("10.0.0.2", 16385)));
+            EXPECT_TRUE(peer.message(1, kPeersPort, kPort, "x"));
+        }
+    });
+    world.run_for(sim::kSecond);
+    std::uint64_t before = b.works_run;
+    world.run_for(sim::kSecond);
+    std::uint64_t tried = b.works_run - before;
+    EXPECT_TRUE(tried > 19'000 && tried < 22'000) << tried << ", with two works for each";
+    EXPECT_EQ(queued(), 0u);
+    run(a, [&] { streams.clear(); });
 }
 
 } // namespace
