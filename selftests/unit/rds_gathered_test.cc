@@ -334,6 +334,13 @@ TEST_F(GatheredOneWay, ping__waits_for_nothing)
 {
     run(a, [&] { EXPECT_EQ(socket_.send("", 0, sim::address(kRemote, 0), 0), 0); });
     EXPECT_EQ(gathers(), Flags{false});
+    run(a, [&] {
+        acknowledge(0);
+        forget();
+        send_five();
+        EXPECT_EQ(socket_.send("", 0, sim::address(kRemote, 0), 0), 0);
+    });
+    EXPECT_EQ(noted_.sent.size(), 1u) << "with those before it";
 }
 
 } // namespace
