@@ -131,6 +131,27 @@ TEST_F(Soon, senders_at_the_same_time)
     run(a, [&] { senders.clear(); });
 }
 
+// A sender that waits for room looks again after a tenth of a second, and a poller never.
+TEST_F(Soon, room_that_a_cancellation_makes)
+{
+    exchange();
+    world.network().cut(a, b);
+    from.sk().sndbuf = 4096;
+    run(a, [&] {
+        while (send(from, "waits", "10.0.0.2", 200, RDS_ABI_MSG_DONTWAIT) > 0)
+            ;
+    });
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "x", "10.0.0.2", 200), 1); });
+    auto poller = world.spawn(a, "poller", [&] { EXPECT_NE(from.wait(KAPI_OUT), 0u); });
+    world.run_for(50 * sim::kMillisecond);
+    EXPECT_FALSE(sender->is_done() || poller->is_done());
+    const SocketName name(sim::address("10.0.0.2", 200));
+    run(a, [&] { EXPECT_EQ(from.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, name.size), 0); });
+    world.run_for(kMoment);
+    EXPECT_TRUE(sender->is_done() && poller->is_done());
+    world.network().cut(a, b, false);
+}
+
 /** The receiver's queue is full, and a sender is blocked by that. */
 class SoonFull : public Soon {
 protected:
