@@ -8,13 +8,15 @@
 #include <map>
 #include <string>
 
+#include "net/rds/tcp/net.h"
+
 namespace {
 
 const kapi_u16 kPort = port_of_path(0), kNobodysPort = port_of_path(0, static_cast<kapi_u16>(kPort + 1));
 
 using Counts = std::map<std::string, kapi_u64>;
 
-/** A stream of a hawser peer is up, and all that begins with it is done. */
+/** A stream of a hawser peer is up, and all that begins with it is done. Header and payload come in a packet each. */
 class Counters : public PeerTest {
 protected:
     Counters()
@@ -34,6 +36,10 @@ protected:
         Counts counts;
         for (unsigned i = 0; i < static_cast<unsigned>(rds::Stat::count); i++)
             counts[rds::stat_names[i]] = counted(static_cast<rds::Stat>(i));
+        sim::NodeScope scope(b);
+        const rds_transport &tcp = rds_tcp::Module::get().transport;
+        for (unsigned i = 0; i < tcp.counters; i++)
+            counts[tcp.counter_names[i]] = tcp.counter(&b.initial_net(), i);
         return counts;
     }
     /** What is counted while this happens, until all is quiet again. */
@@ -72,16 +78,17 @@ private:
 TEST_F(Counters, of_a_message_that_comes_and_is_received)
 {
     EXPECT_EQ(while_peer([&] { EXPECT_TRUE(message(1, kPort, "hello")); }),
-              (Counts{{"recv_queued", 1}, {"recv_bytes_added_to_sock", 5}}));
+              (Counts{{"recv_queued", 1}, {"recv_bytes_added_to_sock", 5}, {"tcp_data_ready_calls", 2}}));
     EXPECT_EQ(while_program([&] { EXPECT_EQ(receive(), "hello"); }),
               (Counts{{"recv_delivered", 1}, {"copy_to_user", 5}, {"recv_bytes_freed_fromsock", 5}}));
     EXPECT_EQ(while_peer([&] { EXPECT_TRUE(message(1, kPort, "hello", rds::flag_retransmitted)); }),
-              (Counts{{"recv_drop_old_seq", 1}}));
+              (Counts{{"recv_drop_old_seq", 1}, {"tcp_data_ready_calls", 2}}));
 }
 
 TEST_F(Counters, of_a_message_that_its_program_does_not_receive)
 {
-    EXPECT_EQ(while_peer([&] { EXPECT_TRUE(message(1, kNobodysPort, "hello")); }), (Counts{{"recv_drop_no_sock", 1}}));
+    EXPECT_EQ(while_peer([&] { EXPECT_TRUE(message(1, kNobodysPort, "hello")); }),
+              (Counts{{"recv_drop_no_sock", 1}, {"tcp_data_ready_calls", 2}}));
     while_peer([&] { EXPECT_TRUE(message(2, kPort, "hello")); });
     EXPECT_EQ(while_program([&] { socket.close(); }), (Counts{{"recv_bytes_freed_fromsock", 5}}));
 }
@@ -107,12 +114,16 @@ TEST_F(Counters, of_a_message_over_loopback)
 
 TEST_F(Counters, of_pings)
 {
-    EXPECT_EQ(while_peer([&] { EXPECT_TRUE(message(1, 0, "")); }), (Counts{{"recv_ping", 1}, {"send_pong", 1}}));
+    EXPECT_EQ(while_peer([&] { EXPECT_TRUE(message(1, 0, "")); }),
+              (Counts{{"recv_ping", 1}, {"send_pong", 1}, {"tcp_data_ready_calls", 1}}));
 }
 
 TEST_F(Counters, of_congestion)
 {
-    EXPECT_EQ(while_peer([&] { EXPECT_TRUE(send_map(stream, {kPeersPort})); }), (Counts{{"cong_update_received", 1}}));
+    Counts counts = while_peer([&] { EXPECT_TRUE(send_map(stream, {kPeersPort})); });
+    EXPECT_GE(counts["tcp_data_ready_calls"], 1u) << "for each packet";
+    counts.erase("tcp_data_ready_calls");
+    EXPECT_EQ(counts, (Counts{{"cong_update_received", 1}}));
     EXPECT_EQ(while_program([&] { EXPECT_EQ(send("x", RDS_ABI_MSG_DONTWAIT), -KAPI_ENOBUFS); }),
               (Counts{{"cong_send_error", 1}, {"copy_from_user", 1}}));
     socket.sk().sndtimeo_ns = 10 * sim::kMillisecond;
@@ -120,12 +131,24 @@ TEST_F(Counters, of_congestion)
               (Counts{{"cong_send_blocked", 1}, {"copy_from_user", 1}}));
 }
 
+TEST_F(Counters, of_a_stream_that_its_peer_left_before_it_was_used)
+{
+    EXPECT_EQ(while_peer([&] {
+                  WireStream waits(a);
+                  ASSERT_TRUE(connect(waits, 0));
+                  world.sleep(10 * sim::kMillisecond);
+                  waits.close(false);
+                  world.sleep(2 * sim::kSecond);
+              }),
+              (Counts{{"tcp_listen_closed_stale", 1}}));
+}
+
 TEST_F(Counters, of_what_no_peer_sends)
 {
     rds_net_sysctl(host.net().rds)->reconnect_min_delay_ms = 1000; // so one attempt to connect fails, which counts, too
     const std::string noise(2 * sizeof(rds::Header), 'x');
     EXPECT_EQ(while_peer([&] { EXPECT_TRUE(stream.send(noise.data(), noise.size())); }),
-              (Counts{{"recv_garbage", 1}, {"conn_reset", 2}}));
+              (Counts{{"recv_garbage", 1}, {"conn_reset", 2}, {"tcp_data_ready_calls", 1}}));
 }
 
 } // namespace
