@@ -46,7 +46,7 @@ Result<> Connection::wait_for_handshake(u64 deadline_ns)
 Result<void*> Connection::hold_stream(u64 deadline_ns)
 {
     void* held = nullptr;
-    auto hold = [&] { return with_state([&](void* state) { return (held = transport.hold(state, 0)) != nullptr; }); };
+    auto hold = [&] { return with_state([&](void* state) { return (held = transport.hold(state)) != nullptr; }); };
     if (!hold()) {
         path(0).notify(RDS_PATH_WANTED);
         auto waited = stream_waiters_.wait_in_turn(deadline_ns, [&] { return dying() || hold(); });

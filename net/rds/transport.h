@@ -198,10 +198,10 @@ struct rds_transport {
 	 */
 	int (*check_atomic)(void *state, enum rds_rdma_kind kind);
 	/*
-	 * [any] A hold on the present stream of path, for get_local(), and for get_mr(), which takes it over. NULL: there is no
-	 * stream. This, the four above and the seven below are NULL of a transport without memory regions and operations.
+	 * [any] A hold on the present stream of the first path, for get_local(), and for get_mr(), which takes it over. NULL: it
+	 * has none. This, the four above and the seven below are NULL of a transport without memory regions and operations.
 	 */
-	void *(*hold)(void *state, unsigned int path);
+	void *(*hold)(void *state);
 	void (*let_go)(void *held); /* [any] */
 	/*
 	 * [task] Lets who has *key, as the peer of the held stream, read and write the bytes of memory and no others, from the

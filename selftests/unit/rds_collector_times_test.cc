@@ -141,6 +141,23 @@ TEST_F(CollectorTimes, messages_that_come__are_use)
     run(b, [&] { at_b.close(); });
 }
 
+// As many go as come.
+TEST_F(CollectorTimes, pings_that_are_answered__are_use)
+{
+    set_idle(1000);
+    RdsSocket at_a(host_a);
+    run(a, [&] { open(at_a, "10.0.0.1"); });
+    for (int i = 0; i < 20; i++) {
+        run(a, [&] {
+            EXPECT_EQ(send(at_a, "", "10.0.0.2", 0), 0);
+            EXPECT_EQ(receive(at_a), "");
+        });
+        world.run_for(500 * sim::kMillisecond);
+    }
+    EXPECT_EQ(drops(host_a) + drops(host_b), 0u);
+    run(a, [&] { at_a.close(); });
+}
+
 TEST_F(CollectorTimes, socket_whose_last_message_went_over_it__is_use)
 {
     set_idle(1000);

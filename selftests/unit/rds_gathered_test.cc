@@ -222,6 +222,8 @@ TEST_F(GatheredOneWay, large_message__waits_for_nothing)
 {
     run(a, [&] {
         send_five();
+        send(std::string(16384, 'x'), 0);
+        EXPECT_EQ(noted_.sent.size(), 0u) << "not large yet";
         send(std::string(16385, 'x'), 0);
         EXPECT_EQ(noted_.sent.size(), 1u) << "with those before it";
     });
@@ -332,6 +334,13 @@ TEST_F(GatheredOneWay, ping__waits_for_nothing)
 {
     run(a, [&] { EXPECT_EQ(socket_.send("", 0, sim::address(kRemote, 0), 0), 0); });
     EXPECT_EQ(gathers(), Flags{false});
+    run(a, [&] {
+        acknowledge(0);
+        forget();
+        send_five();
+        EXPECT_EQ(socket_.send("", 0, sim::address(kRemote, 0), 0), 0);
+    });
+    EXPECT_EQ(noted_.sent.size(), 1u) << "with those before it";
 }
 
 } // namespace

@@ -100,4 +100,30 @@ TEST(SendQueue, memory_that_is_given_up__is_not_kept_when_it_is_acknowledged)
     give_up_while([](FilledQueue &filled) { filled.queue.acked(filled.end); }, false);
 }
 
+// It was offered to the stream, which had no room.
+TEST(SendQueue, memory_that_is_given_up__is_not_kept_when_the_stream_took_nothing_of_it)
+{
+    in_world(1, [&](sim::World &, sim::Node &node) {
+        constexpr std::size_t kBefore = FilledQueue::kSent + FilledQueue::kUnsent;
+        MemoryOwner owner(node);
+        std::vector<rds::Ref<rds::Message>> messages;
+        {
+            FilledQueue filled(true);
+            messages = owner.send(filled, FilledQueue::kUnsent);
+            filled.queue.stream_ended();
+            filled.queue.stream_began();
+            filled.offered.clear();
+            while (filled.offered.size() < kBefore)
+                filled.offer(true);
+            const std::size_t taken = filled.offered.size() - kBefore;
+            filled.offer(false);
+            filled.queue.give_up_sent(true);
+            auto is_kept = [](const auto &message) { return message->on != rds::Message::On::none; };
+            EXPECT_EQ(static_cast<std::size_t>(std::ranges::count_if(messages, is_kept)), taken);
+        }
+        messages.clear();
+        owner.end();
+    });
+}
+
 } // namespace

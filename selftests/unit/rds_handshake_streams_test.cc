@@ -49,10 +49,11 @@ TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
 // They came before it was known that the peer's ports encode the path.
 TEST_F(Handshake, streams_that_wait_for_the_first_handshake_get_the_paths_of_their_ports)
 {
-    WireStream first(a), seventh(a), third(a);
+    WireStream first(a), another(a), seventh(a), third(a);
     run(a, [&] {
         ASSERT_TRUE(connect(first, 0));
         world.sleep(5 * sim::kMillisecond);
+        ASSERT_TRUE(connect(another, 0));
         ASSERT_TRUE(connect(seventh, 7));
         ASSERT_TRUE(connect(third, 3));
         world.sleep(5 * sim::kMillisecond);
@@ -62,7 +63,10 @@ TEST_F(Handshake, streams_that_wait_for_the_first_handshake_get_the_paths_of_the
             EXPECT_TRUE(is_probe(probe));
             EXPECT_EQ(rds::parse_handshake(probe.header).path, path);
         }
-        first.close(true), seventh.close(true), third.close(true);
+        world.sleep(5 * sim::kMillisecond);
+        EXPECT_FALSE(another.is_gone()) << "it waits for the first path";
+        EXPECT_TRUE(another.received().empty());
+        first.close(true), another.close(true), seventh.close(true), third.close(true);
     });
 }
 

@@ -99,6 +99,8 @@ TEST_P(Loading, fails__where_somebody_listens_on_the_port)
     EXPECT_GT(refused, kRounds);
 }
 
+using Lines = std::vector<std::string>;
+
 // Any user can do this, in a namespace of its own. It has RDS all the same, and peers can connect when the port is free.
 TEST_P(Loading, succeeds__where_somebody_listens_on_the_port_in_another_namespace)
 {
@@ -109,8 +111,10 @@ TEST_P(Loading, succeeds__where_somebody_listens_on_the_port_in_another_namespac
         for (bool freed : {true, false, true}) {
             kapi_listener *taken = nullptr;
             ASSERT_EQ(kapi_listen(&net, &any, 1, [](void *) {}, nullptr, &taken), 0);
+            a.log.clear();
             ASSERT_EQ(host.load_tcp(), 0);
             world.sleep(25 * sim::kSecond);
+            EXPECT_EQ(a.log, Lines{"rds_tcp: port 16385 is in use in a namespace, which peers cannot connect to"});
             if (!freed)
                 unload_tcp_soon();
             kapi_listener_stop(taken);
@@ -119,6 +123,7 @@ TEST_P(Loading, succeeds__where_somebody_listens_on_the_port_in_another_namespac
                 continue;
             world.sleep(11 * sim::kSecond);
             EXPECT_EQ(kapi_listen(&net, &any, 1, [](void *) {}, nullptr, &taken), -KAPI_EADDRINUSE) << "by RDS itself";
+            EXPECT_EQ(a.log.back(), "rds_tcp: peers can connect to a namespace where port 16385 was in use");
             unload_tcp_soon();
         }
     }, 200 * sim::kSecond);

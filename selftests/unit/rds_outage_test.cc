@@ -80,10 +80,27 @@ TEST_F(Outage, peer_that_answers_nothing_is_found_dead)
 // TCP's keepalive, which probes five times after 5 s: nothing is waiting, so there is no reason to detect it earlier.
 TEST_F(Outage, idle_peer_that_answers_nothing_is_found_dead)
 {
-    world.run_for(60 * sim::kSecond);
+    world.run_for(sim::kSecond);
+    send_one("last");
+    world.run_for(100 * sim::kMillisecond);
     world.network().cut(a, b);
-    world.run_for(31 * sim::kSecond);
-    EXPECT_GE(counted(host_a, rds::Stat::conn_reset), 1u);
+    world.run_for(28 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 0u);
+    world.run_for(3 * sim::kSecond);
+    EXPECT_EQ(counted(host_a, rds::Stat::conn_reset), 8u);
+}
+
+// So often it is tried meanwhile, so that a link that is healed is found soon.
+TEST_F(Outage, peer_that_answers_nothing_is_sent_some_packets_in_a_second)
+{
+    world.run_for(sim::kSecond);
+    world.network().cut(a, b);
+    send_one("waits");
+    world.run_for(sim::kSecond);
+    std::uint64_t before = world.network().packets();
+    world.run_for(3 * sim::kSecond);
+    std::uint64_t sent = world.network().packets() - before;
+    EXPECT_TRUE(sent > 20 && sent < 30) << sent;
 }
 
 // It was silent for up to 5 s before, and longer than the bound would be.

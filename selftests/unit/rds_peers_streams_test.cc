@@ -169,6 +169,24 @@ TEST_F(PeersStreams, that_wait__end_with_their_host)
     close_all();
 }
 
+// Nothing is sent over one that waits, so only TCP's keepalive finds that out.
+TEST_F(PeersStreams, that_wait__end_when_their_host_has_lost_them)
+{
+    open_socket(kPort);
+    open_many(1);
+    world.network().link(b, a).delay_ns = 50 * sim::kMillisecond; // the new one has named itself when the old one is reset
+    run(a, [&] {
+        EXPECT_EQ(world.network().reset(a, b, sim::Sees::first), 8u);
+        WireStream &anew = *streams_.emplace_back(std::make_unique<WireStream>(a));
+        shake_hands(anew, 0);
+        EXPECT_EQ(b.live_streams, 8u);
+        world.sleep(20 * sim::kSecond);
+        EXPECT_EQ(b.live_streams, 1u);
+        EXPECT_FALSE(anew.is_gone());
+    });
+    close_all();
+}
+
 // All that wait begin as the peer's do, which an older one of them makes room for, and no other.
 TEST_F(PeersStreams, of_a_stranger__take_no_place_of_the_peers)
 {

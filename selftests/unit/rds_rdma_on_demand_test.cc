@@ -207,6 +207,16 @@ TEST_P(RdsRdmaOnDemand, device_that_cannot__is_an_error)
     close_both();
 }
 
+// There is no device on the way.
+TEST_P(RdsRdmaOnDemand, operation_to_the_host_itself__is_an_error)
+{
+    open_with(kFetches, kFetches);
+    pa.to = pa.from;
+    EXPECT_EQ(write(1, 0, local, 100), -KAPI_EOPNOTSUPP);
+    EXPECT_EQ(add_one(1, local), -KAPI_EOPNOTSUPP);
+    close_both();
+}
+
 // Atomic operations on such memory may be beyond a device that has both.
 TEST_P(RdsRdmaOnDemand, atomic_operations__are_refused_where_the_device_cannot)
 {

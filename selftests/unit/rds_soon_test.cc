@@ -131,6 +131,27 @@ TEST_F(Soon, senders_at_the_same_time)
     run(a, [&] { senders.clear(); });
 }
 
+// A sender that waits for room looks again after a tenth of a second, and a poller never.
+TEST_F(Soon, room_that_a_cancellation_makes)
+{
+    exchange();
+    world.network().cut(a, b);
+    from.sk().sndbuf = 4096;
+    run(a, [&] {
+        while (send(from, "waits", "10.0.0.2", 200, RDS_ABI_MSG_DONTWAIT) > 0)
+            ;
+    });
+    auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(send(from, "x", "10.0.0.2", 200), 1); });
+    auto poller = world.spawn(a, "poller", [&] { EXPECT_NE(from.wait(KAPI_OUT), 0u); });
+    world.run_for(50 * sim::kMillisecond);
+    EXPECT_FALSE(sender->is_done() || poller->is_done());
+    const SocketName name(sim::address("10.0.0.2", 200));
+    run(a, [&] { EXPECT_EQ(from.set_option(RDS_ABI_CANCEL_SENT_TO, name.bytes, name.size), 0); });
+    world.run_for(kMoment);
+    EXPECT_TRUE(sender->is_done() && poller->is_done());
+    world.network().cut(a, b, false);
+}
+
 /** The receiver's queue is full, and a sender is blocked by that. */
 class SoonFull : public Soon {
 protected:
@@ -277,6 +298,27 @@ TEST_F(PeerTest, soon__messages_that_move_to_the_first_path)
         }));
         EXPECT_LT(world.now_ns() - began, kMoment);
         stream.close(true);
+    });
+}
+
+// All wait for the first one of a peer that answers nothing, so nothing else happens then.
+TEST_F(PeerTest, soon__path_whose_stream_came_before_that_of_the_first)
+{
+    open_socket(port_of_path(1));
+    run(a, [&] {
+        WireStream first(a), second(a);
+        ASSERT_TRUE(connect(first, 0));
+        ASSERT_TRUE(foreign_handshake(first, false, 8, 0, true));
+        world.sleep(10 * sim::kMillisecond);
+        first.close(true);
+        world.sleep(10 * sim::kMillisecond);
+        world.spawn(b, "sender", [&] { socket.send("x", 1, sim::address("10.0.0.1", kPeersPort), RDS_ABI_MSG_DONTWAIT); });
+        ASSERT_TRUE(connect(second, 1));
+        world.sleep(10 * sim::kMillisecond);
+        EXPECT_TRUE(second.received().empty());
+        ASSERT_TRUE(connect(first, 0));
+        EXPECT_TRUE(second.wait([&] { return !second.received().empty(); }, kMoment));
+        first.close(true), second.close(true);
     });
 }
 

@@ -13,7 +13,9 @@ TEST_F(Stranger, silent_and_first__makes_room_for_the_peer)
         send_later("hello");
         world.sleep(100 * sim::kMillisecond);
         ASSERT_TRUE(connect(peer, 0));
+        std::uint64_t began = world.now_ns();
         EXPECT_TRUE(answers_and_hears(peer, "hello"));
+        EXPECT_LT(world.now_ns() - began, 1100 * sim::kMillisecond);
         EXPECT_TRUE(only_probes(stranger));
         EXPECT_TRUE(stranger.is_gone());
     });
@@ -57,13 +59,15 @@ TEST_F(Stranger, comes_during_the_handshake__the_peer_is_given_the_time_to_answe
 {
     open_socket(port_of_path(0));
     run(a, [&] {
-        WireStream peer(a), stranger(a);
+        WireStream peer(a), stranger(a), another(a);
         ASSERT_TRUE(connect(peer, 0));
         ASSERT_TRUE(peer.handshake(false, kGeneration, 0, kMemory));
         send_later("hello");
         world.sleep(10 * sim::kMillisecond);
         ASSERT_TRUE(connect(stranger, 0));
-        world.sleep(500 * sim::kMillisecond);
+        world.sleep(900 * sim::kMillisecond);
+        ASSERT_TRUE(connect(another, 0)); // it is looked at again who is at the other end
+        world.sleep(10 * sim::kMillisecond);
         ASSERT_TRUE(peer.handshake(true, kGeneration, 0, kMemory));
         EXPECT_TRUE(peer.wait([&] { return !peer.received().empty() && peer.received().back().payload == "hello"; }));
         world.sleep(5 * sim::kSecond);

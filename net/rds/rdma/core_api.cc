@@ -77,7 +77,7 @@ constexpr rds_transport make_transport(kapi_module* owner)
         .unpin = kapi_unpin,
         .pin_pages = kapi_pin_pages,
         .check_atomic = [](void* state, rds_rdma_kind kind) { return connection_of(state).check_atomic(kind); },
-        .hold = [](void* state, unsigned) -> void* { return connection_of(state).hold().leak(); },
+        .hold = [](void* state) -> void* { return connection_of(state).hold().leak(); },
         .let_go = [](void* held) { static_cast<Registrar*>(held)->unref(); },
         .get_mr = [](void* held, const rds_memory* memory, u32* key, rds_mr** mr) -> int {
             auto made = get_mr(Ref<Registrar>::adopt(static_cast<Registrar*>(held)), *memory, *key);
