@@ -240,6 +240,7 @@ bool Path::step_up(u32& events)
         note_silence();
         let_acknowledgements_pass();
     }
+    queue_.reap_rest();
     if (transmitter_.pump())
         notify(RDS_PATH_SEND);
     // Answers alone that a live peer does not read need no look, which would make the connection appear to be used.

@@ -13,6 +13,8 @@ constexpr u32 own_pongs = 4; // that a path may have however many other peers ca
 // One packet of the largest size, and one batch.
 constexpr u32 most_waiting_kbytes = 64;
 constexpr u32 most_waiting = Batch::max_messages;
+// Times at_once, with bottom halves off. The peer's RDS can acknowledge any number of messages at a time.
+constexpr unsigned most_reaped = 16;
 
 } // namespace
 
@@ -215,16 +217,22 @@ bool SendQueue::is_acked(const Message& message)
     return una_known_ && message.position_known && static_cast<s32>(una_ - message.ack_position) >= 0;
 }
 
+bool SendQueue::reap_some()
+{
+    Queue done;
+    bool more;
+    {
+        Guard guard(lock_);
+        more = reap(done);
+    }
+    complete_left(done);
+    return more;
+}
+
 void SendQueue::reap_rest()
 {
-    for (bool more = true; more;) {
-        Queue done;
-        {
-            Guard guard(lock_);
-            more = reap(done);
-        }
-        complete_left(done);
-    }
+    while (reap_some())
+        kapi_resched();
 }
 
 bool SendQueue::acked(u32 una)
@@ -239,8 +247,11 @@ bool SendQueue::acked(u32 una)
         waits = waits_;
     }
     complete_left(done);
-    if (more)
-        reap_rest();
+    for (unsigned i = 1; more; i++) {
+        if (i == most_reaped)
+            return true;
+        more = reap_some();
+    }
     return waits && end_wait();
 }
 

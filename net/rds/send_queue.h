@@ -37,7 +37,8 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more.
+    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
+    // more were acknowledged than end here, and reap_rest() is to be called.
     bool acked(u32 una);
     // Has the peer's transport acknowledged the present stream up to position?
     bool is_acked(u32 position);
@@ -48,6 +49,8 @@ public:
     // The stream took so many bytes of batch, and is at end_seq after them; or the bytes of so many whole messages. What it did
     // not take is queued again, or noted in batch.
     void account(Batch& batch, u32 taken, u32 end_seq);
+    // Sleeps. Ends what acked() left.
+    void reap_rest();
     // For a path without streams: the next message, removed from the queue, so that a cancellation leaves it to the caller.
     Ref<Message> take();
     void give_back(Ref<Message> message);
@@ -139,7 +142,7 @@ private:
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
-    void reap_rest();
+    bool reap_some();
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
     bool end_wait();
