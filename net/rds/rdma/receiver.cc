@@ -295,11 +295,12 @@ Receiver::Verdict Receiver::begin_message(const Header& header, u32 payload)
     }
 }
 
-// The message is delivered, or dropped because it was received before: the peer need not keep it.
+// The message is delivered, or dropped because it was received before: the peer need not keep it. It is noted before, for the
+// answer of a program that is woken to acknowledge it.
 void Receiver::end_message()
 {
-    rds_inc_deliver(std::exchange(inc_, nullptr));
     ends_.ack.store_release(max<u64>(ends_.ack.load(), header_.sequence));
+    rds_inc_deliver(std::exchange(inc_, nullptr));
     if (header_.flags & rds::flag_ack_required)
         sender_.want_ack();
 }
