@@ -17,6 +17,12 @@ constexpr u64 crowded_idle_ns = 1000 * ms;
 constexpr u64 crowded_after_loss_ns = 60'000 * ms;
 constexpr u32 unused_references = 3; // the table's, its own map's, and that of the caller
 
+// A device has messages of programs that have ended for as long as the peer takes none. They hold the connection, and are no use.
+bool may_have_orphans(Connection& connection)
+{
+    return connection.transport.post && connection.has_streams() && !connection.has_users() && !connection.path(0).stalled();
+}
+
 } // namespace
 
 bool Collector::is_crowded(const Connection& connection) const
@@ -86,7 +92,8 @@ void Collector::look_at(Connection& connection, bool crowded, u64 now)
 {
     auto& idle = connection.idle;
     u64 activity = connection.activity();
-    if (connection.references() > unused_references || activity != idle.activity || !connection.is_empty()) {
+    bool used = connection.references() > unused_references && !may_have_orphans(connection);
+    if (used || activity != idle.activity || !connection.is_empty()) {
         idle = {activity, now};
         return;
     }

@@ -338,7 +338,6 @@ void Path::closed(bool complete)
     receiver_.stream_ended();
     partial_.stream_ended(connection_.net.peers_memory);
     transmitter_.stream_ended();
-    queue_.end_acked(); // what is left would be sent again
     queue_.stream_ended();
     enter(PathEvent::closed, KAPI_RDS_CLOSED);
     answered_.store_release(0);

@@ -15,6 +15,7 @@ void SendQueue::stream_began()
 // After every attempt to connect, also after one that failed: nothing here may depend on how much is queued.
 void SendQueue::stream_ended()
 {
+    end_acked(); // else it is sent again
     Queue done;
     {
         Guard guard(lock_);

@@ -3,7 +3,7 @@
 #include "net/rds/rdma/glue/rds_rdma_core.h"
 #include "net/rds/rdma/link.h"
 #include "net/rds/rdma/net.h"
-#include "rds_rdma_memory_test.h"
+#include "rds_rdma_test.h"
 
 namespace {
 
@@ -327,63 +327,6 @@ TEST_P(RdsRdmaNamespaces, listen_for_each_socket__of_many_programs)
     close(to_inside);
 }
 
-// Two namespaces with one device, in shared mode.
-class RdsRdmaDomains : public RdmaMemoryTest {
-protected:
-    RdsRdmaDomains() : inside(&a.add_net())
-    {
-        inside->add(sim::address(kInside));
-        sim::share(*dev_a, *inside);
-    }
-    ~RdsRdmaDomains() override
-    {
-        if (host_a.is_loaded())
-            run(a, [&] { EXPECT_TRUE(host_a.delete_nets({inside})); }, 30 * sim::kSecond);
-    }
-
-    void SetUp() override
-    {
-        for (RdsHost *host : {&host_a, &host_b})
-            run(host->node(), [&] {
-                ASSERT_EQ(host->load(), 0); // namespaces end with rds_tcp
-                ASSERT_EQ(host->load_rdma(), 0);
-            });
-    }
-
-    kapi_net *inside;
-};
-
-TEST_P(RdsRdmaDomains, keep_keys_to_their_namespace)
-{
-    auto pi = on_a(kInside), to_inside = on_b("10.0.0.2", kInside);
-    run(a, [&] {
-        ASSERT_EQ(pi.socket.open(*inside), 0);
-        ASSERT_EQ(pi.socket.bind(sim::address(kInside, kPort)), 0);
-    });
-    open_both();
-    open(to_inside, kPort + 1);
-    run(b, [&] { to_inside.send("hello"); });
-    run(a, [&] {
-        EXPECT_EQ(pi.receive(), "hello");
-        pi.send("hello");
-    });
-    expect_message(pb, "hello");
-    Bytes memory = pattern(5000, 1), written = pattern(5000, 2), stolen = pattern(5000, 3);
-    kapi_u64 cookie = 0;
-    run(a, [&] { ASSERT_EQ(get_mr(pi, memory.data(), memory.size(), cookie), 0); });
-    run(b, [&] { EXPECT_EQ(operate(to_inside, {cookie, 0, {{place_of(written.data()), written.size()}}}), 4); });
-    expect_success(to_inside);
-    expect_message(pi, "done");
-    EXPECT_TRUE(memory == written);
-    run(b, [&] { EXPECT_EQ(operate(pb, {cookie, 0, {{place_of(stolen.data()), stolen.size()}}}), 4); });
-    expect_refusal(pb);
-    EXPECT_TRUE(memory == written);
-    close(pi);
-    close(to_inside);
-    close_both();
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaDomains, ::testing::Range(1, 7));
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaNamespaces, ::testing::Range(1, 7));
 
 } // namespace

@@ -86,7 +86,7 @@ protected:
         made.data = data.data();
         made.size = data.size();
         made.retry = made.rnr_retry = 7;
-        made.rnr_timer = 10;
+        made.rnr_timer = rnr_timer;
         return made;
     }
     void accept(const std::string &data)
@@ -158,5 +158,6 @@ protected:
     Program program = on_a();
     kapi_cm_listener *listener = nullptr;
     Peer peer;
+    kapi_u8 rnr_timer = 10; // what it asks for
     std::string asked;
 };

@@ -246,6 +246,21 @@ TEST_P(RdsRdmaPeer, is_left__when_it_sends_garbage)
     EXPECT_EQ(received(), "good");
 }
 
+TEST_P(RdsRdmaPeer, does_not_fill_the_log__with_garbage)
+{
+    for (unsigned connections = 0; connections < 3; connections++) {
+        connect();
+        run(b, [&] {
+            for (kapi_u64 i = 0; i < 8; i++)
+                ASSERT_EQ(peer.send(std::string(47, 'x'), i, KAPI_WR_SIGNALED), 0);
+        });
+        EXPECT_TRUE(wait_for([&] { return peer.end.has_value(); }));
+        run(b, [&] { peer.drop(); });
+        peer = Peer();
+    }
+    EXPECT_EQ(std::count(a.log.begin(), a.log.end(), "rds: 10.0.0.2 sends what is no RDS, its connection ends"), 1);
+}
+
 // Credits count in the kernel's own only if each side's private data have some, which its own never have.
 TEST_P(RdsRdmaPeer, gets_no_credits__whatever_it_offers)
 {

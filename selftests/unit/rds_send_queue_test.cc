@@ -75,6 +75,29 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
     });
 }
 
+// Where acknowledgements are the peer's RDS's, it can withhold them as long as programs send. They come with bottom halves off.
+TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
+{
+    constexpr unsigned kMany = 5000, kAtOnce = rds::SendQueue::acked_at_once;
+    in_world(1, [](sim::World &, sim::Node &) {
+        for (bool ends : {false, true}) {
+            FilledQueue filled(true);
+            rds::SendQueue &queue = filled.queue;
+            for (unsigned left = kMany - queue.length(); left; left--)
+                ASSERT_TRUE(queue.enqueue(message()));
+            while (queue.has_unsent())
+                filled.offer(true);
+            EXPECT_TRUE(queue.acked(filled.end)) << "there are more";
+            EXPECT_EQ(queue.length(), kMany - kAtOnce);
+            if (ends)
+                queue.stream_ended();
+            else
+                queue.end_acked();
+            EXPECT_EQ(queue.length(), 0u) << "nothing of it is sent again";
+        }
+    });
+}
+
 // How long it waited on the path that the peer does without is not known where it goes.
 TEST(SendQueue, what_moves__is_not_timed)
 {

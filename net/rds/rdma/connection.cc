@@ -21,6 +21,8 @@ int RdmaConnection::connect()
 {
     if (!HW_ASSERT(!link_))
         return -KAPI_EALREADY;
+    if (!net_.is_open()) // a path may be wanted for some seconds longer than there is a socket
+        return -KAPI_ENETUNREACH;
     phase_.store_release(connecting);
     auto link = Link::connect(net_, conn_, local_, remote_, tos_);
     if (!link)

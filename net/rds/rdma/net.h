@@ -31,6 +31,7 @@ public:
     Devices devices;
     RingShares rings;
     rds::Notice short_rings{60 * rds::Notices::second_ns}, no_rings{60 * rds::Notices::second_ns};
+    rds::Notice garbage{rds::Notices::second_ns};
 
     void add(RdmaNet& net);
     void remove(RdmaNet& net);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "receiver.h"
 
+#include "connection.h"
+#include "net.h"
+
 namespace rds_rdma {
 
 Receiver::~Receiver()
@@ -133,6 +136,13 @@ void Receiver::refill(Stat by)
 
 // ---- what arrives
 
+// A peer can send it in each receive, and on any number of connections.
+void Receiver::note_garbage(const char* what)
+{
+    if (Module::get().garbage.is_due())
+        rds_conn_note(ends_.conn, what);
+}
+
 // True: it waits to be handled.
 bool Receiver::arrived(u16 index, const kapi_wc& wc)
 {
@@ -147,7 +157,7 @@ bool Receiver::arrived(u16 index, const kapi_wc& wc)
     bool good = wc.op == KAPI_WC_RECV && wc.length >= header_size && wc.length <= header_size + buffers_ * fragment_size &&
                 (!header.checksum || header_checksum(header) == 0) && sender_.acknowledged(header.ack);
     if (!good) {
-        rds_conn_note(ends_.conn, "sends what is no RDS, its connection ends");
+        note_garbage("sends what is no RDS, its connection ends");
         {
             Guard guard(lock_);
             broken_ = true;
@@ -263,7 +273,7 @@ void Receiver::stopped(Verdict verdict)
         return;
     // It stays the oldest: nothing behind it is handled. Core reports a bad header.
     if (inc_ && !std::exchange(reported_, true))
-        rds_conn_note(ends_.conn, "sends fragments that do not fit together, its connection ends");
+        note_garbage("sends fragments that do not fit together, its connection ends");
     ends_.lost();
 }
 
@@ -285,11 +295,12 @@ Receiver::Verdict Receiver::begin_message(const Header& header, u32 payload)
     }
 }
 
-// The message is delivered, or dropped because it was received before: the peer need not keep it.
+// The message is delivered, or dropped because it was received before: the peer need not keep it. It is noted before, for the
+// answer of a program that is woken to acknowledge it.
 void Receiver::end_message()
 {
-    rds_inc_deliver(std::exchange(inc_, nullptr));
     ends_.ack.store_release(max<u64>(ends_.ack.load(), header_.sequence));
+    rds_inc_deliver(std::exchange(inc_, nullptr));
     if (header_.flags & rds::flag_ack_required)
         sender_.want_ack();
 }

@@ -60,6 +60,7 @@ private:
     bool has_places() const HW_REQUIRES(lock_);
     Step choose(u16& index, Step last, bool stuck) HW_REQUIRES(lock_);
     void stopped(Verdict verdict);
+    void note_garbage(const char* what);
     void fill(Stat by);
     Verdict handle(Slot& slot, const Header& header);
     Verdict begin_message(const Header& header, u32 payload);
