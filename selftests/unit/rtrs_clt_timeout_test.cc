@@ -129,7 +129,7 @@ TEST_P(RtrsClientTimeout, a_request_waits_for_a_path_once)
 TEST_P(RtrsClientTimeout, the_server_is_not_asked_for_the_end_of_a_path_whose_requests_are_all_late)
 {
     ready(2);
-    server.keeps_paths = true;
+    server.keeps_paths = KAPI_ECONNRESET;
     EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
     swallow("late");
     Ended ended;
@@ -137,7 +137,7 @@ TEST_P(RtrsClientTimeout, the_server_is_not_asked_for_the_end_of_a_path_whose_re
     ASSERT_TRUE(until(ended, 2 * kSecond));
     EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
     EXPECT_EQ(server.queries, 0u);
-    server.keeps_paths = false;
+    server.keeps_paths = 0;
     give_all();
 }
 

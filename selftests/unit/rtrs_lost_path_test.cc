@@ -100,10 +100,10 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RtrsLostPath, ::testing::Range(1, 11));
 class RtrsLostPathQuery : public RtrsClientTest {
 protected:
     /** The first request is not answered, nor anything else over its path; the client has found that out. */
-    void lose_a_path(Ended &ended)
+    void lose_a_path(Ended &ended, int refusal = KAPI_ECONNRESET)
     {
         ready(2);
-        server.keeps_paths = true;
+        server.keeps_paths = refusal;
         server.on_request = [&](WireServer::Request &request) {
             if (server.muted)
                 return false;
@@ -132,7 +132,7 @@ TEST_P(RtrsLostPathQuery, a_request_moves_when_the_server_has_ended_the_path)
     lose_a_path(ended);
     world.run_for(200 * sim::kMillisecond);
     EXPECT_EQ(server.requests.size(), 1u);
-    server.keeps_paths = false;
+    server.keeps_paths = 0;
     ASSERT_TRUE(world.run_until([&] { return ended.done; }, 150 * sim::kMillisecond));
     EXPECT_EQ(ended.error, 0);
     EXPECT_EQ(server.requests.size(), 2u);
@@ -146,7 +146,7 @@ TEST_P(RtrsLostPathQuery, what_is_allocated_meanwhile_does_not_wait_for_io)
     std::uint64_t before = sim::calls_that_may_wait_for_io(worker);
     Ended ended;
     lose_a_path(ended);
-    server.keeps_paths = false;
+    server.keeps_paths = 0;
     ASSERT_TRUE(world.run_until([&] { return ended.done; }, sim::kSecond));
     world.run_for(5 * sim::kSecond);
     EXPECT_EQ(sim::calls_that_may_wait_for_io(worker), before);
@@ -178,6 +178,19 @@ TEST_P(RtrsLostPathQuery, or_after_five_seconds_when_nobody_answers)
     EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
     cut(false);
     run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+}
+
+/** The servers of many clients that reconnect at the same time refuse some for want of room: that is no answer. */
+TEST_P(RtrsLostPathQuery, a_request_does_not_move_because_the_server_has_no_room_for_the_question)
+{
+    Ended ended;
+    lose_a_path(ended, KAPI_ENOMEM);
+    world.run_for(3 * sim::kSecond);
+    EXPECT_EQ(server.requests.size(), 1u);
+    server.keeps_paths = 0;
+    ASSERT_TRUE(world.run_until([&] { return ended.done; }, sim::kSecond));
+    EXPECT_EQ(ended.error, 0);
+    finish();
 }
 
 /** For want of memory or of a route, which says nothing about the server. */
@@ -212,7 +225,7 @@ TEST_P(RtrsLostPathQuery, a_request_does_not_move_because_this_host_cannot_ask)
 TEST_P(RtrsLostPathQuery, the_server_is_not_asked_because_of_a_request_that_was_answered)
 {
     ready(2);
-    server.keeps_paths = true;
+    server.keeps_paths = KAPI_ECONNRESET;
     EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
     sim::hold_packets(*devices[0], 2 * sim::kSecond);
     Ended ended;
@@ -228,7 +241,7 @@ TEST_P(RtrsLostPathQuery, the_server_is_not_asked_because_of_a_request_that_was_
     EXPECT_TRUE(ended.done);
     EXPECT_EQ(ended.error, 0);
     EXPECT_EQ(server.queries, 0u);
-    server.keeps_paths = false;
+    server.keeps_paths = 0;
     run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
 }
 

@@ -297,6 +297,22 @@ TEST_P(SrvLate, a_request_of_an_earlier_attempt_ends_no_path)
     }
 }
 
+/** Nobody is at its other end: it would take the place of the connection that the client asks for now, and end the attempt. */
+TEST_P(SrvLate, nor_does_it_join_the_present_one)
+{
+    load(true);
+    ASSERT_TRUE(ask(first, request(0, 3, 1, 100, true, 2)).established);
+    SrvPath late{a, "10.0.0.1", "10.0.0.2"};
+    EXPECT_EQ(rejected(ask(late, request(1, 3, 1, 100, true, 1))), KAPI_ECONNRESET);
+    for (unsigned i = 1; i < 3; i++)
+        EXPECT_TRUE(ask(first, request(i, 3, 1, 100, true, 2)).established);
+    exchange(first);
+    EXPECT_TRUE(is_alive(first));
+    drop(late);
+    drop(first);
+    unload_with_user();
+}
+
 /** Nobody answers heartbeats over either. */
 TEST_P(SrvLate, or_when_that_is_noticed_by_heartbeats)
 {

@@ -77,7 +77,7 @@ public:
     bool invalidates = true;       // the keys of reads
     bool lies = false;             // says that it invalidated
     bool silent_info = false;
-    bool keeps_paths = false;      // those that clients have lost, as one whose disk has their requests
+    int keeps_paths = 0;           // those that clients have lost, as one whose disk has their requests; the errno of its answer
     bool by_gid = false;           // listens on GIDs, too, from start() on
     std::function<void(rtrs::wire::ConnectResponse &)> change_acceptance{};
     std::function<void(std::string &)> change_info{};
@@ -197,7 +197,7 @@ private:
         queries++;
         bool is_there = std::any_of(connections.begin(), connections.end(),
                                     [&](const auto &one) { return one->request.path == request.path; });
-        return is_there || keeps_paths ? KAPI_ECONNRESET : KAPI_EEXIST;
+        return keeps_paths ? keeps_paths : is_there ? KAPI_ECONNRESET : KAPI_EEXIST;
     }
     static int on_connect(void *context, kapi_cm *cm, const kapi_cm_offer *offer, void *answer, kapi_size *size)
     {

@@ -36,12 +36,13 @@ void EndQuery::on_established(void* context, const void*, kapi_size)
     static_cast<EndQuery*>(context)->heard(Errno(KAPI_EEXIST));
 }
 
-// Without data it is not the server that has answered.
+// Without data it is not the server that has answered; and one that has no memory or no room for the question does not answer it.
 void EndQuery::on_ended(void* context, const kapi_cm_end* end)
 {
-    bool answered = end->why == KAPI_CM_REJECTED && end->data;
-    static_cast<EndQuery*>(context)->heard(answered ? rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size})
-                                                    : Errno(KAPI_ETIMEDOUT));
+    Errno answer(KAPI_ETIMEDOUT);
+    if (end->why == KAPI_CM_REJECTED && end->data)
+        answer = rtrs::parse_rejection({static_cast<const u8*>(end->data), end->size});
+    static_cast<EndQuery*>(context)->heard(answer == Errno(KAPI_ENOMEM) ? Errno(KAPI_ETIMEDOUT) : answer);
 }
 
 // ---- the question

@@ -18,7 +18,7 @@ namespace rtrs_clt {
 class EndQuery : Pinned {
 public:
     // The worker of the lost path, sleeps. EEXIST: nothing arrives at the server over it any more; ETIMEDOUT: no answer
-    // came, or this host could not ask; else the server has not ended it.
+    // came, or this host could not ask, or the server has no room for the question; else the server has not ended it.
     static Errno ask(Path& lost, const kapi_cm_route& route, const rtrs::wire::ConnectRequest& request, u64 deadline_ns);
 
 private:

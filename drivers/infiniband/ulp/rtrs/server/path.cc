@@ -187,7 +187,7 @@ bool Path::is_of(const kapi_cm_info& info) const
 Result<> Path::offer(Own<Connection>& connection)
 {
     const ConnectRequest& request = connection->request();
-    if (!is_of(connection->info()))
+    if (!is_of(connection->info()) || request.reconnects != reconnects_) // a late one of an earlier attempt has no client
         return fail(KAPI_ECONNRESET);
     u32 events = 0;
     {
