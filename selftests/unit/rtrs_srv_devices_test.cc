@@ -41,12 +41,12 @@ TEST_P(SrvDevices, what_one_needs)
     } rows[] = {
         {KAPI_ENODEV, [](kapi_rdma_attrs &attrs) { attrs.flags |= KAPI_RDMA_IWARP; }},
         {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 63; }},
-        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 131; }},
-        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 3; }},
+        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 129; }},
+        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 1; }},
         {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 1; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_sge = 1; }},
-        {0, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 132; }},
+        {0, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 130; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 2; }},
     };
     load(true);
