@@ -102,6 +102,27 @@ TEST_P(SrvDevices, more_regions_than_its_queue_takes)
         }
 }
 
+TEST_P(SrvDevices, one_that_there_is_no_memory_for_is_not_used)
+{
+    load(true);
+    b.faults().fail_at = b.faults().count + 1;
+    replug({});
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(logged("rtrs_server: no memory for device rxe_b, which is not used"), 1u);
+    EXPECT_EQ(rejected(ask(first, request(0, 1))), KAPI_ENODEV);
+}
+
+/** Clients that come over IP are served in any case. */
+TEST_P(SrvDevices, a_failure_to_listen_on_GIDs_is_logged)
+{
+    load(true);
+    close();
+    b.faults().fail_at = b.faults().count + 3; // behind the server's memory and the listener over IP
+    run(b, [&] { ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &server), 0); });
+    EXPECT_EQ(logged("rtrs_server: no listening on GIDs: error 12"), 1u);
+    establish(first);
+}
+
 TEST_P(SrvDevices, what_is_logged)
 {
     load(true);
