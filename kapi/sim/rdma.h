@@ -207,6 +207,7 @@ struct kapi_cq {
     bool stopped = false;        // a queue pair was freed that had not drained
     bool solicited_only = false; // a foreign peer's: it sleeps on unless it is asked to wake up
     unsigned qps = 0;
+    unsigned taken = 0;          // places, by its queue pairs
     sim::WaitList idle{};
 };
 

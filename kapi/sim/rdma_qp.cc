@@ -12,6 +12,7 @@ namespace sim {
 
 namespace {
 
+constexpr unsigned kDrainEntries = 2; // in a completion queue, of each of its queue pairs
 constexpr std::uint64_t kDrainLimitNs = 10 * kSecond, kDrainAgainNs = kSecond;
 
 Completion flushed(kapi_u64 cookie, bool recv, Borrowed borrowed)
@@ -165,6 +166,22 @@ std::deque<SendEntry>::iterator place_of(kapi_qp &qp, const kapi_wr &wr)
     return place;
 }
 
+/** Each of the two queues has places for what may be outstanding, and for the drain. */
+void take_places(kapi_cq &send, kapi_cq &recv, const kapi_qp_caps &caps)
+{
+    send.taken += caps.max_send + kDrainEntries;
+    recv.taken += caps.max_recv + (&send == &recv ? 0 : kDrainEntries);
+    for (const kapi_cq *cq : {&send, &recv})
+        if (cq->taken > cq->entries)
+            broken("a completion queue of %u is too small: its queue pairs need %u", cq->entries, cq->taken);
+}
+
+void give_places(kapi_cq &send, kapi_cq &recv, const kapi_qp_caps &caps)
+{
+    send.taken -= caps.max_send + kDrainEntries;
+    recv.taken -= caps.max_recv + (&send == &recv ? 0 : kDrainEntries);
+}
+
 int limits(const kapi_rdma_attrs &attrs, const kapi_qp_caps &caps)
 {
     bool fits = caps.max_send <= attrs.max_wr && caps.max_recv <= attrs.max_wr && caps.max_send_sge <= attrs.max_sge &&
@@ -217,6 +234,7 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
     qp->local = cm->local;
     qp->remote = cm->remote;
     qp->mtu = world().host_random().one_in(2) ? 1024 : 4096;
+    take_places(*send_cq, *recv_cq, *caps);
     pd->users++;
     send_cq->qps++;
     recv_cq->qps++;
@@ -242,6 +260,7 @@ void kapi_qp_free(struct kapi_qp *qp) noexcept
     } else if (qp->send_outstanding || qp->recv_outstanding)
         broken("a queue pair ends with %u sends and %u receives that have not completed", qp->send_outstanding,
                qp->recv_outstanding);
+    give_places(*qp->send_cq, *qp->recv_cq, qp->caps);
     qp->cm->qp = nullptr;
     qp->pd->users--;
     qp->send_cq->qps--;

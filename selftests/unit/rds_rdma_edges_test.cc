@@ -137,6 +137,18 @@ TEST_P(RdsRdmaEdges, a_device_is_used__if_it_suffices)
         close(to_b);
         link++;
     }
+    EXPECT_EQ(std::ranges::count(a.log, "rds_rdma: device edge is not used, for its queues are too small"), 3);
+    a.initial_net().add(sim::address("10.2.0.1"), link);
+    a.faults().fail_at = a.faults().count + 1;
+    sim::plug_rdma(a.initial_net(), "poor", link);
+    world.run_for(sim::kMillisecond);
+    EXPECT_EQ(std::ranges::count(a.log, "rds_rdma: no memory for device poor, which is not used"), 1);
+    auto over_poor = on_a("10.2.0.1", "10.2.0.2");
+    run(a, [&] {
+        ASSERT_EQ(over_poor.socket.open(), 0);
+        EXPECT_EQ(over_poor.socket.bind(sim::address("10.2.0.1", kPort)), -KAPI_EADDRNOTAVAIL);
+    });
+    close(over_poor);
 }
 
 // Either host may be the one that has few, and the one that accepts: more than the peer has is refused by the simulated host.

@@ -130,6 +130,7 @@ TEST_P(RtrsClientFailover, the_next_attempt_makes_a_session_although_a_lost_path
     EXPECT_TRUE(server.service(0)->request.path == path_0);
     EXPECT_TRUE(server.service(0)->request.first);
     EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 30 * kSecond));
+    EXPECT_EQ(std::ranges::count(a.log, "rtrs_client: session: the device does not end what it was given"), 1);
     close();
     unload();
     loaded = false;

@@ -128,6 +128,11 @@ TEST_P(RtrsClientLimits, a_device_that_cannot_do_what_it_needs_is_not_used)
         run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ENODEV); });
         EXPECT_EQ(std::ranges::count(a.log, "rtrs_client: device rxe_a0 is not used, it cannot do what RTRS needs"), 1);
     }
+    a.faults().fail_at = a.faults().count + 1;
+    replug({});
+    world.run_for(sim::kMillisecond);
+    run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ENODEV); });
+    EXPECT_EQ(std::ranges::count(a.log, "rtrs_client: no memory for device rxe_a0, which is not used"), 1);
     replug([](kapi_rdma_attrs &attrs) {
         attrs.max_sge = 2;
         attrs.max_wr = 64;

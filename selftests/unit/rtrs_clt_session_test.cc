@@ -263,6 +263,8 @@ TEST_P(RtrsClientSession, a_module_parameter_is_checked_as_its_file)
     run(a, [&] {
         for (const auto &each : bad)
             EXPECT_EQ(rtrs_clt_core_init(module, &each), -KAPI_EINVAL);
+        EXPECT_EQ(a.log.size(), std::size(bad));
+        EXPECT_EQ(std::ranges::count(a.log, "rtrs_client: heartbeat_interval_ms 99 is not between 100 and 60000"), 1);
         const rtrs_clt_core_params good[] = {{100, 1, 100, 0, 0}, {60000, 100, 600000, 3600000, 3600000}};
         for (const auto &each : good) {
             EXPECT_EQ(rtrs_clt_core_init(module, &each), 0);

@@ -141,6 +141,25 @@ TEST_P(RtrsClientTimeout, the_server_is_not_asked_for_the_end_of_a_path_whose_re
     give_all();
 }
 
+TEST_P(RtrsClientTimeout, the_chunk_of_a_late_request_waits_for_no_path_but_its_own)
+{
+    ready(2);
+    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
+    unsigned bad = path_of(swallowed[0]);
+    server.reject = KAPI_EBUSY;
+    ASSERT_TRUE(until(ended, 2 * kSecond));
+    give_all();
+    EXPECT_EQ(put(path(1 - bad) + "remove_path", "1"), 0);
+    EXPECT_EQ(free_permits(), depth() - 1);
+    server.reject = 0;
+    EXPECT_EQ(put(path(bad) + "reconnect", "1"), 0);
+    EXPECT_EQ(free_permits(), depth());
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientTimeout, ::testing::Range(1, 5));
 
 } // namespace

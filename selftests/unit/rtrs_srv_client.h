@@ -61,17 +61,18 @@ struct SrvUser {
     {
         auto &self = *static_cast<SrvUser *>(user);
         self.links.push_back(event);
+        char name[rtrs::max_name + 1];
         if (self.sleeps_in_link_ns)
             self.world->sleep(self.sleeps_in_link_ns);
         if (event == RTRS_SRV_CORE_CONNECTED) {
             self.session = session;
-            char name[rtrs::max_name + 1];
             EXPECT_EQ(rtrs_srv_core_path_name(session, name, sizeof(name)), 0); // RNBD asks here
             EXPECT_NE(name[0], '\0');
             rtrs_srv_core_set_priv(session, &self.privs[session]);
             return self.refuses_link;
         }
         EXPECT_EQ(priv, &self.privs[session]);
+        EXPECT_EQ(rtrs_srv_core_path_name(session, name, sizeof(name)), -KAPI_ENOTCONN);
         return 0;
     }
     static constexpr rtrs_srv_core_ops ops{rdma_ev, link_ev};

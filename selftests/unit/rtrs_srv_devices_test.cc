@@ -41,12 +41,12 @@ TEST_P(SrvDevices, what_one_needs)
     } rows[] = {
         {KAPI_ENODEV, [](kapi_rdma_attrs &attrs) { attrs.flags |= KAPI_RDMA_IWARP; }},
         {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 63; }},
-        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 131; }},
-        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 3; }},
+        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 129; }},
+        {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 1; }},
         {KAPI_EOPNOTSUPP, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 1; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_sge = 1; }},
-        {0, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 132; }},
+        {0, [](kapi_rdma_attrs &attrs) { attrs.max_cqe = 130; }},
         {0, [](kapi_rdma_attrs &attrs) { attrs.max_mr_pages = 2; }},
     };
     load(true);
@@ -100,6 +100,27 @@ TEST_P(SrvDevices, more_regions_than_its_queue_takes)
             drop(first);
             unload();
         }
+}
+
+TEST_P(SrvDevices, one_that_there_is_no_memory_for_is_not_used)
+{
+    load(true);
+    b.faults().fail_at = b.faults().count + 1;
+    replug({});
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(logged("rtrs_server: no memory for device rxe_b, which is not used"), 1u);
+    EXPECT_EQ(rejected(ask(first, request(0, 1))), KAPI_ENODEV);
+}
+
+/** Clients that come over IP are served in any case. */
+TEST_P(SrvDevices, a_failure_to_listen_on_GIDs_is_logged)
+{
+    load(true);
+    close();
+    b.faults().fail_at = b.faults().count + 3; // behind the server's memory and the listener over IP
+    run(b, [&] { ASSERT_EQ(rtrs_srv_core_open(&b.initial_net(), &SrvUser::ops, &user, kPort, &server), 0); });
+    EXPECT_EQ(logged("rtrs_server: no listening on GIDs: error 12"), 1u);
+    establish(first);
 }
 
 TEST_P(SrvDevices, what_is_logged)

@@ -59,6 +59,8 @@ TEST_P(SrvPaths, another_request_in_a_chunk_that_was_read_into_is_refused)
     world.run_for(sim::kSecond);
     answer_call(); // overwrites the data
     EXPECT_EQ(answer(second, 0), KAPI_EIO);
+    EXPECT_EQ(std::ranges::count(b.log, "rtrs_server: over rxe_b2 a request fails: "
+                                        "what was read over a lost path lies over it"), 1);
     EXPECT_EQ(user.calls.size(), 1u);
     write(second, 1, 0, contents(500, 2), "wy");
     ASSERT_TRUE(wait([&] { return user.calls.size() == 2; }));

@@ -78,12 +78,12 @@ Result<> Connection::resolve()
 
 u32 Connection::sends_for(const kapi_rdma_attrs& attrs, u32 depth)
 {
-    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 2), depth * requests_of_io + others);
+    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 1), depth * requests_of_io + others);
 }
 
 u32 Connection::receives_for(const kapi_rdma_attrs& attrs, u32 depth)
 {
-    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 2), depth * 2 + others); // an answer may be two messages
+    return min(min(attrs.max_wr, attrs.max_cqe / 2 - 1), depth * 2 + others); // an answer may be two messages
 }
 
 // The queue depth is known for all but the service connection, which is made before the peer offers it.
@@ -97,7 +97,7 @@ Result<> Connection::make_queues(Device& device, kapi_pd* pd)
     TRY(receives_.make(device, pd, max_receive_ * receive_bytes, KAPI_MAP_FROM_DEVICE));
     kapi_cq* cq = nullptr;
     u32 vector = number_ ? number_ - 1 : 0;
-    TRY(check(kapi_cq_create(device.dev, max_send_ + max_receive_ + 4, vector, KAPI_CQ_SOFTIRQ, on_done, this, &cq)));
+    TRY(check(kapi_cq_create(device.dev, max_send_ + max_receive_ + 2, vector, KAPI_CQ_SOFTIRQ, on_done, this, &cq)));
     cq_.reset(cq);
     kapi_qp_caps caps{max_send_, max_receive_, max_pieces_, 1, 0};
     kapi_qp* qp = nullptr;

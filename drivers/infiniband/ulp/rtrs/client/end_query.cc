@@ -85,7 +85,7 @@ Result<> EndQuery::make_queue()
     pd_.reset(pd);
     kapi_cq* cq = nullptr;
     auto done = [](void*, const kapi_wc*, unsigned) {};
-    TRY(check(kapi_cq_create(device->dev, caps.max_send + caps.max_recv + 4, 0, KAPI_CQ_SOFTIRQ, done, this, &cq)));
+    TRY(check(kapi_cq_create(device->dev, caps.max_send + caps.max_recv + 2, 0, KAPI_CQ_SOFTIRQ, done, this, &cq)));
     cq_.reset(cq);
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), pd, &caps, cq, cq, this, &qp)));

@@ -70,12 +70,12 @@ Result<> Connection::open()
 {
     if (has_ended())
         return fail(KAPI_ECONNRESET);
-    TRY(make_queues());
+    u32 receives = TRY(make_queues());
     {
         Guard guard(lock_);
         open_ = true;
     }
-    TRY(post_first_receives());
+    TRY(post_first_receives(receives));
     const Settings& settings = Module::get().settings;
     wire::ConnectResponse response = write_acceptance(settings.geometry, settings.always_invalidate, request_.whole_answers);
     kapi_cm_options options{};
@@ -89,7 +89,8 @@ Result<> Connection::open()
     return {};
 }
 
-Result<> Connection::make_queues()
+// Returns how many receives may be posted at a time.
+Result<u32> Connection::make_queues()
 {
     const Settings& settings = Module::get().settings;
     const kapi_rdma_attrs& attrs = path_->device().attrs;
@@ -97,14 +98,14 @@ Result<> Connection::make_queues()
     u32 per_request = settings.always_invalidate ? requests_per_answer : requests_per_short_answer;
     u32 receives = is_service() ? service_requests : depth + 1, sends = is_service() ? service_requests : depth * per_request + 1;
     // Both queues report to one; of each the drain takes an entry.
-    u32 most = attrs.max_cqe > 4 ? attrs.max_cqe - 4 : 0;
+    if (attrs.max_wr < least_requests || attrs.max_cqe < 2 * least_requests + 2)
+        return fail(KAPI_EOPNOTSUPP);
+    u32 most = attrs.max_cqe - 2;
     receives = min(max(receives, least_requests), min(attrs.max_wr, most / 2));
     sends = min(max(sends, least_requests), min(attrs.max_wr, most - receives));
-    if (receives < least_requests || sends < least_requests)
-        return fail(KAPI_EOPNOTSUPP);
     share_ = TRY(Share::of(Module::get().budget, u64{receives + sends} * bytes_per_request));
     kapi_cq* cq = nullptr;
-    TRY(check(kapi_cq_create(path_->device().dev, receives + sends + 4, request_.connection, KAPI_CQ_SOFTIRQ, on_done, this,
+    TRY(check(kapi_cq_create(path_->device().dev, receives + sends + 2, request_.connection, KAPI_CQ_SOFTIRQ, on_done, this,
                              &cq)));
     cq_.reset(cq);
     kapi_qp_caps caps{sends, receives, 1, 1, 0};
@@ -113,16 +114,11 @@ Result<> Connection::make_queues()
     qp_.reset(qp);
     Guard guard(lock_);
     capacity_ = sends;
-    return {};
+    return receives;
 }
 
-Result<> Connection::post_first_receives()
+Result<> Connection::post_first_receives(u32 count)
 {
-    const Settings& settings = Module::get().settings;
-    u32 depth = settings.geometry.queue_depth();
-    u32 count = is_service() ? service_requests : depth + 1;
-    const kapi_rdma_attrs& attrs = path_->device().attrs;
-    count = min(max(count, least_requests), min(attrs.max_wr, (attrs.max_cqe - 4) / 2));
     if (is_service()) {
         info_message_ = TRY(Buffer::create(path_->device().dev, path_->regions().pd(), info_bytes, KAPI_MAP_FROM_DEVICE));
         kapi_sge sge = info_message_.sge(0, info_bytes);

@@ -83,8 +83,8 @@ private:
     static void on_done(void* context, const kapi_wc* wcs, unsigned n);
     bool is_service() const { return request_.connection == 0; }
 
-    Result<> make_queues();
-    Result<> post_first_receives();
+    Result<u32> make_queues();
+    Result<> post_first_receives(u32 count);
     Result<> post_receives(u32 count);
     void done(const kapi_wc* wcs, unsigned n);
     void sent(const kapi_wc& wc);
