@@ -28,6 +28,24 @@ TEST_F(Handshake, streams_that_find_no_place_are_reset)
     });
 }
 
+// For those in the queue behind it no other notice comes.
+TEST_F(Handshake, streams_behind_one_that_cannot_be_accepted_are_accepted_ten_milliseconds_later)
+{
+    WireStream streams[3] = {WireStream(a), WireStream(a), WireStream(a)};
+    run(a, [&] {
+        for (kapi_u16 i = 0; i < 3; i++)
+            ASSERT_TRUE(streams[i].start(sim::address("10.0.0.1", static_cast<kapi_u16>(30000 + i)),
+                                         sim::address("10.0.0.2", 16385)));
+        b.faults().fail_at = b.faults().count + 1;
+        world.sleep(9 * sim::kMillisecond);
+        EXPECT_EQ(b.live_streams, 0u);
+        world.sleep(3 * sim::kMillisecond);
+        EXPECT_EQ(b.live_streams, 2u);
+        for (auto &stream : streams)
+            stream.close(true);
+    });
+}
+
 TEST_F(Handshake, a_stream_taken_for_another_path_is_not_answered)
 {
     open_socket(port_of_path(0));
