@@ -44,6 +44,32 @@ TEST_P(RdsRdmaAcks, go_with_the_answers)
     close(pb);
 }
 
+/** The headers of larger messages are in memory that was mapped before they are written. */
+TEST_P(RdsRdmaAcks, go_with_the_answers__from_a_device_that_copies)
+{
+    sim::make_bounce(*dev_a);
+    sim::make_bounce(*dev_b);
+    auto pa = on_a(), pb = on_b();
+    connect(pa, pb);
+    constexpr unsigned kRounds = 20;
+    auto client = spawn(pa, [&] {
+        for (unsigned i = 0; i < kRounds; i++) {
+            pa.send(contents(1000, i));
+            EXPECT_TRUE(pa.receive() == contents(1000, 100 + i));
+        }
+    });
+    auto server = spawn(pb, [&] {
+        for (unsigned i = 0; i < kRounds; i++) {
+            EXPECT_TRUE(pb.receive() == contents(1000, i));
+            pb.send(contents(1000, 100 + i));
+        }
+    });
+    EXPECT_TRUE(wait({client, server}));
+    EXPECT_LE(rows<rds_abi_info_message>(pa, RDS_ABI_INFO_RETRANS_MESSAGES).size(), 1u) << "the last answer has acknowledged all";
+    close(pa);
+    close(pb);
+}
+
 TEST_P(RdsRdmaAcks, are_few_in_one_direction)
 {
     auto pa = on_a(), pb = on_b();

@@ -73,6 +73,12 @@ TEST_P(RdsRdmaAtomics, add_and_swap__and_give_the_old_value)
     expect_done({kAdd, {kTop, 99}}, kTop, 0); // the second one is no argument
     expect_done({kSwap, {7, 9}}, 7, 9);
     expect_done({kSwap, {7, 9}}, 8, 8);
+    Bytes local = pattern(8, 1);
+    for (kapi_u64 flags : {kapi_u64{0}, kapi_u64{RDS_ABI_RDMA_READWRITE}}) { // a read and a write are none
+        run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), 8}}, flags}), 4); });
+        expect_message(pb, "done");
+        world.run_for(sim::kSecond);
+    }
     EXPECT_EQ(counter(pa, "ib_atomic_fadd"), 3u);
     EXPECT_EQ(counter(pa, "ib_atomic_cswp"), 2u);
     close_both();

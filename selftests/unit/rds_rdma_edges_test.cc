@@ -202,7 +202,7 @@ TEST_P(RdsRdmaEdges, a_request_that_is_withdrawn__ends_at_once)
     unsigned waiting = a.live_rdma["connection"];
     run(b, [&] { stranger.drop(); });
     // What withdraws it may be lost, and is sent again.
-    EXPECT_TRUE(world.run_until([&] { return a.live_rdma["connection"] < waiting; }, sim::kSecond));
+    EXPECT_TRUE(world.run_until([&] { return a.live_rdma["connection"] < waiting; }, 200 * sim::kMillisecond));
     run(b, [&] { pb.send("again"); });
     run(a, [&] { EXPECT_EQ(pa.receive(), "again"); });
     close_both();

@@ -241,6 +241,10 @@ TEST_P(RdsRdmaPeer, is_left__when_it_sends_garbage)
         run(b, [&] { peer.drop(); });
         peer = Peer();
     }
+    auto names_fragments = [](const std::string &line) {
+        return line.ends_with("sends fragments that do not fit together, its connection ends");
+    };
+    EXPECT_GE(std::ranges::count_if(a.log, names_fragments), 1);
     connect();
     post(sealed(data_header(4, 50), "good"));
     EXPECT_EQ(received(), "good");

@@ -137,6 +137,26 @@ TEST_P(RtrsClientFailover, the_next_attempt_makes_a_session_although_a_lost_path
     a.crash(); // what was posted is never freed
 }
 
+/** It has what the path asks its server for, and where the answer is to be, for ever. */
+TEST_P(RtrsClientFailover, a_device_that_does_nothing_any_more_while_a_path_is_made)
+{
+    ready();
+    std::size_t all = 2 * server.connections.size();
+    server.silent_info = true;
+    auto task = world.spawn(a, "add", [&] { EXPECT_LT(sim::sysfs_write(root + "add_path", path_name(1)), 0); });
+    auto accepted = [&] { return server.connections.size() == all && server.connections.back()->accepted; };
+    ASSERT_TRUE(world.run_until(accepted, kSecond));
+    world.run_for(GetParam() % 2 * 100 * sim::kMillisecond); // the question has not gone, or has
+    sim::make_stuck(*devices[1]);
+    EXPECT_TRUE(world.run_until([&] { return task->is_done(); }, 60 * kSecond));
+    EXPECT_EQ(std::ranges::count(a.log, "rtrs_client: session: the device does not end what it was given"), 1);
+    EXPECT_EQ(write("block", contents(4096, 1)), 0);
+    close();
+    unload();
+    loaded = false;
+    a.crash(); // as above
+}
+
 /** Each asks for a session. The second one that is there begins once more, whatever number of attempts is allowed. */
 TEST_P(RtrsClientFailover, two_paths_come_back_at_once)
 {

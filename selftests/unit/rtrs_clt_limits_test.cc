@@ -63,6 +63,20 @@ TEST_P(RtrsClientLimits, what_a_request_may_be)
     run(a, [&] { rtrs_clt_core_put_permit(session, taken); });
 }
 
+TEST_P(RtrsClientLimits, a_server_whose_limit_ends_within_a_page)
+{
+    server.change_acceptance = [](rtrs::wire::ConnectResponse &response) {
+        response.max_io_bytes = 60'000;
+        response.max_header_bytes = 65'536 - 60'000;
+    };
+    ready();
+    rtrs_clt_limits found{};
+    run(a, [&] { EXPECT_EQ(rtrs_clt_core_query(session, &found), 1); });
+    EXPECT_EQ(found.max_io_bytes, 60'000u);
+    EXPECT_EQ(write("block", contents(60'000, 1)), 0);
+    EXPECT_EQ(read("block", 60'000), contents(60'000, 1));
+}
+
 /** RNBD asks a disk to flush like that. */
 TEST_P(RtrsClientLimits, a_request_without_data)
 {

@@ -152,6 +152,25 @@ TEST_P(SrvHostile, a_target_that_is_not_the_clients_ends_the_path)
     EXPECT_TRUE(wait([&] { return user.links.size() == 2; })) << "nothing is left";
 }
 
+/** Its immediate data would be a request. */
+TEST_P(SrvHostile, a_message_that_is_no_write_ends_the_path)
+{
+    load(true);
+    for (kapi_wr_op op : {KAPI_WR_SEND, KAPI_WR_SEND_IMM}) {
+        establish(first);
+        run(a, [&] {
+            kapi_wr wr{};
+            wr.op = static_cast<kapi_u8>(op);
+            wr.imm = first.imm_of(0, 100);
+            EXPECT_EQ(first.post(*first.links[1], wr), 0);
+        });
+        EXPECT_TRUE(ends(first)) << op;
+        drop(first);
+        world.run_for(sim::kSecond);
+    }
+    EXPECT_EQ(std::ranges::count(b.log, "rtrs_server: a client violates the protocol, its path ends"), 2);
+}
+
 TEST_P(SrvHostile, chunks_of_other_sessions_are_out_of_reach)
 {
     load(true);

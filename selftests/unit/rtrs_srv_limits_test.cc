@@ -191,4 +191,28 @@ TEST_P(SrvLimits, a_device_that_does_nothing_any_more__delays_no_notice_of_the_e
     server = nullptr;
 }
 
+/** A request is about to begin: the invalidation of its key never completes, and the user never has it. */
+TEST_P(SrvLimits, a_device_that_does_nothing_any_more_with_a_request_that_has_just_come)
+{
+    load(true);
+    establish_both();
+    user.keeps = true;
+    write(second, 1, 1, "other", "wy");
+    ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+    world.run_for(sim::kMillisecond * 100);
+    auto calls = b.faults().count;
+    write(first, 1, 0, "data", "wx");
+    ASSERT_TRUE(wait([&] { return b.faults().count == calls + 2; })) << "the next receive, and the invalidation";
+    sim::make_stuck(*dev_b);
+    EXPECT_TRUE(wait([&] { return b.live_rdma["queue pair"] == 2; }, 150 * sim::kSecond));
+    EXPECT_EQ(user.calls.size(), 1u);
+    answer_call();
+    EXPECT_EQ(answer(second, 1), 0);
+    drop(first);
+    drop(second);
+    unload();
+    b.crash(); // as above
+    server = nullptr;
+}
+
 } // namespace

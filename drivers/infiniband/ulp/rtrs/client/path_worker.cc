@@ -36,7 +36,7 @@ void Path::advance(PathEvent event)
     changed_.wake();
 }
 
-// True: the state is another one now, and there may be more to do.
+// True: the state is another one now, or there may be more to do.
 bool Path::act()
 {
     PathState state;
@@ -71,8 +71,8 @@ bool Path::act_at_rest(PathState state, Want want)
     u64 now = kapi_now_ns(), left = time_to_unreached_ns(now);
     if (!left) {
         heard_ns_ = 0;
-        left = KAPI_FOREVER;
         session_.path_returns(*this);
+        return true;
     }
     {
         Guard guard(lock_);
@@ -153,7 +153,6 @@ void Path::established()
     kapi_copy(place.device, link_->device().attrs.name, sizeof(place.device));
     heartbeat_.received();
     latency_ns_.store_relaxed(0);
-    next_heartbeat_ns_ = 0;
     session_.path_returns(*this);
     auto counted = session_.count_up(*link_);
     if (!counted)
@@ -192,7 +191,6 @@ bool Path::act_up()
             heartbeat_ns_.store_relaxed(now);
             link_->send_heartbeat();
         }
-        session_.release_expired();
     }
     u64 left = time_to_late_request_ns(now);
     if (!left)

@@ -219,7 +219,7 @@ void Connection::received(const kapi_wc& wc)
         path_->notify(Path::info_asked);
         return;
     }
-    if (wc.op != KAPI_WC_RECV_WRITE_IMM || !(wc.flags & KAPI_WC_IMM) || !immediate_arrived(wc.imm))
+    if (wc.op != KAPI_WC_RECV_WRITE_IMM || !immediate_arrived(wc.imm))
         path_->notify(Path::violated);
 }
 
