@@ -238,7 +238,10 @@ TEST_P(RdsRdmaPeer, is_left__when_it_sends_garbage)
         for (const std::string &bytes : all[i])
             post(bytes);
         EXPECT_TRUE(wait_for([&] { return peer.end.has_value(); }));
-        run(b, [&] { peer.drop(); });
+        run(b, [&] {
+            peer.drop();
+            world.sleep(sim::kSecond); // one line of the log in a second
+        });
         peer = Peer();
     }
     auto names_fragments = [](const std::string &line) {
