@@ -89,6 +89,11 @@ void forget_own(unsigned int slot);
 void forget_peers(unsigned int slot);
 /** forget_all - what was freed in wild times would end one connection after the other in calm ones */
 void forget_all(void);
+/**
+ * connection_ended - all keys have ended with it, also those in messages that are now sent again: one of them would end the next
+ * connection, and so on
+ */
+void connection_ended(void);
 void call_get_mr(struct caller *c);
 void call_free_mr(struct caller *c);
 

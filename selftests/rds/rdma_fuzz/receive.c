@@ -9,7 +9,9 @@ static void check_notice(struct caller *c, const struct cmsghdr *h)
 	memcpy(&notice, CMSG_DATA(h), sizeof(notice));
 	if (notice.status < RDS_RDMA_SUCCESS || notice.status > RDS_RDMA_OTHER_ERROR)
 		wrong(c, "status of an operation", notice.status, RDS_RDMA_OTHER_ERROR);
-	if (notice.status == RDS_RDMA_REMOTE_ERROR) /* others may end with what another key has ended */
+	if (notice.status != RDS_RDMA_SUCCESS && is_calm())
+		connection_ended();
+	else if (notice.status == RDS_RDMA_REMOTE_ERROR) /* others may end with what another key has ended */
 		forget_peers(notice.user_token);
 	seen(c, notice.status == RDS_RDMA_SUCCESS ? K_GOT_SUCCESS : K_GOT_FAILURE);
 }
@@ -25,7 +27,8 @@ static void check_control(struct caller *c, struct msghdr *msg, const struct off
 			struct region r = { .size = offer ? offer->size : pick(c, LARGEST) };
 
 			memcpy(&r.cookie, CMSG_DATA(h), sizeof(r.cookie));
-			keep_peers(c, r);
+			if (offer || !is_calm()) /* else an operation is beyond its end */
+				keep_peers(c, r);
 			seen(c, K_GOT_KEY);
 		}
 	}

@@ -7,10 +7,12 @@
 #define GUARD 65536
 #define WINDOW LARGEST
 #define KEYS 8 /* the newest: older ones are mostly dead */
+#define AGAIN_MS 300
 
 static char *memory; /* a guard, the window, a guard */
 /* Written by any thread, read by any: a mixture of two is just another odd key. */
 static struct region own[KEYS], peers[KEYS];
+static int64_t ended_ms; /* in a calm time */
 
 void regions_open(void)
 {
@@ -70,6 +72,8 @@ void keep_own(struct caller *c, struct region r)
 
 void keep_peers(struct caller *c, struct region r)
 {
+	if (is_calm() && now_ms() - __atomic_load_n(&ended_ms, __ATOMIC_RELAXED) < stretched(AGAIN_MS))
+		return;
 	store(&peers[pick(c, KEYS)], r);
 }
 
@@ -89,6 +93,12 @@ void forget_all(void)
 		forget_own(i);
 		forget_peers(i);
 	}
+}
+
+void connection_ended(void)
+{
+	__atomic_store_n(&ended_ms, now_ms(), __ATOMIC_RELAXED);
+	forget_all();
 }
 
 static uint64_t any_flags_of_region(struct caller *c)
