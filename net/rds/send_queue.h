@@ -37,11 +37,12 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
-    // end_acked() has something to do. So many are ended here: an acknowledgement may be of all that a stream took, in softirq.
-    bool acked(u32 una);
+    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took.
     static constexpr unsigned acked_at_once = 4096;
-    // Sleeps. Ends those that were acknowledged, and are not ended yet.
+    // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
+    // end_acked() has something to do.
+    bool acked(u32 una);
+    // Sleeps. Ends the acknowledged messages that acked() left.
     void end_acked();
     // Has the peer's transport acknowledged the present stream up to position?
     bool is_acked(u32 position);

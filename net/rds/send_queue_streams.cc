@@ -12,10 +12,11 @@ void SendQueue::stream_began()
     una_known_ = pinned_ = false;
 }
 
-// After every attempt to connect, also after one that failed: nothing here may depend on how much is queued.
+// After every attempt to connect, also after one that failed: nothing here may depend on how much is queued, but for what was
+// acknowledged, which is ended once.
 void SendQueue::stream_ended()
 {
-    end_acked(); // else it is sent again
+    end_acked(); // else these are sent again
     Queue done;
     {
         Guard guard(lock_);

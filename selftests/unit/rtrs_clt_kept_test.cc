@@ -14,11 +14,8 @@ TEST_P(RtrsClientKept, its_chunk_is_used_again_when_its_path_is_up_again)
 {
     ready(2);
     EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    swallow("late");
     Ended ended;
-    begin_one(ended, "late");
-    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
-    unsigned bad = path_of(swallowed[0]);
+    unsigned bad = begin_late(ended);
     server.reject = KAPI_EBUSY;
     ASSERT_TRUE(until(ended, 2 * kSecond));
     run(a, [&] { EXPECT_EQ(begin(permits[0], ended, false, "again"), -KAPI_EBUSY) << "its permit is of no use until then"; });
@@ -223,11 +220,8 @@ TEST_P(RtrsClientKept, a_server_that_rejects_is_reached)
 {
     ready(2);
     EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    swallow("late");
     Ended ended;
-    begin_one(ended, "late");
-    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
-    unsigned bad = path_of(swallowed[0]);
+    unsigned bad = begin_late(ended);
     server.reject = KAPI_ENODEV;
     ASSERT_TRUE(until(ended, 2 * kSecond));
     give_all();
@@ -272,12 +266,8 @@ TEST_P(RtrsClientKept, a_chunk_comes_back_when_its_path_was_stopped)
     for (bool refuses : {false, true}) {
         SCOPED_TRACE(refuses);
         EXPECT_EQ(put(root + "max_reconnect_attempts", refuses ? "3" : "-1"), 0);
-        swallowed.clear();
-        swallow("late");
         Ended ended;
-        begin_one(ended, "late");
-        ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
-        unsigned bad = path_of(swallowed[0]);
+        unsigned bad = begin_late(ended);
         server.reject = refuses ? KAPI_EBUSY : 0;
         cut(!refuses);
         ASSERT_TRUE(until(ended, 3 * kSecond));

@@ -145,11 +145,8 @@ TEST_P(RtrsClientTimeout, the_chunk_of_a_late_request_waits_for_no_path_but_its_
 {
     ready(2);
     EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    swallow("late");
     Ended ended;
-    begin_one(ended, "late");
-    ASSERT_TRUE(world.run_until([&] { return !swallowed.empty(); }, kSecond));
-    unsigned bad = path_of(swallowed[0]);
+    unsigned bad = begin_late(ended);
     server.reject = KAPI_EBUSY;
     ASSERT_TRUE(until(ended, 2 * kSecond));
     give_all();

@@ -35,14 +35,20 @@ protected:
         permits.push_back(permit());
         run(a, [&] { EXPECT_EQ(begin(permits.back(), ended, read, message), 0); });
     }
-    /** Of two paths, the first one has it, and its answer does not come. */
-    void begin_over_first(Ended &ended)
+    /** The server has it, and its answer does not come. Returns its path. */
+    unsigned begin_late(Ended &ended)
     {
         swallowed.clear();
         swallow("late");
-        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
         begin_one(ended, "late");
         EXPECT_TRUE(world.run_until([&] { return swallowed.size() == 1; }, kSecond));
+        return swallowed.empty() ? 0 : path_of(swallowed[0]);
+    }
+    /** Of two paths, over the first one. */
+    void begin_over_first(Ended &ended)
+    {
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        begin_late(ended);
         EXPECT_EQ(put(path(1) + "reconnect", "1"), 0);
     }
     /** It ends for its time, and the permits are given back. */
