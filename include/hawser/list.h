@@ -51,6 +51,7 @@ public:
     // Takes item, which is on this list, off it, with the list's reference.
     Ref<T> remove(T& item)
     {
+        HW_STEP();
         Node& n = node(item);
         n.membership_.leave(name());
         n.prev_->next_ = n.next_;

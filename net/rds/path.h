@@ -128,7 +128,7 @@ public:
     void note_foreign(bool foreign) { said_foreign_.store_relaxed(foreign); }
     bool has_said_foreign() const { return said_foreign_.load_relaxed() != 0; }
     // The peer started over and cannot know what it had: what was sent to it is given up, with what the present stream
-    // has or without.
+    // has or without. Any context.
     void give_up_sent(bool with_present);
 
     // For RDS_INFO_* and reports.
@@ -166,6 +166,8 @@ private:
     };
     Change change(PathEvent event, kapi_trace_rds_reason reason);
     void publish(const Change& change);
+    bool end_dropped();
+    void end_all_dropped();
     // path_worker.cc
     void run();
     void step();

@@ -53,6 +53,7 @@ void Path::step()
     }
     if ((events & RDS_PATH_PROBE) && is_up())
         connection_.send_handshake(*this, false);
+    end_all_dropped();
     look_ns_ = never;
     for (bool again = true; again;) {
         switch (state()) {
@@ -121,6 +122,7 @@ void Path::step_left_out()
             return look_by(kept_until_ns);
     }
     give_up_sent(true);
+    end_all_dropped();
     Path* other = moved_to_.load_acquire();
     if (!other) // for good, whatever numbers of paths follow: a socket's messages would go over two paths
         other = &connection_.path(index_ % count);

@@ -155,21 +155,30 @@ void SendQueue::count_pongs(u32 added, u32 gone)
         peers_->answers_gone(gone);
 }
 
-// Ends messages that are on no queue of a path any more, and notifies their senders. What cancel() finds there it takes off done.
-// How many.
-u32 SendQueue::complete(Queue& done, bool stream_goes_on)
+// Ends messages that wait on no queue of a path any more, and notifies their senders. What cancel() finds there it takes off
+// done. How many: at most so many.
+u32 SendQueue::complete_some(Queue& done, u32 most, bool stream_goes_on)
 {
-    for (u32 count = 0;; count++) {
+    u32 count = 0;
+    for (; count < most; count++) {
         Ref<Message> message;
         {
             Guard guard(lock_);
             message = done.pop_front();
             if (!message)
-                return count;
+                break;
             stream_goes_on ? keep_for_stream(*message) : has_left(*message);
         }
         notify_sender(*message, stream_goes_on);
     }
+    return count;
+}
+
+// Sleeps.
+void SendQueue::complete(Queue& done)
+{
+    while (complete_some(done, at_once, false) == at_once)
+        kapi_resched();
 }
 
 // The same for messages that have left, which cancel() does not look for on a list: no lock is needed.
@@ -246,7 +255,7 @@ bool SendQueue::acked(u32 una)
         waits = waits_;
     }
     complete_left(done);
-    for (unsigned ended = at_once; more && ended < acked_at_once; ended += at_once)
+    for (unsigned ended = at_once; more && ended < most_in_softirq; ended += at_once)
         more = reap_some();
     return (waits && end_wait()) || more;
 }

@@ -37,8 +37,8 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took.
-    static constexpr unsigned acked_at_once = 4096;
+    // Messages that one call in softirq ends: an acknowledgement, or a new peer, may concern all that a stream took.
+    static constexpr u32 most_in_softirq = 4096;
     // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
     // end_acked() has something to do.
     bool acked(u32 una);
@@ -61,9 +61,11 @@ public:
 
     void stream_began();
     void stream_ended();
-    // Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also those
-    // that the present stream has. How many.
-    u32 give_up_sent(bool with_present);
+    // Any context. Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also
+    // those that the present stream has. end_dropped() ends them.
+    void give_up_sent(bool with_present);
+    // Any context. How many it has ended. If these are most_in_softirq there may be more, for the path's worker.
+    u32 end_dropped();
     // Messages that were never sent go to other, with other's numbers, and so do all that sockets enqueue from now on, for good:
     // on another path they could overtake those that moved. The peer may have the rest, under numbers that the other path does
     // not know.
@@ -133,7 +135,8 @@ private:
     void note_piece(Message& first, Message::On on) HW_REQUIRES(lock_);
     static void forget_piece(Message& first);
     void several_move() HW_REQUIRES(lock_);
-    u32 complete(Queue& done, bool stream_goes_on = false);
+    void complete(Queue& done);
+    u32 complete_some(Queue& done, u32 most, bool stream_goes_on);
     static void complete_left(Queue& done);
     static void notify_sender(Message& message, bool stream_goes_on);
     bool fill(Batch& batch, Queue& spent);
@@ -174,6 +177,7 @@ private:
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own
     u32 pong_count_ HW_GUARDED_BY(lock_) = 0;
     Queue end_with_stream_ HW_GUARDED_BY(lock_); // or are acknowledged: given up, and on no other queue (Message::On::leaving)
+    Queue dropped_ HW_GUARDED_BY(lock_); // given up, and not yet ended; Message::on is of an earlier queue
     RefList<Message, OwnerQueue> given_up_ HW_GUARDED_BY(lock_); // of retransmit: cancelled, and TCP has pages of the program
     u32 stream_ HW_GUARDED_BY(lock_) = 0; // how many have ended
     bool pinned_ HW_GUARDED_BY(lock_) = false; // the present one was given memory of a program

@@ -73,6 +73,7 @@ void SendQueue::end_given_up()
             }
         }
         complete_left(done);
+        kapi_resched();
     }
 }
 
@@ -93,18 +94,19 @@ void SendQueue::take_resent(Queue& taken)
 }
 
 // The owner may send at any moment: all that must not be sent again leaves the queues in one step.
-u32 SendQueue::give_up_sent(bool with_present)
+void SendQueue::give_up_sent(bool with_present)
 {
-    Queue done;
-    {
-        Guard guard(lock_);
-        several_move();
-        done.splice_front(again_);
-        take_resent(done);
-        if (with_present)
-            done.splice_front(retransmit_);
-    }
-    return complete(done, true);
+    Guard guard(lock_);
+    several_move();
+    dropped_.splice_front(again_);
+    take_resent(dropped_);
+    if (with_present)
+        dropped_.splice_front(retransmit_);
+}
+
+u32 SendQueue::end_dropped() HW_NO_TSA // complete_some() has the lock when it touches the list
+{
+    return complete_some(dropped_, most_in_softirq, true);
 }
 
 // A message that is given up, and that the stream has with memory of the program, which so is not free before. Since it was
@@ -136,11 +138,14 @@ bool SendQueue::move_some(SendQueue& other) HW_NO_TSA
 void SendQueue::move_to(SendQueue& other)
 {
     for (bool more = true; more;) {
-        Guard guard(lock_);
-        several_move();
-        more = move_some(other);
-        if (!more)
-            moved_to_ = &other;
+        {
+            Guard guard(lock_);
+            several_move();
+            more = move_some(other);
+            if (!more)
+                moved_to_ = &other;
+        }
+        kapi_resched();
     }
 }
 
@@ -155,6 +160,7 @@ void SendQueue::close()
         done.splice_front(again_);
         done.splice_front(retransmit_);
         done.splice_front(end_with_stream_);
+        done.splice_front(dropped_);
     }
     complete(done);
 }

@@ -183,7 +183,7 @@ TEST_F(KcmDistributor, many_messages__move_with_pauses)
     open_with_messages(2, 300);
     sim::forget_steps();
     run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
-    EXPECT_LE(sim::most_steps_without_pause(), 64u * 3 + 8); // three for each bundle
+    EXPECT_LE(sim::most_steps_without_pause(), 64u * 4 + 8); // four for each bundle
     EXPECT_EQ(drain(*sockets[1]).size(), 300u);
 }
 

@@ -14,7 +14,7 @@
 namespace {
 
 constexpr unsigned kMost = rds_tcp::Assembler::parts_at_once;
-constexpr unsigned kMostAcked = rds::SendQueue::acked_at_once;
+constexpr unsigned kMostEnded = rds::SendQueue::most_in_softirq;
 constexpr kapi_u16 kPort = 7, kNobodys = 9;
 
 class AtOnce : public PeerTest {
@@ -101,6 +101,38 @@ TEST_F(AtOnce, what_comes_little_by_little__waits_for_no_work)
     run(a, [&] { stream.close(true); });
 }
 
+// It shows another name with an acknowledgement, or a connection later: what was sent to the former one is given up.
+TEST_F(AtOnce, what_a_restarted_peer_was_sent__is_given_up_in_pieces)
+{
+    constexpr unsigned kCount = 5 * kMostEnded;
+    rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_sndbuf = 16 << 20;
+    socket.sk().sndbuf = 1 << 30;
+    WireStream next(a);
+    run(a, [&] {
+        ASSERT_TRUE(connect(stream, 0));
+        foreign_handshake(stream, false, 1, kGeneration);
+        world.sleep(10 * sim::kMillisecond);
+        stream.deaf = true;
+    });
+    for (unsigned i = 0; i < kCount; i++)
+        victim_sends("x");
+    sim::forget_steps();
+    run(a, [&] {
+        world.sleep(sim::kSecond);
+        {
+            sim::NodeScope scope(b);
+            rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_sndbuf = 4608; // what it has of them again is little
+        }
+        stream.close(true);
+        ASSERT_TRUE(connect(next, 0));
+        foreign_handshake(next, false, 1, kNextGeneration);
+        world.sleep(5 * sim::kSecond);
+        next.close(true);
+    });
+    EXPECT_GT(counted(rds::Stat::send_drop_restart), 3 * kMostEnded) << "they were not given up";
+    EXPECT_LE(sim::most_steps_without_pause(), 3 * kMostEnded); // a message leaves two lists
+}
+
 class AckedAtOnce : public RdsTest, public ::testing::WithParamInterface<int> {
 protected:
     AckedAtOnce() : RdsTest(static_cast<std::uint64_t>(GetParam())), from(host_a)
@@ -159,7 +191,7 @@ protected:
         run(a, [&] { EXPECT_EQ(path().queued, count); });
     }
 
-    static constexpr unsigned kCount = 5 * kMostAcked;
+    static constexpr unsigned kCount = 5 * kMostEnded;
 
     RdsSocket from;
 };
@@ -172,8 +204,8 @@ TEST_P(AckedAtOnce, messages__are_ended_in_pieces)
     sim::forget_steps();
     world.run_for(5 * sim::kSecond);
     expect_queued(0);
-    EXPECT_GE(sim::most_steps_without_pause(), kMostAcked) << "they were not acknowledged at once";
-    EXPECT_LT(sim::most_steps_without_pause(), 2 * kMostAcked);
+    EXPECT_GE(sim::most_steps_without_pause(), kMostEnded) << "they were not acknowledged at once";
+    EXPECT_LT(sim::most_steps_without_pause(), 8 * kMostEnded); // a message leaves and joins lists
 }
 
 // The stream ends before the work has ended the rest.

@@ -83,7 +83,7 @@ TEST_F(Blocked, many_threads__are_woken_in_small_steps)
         world.sleep(100 * sim::kMillisecond);
         EXPECT_EQ(waiting(), 0u) << "each of them";
         EXPECT_LE(sim::most_woken_at_once(), kAtOnce);
-        EXPECT_LE(sim::most_steps_under("rds map"), kAtOnce);
+        EXPECT_LE(sim::most_steps_under("rds map"), 2 * kAtOnce) << "a step along the list, and one off it";
     });
 }
 

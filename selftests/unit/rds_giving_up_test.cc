@@ -18,7 +18,7 @@ TEST_P(GivingUp, owner_sends_meanwhile)
         in_world(seed, [&](sim::World &world, sim::Node &node) {
             FilledQueue filled(sent_on_present);
             kapi_u32 given_up = 0;
-            auto giver = world.spawn(node, "giver", [&] { given_up = filled.queue.give_up_sent(with_present); });
+            auto giver = world.spawn(node, "giver", [&] { given_up = drop_sent(filled.queue, with_present); });
             auto owner = world.spawn(node, "owner", [&] {
                 while (!giver->is_done())
                     filled.offer(false);
@@ -60,7 +60,7 @@ void give_up_while(const std::function<void(FilledQueue &)> &happens, bool kept)
                     while (filled.queue.has_unsent())
                         filled.offer(true);
                 }
-                auto giver = world.spawn(node, "giver", [&] { filled.queue.give_up_sent(true); });
+                auto giver = world.spawn(node, "giver", [&] { drop_sent(filled.queue, true); });
                 auto other = world.spawn(node, "other", [&] { happens(filled); });
                 while (!giver->is_done() || !other->is_done())
                     world.sleep(1);
@@ -117,7 +117,7 @@ TEST(SendQueue, memory_that_is_given_up__is_not_kept_when_the_stream_took_nothin
                 filled.offer(true);
             const std::size_t taken = filled.offered.size() - kBefore;
             filled.offer(false);
-            filled.queue.give_up_sent(true);
+            drop_sent(filled.queue, true);
             auto is_kept = [](const auto &message) { return message->on != rds::Message::On::none; };
             EXPECT_EQ(static_cast<std::size_t>(std::ranges::count_if(messages, is_kept)), taken);
         }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The parts of a path that threads share: ownership and queues.
-#include "rds_test.h"
-
-#include <algorithm>
-#include <string>
-#include <vector>
+#include "rds_send_queue_test.h"
 
 #include "net/rds/owner.h"
-#include "net/rds/send_queue.h"
 
 namespace {
 
@@ -154,11 +149,11 @@ TEST_F(PathParts, queue__only_what_was_sent_is_given_up)
         queue.stream_ended();
         queue.stream_began();
         EXPECT_EQ(queued(queue, false), "a1rb2c3");
-        EXPECT_EQ(queue.give_up_sent(false), 1u);
+        EXPECT_EQ(drop_sent(queue, false), 1u);
         EXPECT_EQ(queued(queue, false), "b2c3");
         transmit(queue, kSize, 2 * kSize);
-        EXPECT_EQ(queue.give_up_sent(false), 0u); // the present stream has it
-        EXPECT_EQ(queue.give_up_sent(true), 1u);
+        EXPECT_EQ(drop_sent(queue, false), 0u); // the present stream has it
+        EXPECT_EQ(drop_sent(queue, true), 1u);
         EXPECT_EQ(queued(queue, false), "c3");
         queue.close();
     });
@@ -178,7 +173,7 @@ TEST_F(PathParts, queue__only_what_was_not_sent_moves_to_another_path)
         from.move_to(to);
         EXPECT_EQ(queued(from, false), "a1r");
         EXPECT_EQ(queued(to, false), "x1b2c3");
-        EXPECT_EQ(from.give_up_sent(true), 1u);
+        EXPECT_EQ(drop_sent(from, true), 1u);
         EXPECT_TRUE(from.is_empty());
         to.close();
         from.close();
@@ -320,7 +315,7 @@ TEST_F(PathParts, queue__no_walk_under_the_lock_passes_all_that_is_queued)
         queue.stream_began();
         transmit(queue, kSize, kSize);
         queue.stream_ended();
-        EXPECT_EQ(queue.give_up_sent(false), 1u);
+        EXPECT_EQ(drop_sent(queue, false), 1u);
         EXPECT_LE(sim::most_steps_under("rds path"), kSome) << "what was never sent";
 
         sim::forget_steps();
@@ -340,7 +335,7 @@ TEST_F(PathParts, queue__no_walk_under_the_lock_passes_all_that_is_queued)
         EXPECT_EQ(queued(queue, true).substr(0, 6), "m2rm3r");
         EXPECT_TRUE(queue.acked(end - kSize * (kMany / 2)));
         queue.end_acked();
-        EXPECT_EQ(queue.give_up_sent(true), kMany / 2);
+        EXPECT_EQ(drop_sent(queue, true), kMany / 2);
         EXPECT_TRUE(queue.is_empty());
         EXPECT_LE(sim::most_steps_under("rds path"), kSome) << "what was sent";
         queue.close();

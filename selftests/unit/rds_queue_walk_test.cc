@@ -81,7 +81,7 @@ TEST(QueueWalk, goes_on__when_its_message_has_left)
         [](FilledQueue &filled) { filled.queue.acked(filled.end * 2 / 3); },
         [](FilledQueue &filled) { filled.queue.acked(filled.end); },
         [](FilledQueue &filled) { filled.queue.stream_ended(); },
-        [](FilledQueue &filled) { filled.queue.give_up_sent(true); },
+        [](FilledQueue &filled) { drop_sent(filled.queue, true); },
         [](FilledQueue &filled) { filled.queue.close(); },
     };
     for (const auto &leaves : ways) {

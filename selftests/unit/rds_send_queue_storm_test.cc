@@ -98,7 +98,10 @@ private:
     void restart()
     {
         while (!done_) {
-            queue_.give_up_sent(random(2) == 0);
+            if (random(3))
+                queue_.give_up_sent(random(2) == 0);
+            if (random(3))
+                queue_.end_dropped();
             world_.sleep(random(300) + 1);
         }
     }

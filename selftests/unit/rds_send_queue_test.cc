@@ -52,7 +52,7 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
         EXPECT_FALSE(first.has_only_answers());
         first.stream_ended();
         EXPECT_FALSE(first.has_only_answers());
-        EXPECT_EQ(first.give_up_sent(false), 1u);
+        EXPECT_EQ(drop_sent(first, false), 1u);
         EXPECT_TRUE(first.has_only_answers());
 
         static_cast<void>(enqueue(first));
@@ -78,7 +78,7 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
 // Where acknowledgements are the peer's RDS's, it can withhold them as long as programs send. They come with bottom halves off.
 TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
 {
-    constexpr unsigned kMany = 5000, kAtOnce = rds::SendQueue::acked_at_once;
+    constexpr unsigned kMany = 5000, kAtOnce = rds::SendQueue::most_in_softirq;
     in_world(1, [](sim::World &, sim::Node &) {
         for (bool ends : {false, true}) {
             FilledQueue filled(true);
@@ -94,6 +94,30 @@ TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
             else
                 queue.end_acked();
             EXPECT_EQ(queue.length(), 0u) << "nothing of it is sent again";
+        }
+    });
+}
+
+// What a restarted peer was sent is known with bottom halves off, too. The rest ends in the path's work, or with the connection.
+TEST(SendQueue, given_up__any_number_at_a_time__ends_in_parts)
+{
+    constexpr unsigned kMany = 5000, kAtOnce = rds::SendQueue::most_in_softirq;
+    in_world(1, [kMany, kAtOnce](sim::World &, sim::Node &) {
+        for (bool closes : {false, true}) {
+            FilledQueue filled(true);
+            rds::SendQueue &queue = filled.queue;
+            for (unsigned left = kMany - queue.length(); left; left--)
+                ASSERT_TRUE(queue.enqueue(message()));
+            while (queue.has_unsent())
+                filled.offer(true);
+            queue.give_up_sent(true);
+            EXPECT_EQ(queue.length(), kMany) << "what holds the connection";
+            EXPECT_EQ(queue.end_dropped(), kAtOnce);
+            EXPECT_EQ(queue.length(), kMany - kAtOnce);
+            if (closes)
+                queue.close();
+            EXPECT_EQ(queue.end_dropped(), closes ? 0 : kMany - kAtOnce);
+            EXPECT_EQ(queue.length(), 0u);
         }
     });
 }

@@ -23,6 +23,17 @@ inline rds::Ref<rds::Message> message()
     return std::move(*made);
 }
 
+/** What was sent is given up, and all of it ends. How many. */
+inline kapi_u32 drop_sent(rds::SendQueue &queue, bool with_present)
+{
+    queue.give_up_sent(with_present);
+    for (kapi_u32 all = 0, ended;;) {
+        all += ended = queue.end_dropped();
+        if (ended < rds::SendQueue::most_in_softirq)
+            return all;
+    }
+}
+
 /** Runs body in a program of its own world. */
 inline void in_world(std::uint64_t seed, const std::function<void(sim::World &, sim::Node &)> &body)
 {

@@ -29,7 +29,7 @@ protected:
         run(a, [&] { streams_.clear(); });
         run(b, [&] { sockets_.clear(); });
         world.run_for(sim::kSecond);
-        EXPECT_LT(held(), long{kMiB} / 4 + peers * 18 * 1024) << "connections, which stay for a while";
+        EXPECT_LT(held(), long{kMiB} / 4 + peers * 19 * 1024) << "connections, which stay for a while";
     }
     /** A stream from an address of its own. */
     WireStream &peer()
