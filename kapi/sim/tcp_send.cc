@@ -187,6 +187,8 @@ kapi_size Tcb::append(const kapi_segment *segments, unsigned int count)
             piece.page = PageRef(page);
             piece.sum = checksum(piece.bytes(), length);
         } else {
+            if (segment.offset)
+                broken("a segment of an address has an offset in a page");
             const auto *bytes = static_cast<const unsigned char *>(segment.addr);
             piece.copied.assign(bytes, bytes + length);
         }

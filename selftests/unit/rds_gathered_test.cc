@@ -267,6 +267,28 @@ TEST_F(GatheredOneWay, sender_without_room__is_woken_when_a_third_is_free)
     EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, kMillisecond));
 }
 
+// Small messages take more memory than payload.
+TEST_F(GatheredOneWay, sender_without_memory__is_woken_when_a_third_is_free)
+{
+    unsigned sent = 0, goal = 1000;
+    run(a, [&] { socket_.sk().sndbuf = 32 << 10; });
+    auto sender = world.spawn(a, "sender", [&] {
+        for (; sent < goal; sent++)
+            send("x", 0);
+    });
+    world.run_for(kMillisecond);
+    const unsigned most = sent;
+    ASSERT_GT(most, 30u);
+    ASSERT_LT(most, goal);
+    goal = most + 1;
+    constexpr kapi_u32 kSmallWire = sizeof(rds::Header) + 1;
+    run(a, [&] { acknowledge((most * 2 / 3 + 2) * kSmallWire); });
+    world.run_for(kMillisecond);
+    EXPECT_EQ(sent, most);
+    run(a, [&] { acknowledge((most * 2 / 3 - 2) * kSmallWire); });
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, kMillisecond));
+}
+
 // Others may be on their way to a peer that is gone.
 TEST_F(GatheredOneWay, sender_without_room__looks_by_itself_after_a_time)
 {

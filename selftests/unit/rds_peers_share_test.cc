@@ -4,6 +4,8 @@
 
 #include <kapi/errno.h>
 
+#include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -70,6 +72,33 @@ TEST_F(PeersShare, connections__of_a_users_namespaces_have_one_bound)
         EXPECT_EQ(fill(a.initial_net(), 300), kMost) << "it has a part for itself";
         ASSERT_TRUE(host.delete_nets({nets[0], nets[1], nets[2], nets[3]}));
         EXPECT_GE(fill(add_net(kUser), 200), kMost / 2) << "what was given back is there again";
+    });
+}
+
+// As Documentation/networking/rds.rst has them: of a large machine a part, and never less than so much.
+TEST_F(PeersShare, limits__are_as_documented)
+{
+    struct Limit {
+        unsigned kind;
+        kapi_u64 divisor, least;
+    };
+    using Share = rds::PeersShare;
+    constexpr kapi_u64 kMiB = 1 << 20, kTotal = kapi_u64{1} << 40;
+    constexpr Limit limits[] = {{Share::connections, 32, 0}, {Share::partials, 512, 8 * kMiB}, {Share::answers, 1024, kMiB / 2},
+                                {Share::uncharged, 256, 16 * kMiB}, {Share::overdrawn, 32, 128 * kMiB}};
+    static_assert(std::size(limits) == Share::kinds);
+    run(a, [&] {
+        for (const Limit &limit : limits) {
+            a.total_memory = 0;
+            const auto kind = static_cast<Share::Kind>(limit.kind);
+            auto least = std::make_unique<Share>();
+            a.total_memory = kTotal;
+            auto part = std::make_unique<Share>();
+            for (bool initial : {true, false}) {
+                EXPECT_EQ(least->account(kind, initial, kUser).most(), limit.least) << limit.kind;
+                EXPECT_EQ(part->account(kind, initial, kUser).most(), kTotal / limit.divisor) << limit.kind;
+            }
+        }
     });
 }
 
