@@ -30,7 +30,8 @@ static bool is_readable(const struct sk_buff *skb)
 static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned int offset, size_t length)
 {
 	struct kapi_stream *stream = reader->arg.data;
-	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer };
+	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer,
+			      .call = stream->calls };
 	struct mem_cgroup *other = NULL;
 	size_t used;
 
@@ -103,6 +104,7 @@ void kapi_stream_offer(struct kapi_stream *stream)
 
 	if (!stream->ops || stream->paused)
 		return;
+	stream->calls++;
 	if (unlikely(stream->tls)) {
 		offer_records(stream);
 		return;
@@ -199,6 +201,12 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 	WARN_ON_ONCE(skb_copy_bits(rx->skb, rx->offset + offset, to, size));
 }
 EXPORT_SYMBOL_GPL(kapi_rx_copy);
+
+kapi_u32 kapi_rx_call(const struct kapi_rx *rx)
+{
+	return rx->call;
+}
+EXPORT_SYMBOL_GPL(kapi_rx_call);
 
 static size_t charge_of(const struct sk_buff *skb, size_t size)
 {
