@@ -149,8 +149,9 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
  */
 kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /*
- * [sleep] The same, and when none are left the connection is reset in the same moment: nothing that rx() was not offered is
- * acknowledged to the peer. No callback runs afterwards; the stream is still to be closed. Not of a program's socket.
+ * [sleep] The same until rx() takes nothing, and when none are left the connection is reset in the same moment: nothing that rx()
+ * was not offered is acknowledged to the peer. What the peer sends meanwhile is not received. No callback runs after the reset;
+ * the stream is still to be closed. Not of a program's socket.
  */
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* [sleep] Sends FIN after what was written; receiving continues. */

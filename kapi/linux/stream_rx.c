@@ -138,6 +138,25 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream)
 }
 EXPORT_SYMBOL_GPL(kapi_stream_resume);
 
+/*
+ * Under one lock, so that nothing comes in meanwhile: a peer that sends faster than core reads would put off the end for ever.
+ * Other works of this processor run in between.
+ */
+static size_t drain(struct kapi_stream *stream)
+{
+	size_t unread = tcp_inq(stream->sk), before;
+
+	for (;;) {
+		before = unread;
+		stream->paused = false;
+		kapi_stream_offer(stream);
+		unread = tcp_inq(stream->sk);
+		if (!unread || unread >= before)
+			return unread;
+		schedule_timeout_uninterruptible(1);
+	}
+}
+
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
@@ -145,9 +164,7 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 
 	might_sleep();
 	lock_sock(sk);
-	stream->paused = false;
-	kapi_stream_offer(stream);
-	unread = tcp_inq(sk);
+	unread = drain(stream);
 	if (!unread) {
 		/* What waits in the backlog finds a closed socket, and its sender keeps it. */
 		kapi_stream_mute(stream);

@@ -260,8 +260,12 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) noexcept
         broken("a program's socket is reset as if it were core's own");
     Tcb &tcb = *stream->tcb;
     Locked locked(tcb);
-    tcb.declined = false;
-    tcb.deliver();
+    std::size_t before;
+    do {
+        before = tcb.unread;
+        tcb.declined = false;
+        tcb.deliver();
+    } while (tcb.unread && tcb.unread < before);
     if (!tcb.unread) {
         let_go(tcb, true);
         tcb.orphan = false; // until it is closed
