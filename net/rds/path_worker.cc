@@ -252,6 +252,7 @@ bool Path::step_up(u32& events)
 
 bool Path::step_closing()
 {
+    queue_.end_acked(); // it may close for as long as a program does not read
     // A peer that opened a new stream has left the old one.
     if (connection_.transport.has_accepted(connection_.state(), index_))
         peer_gone_ = true;

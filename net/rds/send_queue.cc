@@ -223,6 +223,7 @@ bool SendQueue::reap_some()
     {
         Guard guard(lock_);
         more = reap(done);
+        leaves_acked_ = leaves_acked_ && more;
     }
     complete_left(done);
     return more;
@@ -242,13 +243,24 @@ bool SendQueue::acked(u32 una)
         Guard guard(lock_);
         una_ = una;
         una_known_ = true;
+        if (leaves_acked_)
+            return true;
         more = reap(done);
         waits = waits_;
     }
     complete_left(done);
     for (unsigned ended = at_once; more && ended < acked_at_once; ended += at_once)
         more = reap_some();
+    if (more)
+        leave_acked();
     return (waits && end_wait()) || more;
+}
+
+// A softirq may have many acknowledgements: it ends no more before the work has gone on.
+void SendQueue::leave_acked()
+{
+    Guard guard(lock_);
+    leaves_acked_ = true;
 }
 
 bool SendQueue::is_acked(u32 position)

@@ -78,7 +78,7 @@ TEST(SendQueue, only_answers__whatever_becomes_of_a_message)
 // Where acknowledgements are the peer's RDS's, it can withhold them as long as programs send. They come with bottom halves off.
 TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
 {
-    constexpr unsigned kMany = 5000, kAtOnce = rds::SendQueue::acked_at_once;
+    constexpr unsigned kAtOnce = rds::SendQueue::acked_at_once, kMany = 3 * kAtOnce;
     in_world(1, [](sim::World &, sim::Node &) {
         for (bool ends : {false, true}) {
             FilledQueue filled(true);
@@ -89,11 +89,17 @@ TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
                 filled.offer(true);
             EXPECT_TRUE(queue.acked(filled.end)) << "there are more";
             EXPECT_EQ(queue.length(), kMany - kAtOnce);
+            EXPECT_TRUE(queue.acked(filled.end)) << "the same softirq may have another one";
+            EXPECT_EQ(queue.length(), kMany - kAtOnce);
             if (ends)
                 queue.stream_ended();
             else
                 queue.end_acked();
             EXPECT_EQ(queue.length(), 0u) << "nothing of it is sent again";
+            ASSERT_TRUE(queue.enqueue(message()));
+            filled.offer(true);
+            EXPECT_FALSE(queue.acked(filled.end)) << "the next one is ended at once";
+            EXPECT_EQ(queue.length(), 0u);
         }
     });
 }
