@@ -149,8 +149,9 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
  */
 kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /*
- * [sleep] The same, and when none are left the connection is reset in the same moment: nothing that rx() was not offered is
- * acknowledged to the peer. No callback runs afterwards; the stream is still to be closed. Not of a program's socket.
+ * [sleep] The same until rx() takes nothing, and when none are left the connection is reset in the same moment: nothing that rx()
+ * was not offered is acknowledged to the peer. What the peer sends meanwhile is not received. No callback runs after the reset;
+ * the stream is still to be closed. Not of a program's socket.
  */
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* [sleep] Sends FIN after what was written; receiving continues. */
@@ -184,6 +185,8 @@ void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) K
 
 /* From rx() only. Copies size bytes that start offset bytes into the offer. */
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;
+/* From rx() only. The number of the call in which the host makes this offer. It makes the next one in the same call at once. */
+kapi_u32 kapi_rx_call(const struct kapi_rx *rx) KAPI_NOEXCEPT;
 /* From rx() only. Keeps a part of the offer, of one byte at least, by reference: NULL when no memory. The caller owns it. */
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
 /*

@@ -30,7 +30,8 @@ static bool is_readable(const struct sk_buff *skb)
 static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned int offset, size_t length)
 {
 	struct kapi_stream *stream = reader->arg.data;
-	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer };
+	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer,
+			      .call = stream->calls };
 	struct mem_cgroup *other = NULL;
 	size_t used;
 
@@ -103,6 +104,7 @@ void kapi_stream_offer(struct kapi_stream *stream)
 
 	if (!stream->ops || stream->paused)
 		return;
+	stream->calls++;
 	if (unlikely(stream->tls)) {
 		offer_records(stream);
 		return;
@@ -136,6 +138,25 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream)
 }
 EXPORT_SYMBOL_GPL(kapi_stream_resume);
 
+/*
+ * Under one lock, so that nothing comes in meanwhile: a peer that sends faster than core reads would put off the end for ever.
+ * Other works of this processor run in between.
+ */
+static size_t drain(struct kapi_stream *stream)
+{
+	size_t unread = tcp_inq(stream->sk), before;
+
+	for (;;) {
+		before = unread;
+		stream->paused = false;
+		kapi_stream_offer(stream);
+		unread = tcp_inq(stream->sk);
+		if (!unread || unread >= before)
+			return unread;
+		schedule_timeout_uninterruptible(1);
+	}
+}
+
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
@@ -143,9 +164,7 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 
 	might_sleep();
 	lock_sock(sk);
-	stream->paused = false;
-	kapi_stream_offer(stream);
-	unread = tcp_inq(sk);
+	unread = drain(stream);
 	if (!unread) {
 		/* What waits in the backlog finds a closed socket, and its sender keeps it. */
 		kapi_stream_mute(stream);
@@ -199,6 +218,12 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 	WARN_ON_ONCE(skb_copy_bits(rx->skb, rx->offset + offset, to, size));
 }
 EXPORT_SYMBOL_GPL(kapi_rx_copy);
+
+kapi_u32 kapi_rx_call(const struct kapi_rx *rx)
+{
+	return rx->call;
+}
+EXPORT_SYMBOL_GPL(kapi_rx_call);
 
 static size_t charge_of(const struct sk_buff *skb, size_t size)
 {

@@ -260,8 +260,12 @@ kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) noexcept
         broken("a program's socket is reset as if it were core's own");
     Tcb &tcb = *stream->tcb;
     Locked locked(tcb);
-    tcb.declined = false;
-    tcb.deliver();
+    std::size_t before;
+    do {
+        before = tcb.unread;
+        tcb.declined = false;
+        tcb.deliver();
+    } while (tcb.unread && tcb.unread < before);
     if (!tcb.unread) {
         let_go(tcb, true);
         tcb.orphan = false; // until it is closed
@@ -343,6 +347,11 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
     check_offer(rx, offset, size);
     if (size)
         std::memcpy(to, rx->bytes + offset, size);
+}
+
+kapi_u32 kapi_rx_call(const struct kapi_rx *rx) noexcept
+{
+    return rx->call;
 }
 
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept

@@ -304,9 +304,10 @@ void Tcb::forget_unread()
 
 void Tcb::deliver()
 {
+    deliveries++;
     while (attached && !declined && unread) {
         const std::vector<unsigned char> &first = in.front();
-        kapi_rx rx{this, first.data() + in_taken, first.size() - in_taken};
+        kapi_rx rx{this, first.data() + in_taken, first.size() - in_taken, deliveries};
         kapi_size taken;
         {
             AtomicScope atomic(this);

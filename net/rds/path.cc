@@ -150,28 +150,6 @@ void Path::let_acknowledgements_pass()
     receiver_.pull().read();
 }
 
-void Path::give_up_sent(bool with_present)
-{
-    queue_.give_up_sent(with_present);
-    if (end_dropped())
-        notify(RDS_PATH_SEND);
-}
-
-// True: there may be more.
-bool Path::end_dropped()
-{
-    u32 ended = queue_.end_dropped();
-    connection_.net.count(Stat::send_drop_restart, ended);
-    return ended == SendQueue::most_in_softirq;
-}
-
-// Sleeps.
-void Path::end_all_dropped()
-{
-    while (end_dropped())
-        kapi_resched();
-}
-
 // ---- what it is like
 
 void Path::start_looping()

@@ -166,13 +166,10 @@ private:
     };
     Change change(PathEvent event, kapi_trace_rds_reason reason);
     void publish(const Change& change);
-    bool end_dropped();
-    void end_all_dropped();
     // path_worker.cc
     void run();
     void step();
     bool step_down();
-    void step_left_out();
     bool step_connecting(u32& events);
     bool step_up(u32& events);
     bool step_closing();
@@ -185,13 +182,15 @@ private:
     void note_loss(kapi_trace_rds_reason reason);
     void closed(bool complete);
     bool is_wanted();
-    bool is_left_out();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
     void set_trying(bool trying);
     u64 shortest_delay_ns() const;
     void wait_for_retry();
     // path_peer.cc
+    void end_dropped();
+    void step_left_out();
+    bool is_left_out();
     bool is_replaced(rds_stream_waits accepted);
     bool peer_is_dead(u64 now);
     bool waits_for_answer() const;

@@ -7,7 +7,10 @@ namespace rds {
 
 namespace {
 
-constexpr u64 answer_timeout_ns = 1'000'000'000; // for the answer to a probe, or a reset, while another stream waits
+constexpr u64 ms = 1'000'000;
+constexpr u64 answer_timeout_ns = 1000 * ms; // for the answer to a probe, or a reset, while another stream waits
+constexpr u64 kept_after_loss_ns = 1'800'000 * ms;   // as a connection (collector.cc)
+constexpr u64 kept_before_others_ns = 60'000 * ms;   // and others wait behind it
 
 } // namespace
 
@@ -64,6 +67,53 @@ bool Path::probe_again()
         break;
     }
     return true;
+}
+
+// ---- a peer that has started over, or that does without this path
+
+// Any context: the worker ends it.
+void Path::give_up_sent(bool with_present)
+{
+    queue_.give_up_sent(with_present);
+    notify(RDS_PATH_SEND);
+}
+
+void Path::end_dropped()
+{
+    connection_.net.count(Stat::send_drop_restart, queue_.end_dropped());
+}
+
+// The peer turned out to use fewer paths than we thought. What was sent to a memory with a name is sent to it again if the
+// path comes back: it may have been a stranger who left it out. Until that is given up nothing moves, which would overtake it.
+void Path::step_left_out()
+{
+    unsigned count = connection_.paths();
+    if (index_ < count)
+        return; // not any more: there is an event of its own
+    u64 now = kapi_now_ns();
+    if (queue_.has_sent_before() && receiver_.has_name()) {
+        if (left_out_since_ns_ == 0)
+            left_out_since_ns_ = now;
+        u64 kept_until_ns = left_out_since_ns_ + (queue_.has_new() ? kept_before_others_ns : kept_after_loss_ns);
+        if (now < kept_until_ns)
+            return look_by(kept_until_ns);
+    }
+    queue_.give_up_sent(true);
+    end_dropped();
+    Path* other = moved_to_.load_acquire();
+    if (!other) // for good, whatever numbers of paths follow: a socket's messages would go over two paths
+        other = &connection_.path(index_ % count);
+    moved_to_.store_release(other);
+    queue_.move_to(other->queue_);
+    for (; other; other = other->moved_to_.load_acquire()) // it may have moved, too
+        other->notify(RDS_PATH_SEND);
+}
+
+// The peer does without this path, and nothing is on its way over it.
+bool Path::is_left_out()
+{
+    bool sends = is_answered() || connection_.peer() == Peer::foreign;
+    return !connection_.uses(*this) && (drained() || !sends);
 }
 
 } // namespace rds

@@ -13,8 +13,6 @@ constexpr u64 answer_timeout_ns = 1000 * ms;  // for the peer to connect to us a
 constexpr u64 closing_tick_ns = 50 * ms;
 constexpr u64 wanted_by_peer_ns = 5000 * ms;     // it knocked
 constexpr u64 wanted_after_loss_ns = 60'000 * ms; // it may not have noticed
-constexpr u64 kept_after_loss_ns = 1'800'000 * ms; // as a connection (collector.cc)
-constexpr u64 kept_before_others_ns = 60'000 * ms; // and others wait behind it
 // More than what TCP's buffers have: the end of a stream that a peer goes on to fill while there is no memory to read it.
 constexpr usize most_of_stream = 64 << 20;
 constexpr u64 overdraws_after_ns = 60'000 * ms;   // a program may be about to read
@@ -53,7 +51,7 @@ void Path::step()
     }
     if ((events & RDS_PATH_PROBE) && is_up())
         connection_.send_handshake(*this, false);
-    end_all_dropped();
+    end_dropped();
     look_ns_ = never;
     for (bool again = true; again;) {
         switch (state()) {
@@ -104,39 +102,6 @@ bool Path::step_down()
         return false;
     }
     return start_connecting();
-}
-
-// The peer turned out to use fewer paths than we thought. What was sent to a memory with a name is sent to it again if the
-// path comes back: it may have been a stranger who left it out. Until that is given up nothing moves, which would overtake it.
-void Path::step_left_out()
-{
-    unsigned count = connection_.paths();
-    if (index_ < count)
-        return; // not any more: there is an event of its own
-    u64 now = kapi_now_ns();
-    if (queue_.has_sent_before() && receiver_.has_name()) {
-        if (left_out_since_ns_ == 0)
-            left_out_since_ns_ = now;
-        u64 kept_until_ns = left_out_since_ns_ + (queue_.has_new() ? kept_before_others_ns : kept_after_loss_ns);
-        if (now < kept_until_ns)
-            return look_by(kept_until_ns);
-    }
-    give_up_sent(true);
-    end_all_dropped();
-    Path* other = moved_to_.load_acquire();
-    if (!other) // for good, whatever numbers of paths follow: a socket's messages would go over two paths
-        other = &connection_.path(index_ % count);
-    moved_to_.store_release(other);
-    queue_.move_to(other->queue_);
-    for (; other; other = other->moved_to_.load_acquire()) // it may have moved, too
-        other->notify(RDS_PATH_SEND);
-}
-
-// The peer does without this path, and nothing is on its way over it.
-bool Path::is_left_out()
-{
-    bool sends = is_answered() || connection_.peer() == Peer::foreign;
-    return !connection_.uses(*this) && (drained() || !sends);
 }
 
 // Without a message or a socket that may send, only the peer can want the path, and it will knock again.
@@ -254,6 +219,7 @@ bool Path::step_up(u32& events)
 
 bool Path::step_closing()
 {
+    queue_.end_acked(); // it may close for as long as a program does not read
     // A peer that opened a new stream has left the old one.
     if (connection_.transport.has_accepted(connection_.state(), index_))
         peer_gone_ = true;

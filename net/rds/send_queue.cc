@@ -155,30 +155,23 @@ void SendQueue::count_pongs(u32 added, u32 gone)
         peers_->answers_gone(gone);
 }
 
-// Ends messages that wait on no queue of a path any more, and notifies their senders. What cancel() finds there it takes off
-// done. How many: at most so many.
-u32 SendQueue::complete_some(Queue& done, u32 most, bool stream_goes_on)
+// Sleeps. Ends messages that wait on no queue of a path any more, and notifies their senders. What cancel() finds there it takes
+// off done. How many.
+u32 SendQueue::complete(Queue& done, bool stream_goes_on)
 {
-    u32 count = 0;
-    for (; count < most; count++) {
+    for (u32 count = 0;; count++) {
         Ref<Message> message;
         {
             Guard guard(lock_);
             message = done.pop_front();
             if (!message)
-                break;
+                return count;
             stream_goes_on ? keep_for_stream(*message) : has_left(*message);
         }
         notify_sender(*message, stream_goes_on);
+        if (count % at_once == at_once - 1)
+            kapi_resched();
     }
-    return count;
-}
-
-// Sleeps.
-void SendQueue::complete(Queue& done)
-{
-    while (complete_some(done, at_once, false) == at_once)
-        kapi_resched();
 }
 
 // The same for messages that have left, which cancel() does not look for on a list: no lock is needed.
@@ -232,6 +225,7 @@ bool SendQueue::reap_some()
     {
         Guard guard(lock_);
         more = reap(done);
+        leaves_acked_ = leaves_acked_ && more;
     }
     complete_left(done);
     return more;
@@ -251,13 +245,24 @@ bool SendQueue::acked(u32 una)
         Guard guard(lock_);
         una_ = una;
         una_known_ = true;
+        if (leaves_acked_)
+            return true;
         more = reap(done);
         waits = waits_;
     }
     complete_left(done);
-    for (unsigned ended = at_once; more && ended < most_in_softirq; ended += at_once)
+    for (unsigned ended = at_once; more && ended < acked_at_once; ended += at_once)
         more = reap_some();
+    if (more)
+        leave_acked();
     return (waits && end_wait()) || more;
+}
+
+// A softirq may have many acknowledgements: it ends no more before the work has gone on.
+void SendQueue::leave_acked()
+{
+    Guard guard(lock_);
+    leaves_acked_ = true;
 }
 
 bool SendQueue::is_acked(u32 position)

@@ -37,8 +37,8 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Messages that one call in softirq ends: an acknowledgement, or a new peer, may concern all that a stream took.
-    static constexpr u32 most_in_softirq = 4096;
+    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took.
+    static constexpr u32 acked_at_once = 4096;
     // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
     // end_acked() has something to do.
     bool acked(u32 una);
@@ -64,7 +64,7 @@ public:
     // Any context. Messages that were sent, and that no acknowledgement can be expected for, are given up; with_present: also
     // those that the present stream has. end_dropped() ends them.
     void give_up_sent(bool with_present);
-    // Any context. How many it has ended. If these are most_in_softirq there may be more, for the path's worker.
+    // Sleeps. Ends them. How many.
     u32 end_dropped();
     // Messages that were never sent go to other, with other's numbers, and so do all that sockets enqueue from now on, for good:
     // on another path they could overtake those that moved. The peer may have the rest, under numbers that the other path does
@@ -135,8 +135,7 @@ private:
     void note_piece(Message& first, Message::On on) HW_REQUIRES(lock_);
     static void forget_piece(Message& first);
     void several_move() HW_REQUIRES(lock_);
-    void complete(Queue& done);
-    u32 complete_some(Queue& done, u32 most, bool stream_goes_on);
+    u32 complete(Queue& done, bool stream_goes_on = false);
     static void complete_left(Queue& done);
     static void notify_sender(Message& message, bool stream_goes_on);
     bool fill(Batch& batch, Queue& spent);
@@ -148,6 +147,7 @@ private:
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
     bool reap_some();
+    void leave_acked();
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
     bool end_wait();
@@ -172,6 +172,7 @@ private:
     u64 next_ HW_GUARDED_BY(lock_) = 1;
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
+    bool leaves_acked_ HW_GUARDED_BY(lock_) = false; // acked() has left something, which end_acked() ends
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     Message* piece_ HW_GUARDED_BY(lock_) = nullptr; // the first one of a walk's last piece; on one of the three, not a reference
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own

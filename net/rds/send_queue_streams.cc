@@ -104,9 +104,9 @@ void SendQueue::give_up_sent(bool with_present)
         dropped_.splice_front(retransmit_);
 }
 
-u32 SendQueue::end_dropped() HW_NO_TSA // complete_some() has the lock when it touches the list
+u32 SendQueue::end_dropped() HW_NO_TSA // complete() has the lock when it touches the list
 {
-    return complete_some(dropped_, most_in_softirq, true);
+    return complete(dropped_, true);
 }
 
 // A message that is given up, and that the stream has with memory of the program, which so is not free before. Since it was

@@ -27,11 +27,7 @@ inline rds::Ref<rds::Message> message()
 inline kapi_u32 drop_sent(rds::SendQueue &queue, bool with_present)
 {
     queue.give_up_sent(with_present);
-    for (kapi_u32 all = 0, ended;;) {
-        all += ended = queue.end_dropped();
-        if (ended < rds::SendQueue::most_in_softirq)
-            return all;
-    }
+    return queue.end_dropped();
 }
 
 /** Runs body in a program of its own world. */

@@ -24,13 +24,20 @@ Assembler::Verdict verdict_of(int error)
 } // namespace
 
 // Counts a part.
-bool Assembler::is_enough()
+bool Assembler::is_enough(const kapi_rx* rx)
 {
-    if (++parts_ <= parts_at_once) [[likely]]
+    if (++parts_ % parts_a_look) [[likely]]
+        return false;
+    u64 now = kapi_now_ns();
+    u32 call = kapi_rx_call(rx);
+    if (std::exchange(call_, call) != call)
+        call_since_ns_ = now;
+    bool is_long = now - call_since_ns_ >= call_ns;
+    if (parts_ < parts_at_once && !is_long)
         return false;
     parts_ = 0;
-    u64 now = kapi_now_ns(), since = std::exchange(counted_since_ns_, now);
-    return now - since < at_once_ns;
+    u64 since = std::exchange(counted_since_ns_, now);
+    return is_long || now - since < at_once_ns;
 }
 
 Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
@@ -41,7 +48,7 @@ Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
     for (;;) {
         if (rds_path_stalled(conn_, path_))
             return {used, Verdict::stalled};
-        if (is_enough())
+        if (is_enough(rx))
             return {used, Verdict::enough};
         if (!inc_) {
             u32 part = static_cast<u32>(min<usize>(RDS_HEADER_SIZE - header_have_, length - used));
