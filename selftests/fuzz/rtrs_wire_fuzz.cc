@@ -35,7 +35,8 @@ void connecting(Bytes data)
         hw::u64 last = static_cast<hw::u64>(offer->geometry.queue_depth() - 1) << offer->geometry.offset_bits();
         require(last + offer->geometry.chunk_bytes() <= 1u << imm_payload_bits);
     }
-    require(parse_rejection(data).code() > 0);
+    int refused = parse_rejection(data).code();
+    require(refused > 0 && refused < 512); // one that a program may get
 }
 
 void information(Bytes data)

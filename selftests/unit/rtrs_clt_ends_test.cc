@@ -99,6 +99,22 @@ TEST_P(RtrsClientEnds, a_reconnect_that_is_overruled_while_its_path_is_up_fails)
     }
 }
 
+TEST_P(RtrsClientEnds, a_request_that_is_made_while_the_session_is_closed_is_refused)
+{
+    ready();
+    auto *one = permit();
+    auto closes = world.spawn(a, "close", [&] { rtrs_clt_core_close(session); });
+    world.run_for(kSecond);
+    ASSERT_FALSE(closes->is_done()) << "it waits for the permit";
+    Ended ended;
+    ended.data = contents(100, 1);
+    run(a, [&] { EXPECT_EQ(begin(one, ended, false, "block"), -KAPI_ECONNABORTED); });
+    give_all();
+    EXPECT_TRUE(world.run_until([&] { return closes->is_done(); }, kSecond));
+    EXPECT_EQ(ended.times, 0u);
+    session = nullptr;
+}
+
 /** Whose server may take a minute for it. */
 TEST_P(RtrsClientEnds, closing_does_not_wait_until_a_path_has_been_added)
 {

@@ -225,6 +225,23 @@ TEST_P(RtrsClientHostile, its_acceptance_is_wrong)
     open();
 }
 
+/** Linux ends a thread whose write to a file returns EIOCBQUEUED, 529, and takes others for orders to begin the call anew. */
+TEST_P(RtrsClientHostile, it_refuses_with_an_error_that_is_the_kernels_own)
+{
+    load();
+    serve();
+    for (int error : {512, 516, 529}) {
+        server.reject = error;
+        run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ECONNRESET); });
+    }
+    server.reject = 0;
+    open();
+    server.reject = 529;
+    EXPECT_EQ(put(path() + "reconnect", "1"), -KAPI_ECONNRESET);
+    run(a, [&] { EXPECT_EQ(sim::sysfs_write(root + "add_path", "ip:10.0.1.2"), -KAPI_ECONNRESET); });
+    EXPECT_EQ(get(path() + "last_error"), "-104\n");
+}
+
 TEST_P(RtrsClientHostile, it_offers_more_chunks_than_there_is_memory_for)
 {
     load();

@@ -176,6 +176,22 @@ TEST_P(RtrsClientMoments, a_command_meets_the_removal_of_its_path)
     run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
 }
 
+/** Two programs want to, at the same moment. */
+TEST_P(RtrsClientMoments, a_path_is_removed_once)
+{
+    ready(2);
+    sim::stand_still_after("rtrs_clt session", 10 * kMs);
+    int errors[2] = {1, 1};
+    std::vector<sim::TaskRef> tasks;
+    for (int &error : errors)
+        tasks.push_back(world.spawn(a, "remover", [&] { error = sim::sysfs_write(path(1) + "remove_path", "1"); }));
+    EXPECT_TRUE(world.run_until([&] { return tasks[0]->is_done() && tasks[1]->is_done(); }, 5 * sim::kSecond));
+    sim::stand_still_after(nullptr, 0);
+    std::ranges::sort(errors);
+    EXPECT_EQ(errors[0], -KAPI_EBUSY);
+    EXPECT_EQ(errors[1], 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientMoments, ::testing::Range(1, 3));
 
 } // namespace

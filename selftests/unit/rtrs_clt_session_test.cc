@@ -339,6 +339,12 @@ TEST_P(RtrsClientSession, the_queues_of_a_further_path_are_a_small_part_of_the_m
     a.total_memory = 16 * 480'000; // of which the first path takes some 460000, with 128 entries of each connection's queues
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
     EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_ENOMEM) << "it has 352";
+    // For each chunk its message, a region and the list of its pages; and the entries.
+    const std::uint64_t takes = 64 * (4096 + 512 + 2 * 16) + 128 * (sim::kCpus + 1) * 256;
+    a.total_memory = 16 * takes - 1;
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), -KAPI_ENOMEM);
+    a.total_memory = 16 * takes;
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
     a.total_memory *= 2;
     EXPECT_EQ(put(root + "add_path", path_name(1)), 0);
 }

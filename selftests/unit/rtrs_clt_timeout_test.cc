@@ -26,6 +26,20 @@ TEST_P(RtrsClientTimeout, a_late_request_ends_and_its_path_is_connected_again)
     EXPECT_EQ(get(path() + "stats/reconnects"), "3 0\n");
 }
 
+TEST_P(RtrsClientTimeout, in_whichever_chunk_it_is)
+{
+    ready();
+    EXPECT_EQ(put(root + "io_timeout_ms", "1500"), 0);
+    for (unsigned i = 0; i < depth() - 1; i++)
+        permits.push_back(permit());
+    swallow("late");
+    Ended ended;
+    begin_one(ended, "late");
+    EXPECT_TRUE(until(ended, 2200 * sim::kMillisecond));
+    EXPECT_EQ(ended.error, -KAPI_ETIMEDOUT);
+    give_all();
+}
+
 TEST_P(RtrsClientTimeout, without_a_limit_it_waits)
 {
     ready();

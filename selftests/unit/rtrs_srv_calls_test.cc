@@ -141,6 +141,21 @@ TEST_P(SrvCalls, nor_does_a_client_wait_for_ever_that_adds_a_path_where_one_ends
     answer_call();
 }
 
+/** Another path of the client was about to come up: with it the user is asked once more. */
+TEST_P(SrvCalls, a_user_that_has_refused_a_session_is_asked_again)
+{
+    load(true);
+    user.refuses_link = -KAPI_ENOMEM;
+    connect(first);
+    connect(second, 2, 2);
+    ask_info(first);
+    EXPECT_TRUE(ends(first));
+    EXPECT_EQ(user.links.size(), 1u);
+    user.refuses_link = 0;
+    exchange(second);
+    EXPECT_EQ(user.links, (std::vector<int>{RTRS_SRV_CORE_CONNECTED, RTRS_SRV_CORE_CONNECTED}));
+}
+
 class SrvStalled : public SrvTest {};
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvStalled, ::testing::Range(1, 13)); // some hosts have four threads for works of a queue
 

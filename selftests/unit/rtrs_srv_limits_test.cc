@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // What bounds the RTRS server: parameters, small devices, memory; and devices that copy, or do nothing any more.
+#include "drivers/infiniband/ulp/rtrs/server/context.h"
+#include "kapi/sim/slow.h"
 #include "kapi/sim/sysfs.h"
+#include "kapi/sim/threads.h"
 #include "rtrs_srv_test.h"
 
 #include <algorithm>
@@ -96,6 +99,26 @@ TEST_P(SrvLimits, memory_that_clients_make_the_host_hold)
         served += ask(i % 2 ? second : first, request(0, 1, i, static_cast<unsigned char>(100 + i))).established;
     EXPECT_GE(served, 1u);
     EXPECT_LT(served, 8u);
+}
+
+/** There is no memory for its chunks, which is found out with the last of three that were asked for: the server refuses each. */
+TEST_P(SrvLimits, a_path_that_fails_has_all_its_connections_refused)
+{
+    b.total_memory = 2 * (kDepth * kChunk + 1000); // of which half is for clients: not enough
+    load(true);
+    run(b, [] { sim::leave_one_thread(*rtrs_srv::Module::get().workqueue); });
+    sim::stand_still_after("rtrs_srv path", 100 * sim::kMillisecond); // when the first one has its place
+    for (unsigned i = 0; i < 3; i++)
+        begin(first, request(i, 3));
+    world.run_for(50 * sim::kMillisecond);
+    sim::stand_still_after(nullptr, 0);
+    std::vector<int> errors;
+    for (auto &link : first.links) {
+        ASSERT_TRUE(wait([&] { return link->end.has_value(); }));
+        EXPECT_FALSE(link->data.empty()) << "the server itself does";
+        errors.push_back(rejected(*link));
+    }
+    EXPECT_EQ(errors, (std::vector<int>{KAPI_ECONNRESET, KAPI_ECONNRESET, KAPI_ENOMEM}));
 }
 
 /** Beyond that a client is refused as it is when its session is ending: it tries again. */

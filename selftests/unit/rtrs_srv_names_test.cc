@@ -119,6 +119,17 @@ TEST_P(SrvNames, a_client_that_gives_up_coming_back_leaves_its_name)
     takes_over(0);
 }
 
+/** Another one of that name, its host's after a crash, waits again for the end of the session. */
+TEST_P(SrvNames, a_client_that_was_turned_down_and_does_not_return_leaves_its_name)
+{
+    end_slowly();
+    auto &attempt = come_back();
+    ASSERT_TRUE(wait([&] { return attempt.end.has_value(); }, 5 * sim::kSecond));
+    drop(again);
+    world.run_for(65 * sim::kSecond);
+    takes_over(0);
+}
+
 TEST_P(SrvNames, a_client_that_came_back_and_ends_leaves_its_name)
 {
     end_slowly(true); // the other one keeps the session

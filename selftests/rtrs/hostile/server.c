@@ -144,13 +144,13 @@ static void refused(const char *what, void (*play)(const void *), const void *co
 	if (!check(mapping.result != 0, "%s: it fails", what))
 		NEED(!system("echo force >/sys/block/rnbd1/rnbd/unmap_device"));
 	else
-		note("with %s", strerror(mapping.result));
+		check(mapping.result < 512, "%s: with an error of programs, %s", what, strerror(mapping.result));
 	check(WAIT_UNTIL(SOON_MS, stat(SESSION, &status) < 0), "%s: the session is gone", what);
 }
 
 /* ---- answers to the request for a connection */
 
-static const int rejections[] = {0, 1, 12, 22, 104, 110, 511, 4095, 4096, 32767, -5};
+static const int rejections[] = {0, 1, 12, 22, 104, 110, 511, 512, 529, 4095, 4096, 32767, -5}; /* 529: EIOCBQUEUED */
 
 static void reject(const void *context)
 {

@@ -33,7 +33,7 @@ struct Offer {
 Result<Offer> parse_acceptance(Bytes bytes);
 wire::ConnectResponse write_acceptance(const Geometry& geometry, bool new_rkeys, bool whole_answers);
 
-// The error that a rejection names; ECONNRESET if it is not of this protocol, or names none.
+// The error that a rejection names; ECONNRESET if it is not of this protocol, or names none that a program may get.
 Errno parse_rejection(Bytes bytes);
 wire::ConnectResponse write_rejection(Errno error);
 

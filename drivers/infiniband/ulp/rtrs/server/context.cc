@@ -175,7 +175,7 @@ Result<> Context::place(Own<Connection>& connection)
     }
     TRY(path->offer(connection));
     Guard guard(lock_);
-    session->awaited = false;
+    session->awaited_until_ns = 0;
     return {};
 }
 
@@ -255,7 +255,7 @@ Result<bool> Context::claim_name(Session& session, const SessionName& name)
     for (Session* other = sessions_.front(); other; other = sessions_.next(*other)) {
         if (other->name != name)
             continue;
-        if (!other->is_over() || other->awaited)
+        if (!other->is_over() || kapi_now_ns() < other->awaited_until_ns)
             return fail(KAPI_EEXIST);
         other->name_wanted = true;
         return false;

@@ -8,6 +8,7 @@ namespace {
 
 constexpr u32 max_parked = 256;      // connections that wait for the end of a path
 constexpr u64 look_ns = 500'000'000; // at those whose time may be over
+constexpr u64 returns_ns = 60'000'000'000; // in which a client that was turned down tries again
 
 } // namespace
 
@@ -18,7 +19,7 @@ Result<> Context::await(Session& session, Own<Connection>& connection, u64 limit
 {
     Guard guard(lock_);
     TRY(park(connection, limit_ns));
-    session.awaited = true;
+    session.awaited_until_ns = kapi_now_ns() + limit_ns + returns_ns;
     claim_again(session);
     return {};
 }
@@ -87,7 +88,8 @@ void Context::give_up(Own<Connection> parked)
         if (Ref<Path> path = session->find(parked->request().path))
             path->forget_successor(parked->request());
         Guard guard(lock_);
-        session->awaited = session->awaited && !ended;
+        if (ended)
+            session->awaited_until_ns = 0;
     }
     if (!ended)
         parked->reject(Errno(KAPI_ECONNRESET));

@@ -54,7 +54,7 @@ public:
     Chunks chunks;
     SessionName name{}; // under the context's lock; empty before the first information request
     bool name_wanted = false; // the same; another session waits for it
-    bool awaited = false;     // the same; its client is back, and waits for the end of a path
+    u64 awaited_until_ns = 0; // the same; its client is back, and waits for the end of a path, or was turned down and may return
     Atomic<u32> heartbeat_interval_ms{default_heartbeat_ms}, heartbeat_missed{default_heartbeats_missed};
 
 private:
