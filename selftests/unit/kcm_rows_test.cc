@@ -152,7 +152,8 @@ TEST_F(KcmRows, messages__go_to_a_peer_that_does_not_read)
     EXPECT_EQ(shown.sockets, (std::vector<Fields>{{{"sent", 1}, {"sent bytes", 30'004}, {"ready", 1}},
                                                   {{"sent", 1}, {"sent bytes", 30'004}, {"ready", 1}},
                                                   {{"sent", 1}, {"sent bytes", 5}, {"ready", 1}}}));
-    EXPECT_EQ(shown.connections, (std::vector<Fields>{{{"sent", 2}, {"sent bytes", 30'009}}, {{"sent", 1}, {"sent bytes", 30'004}}}));
+    EXPECT_EQ(shown.connections, (std::vector<Fields>{{{"sent", 2}, {"sent bytes", 30'009}},
+                                                      {{"sent", 1}, {"sent bytes", 30'004}}}));
     EXPECT_EQ(states(first), (States{{0, 0}, {0, 0}}));
 }
 
