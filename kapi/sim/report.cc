@@ -84,8 +84,11 @@ std::vector<Report> dump(std::uint8_t command, const Next &next, std::uint32_t c
     for (;;) {
         kapi_report report{{command, {}}, {}, nullptr};
         enter_sleep("a dump");
-        if (next(&place, &report) <= 0)
+        int result = next(&place, &report);
+        if (result <= 0)
             return all;
+        if (result > 1)
+            broken("a table of reports returned %d", result);
         if (!report.open.empty())
             broken("an attribute of a report has no end");
         all.push_back(std::move(report.contents));

@@ -57,19 +57,17 @@ u32 Socket::Control::length(u32 i) const
     return length;
 }
 
-u32 Socket::Control::read(u32 next, u32* some, u32& size) const
+Socket::Control::Some Socket::Control::read(u32 next, u32* to) const
 {
-    u32 n = 0;
-    for (size = 0; n < most && next + n < count; n++) {
-        u32 one = length(next + n);
-        if (n && one > most_bytes - size)
+    Some some{0, 0};
+    while (some.count < most && next + some.count < count) {
+        u32 one = length(next + some.count);
+        if (some.count && some.size + one > most_bytes)
             break;
-        some[n] = one;
-        size += one;
-        if (size >= most_bytes)
-            return n + 1;
+        to[some.count++] = one;
+        some.size += one;
     }
-    return n;
+    return some;
 }
 
 Result<> Socket::Control::check_lengths(usize size) const

@@ -166,7 +166,7 @@ kcm_connection_row row_of(Psock& psock)
         .smem = queues.smem,
         .done = 0,
         .tx_stopped = psock.failed(),
-        .rx_stopped = psock.failed() || !psock.receives(),
+        .rx_stopped = psock.failed(),
         .rx_paused = psock.paused(),
         .reserved = owner ? static_cast<int>(owner->socket.index) : -1,
         .rx_need = psock.needed(),

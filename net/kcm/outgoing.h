@@ -31,7 +31,7 @@ public:
     u32 length_of(u32 i) const { return lengths_ ? lengths_.get()[i] : length_; }
     // What it takes of the send buffer beside its bytes: a program may send one at a time, and each may hold a page.
     u32 overhead();
-    u64 number = 0; // among the whole messages of its socket
+    u64 number = 0; // among the whole messages of its socket; one that was sent before has that of then
 
     // Of the transmitter: bytes and whole messages that TCP has, from the beginning on.
     u32 sent() const { return sent_; }

@@ -324,8 +324,7 @@ void Psock::add_totals(kcm_totals& totals) const
 void Psock::describe(kcm_abi_connection_stats& stats)
 {
     u32 state = 0;
-    state |= receives() && !failed() ? 0 : KCM_ABI_CONN_RX_STOPPED;
-    state |= failed() ? KCM_ABI_CONN_TX_STOPPED : 0;
+    state |= failed() ? KCM_ABI_CONN_RX_STOPPED | KCM_ABI_CONN_TX_STOPPED : 0;
     state |= mux->reservations.owner(*this) ? KCM_ABI_CONN_RESERVED : 0;
     state |= paused() ? KCM_ABI_CONN_PAUSED : 0;
     stats = {.id = id, .rx_msgs = rx_msgs, .rx_bytes = rx_bytes, .tx_msgs = tx_msgs, .tx_bytes = tx_bytes,

@@ -294,7 +294,7 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
     HW_UNINITIALIZED u32 lengths[Control::most];
     u32 sent = 0;
     for (u32 next = 0; next < control.count;) {
-        u32 size = 0, count = control.read(next, lengths, size);
+        auto [count, size] = control.read(next, lengths);
         auto bytes = copy_several(send, {lengths, count}, size);
         Result<> added = bytes ? add_when_room({.bytes = std::move(*bytes), .to = wanted, .ends = true, .goes = false,
                                                 .alone = true, .leaves_errors = sent != 0}, send)

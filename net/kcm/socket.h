@@ -81,8 +81,9 @@ private:
         const u8* lengths = nullptr;
         static constexpr u32 most = 64, most_bytes = 32 * 1024; // of small messages that are copied together
         u32 length(u32 i) const;
-        // Those from next on that are copied together, one at least: their number, and size.
-        u32 read(u32 next, u32* some, u32& size) const;
+        // Those from next on that are copied together, one at least.
+        struct Some { u32 count, size; };
+        Some read(u32 next, u32* to) const;
         Result<> add(int type, const u8* data, usize size);
         Result<> check_lengths(usize size) const;
     };

@@ -222,11 +222,11 @@ Ref<Psock> Socket::take_parked(bool& asked)
     return parked;
 }
 
+// Its number is 0, or of a message that went before: it may go.
 void Socket::put_first(Ref<Outgoing> message)
 {
     Guard guard(send_lock_);
     charge(any_, u64{message->left()} + message->overhead());
-    message->number = 0; // before all others, and may go
     any_.messages.push_front(std::move(message));
     queued_ += any_.messages.front()->count();
     // Messages that were added meanwhile for a batch have put it on the list that waits for the batch's end.

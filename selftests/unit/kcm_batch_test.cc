@@ -238,6 +238,45 @@ TEST_F(KcmBatch, more__that_does_not_follow_is_not_waited_for)
     EXPECT_FALSE(peer_has_unread(ends));
 }
 
+// Another socket has the connection next, so it is the last that goes there for now.
+TEST_F(KcmBatch, rest_of_a_message__of_which_TCP_has_a_part_is_announced_as_the_end)
+{
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    Ends ends = open_narrow(socket);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    EXPECT_EQ(send(socket, framed(text(30'000))), 30'004);
+    EXPECT_EQ(send(other, "x"), 1);
+    a.announced.emplace();
+    EXPECT_EQ(peer_reads(ends, 30'005), framed(text(30'000)) + "x");
+    std::vector<bool> calls = std::exchange(a.announced, std::nullopt).value();
+    EXPECT_EQ(calls, std::vector<bool>(calls.size(), false));
+}
+
+// TCP has no room for the first of them, and those that were to follow are dropped.
+TEST_F(KcmBatch, closed_socket__that_gives_up_leaves_nothing_announced)
+{
+    constexpr unsigned kMany = 40; // more than go in one call
+    KcmSocket &open = new_socket(), &socket = new_socket();
+    Ends ends = open_narrow(open);
+    run(a, [&] { ASSERT_EQ(socket.open_as_clone(open), 0); });
+    const std::string before = text(30'000);
+    auto writer = world.spawn(a, "writer", [&] {
+        EXPECT_EQ(sim::program_write(ends.here, before.data(), before.size()), 30'000);
+    });
+    settle();
+    a.announced.emplace();
+    for (unsigned i = 0; i < kMany; i++)
+        EXPECT_EQ(send(socket, "x", i + 1 < kMany ? kBatch : 0), 1);
+    run(a, [&] { socket.close(); });
+    world.run_for(61 * sim::kSecond);
+    std::vector<bool> calls = std::exchange(a.announced, std::nullopt).value();
+    ASSERT_GE(calls.size(), 2u);
+    EXPECT_TRUE(calls.front());
+    EXPECT_FALSE(calls.back());
+    EXPECT_EQ(peer_reads(ends, before.size()), before);
+    EXPECT_TRUE(writer->is_done());
+}
+
 TEST_F(KcmBatch, timer__is_set_once_for_many_messages)
 {
     KcmSocket &socket = new_socket();

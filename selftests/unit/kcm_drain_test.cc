@@ -68,4 +68,27 @@ TEST_F(KcmDrain, closed_sockets__of_a_user_have_a_limit_together)
     EXPECT_EQ(a.live_sockets, before + 2);
 }
 
+// TCP had a part of it when the connection ended: that part is to be sent once more.
+TEST_F(KcmDrain, message__that_is_sent_again_counts_until_it_is_sent)
+{
+    const std::string message = framed(text(kLarge));
+    auto sockets = open_full(1, 1);
+    KcmSocket &open = new_socket(), &later = new_socket();
+    run(a, [&] { ASSERT_TRUE(open.open_as_clone(*sockets[0]) == 0 && later.open_as_clone(*sockets[0]) == 0); });
+    unsigned before = a.live_sockets;
+    close_all(sockets);
+    Ends next = connect_narrow();
+    attach(open, next);
+    run(b, [&] { close(connections[0].there); });
+    EXPECT_EQ(peer_reads(next, message.size()), message);
+    settle();
+    EXPECT_EQ(a.live_sockets, before - 1);
+    EXPECT_EQ(send(later, message), static_cast<long>(message.size()));
+    close_all({&later});
+    EXPECT_EQ(a.live_sockets, before - 1) << "it still sends";
+    EXPECT_EQ(peer_reads(next, message.size()), message);
+    settle();
+    EXPECT_EQ(a.live_sockets, before - 2);
+}
+
 } // namespace

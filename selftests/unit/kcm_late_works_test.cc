@@ -166,6 +166,37 @@ TEST_P(KcmLateWorks, connection__that_is_waited_for_is_idle_when_it_is_taken_fro
     EXPECT_EQ(peer_reads(ends, 3), ".xy");
 }
 
+// A work notices each end. When they run, all connections have ended.
+TEST_P(KcmLateWorks, ends__of_all_connections_are_one_report)
+{
+    std::vector<sim::TaskRef> tasks = stop_works_of(1);
+    KcmSocket &socket = new_socket();
+    open_as(1, socket);
+    std::vector<Ends> all;
+    for (unsigned i = 0; i < 3; i++)
+        attach(socket, all.emplace_back(connect()));
+    run(b, [&] {
+        for (const Ends &ends : all)
+            close(ends.there);
+    });
+    unsigned reports = 0;
+    bool stop = false;
+    auto reader = world.spawn(a, "reader", [&] {
+        char byte;
+        while (!stop)
+            reports += socket.receive(&byte, 1) == -KAPI_EPIPE;
+    });
+    settle();
+    EXPECT_EQ(reports, 0u);
+    wait_for(tasks);
+    settle();
+    EXPECT_EQ(reports, 1u);
+    stop = true;
+    run(a, [&] { socket.sk().rcvtimeo_ns = 1; });
+    world.signal(*reader);
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, sim::kSecond));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmLateWorks, ::testing::Range(1, 5));
 
 } // namespace

@@ -32,7 +32,7 @@ TEST_F(KcmOptions, options__are_checked_and_read_back)
     KcmSocket &socket = new_socket();
     run(a, [&] {
         ASSERT_EQ(socket.open(), 0);
-        for (int name : {KCM_ABI_RECV_DISABLE, KCM_ABI_ERRORS, KCM_ABI_RECV_CONNECTION}) {
+        for (int name : {KCM_ABI_RECV_DISABLE, KCM_ABI_ERRORS, KCM_ABI_RECV_CONNECTION, KCM_ABI_RECV_LENGTHS}) {
             EXPECT_EQ(socket.get_option(name), 0);
             EXPECT_EQ(set(socket, name, 7, 8), 0);
             EXPECT_EQ(socket.get_option(name), 1);
@@ -85,6 +85,25 @@ TEST_F(KcmOptions, stats__tell_of_each_connection)
         int length = 8;
         EXPECT_EQ(get(socket, KCM_ABI_STATS, length), -KAPI_ENOSPC);
         EXPECT_EQ(length, static_cast<int>(sizeof(rows[0])));
+    });
+    attach(socket, connect());
+    run(a, [&] {
+        std::vector<kcm_abi_connection_stats> rows(3);
+        const std::size_t exact = 2 * sizeof(rows[0]);
+        for (std::size_t size : {exact - 1, exact, exact + 1}) {
+            kapi_optval optval{reinterpret_cast<unsigned char *>(rows.data()), size};
+            int length = static_cast<int>(size);
+            EXPECT_EQ(kcm_socket_getsockopt(socket.core(), KCM_ABI_STATS, &optval, &length), size < exact ? -KAPI_ENOSPC : 0);
+            EXPECT_EQ(length, static_cast<int>(exact));
+        }
+        EXPECT_EQ(rows[0].remote_port, 7000);
+        EXPECT_EQ(rows[1].remote_port, 7001);
+        kcm_abi_attached attached[2]{{ends.here, 0, 0}, {}};
+        kapi_optval optval{reinterpret_cast<unsigned char *>(attached), sizeof(attached)};
+        int length = sizeof(attached);
+        EXPECT_EQ(kcm_socket_getsockopt(socket.core(), KCM_ABI_ATTACHED, &optval, &length), 0);
+        EXPECT_EQ(length, static_cast<int>(sizeof(attached[0])));
+        EXPECT_EQ(attached[0].id, rows[0].id);
     });
     run(b, [&] { sim::program_shutdown_write(ends.there); });
     settle();

@@ -66,10 +66,20 @@ TEST_F(KcmSendLengths, lengths_that_are_not_those_of_the_call__are_refused)
             EXPECT_EQ(send_with(24), -KAPI_EINVAL) << "no control message: " << length;
         }
     control.first_head.level = KCM_ABI_SOL_KCM;
+    control.first_head.length = sizeof(control.first_head);
+    EXPECT_EQ(send_with(sizeof(control.first_head)), -KAPI_EINVAL) << "none, and nothing behind it";
     settle();
     EXPECT_FALSE(peer_has_unread(ends));
     control.first_head.length = 24;
     EXPECT_EQ(send_with(24), 29);
+    for (kapi_u64 length : {24, 21, 17}) { // the next one is aligned
+        control.first_head = {length, KCM_ABI_SOL_KCM + 1, KCM_ABI_LENGTHS};
+        EXPECT_EQ(send_with(sizeof(control)), 29) << "another protocol's, before ours: " << length;
+    }
+    EXPECT_EQ(totals().mux.tx_msgs, 8u);
+    control.first_head = {sizeof(control.first_head), KCM_ABI_SOL_KCM + 1, 0};
+    EXPECT_EQ(send_with(sizeof(control.first_head)), 29) << "another protocol's, which is empty";
+    EXPECT_EQ(totals().mux.tx_msgs, 9u);
 }
 
 // Small ones are copied together up to 32 KiB.

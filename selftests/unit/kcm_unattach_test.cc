@@ -95,6 +95,41 @@ TEST_P(KcmUnattach, message_under_way__is_the_last_that_is_waited_for)
     EXPECT_TRUE(holder->is_done() && sender->is_done());
 }
 
+// The message is on its way to TCP, by its queue, when the connection is to be unattached, and then TCP has no room.
+TEST_P(KcmUnattach, message__that_TCP_has_no_room_for_goes_over_the_next_connection)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_narrow(socket), next = connect();
+    const std::string before = text(30'000); // fills TCP
+    auto writer = world.spawn(a, "writer", [&] {
+        EXPECT_EQ(sim::program_write(ends.here, before.data(), before.size()), 30'000);
+    });
+    settle();
+    sim::TcbRef tcb;
+    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
+    auto holder = world.spawn(a, "holder", [&] {
+        sim::Locked locked(*tcb);
+        world.sleep(300 * sim::kMillisecond);
+    });
+    world.run_for(sim::kMillisecond);
+    auto sender = world.spawn(a, "sender", [&] {
+        EXPECT_EQ(socket.send("x", 1, KCM_ABI_MSG_BATCH), 1);
+        EXPECT_EQ(socket.send("", 0), 0);
+    });
+    world.run_for(sim::kMillisecond);
+    int result = 77;
+    auto task = start_to_unattach(socket, ends, result);
+    EXPECT_FALSE(sender->is_done());
+    EXPECT_TRUE(world.run_until([&] { return task->is_done() && sender->is_done(); }, 250 * sim::kMillisecond));
+    EXPECT_EQ(result, 0);
+    attach(socket, next);
+    world.run_for(sim::kMillisecond);
+    EXPECT_TRUE(peer_has_unread(next));
+    EXPECT_EQ(peer_reads(next, 1), "x");
+    EXPECT_EQ(peer_reads(ends, before.size()), before);
+    EXPECT_TRUE(holder->is_done() && writer->is_done());
+}
+
 TEST_P(KcmUnattach, signal__ends_the_wait_and_changes_nothing)
 {
     KcmSocket &socket = new_socket();
