@@ -194,6 +194,28 @@ TEST_F(PathWorker, retry__of_a_path_that_has_ended_is_not_queued)
     });
 }
 
+// A stream may close for as long as a program does not read. What one acknowledgement was for is ended in parts.
+TEST_F(PathWorker, acknowledged_messages__end_while_the_stream_closes)
+{
+    constexpr unsigned kMany = 2 * rds::SendQueue::acked_at_once + 1;
+    in_node([&] {
+        come_up();
+        path().answered(7);
+        for (unsigned i = 0; i < kMany; i++)
+            ASSERT_TRUE(path().enqueue(message()));
+        path().notify(RDS_PATH_SEND);
+        world.sleep(100 * kMs);
+        noted.close = RDS_CLOSE_UNREAD;
+        path().notify(RDS_PATH_LOST);
+        world.sleep(kMs);
+        EXPECT_EQ(path().snapshot().queued, kMany);
+        path().acked(noted.sequence);
+        world.sleep(10 * kMs);
+        EXPECT_EQ(path().snapshot().queued, 0u);
+        noted.close = RDS_CLOSED;
+    });
+}
+
 // The first path has an answer, for which another one waits. It comes from another sender than before, so it is not believed that
 // there are fewer paths.
 TEST_F(PathWorker, missing_path__is_connected_after_an_answer_that_is_not_believed)
