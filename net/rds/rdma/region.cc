@@ -134,7 +134,8 @@ void UserRegion::end()
         if (!state_.compare_exchange(now, ending))
             continue;
         count_end();
-        mr_.reset();
+        if (kapi_mr_free(mr_.release()) < 0)
+            keep_memory();
         map_.end();
         pin_ = Pin();
         Module::get().devices.leave(user_);
@@ -187,10 +188,16 @@ void UserRegion::registered(bool is_valid)
     changed_.wake();
 }
 
-void UserRegion::lost()
+// The device may use it for ever.
+void UserRegion::keep_memory()
 {
     map_.leak();
     static_cast<void>(pin_.release());
+}
+
+void UserRegion::lost()
+{
+    keep_memory();
     registered(false);
 }
 
