@@ -68,6 +68,7 @@ private:
     Result<> fetch_on_demand(const rds_memory& memory, u64 iova, u32 access);
     void count_end();
     void keep_memory();
+    bool leave_behind();
     void end_later();
 
     // fresh: only its maker changes it.
