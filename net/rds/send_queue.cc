@@ -237,7 +237,7 @@ void SendQueue::end_acked()
 // Of acked(), beyond the first few messages of an acknowledgement. Else the worker ends them.
 bool SendQueue::may_reap_more()
 {
-    constexpr u64 share_ns = at_once * 4'000, most_ns = acked_at_once / at_once * share_ns;
+    constexpr u64 share_ns = at_once * 2'000, most_ns = acked_at_once / at_once * share_ns;
     u64 now = kapi_now_ns();
     Guard guard(lock_);
     u64 until = max(reaps_until_ns_, now) + share_ns;
