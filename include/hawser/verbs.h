@@ -14,11 +14,11 @@ inline void free_cq(kapi_cq* cq) { kapi_cq_free(cq); }
 inline void free_qp(kapi_qp* qp) { kapi_qp_free(qp); }
 inline void free_cm(kapi_cm* cm) { kapi_cm_destroy(cm); }
 inline void free_cm_listener(kapi_cm_listener* listener) { kapi_cm_listener_close(listener); }
-inline void free_mr(kapi_mr* mr) { kapi_mr_free(mr); }
+inline void free_mr(kapi_mr* mr) { static_cast<void>(kapi_mr_free(mr)); }
 
 // Members of a class are destroyed in reverse: declare them in this order.
 using ProtectionDomain = Own<kapi_pd, free_pd>;
-using Region = Own<kapi_mr, free_mr>;
+using Region = Own<kapi_mr, free_mr>; // one that a peer may still use is given to kapi_mr_free(), which may fail
 using CompletionQueue = Own<kapi_cq, free_cq>;
 using CmEnd = Own<kapi_cm, free_cm>;
 using CmListener = Own<kapi_cm_listener, free_cm_listener>;

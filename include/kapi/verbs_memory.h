@@ -115,9 +115,10 @@ kapi_size kapi_map_length(const struct kapi_map *map) KAPI_NOEXCEPT; /* [any] by
 int kapi_mr_alloc(struct kapi_pd *pd, unsigned int pages, int gaps, struct kapi_mr **mr) KAPI_NOEXCEPT;
 /*
  * [sleep] Its key is dead when this returns, valid or not. No REGISTER or INVALIDATE of it is outstanding. Not from done(). NULL
- * allowed.
+ * allowed. Negative: the device is broken and did not give it up: mr is freed, but while connections of its protection domain
+ * exist peers may use its memory, if it was valid. So that memory and its mapping must never be freed.
  */
-void kapi_mr_free(struct kapi_mr *mr) KAPI_NOEXCEPT;
+int kapi_mr_free(struct kapi_mr *mr) KAPI_NOEXCEPT;
 
 #define KAPI_IOVA_DMA (~0ULL)
 /*

@@ -44,18 +44,22 @@ int kapi_mr_alloc(struct kapi_pd *pd, unsigned int pages, int gaps, struct kapi_
 }
 EXPORT_SYMBOL_GPL(kapi_mr_alloc);
 
-void kapi_mr_free(struct kapi_mr *mr)
+int kapi_mr_free(struct kapi_mr *mr)
 {
+	int error;
+
 	might_sleep();
 	if (!mr)
-		return;
-	if (ib_dereg_mr(mr->ib))
-		pr_err("hawser: %s does not give up a region\n", mr->dev->attrs.name);
+		return 0;
+	error = ib_dereg_mr(mr->ib);
+	if (error)
+		pr_err_ratelimited("hawser: %s does not give up a region: its memory is lost\n", mr->dev->attrs.name);
 	/* One on a processor copies with preemption off, and is not waited for by its driver. */
 	if (mr->dev->attrs.flags & KAPI_RDMA_IWARP && ib_uses_virt_dma(mr->dev->ib))
 		synchronize_rcu();
 	kapi_rdma_dev_put(mr->dev);
 	kfree(mr);
+	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_mr_free);
 

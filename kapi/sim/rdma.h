@@ -143,6 +143,7 @@ struct kapi_rdma_dev {
     unsigned posted_late = 0; // receives, to failed queue pairs
     bool coming = false, going = false;
     bool stuck = false;      // broken: it does nothing any more
+    bool keeps_regions = false; // broken: it gives none up
     std::uint64_t held_until_ns = 0; // what it sends
     bool was_stuck = false;  // when a queue pair was drained the last time
     bool repeats_keys = false; // those of its regions are not random

@@ -38,6 +38,8 @@ void hide_links(kapi_rdma_dev &dev);
 void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; beyond it nothing can be mapped
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
+/** The device gives up no region: a key that was valid stays so. */
+void keep_regions(kapi_rdma_dev &dev);
 /**
  * For this time a switch holds what the device sends, as priority flow control makes it do: it arrives when the time is over,
  * also if what has sent it is gone by then.

@@ -132,7 +132,7 @@ void call_removed(kapi_rdma_watcher &watch, kapi_rdma_dev &dev)
 bool is_awaited(const kapi_rdma_dev &dev)
 {
     return std::any_of(dev.objects.begin(), dev.objects.end(),
-                       [&](const auto &object) { return !dev.stuck || object.first != "mapping"; });
+                       [&](const auto &object) { return !(dev.stuck || dev.keeps_regions) || object.first != "mapping"; });
 }
 
 } // namespace
@@ -229,6 +229,11 @@ void make_bounce(kapi_rdma_dev &dev, std::size_t room)
 void make_stuck(kapi_rdma_dev &dev)
 {
     dev.stuck = true;
+}
+
+void keep_regions(kapi_rdma_dev &dev)
+{
+    dev.keeps_regions = true;
 }
 
 void hold_packets(kapi_rdma_dev &dev, std::uint64_t time_ns)

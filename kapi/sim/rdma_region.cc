@@ -135,10 +135,10 @@ int kapi_mr_alloc(struct kapi_pd *pd, unsigned int pages, int gaps, struct kapi_
     return 0;
 }
 
-void kapi_mr_free(struct kapi_mr *mr) noexcept
+int kapi_mr_free(struct kapi_mr *mr) noexcept
 {
     if (!mr)
-        return;
+        return 0;
     enter_sleep("kapi_mr_free");
     expect_not_in_done("kapi_mr_free");
     if (mr->posted)
@@ -146,11 +146,14 @@ void kapi_mr_free(struct kapi_mr *mr) noexcept
     world().note("region freed", mr->key, mr->valid);
     if (mr->on_demand)
         mr->dev->on_demand_ended.insert(mr->key);
-    mr->dev->regions.erase(mr->index);
     mr->pd->users--;
     mr->dev->gone("region");
+    if (mr->dev->keeps_regions)
+        return -KAPI_EIO;
+    mr->dev->regions.erase(mr->index);
     settle(*mr->dev->node, "region", mr);
     delete mr;
+    return 0;
 }
 
 int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) noexcept

@@ -66,16 +66,20 @@ void Module::drop_transport(const rds_transport* transport)
         kapi_module_put(transport->owner);
 }
 
-const rds_transport* Module::transport_for(kapi_net* host, const kapi_addr& addr)
+// Without memory the socket would be another transport's for good.
+Result<const rds_transport*> Module::transport_for(kapi_net* host, const kapi_addr& addr)
 {
     // Loopback first, for its addresses belong to no other; then RDMA before TCP.
     for (int type : {RDS_TRANSPORT_LOOP, RDS_TRANSPORT_IB, RDS_TRANSPORT_TCP}) {
         const rds_transport* t = transport(type);
-        if (t && t->check_local(host, &addr) == 0)
+        int err = t ? t->check_local(host, &addr) : -KAPI_EADDRNOTAVAIL;
+        if (!err)
             return t;
         drop_transport(t);
+        if (err == -KAPI_ENOMEM)
+            return fail(KAPI_ENOMEM);
     }
-    return nullptr;
+    return fail(KAPI_EADDRNOTAVAIL);
 }
 
 void Module::add_net(Net& net)

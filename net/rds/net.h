@@ -50,8 +50,8 @@ public:
     void remove_transport(const rds_transport& transport);
     // The transport of a type with a reference to its module, or null. Release with drop_transport.
     const rds_transport* transport(int type);
-    // The first transport, in order of preference, that has addr, with a reference; null when none has.
-    const rds_transport* transport_for(kapi_net* host, const kapi_addr& addr);
+    // The first transport, in order of preference, that has addr, with a reference. EADDRNOTAVAIL: none has; ENOMEM.
+    Result<const rds_transport*> transport_for(kapi_net* host, const kapi_addr& addr);
     // Calls visit(const rds_transport&) for each; the module is held meanwhile.
     template <class Visit> void for_each_transport(Visit&& visit)
     {

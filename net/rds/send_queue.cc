@@ -225,7 +225,6 @@ bool SendQueue::reap_some()
     {
         Guard guard(lock_);
         more = reap(done);
-        leaves_acked_ = leaves_acked_ && more;
     }
     complete_left(done);
     return more;
@@ -237,6 +236,19 @@ void SendQueue::end_acked()
         kapi_resched();
 }
 
+// Of acked(), beyond the first few messages of an acknowledgement. Else the worker ends them.
+bool SendQueue::may_reap_more()
+{
+    constexpr u64 share_ns = at_once * 2'000, most_ns = acked_at_once / at_once * share_ns;
+    u64 now = kapi_now_ns();
+    Guard guard(lock_);
+    u64 until = max(reaps_until_ns_, now) + share_ns;
+    if (until >= now + most_ns)
+        return false;
+    reaps_until_ns_ = until;
+    return true;
+}
+
 bool SendQueue::acked(u32 una)
 {
     Queue done;
@@ -245,24 +257,13 @@ bool SendQueue::acked(u32 una)
         Guard guard(lock_);
         una_ = una;
         una_known_ = true;
-        if (leaves_acked_)
-            return true;
         more = reap(done);
         waits = waits_;
     }
     complete_left(done);
-    for (unsigned ended = at_once; more && ended < acked_at_once; ended += at_once)
+    for (unsigned ended = at_once; more && ended < acked_at_once && may_reap_more(); ended += at_once)
         more = reap_some();
-    if (more)
-        leave_acked();
     return (waits && end_wait()) || more;
-}
-
-// A softirq may have many acknowledgements: it ends no more before the work has gone on.
-void SendQueue::leave_acked()
-{
-    Guard guard(lock_);
-    leaves_acked_ = true;
 }
 
 bool SendQueue::is_acked(u32 position)

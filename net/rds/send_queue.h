@@ -37,8 +37,9 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took.
-    static constexpr u32 acked_at_once = 4096;
+    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took. And hundreds of
+    // them may come in one softirq: of each a few, and besides so many of all that come in some 8 ms.
+    static constexpr unsigned acked_at_once = 4096, acked_of_each = 64;
     // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
     // end_acked() has something to do.
     bool acked(u32 una);
@@ -147,11 +148,11 @@ private:
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
     bool reap_some();
-    void leave_acked();
+    bool may_reap_more();
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
     bool end_wait();
-    static constexpr unsigned at_once = 64; // messages that end under one lock
+    static constexpr unsigned at_once = acked_of_each; // messages that end under one lock
     bool stream_has(const Message& message) HW_REQUIRES(lock_);
     bool is_acked(const Message& message) HW_REQUIRES(lock_);
     RefList<Message, OwnerQueue>& given_up_with(Message& message) HW_REQUIRES(lock_);
@@ -172,7 +173,7 @@ private:
     u64 next_ HW_GUARDED_BY(lock_) = 1;
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
-    bool leaves_acked_ HW_GUARDED_BY(lock_) = false; // acked() has left something, which end_acked() ends
+    u64 reaps_until_ns_ HW_GUARDED_BY(lock_) = 0; // acked(), if each message that it ended took its share of time
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     Message* piece_ HW_GUARDED_BY(lock_) = nullptr; // the first one of a walk's last piece; on one of the three, not a reference
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own

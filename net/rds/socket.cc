@@ -79,12 +79,13 @@ Result<> Socket::bind(std::span<const std::byte> name)
     };
     kapi_addr addr = endpoint.ip.with(0, endpoint.scope);
     if (chosen) {
-        if (transport->check_local(net.host, &addr) != 0)
-            return undo(KAPI_ENOPROTOOPT);
+        if (int err = transport->check_local(net.host, &addr))
+            return undo(err == -KAPI_ENOMEM ? KAPI_ENOMEM : KAPI_ENOPROTOOPT);
     } else {
-        transport = net.module.transport_for(net.host, addr);
-        if (!transport)
-            return undo(KAPI_EADDRNOTAVAIL);
+        auto found = net.module.transport_for(net.host, addr);
+        if (!found)
+            return undo(found.error().code());
+        transport = *found;
     }
     if (auto begun = begin_use(*transport); !begun)
         return undo(begun.error().code());

@@ -147,7 +147,7 @@ struct rds_transport {
 	int zerocopy; /* MSG_ZEROCOPY is allowed */
 	int names_peer; /* it calls rds_conn_peer_is(), and foreign peers get no probes and answer none */
 
-	/* [sleep] 0 when addr is an address this transport can use in net. */
+	/* [sleep] 0 when addr is an address this transport can use in net; -ENOMEM: that cannot be found out now. */
 	int (*check_local)(struct kapi_net *net, const struct kapi_addr *addr);
 	/*
 	 * [sleep] A socket of net is being bound to an address of the transport: from now on peers must be able to connect to

@@ -42,6 +42,32 @@ TEST_P(RdsRdmaChoice, prefers_rdma__for_an_address_that_has_both)
     });
 }
 
+// It would be a socket of TCP for good, and its messages would go another way than those of others of the address.
+TEST_P(RdsRdmaChoice, fails__without_the_memory_to_look_for_a_device)
+{
+    load_both();
+    run(a, [&] {
+        unsigned failed = 0;
+        for (int chosen : {RDS_ABI_TRANS_IB, -1}) {
+            for (unsigned step = 1; step < 20; step++) {
+                RdsSocket socket(host_a);
+                ASSERT_EQ(socket.open(), 0);
+                if (chosen >= 0) {
+                    ASSERT_EQ(socket.set_option(RDS_ABI_SO_TRANSPORT, &chosen, sizeof(chosen)), 0);
+                }
+                a.faults().fail_at = a.faults().count + step;
+                int bound = socket.bind(sim::address("10.0.0.1", kPort));
+                a.faults().fail_at = 0;
+                EXPECT_EQ(bound, bound ? -KAPI_ENOMEM : 0);
+                EXPECT_EQ(bound ? RDS_ABI_TRANS_IB : transport_of(socket), RDS_ABI_TRANS_IB);
+                failed += bound != 0;
+                socket.close();
+            }
+        }
+        EXPECT_GE(failed, 2u);
+    });
+}
+
 TEST_P(RdsRdmaChoice, of_a_type_of_service__is_made_once_and_before_there_is_a_connection)
 {
     load_both();

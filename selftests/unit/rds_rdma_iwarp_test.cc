@@ -194,6 +194,38 @@ TEST_P(RdsRdmaIwarp, keeps_the_pages__of_a_device_that_does_not_end_a_read)
     close(pb);
 }
 
+// What one of them covers, and may still be written to by the peer, is not given back to the program.
+TEST_P(RdsRdmaIwarp, keeps_the_pages__of_regions_that_the_device_does_not_give_up)
+{
+    sim::keep_regions(*dev_a);
+    run(b, [&] { EXPECT_EQ(free_mr(pb, cookie), 0); });
+    Bytes local(9000);
+    run(a, [&] { EXPECT_EQ(operate(pa, read_into({{place_of(local.data()), 100}, {place_of(local.data()) + 4000, 100}})), 4); });
+    expect_refusal(pa);
+    EXPECT_NE(a.pinned_pages, 0u);
+    run(a, [&] { pa.send("next"); });
+    expect_message(pb, "next");
+    close(pa);
+    close(pb);
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
+    EXPECT_NE(a.pinned_pages, 0u);
+    a.crash(); // what the device keeps is never freed
+}
+
+// An operation that went well leaves no region valid.
+TEST_P(RdsRdmaIwarp, gives_the_pages_back__of_a_read_that_went_well_on_such_a_device)
+{
+    sim::keep_regions(*dev_a);
+    Bytes local(9000);
+    run(a, [&] { EXPECT_EQ(operate(pa, read_into({{place_of(local.data()), local.size()}})), 4); });
+    expect_success(pa);
+    EXPECT_EQ(a.pinned_pages, 0u);
+    EXPECT_TRUE(std::equal(local.begin(), local.end(), remote.begin()));
+    close_both();
+    run(a, [&] { EXPECT_TRUE(host_a.unload_soon()); }, 200 * sim::kSecond);
+    a.crash();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaIwarp, ::testing::Range(1, 7));
 
 } // namespace

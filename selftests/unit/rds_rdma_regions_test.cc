@@ -120,6 +120,28 @@ TEST_P(RdsRdmaRegions, of_a_stuck_device__keep_what_it_may_use)
     close(pb);
 }
 
+// Its key still opens the memory to peers: that does not become another program's.
+TEST_P(RdsRdmaRegions, of_a_device_that_gives_none_up__keep_their_memory)
+{
+    sim::keep_regions(*dev_b);
+    open_both();
+    Bytes remote(8192, 0xee), local = pattern(8192, 1);
+    kapi_u64 cookie = region_on_b(remote.data(), remote.size());
+    unsigned pinned = b.pinned_pages;
+    EXPECT_NE(pinned, 0u);
+    run(b, [&] { EXPECT_EQ(free_mr(pb, cookie), 0); });
+    run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, {{place_of(local.data()), local.size()}}}), 4); });
+    expect_success(pa);
+    EXPECT_EQ(b.pinned_pages, pinned);
+    expect_message(pb, "done");
+    unplug(dev_b);
+    close(pa);
+    close(pb);
+    run(b, [&] { EXPECT_TRUE(host_b.unload_soon()); }, 200 * sim::kSecond);
+    EXPECT_EQ(b.pinned_pages, pinned);
+    b.crash(); // what the device keeps is never freed
+}
+
 // One waits for the device, and another one for its turn: the end of the connection is reported to that one at once.
 TEST_P(RdsRdmaRegions, of_a_stuck_device__wait_for_no_turn_on_a_connection_that_ended)
 {

@@ -92,7 +92,7 @@ TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
             EXPECT_TRUE(queue.acked(filled.end)) << "there are more";
             EXPECT_EQ(queue.length(), kMany - kAtOnce);
             EXPECT_TRUE(queue.acked(filled.end)) << "the same softirq may have another one";
-            EXPECT_EQ(queue.length(), kMany - kAtOnce);
+            EXPECT_EQ(queue.length(), kMany - kAtOnce - rds::SendQueue::acked_of_each);
             if (ends)
                 queue.stream_ended();
             else
@@ -128,6 +128,32 @@ TEST(SendQueue, given_up__ends_in_a_work)
             EXPECT_LE(sim::most_steps_without_pause(), 1000u);
             EXPECT_EQ(queue.length(), 0u);
         }
+    });
+}
+
+// Each may be of as many as the one before, and all may come in one softirq.
+TEST(SendQueue, acknowledged__any_number_of_times__ends_in_parts)
+{
+    constexpr unsigned kMany = 20'000, kAtOnce = rds::SendQueue::acked_at_once, kOfEach = rds::SendQueue::acked_of_each;
+    in_world(1, [](sim::World &world, sim::Node &) {
+        FilledQueue filled(true);
+        rds::SendQueue &queue = filled.queue;
+        for (unsigned left = kMany - queue.length(); left; left--)
+            ASSERT_TRUE(queue.enqueue(message()));
+        while (queue.has_unsent())
+            filled.offer(true);
+        kapi_u32 each = filled.end / kMany, una = 0;
+        static_cast<void>(queue.acked(una += kAtOnce * each));
+        for (unsigned i = 1; i < 4; i++)
+            EXPECT_TRUE(queue.acked(una += kAtOnce * each)) << "there are more";
+        EXPECT_GE(queue.length(), kMany - kAtOnce - 16 * kOfEach);
+        EXPECT_LE(queue.length(), kMany - kAtOnce);
+        kapi_u32 left = queue.length();
+        world.sleep(20 * sim::kMillisecond);
+        EXPECT_TRUE(queue.acked(una += each));
+        EXPECT_EQ(queue.length(), left - kAtOnce) << "as many as before";
+        queue.end_acked();
+        EXPECT_EQ(queue.length(), kMany - 4 * kAtOnce - 1);
     });
 }
 

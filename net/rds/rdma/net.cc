@@ -189,9 +189,10 @@ void RdmaNet::destroy(RdmaNet* net)
 int RdmaNet::check_local(const kapi_addr& addr)
 {
     kapi_rdma_dev* dev = nullptr;
-    if (is_loopback(addr) || kapi_rdma_dev_of(host, &addr, &dev) || !Module::get().devices.has(dev, host))
-        return -KAPI_EADDRNOTAVAIL;
-    return 0;
+    int err = is_loopback(addr) ? -KAPI_EADDRNOTAVAIL : kapi_rdma_dev_of(host, &addr, &dev);
+    if (err == -KAPI_ENOMEM)
+        return err;
+    return err || !Module::get().devices.has(dev, host) ? -KAPI_EADDRNOTAVAIL : 0;
 }
 
 u32 RdmaNet::send_ring() const

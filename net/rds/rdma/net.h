@@ -59,7 +59,7 @@ public:
     rds_rdma_sysctl sysctl;
 
     Counters counters;
-    // Sleeps. 0: connections can be made from this address.
+    // Sleeps. 0: connections can be made from this address; -ENOMEM, -EADDRNOTAVAIL.
     int check_local(const kapi_addr& addr);
     // Sleep. As rds_transport's.
     int socket_bound();

@@ -110,10 +110,21 @@ Result<> Operation::add_on_demand(const UserRegion& region, const Domain& domain
     return {};
 }
 
+// One that was read into well is not valid any more, nor is its memory mapped.
 void Operation::free_regions()
 {
-    while (made_)
-        kapi_mr_free(regions_[--made_]);
+    bool kept = false;
+    while (made_) {
+        made_--;
+        if (kapi_mr_free(regions_[made_]) == 0 || made_ >= mapped_)
+            continue;
+        maps_[made_].leak();
+        kept = true;
+    }
+    if (!kept)
+        return;
+    rds_out_hold(out_);
+    rds_out_abandon(out_);
 }
 
 void Operation::unmap()

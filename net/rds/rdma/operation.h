@@ -28,7 +28,7 @@ public:
     bool has_regions() const { return regions_ != nullptr; }
     // All has ended well: the memory is in no valid region any more.
     bool is_done() const { return status_ == KAPI_WC_OK; }
-    // Sleeps. None of its requests is outstanding.
+    // Sleeps. None of its requests is outstanding. The memory of one that the device does not give up stays for ever.
     void free_regions();
     rds_out* out() const { return out_; }
     Operation* next = nullptr; // in its sender's list

@@ -134,7 +134,8 @@ void UserRegion::end()
         if (!state_.compare_exchange(now, ending))
             continue;
         count_end();
-        mr_.reset();
+        if (kapi_mr_free(mr_.release()) < 0)
+            keep_memory();
         map_.end();
         pin_ = Pin();
         Module::get().devices.leave(user_);
@@ -169,8 +170,7 @@ void UserRegion::give_up()
     if (state_.compare_exchange(expected, invalid))
         changed_.wake();
     if (state_.load() != left_behind)
-        return end();
-    count_end(); // its owner's namespace may be gone when it ends
+        end();
 }
 
 void UserRegion::registered(bool is_valid)
@@ -187,10 +187,16 @@ void UserRegion::registered(bool is_valid)
     changed_.wake();
 }
 
-void UserRegion::lost()
+// The device may use it for ever.
+void UserRegion::keep_memory()
 {
     map_.leak();
     static_cast<void>(pin_.release());
+}
+
+void UserRegion::lost()
+{
+    keep_memory();
     registered(false);
 }
 
@@ -208,12 +214,25 @@ void UserRegion::end_later()
 Result<> UserRegion::wait()
 {
     auto waited = changed_.wait_until(kapi_now_ns() + longest_wait_ns, [&] { return state_.load() != registers; });
-    if (!waited) {
-        u32 expected = registers;
-        if (state_.compare_exchange(expected, left_behind))
-            return waited;
-    }
+    if (!waited && leave_behind())
+        return waited;
     return state_.load() == valid ? Result<>() : fail(KAPI_EAGAIN);
+}
+
+// False: the request has just completed. What ends one that was left behind does not count that: the namespace and its counters
+// may be gone.
+bool UserRegion::leave_behind()
+{
+    Counters* counters = counts_end_.exchange(nullptr);
+    u32 expected = registers;
+    if (state_.compare_exchange(expected, left_behind)) {
+        count(*counters, Stat::mr_8k_free);
+        return true;
+    }
+    counts_end_.exchange(counters);
+    if (has_begun_to_end()) // with its device, and may not have been counted
+        count_end();
+    return false;
 }
 
 // ---- on a connection

@@ -29,7 +29,8 @@ public:
     static Result<Ref<UserRegion>> create_local(const Place& place, const rds_memory& memory, bool write);
     static void destroy(UserRegion* region) { dispose(region); }
 
-    // Sleeps. The key is dead afterwards, and nothing of the device is left.
+    // Sleeps. The key is dead afterwards, and nothing of the device is left. The memory of one that the device does not give up
+    // stays for ever.
     void end();
     // Any context. The same soon, with one reference.
     void end_soon();
@@ -66,6 +67,8 @@ private:
     Result<> build_local(const Place& place, const rds_memory& memory, bool write);
     Result<> fetch_on_demand(const rds_memory& memory, u64 iova, u32 access);
     void count_end();
+    void keep_memory();
+    bool leave_behind();
     void end_later();
 
     // fresh: only its maker changes it.
