@@ -73,6 +73,22 @@ TEST_F(KcmLengths, buffer__is_filled_with_whole_messages)
     EXPECT_EQ(receive(socket), kNothing);
 }
 
+// Of each run what the runs before it have left is the room.
+TEST_F(KcmLengths, buffer__is_filled_with_whole_messages_of_many_runs)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_option(socket);
+    std::vector<std::string> messages(5, framed(text(20)));
+    for (unsigned run = 0; run < 3; run++) {
+        peer_writes(ends, joined(messages));
+        settle();
+    }
+    auto got = receive_each(socket, (5 + 5 + 3) * 24 + 23);
+    EXPECT_EQ(got.runs.size(), 3u);
+    EXPECT_EQ(all_lengths(got), Lengths(5 + 5 + 3, 24));
+    EXPECT_EQ(all_lengths(receive_each(socket)), Lengths(2, 24));
+}
+
 TEST_F(KcmLengths, room_for_lengths__is_the_limit)
 {
     KcmSocket &socket = new_socket();

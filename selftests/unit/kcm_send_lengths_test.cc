@@ -131,6 +131,22 @@ TEST_F(KcmSendLengths, full_send_buffer__takes_whole_messages)
     EXPECT_EQ(waited, 40'000);
 }
 
+// Messages of together 32 KiB are one call; with a byte more they are not.
+TEST_F(KcmSendLengths, fault__leaves_what_was_copied_together)
+{
+    KcmSocket &socket = new_socket();
+    open_with_one(socket);
+    std::vector<std::string> messages(32, framed(text(1020)));
+    ASSERT_EQ(joined(messages).size(), 32'768u);
+    socket.trouble = {.fault_at = 32'767};
+    EXPECT_EQ(send_each(socket, messages), -KAPI_EFAULT);
+    messages[0] += 'x';
+    socket.trouble = {.fault_at = 32'767};
+    EXPECT_EQ(send_each(socket, messages), 32'768 - 1024 + 1);
+    settle();
+    EXPECT_EQ(totals().mux.tx_msgs, 31u);
+}
+
 TEST_F(KcmSendLengths, fault__leaves_the_messages_before)
 {
     KcmSocket &socket = new_socket();
