@@ -29,7 +29,7 @@ struct kapi_stream {
 	const struct kapi_stream_ops *ops; /* NULL: mute */
 	void *context;
 	u32 una;          /* last reported to acked() */
-	u32 calls;        /* of kapi_stream_offer() that offered something */
+	u32 calls;        /* of kapi_stream_offer(), while rx() takes something */
 	u8 paused : 1;    /* rx() declined: nothing is offered until kapi_stream_resume() */
 	u8 blocked : 1;   /* a send took less than it was given: acked() is owed when there is room */
 	u8 established : 1; /* event reported */

@@ -38,7 +38,8 @@ public:
     void cancel(Message& message);
 
     // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took. And hundreds of
-    // them may come in one softirq: of each a few, and besides so many of all that come in some 8 ms.
+    // them may come in one softirq: of each a few, and besides so many of all of this path that come in some 8 ms. Others have
+    // their own.
     static constexpr unsigned acked_at_once = 4096, acked_of_each = 64;
     // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
     // end_acked() has something to do.

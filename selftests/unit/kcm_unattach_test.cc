@@ -21,6 +21,17 @@ protected:
         EXPECT_FALSE(task->is_done());
         return task;
     }
+    /** For 300 ms: who sends waits. */
+    sim::TaskRef hold_TCP(const Ends &ends)
+    {
+        auto holder = world.spawn(a, "holder", [this, ends] {
+            auto tcb = sim::program_socket_of(ends.here).tcb;
+            sim::Locked locked(*tcb);
+            world.sleep(300 * sim::kMillisecond);
+        });
+        world.run_for(sim::kMillisecond);
+        return holder;
+    }
 };
 
 TEST_P(KcmUnattach, close_of_the_sender__meanwhile_cuts_no_message)
@@ -77,13 +88,7 @@ TEST_P(KcmUnattach, message_under_way__is_the_last_that_is_waited_for)
     EXPECT_EQ(send(socket, "kept"), 4);
     EXPECT_EQ(peer_reads(ends, 4), "kept");
     settle();
-    sim::TcbRef tcb;
-    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
-    auto holder = world.spawn(a, "holder", [&] {
-        sim::Locked locked(*tcb);
-        world.sleep(300 * sim::kMillisecond);
-    });
-    world.run_for(sim::kMillisecond);
+    auto holder = hold_TCP(ends);
     auto sender = world.spawn(a, "sender", [&] { EXPECT_EQ(socket.send("last", 4), 4); });
     world.run_for(sim::kMillisecond);
     int result = 77;
@@ -105,13 +110,7 @@ TEST_P(KcmUnattach, message__that_TCP_has_no_room_for_goes_over_the_next_connect
         EXPECT_EQ(sim::program_write(ends.here, before.data(), before.size()), 30'000);
     });
     settle();
-    sim::TcbRef tcb;
-    run(a, [&] { tcb = sim::program_socket_of(ends.here).tcb; });
-    auto holder = world.spawn(a, "holder", [&] {
-        sim::Locked locked(*tcb);
-        world.sleep(300 * sim::kMillisecond);
-    });
-    world.run_for(sim::kMillisecond);
+    auto holder = hold_TCP(ends);
     auto sender = world.spawn(a, "sender", [&] {
         EXPECT_EQ(socket.send("x", 1, KCM_ABI_MSG_BATCH), 1);
         EXPECT_EQ(socket.send("", 0), 0);

@@ -85,10 +85,7 @@ TEST(SendQueue, acknowledged__any_number_at_a_time__ends_in_parts)
         for (bool ends : {false, true}) {
             FilledQueue filled(true);
             rds::SendQueue &queue = filled.queue;
-            for (unsigned left = kMany - queue.length(); left; left--)
-                ASSERT_TRUE(queue.enqueue(message()));
-            while (queue.has_unsent())
-                filled.offer(true);
+            filled.send_until(kMany);
             EXPECT_TRUE(queue.acked(filled.end)) << "there are more";
             EXPECT_EQ(queue.length(), kMany - kAtOnce);
             EXPECT_TRUE(queue.acked(filled.end)) << "the same softirq may have another one";
@@ -114,10 +111,7 @@ TEST(SendQueue, given_up__ends_in_a_work)
         for (bool closes : {false, true}) {
             FilledQueue filled(true);
             rds::SendQueue &queue = filled.queue;
-            for (unsigned left = kMany - queue.length(); left; left--)
-                ASSERT_TRUE(queue.enqueue(message()));
-            while (queue.has_unsent())
-                filled.offer(true);
+            filled.send_until(kMany);
             sim::forget_steps();
             queue.give_up_sent(true);
             EXPECT_LE(sim::most_steps_without_pause(), 2 * rds::Batch::max_messages);
@@ -138,10 +132,7 @@ TEST(SendQueue, acknowledged__any_number_of_times__ends_in_parts)
     in_world(1, [](sim::World &world, sim::Node &) {
         FilledQueue filled(true);
         rds::SendQueue &queue = filled.queue;
-        for (unsigned left = kMany - queue.length(); left; left--)
-            ASSERT_TRUE(queue.enqueue(message()));
-        while (queue.has_unsent())
-            filled.offer(true);
+        filled.send_until(kMany);
         kapi_u32 each = filled.end / kMany, una = 0;
         static_cast<void>(queue.acked(una += kAtOnce * each));
         for (unsigned i = 1; i < 4; i++)

@@ -70,6 +70,15 @@ struct FilledQueue {
         queue.account(batch, takes ? batch.bytes : 0, end += takes ? batch.bytes : 0);
     }
 
+    /** The present stream has all that is queued, and there are so many. */
+    void send_until(unsigned count)
+    {
+        for (unsigned left = count - queue.length(); left; left--)
+            EXPECT_TRUE(queue.enqueue(message()));
+        while (queue.has_unsent())
+            offer(true);
+    }
+
     rds::Spin<rds::PathLock> lock;
     rds::SendQueue queue{lock};
     kapi_u32 end = 0;
