@@ -35,14 +35,13 @@ struct kapi_filter_found {
 	kapi_u32 *lengths;    /* of those that are whole */
 	kapi_u32 count, most; /* so many; at most */
 	kapi_u32 longest;     /* that a message may be */
-	kapi_u32 runs;        /* of the program: the caller sets it to 0 */
 	kapi_s32 said;        /* behind the whole ones the program said this, */
 	kapi_u32 stopped;    /* if this is set: no length, or that of a message which is not whole, or too long */
 };
 /*
  * [any] Runs the program for one message after the other, from offset to end at most. Each is shown as kapi_filter_run() does, by
  * KAPI_FILTER_FIRST_VIEW bytes, or what is there. Returns where the whole ones end. It may end before any other condition is met,
- * behind one message, because others wait for the processor.
+ * behind one message, because others wait for the processor or the turn of the callback is over (kapi_rx_turn_is_over()).
  */
 kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx, kapi_size offset, kapi_size end,
 			   struct kapi_filter_found *found) KAPI_NOEXCEPT;

@@ -16,6 +16,13 @@ kapi_u32 kapi_random_u32(void) KAPI_NOEXCEPT;   /* [any] unpredictable */
 
 /* [sleep] Others run that wait for this CPU: where a loop without a lock may be long. */
 void kapi_resched(void) KAPI_NOEXCEPT;
+/* So long hawser's callbacks may keep all tasks from a processor. */
+#define KAPI_TURN_NS 4000000
+/*
+ * From a callback of a stream or a completion queue. Have callbacks had this processor for KAPI_TURN_NS longer than others had it
+ * since? Then a work is to do what can wait. Always 0 in a task.
+ */
+int kapi_turn_is_over(void) KAPI_NOEXCEPT;
 
 enum kapi_log_level { KAPI_LOG_ERR = 3, KAPI_LOG_WARN = 4, KAPI_LOG_NOTICE = 5, KAPI_LOG_INFO = 6, KAPI_LOG_DEBUG = 7 };
 /* [any] One line, rate-limited; printf-like with the host's %d %u %s %llu %lld %x and no pointer formats. */

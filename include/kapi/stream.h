@@ -185,8 +185,11 @@ void kapi_stream_limit_back_off(struct kapi_stream *stream, kapi_u32 limit_ms) K
 
 /* From rx() only. Copies size bytes that start offset bytes into the offer. */
 void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size) KAPI_NOEXCEPT;
-/* From rx() only. The number of the call in which the host makes this offer. It makes the next one in the same call at once. */
-kapi_u32 kapi_rx_call(const struct kapi_rx *rx) KAPI_NOEXCEPT;
+/*
+ * From rx() only. Is it to decline what is left of the offer, and to be resumed in a work? As kapi_turn_is_over(); in a task when
+ * one call has made offers for KAPI_TURN_NS, so that other works get their turn.
+ */
+int kapi_rx_turn_is_over(const struct kapi_rx *rx) KAPI_NOEXCEPT;
 /* From rx() only. Keeps a part of the offer, of one byte at least, by reference: NULL when no memory. The caller owns it. */
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
 /*

@@ -166,8 +166,8 @@ EXPORT_SYMBOL_GPL(kapi_filter_run_rx);
 
 /* Behind a message of at most so many bytes there are probably others, which are copied together. */
 #define SMALL 256
-/* A task may be wanted away from this processor: after so many runs of the program. */
-#define RUNS_AT_ONCE 16
+/* After so many runs of the program it is looked at the clock, and at whether a task is wanted away from this processor. */
+#define RUNS_AT_ONCE 8
 
 /* How much of what is offered is copied when the next message is not among what was copied last. */
 static size_t ahead_of(u32 length, u32 messages)
@@ -178,11 +178,11 @@ static size_t ahead_of(u32 length, u32 messages)
 }
 
 /* A run takes as long as a user likes, and bottom halves are off: those that wait run now. In one of them none would run. */
-static bool others_wait(u32 runs)
+static bool others_wait(const struct kapi_rx *rx, u32 runs)
 {
-	if (in_serving_softirq())
-		return false;
-	return local_softirq_pending() || (runs % RUNS_AT_ONCE == 0 && need_resched());
+	if (runs % RUNS_AT_ONCE == 0 && (kapi_rx_turn_is_over(rx) || (!in_serving_softirq() && need_resched())))
+		return true;
+	return !in_serving_softirq() && local_softirq_pending();
 }
 
 /* What is offered, from the place on where the search for its bytes was last. */
@@ -213,7 +213,7 @@ kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx,
 			   struct kapi_filter_found *found)
 {
 	size_t at = offset, copied_from = offset, copied_to = offset;
-	u32 count = found->count, most = found->most, longest = found->longest, runs = found->runs;
+	u32 count = found->count, most = found->most, longest = found->longest, runs = 0;
 	struct offered offered = { .rx = rx };
 	struct sk_buff *packet = begin_packet();
 	u32 last = UINT_MAX;
@@ -237,12 +237,11 @@ kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx,
 		}
 		last = found->lengths[count++] = said;
 		at += said;
-		if (others_wait(runs))
+		if (others_wait(rx, runs))
 			break;
 	}
 	end_packet(packet);
 	found->count = count;
-	found->runs = runs;
 	return at;
 }
 EXPORT_SYMBOL_GPL(kapi_filter_find);

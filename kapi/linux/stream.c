@@ -19,6 +19,7 @@
 #include "charge.h"
 #include "opaque.h"
 #include "stream.h"
+#include "turn.h"
 
 /*
  * A blocked sender is notified when a third of the buffer is free, and when so many bytes were acknowledged in any
@@ -111,6 +112,7 @@ static void on_data_ready(struct sock *sk)
 void kapi_stream_report_acked(struct kapi_stream *stream)
 {
 	u32 una = tcp_sk(stream->sk)->snd_una;
+	u64 began, until;
 
 	if (unlikely(stream->blocked)) {
 		if (sk_stream_is_writeable(stream->sk)) {
@@ -123,7 +125,9 @@ void kapi_stream_report_acked(struct kapi_stream *stream)
 		return;
 	}
 	stream->una = una;
+	began = kapi_turn_begin(&until);
 	stream->ops->acked(stream->context, una);
+	kapi_turn_end(began);
 }
 
 static void on_write_space(struct sock *sk)

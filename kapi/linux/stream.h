@@ -29,7 +29,7 @@ struct kapi_stream {
 	const struct kapi_stream_ops *ops; /* NULL: mute */
 	void *context;
 	u32 una;          /* last reported to acked() */
-	u32 calls;        /* of kapi_stream_offer(), while rx() takes something */
+	u64 until;        /* the turn of what is offered now, on local_clock() */
 	u8 paused : 1;    /* rx() declined: nothing is offered until kapi_stream_resume() */
 	u8 blocked : 1;   /* a send took less than it was given: acked() is owed when there is room */
 	u8 established : 1; /* event reported */
@@ -83,7 +83,7 @@ struct kapi_rx {
 	unsigned int offset;
 	size_t length;
 	struct kapi_payer *payer; /* for what is kept; or NULL */
-	u32 call;
+	u64 until; /* its turn, on local_clock() */
 	unsigned int frag; /* that was looked at last, and where it begins */
 	size_t frag_start;
 };

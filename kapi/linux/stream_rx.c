@@ -16,6 +16,7 @@
 #include "charge.h"
 #include "rxbuf.h"
 #include "stream.h"
+#include "turn.h"
 
 
 static bool is_readable(const struct sk_buff *skb)
@@ -31,7 +32,7 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 {
 	struct kapi_stream *stream = reader->arg.data;
 	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer,
-			      .call = stream->calls };
+			      .until = stream->until };
 	struct mem_cgroup *other = NULL;
 	size_t used;
 
@@ -98,13 +99,10 @@ static bool is_at_urgent_byte(const struct sock *sk)
 	return tp->urg_data && tp->urg_seq == tp->copied_seq;
 }
 
-void kapi_stream_offer(struct kapi_stream *stream)
+static void offer(struct kapi_stream *stream)
 {
 	read_descriptor_t reader = { .arg.data = stream, .count = 1 };
 
-	if (!stream->ops || stream->paused)
-		return;
-	stream->calls++;
 	if (unlikely(stream->tls)) {
 		offer_records(stream);
 		return;
@@ -119,6 +117,17 @@ void kapi_stream_offer(struct kapi_stream *stream)
 		WRITE_ONCE(stream->broken, EPROTO);
 	if (unlikely(stream->broken))
 		kapi_stream_tell_end(stream);
+}
+
+void kapi_stream_offer(struct kapi_stream *stream)
+{
+	u64 began;
+
+	if (!stream->ops || stream->paused)
+		return;
+	began = kapi_turn_begin(&stream->until);
+	offer(stream);
+	kapi_turn_end(began);
 }
 
 kapi_size kapi_stream_resume(struct kapi_stream *stream)
@@ -219,11 +228,11 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 }
 EXPORT_SYMBOL_GPL(kapi_rx_copy);
 
-kapi_u32 kapi_rx_call(const struct kapi_rx *rx)
+int kapi_rx_turn_is_over(const struct kapi_rx *rx)
 {
-	return rx->call;
+	return kapi_is_past(rx->until);
 }
-EXPORT_SYMBOL_GPL(kapi_rx_call);
+EXPORT_SYMBOL_GPL(kapi_rx_turn_is_over);
 
 static size_t charge_of(const struct sk_buff *skb, size_t size)
 {

@@ -10,8 +10,10 @@
 #include <linux/mutex.h>
 #include <linux/slab.h>
 
+#include <kapi/host.h>
 #include <kapi/linux.h>
 
+#include "turn.h"
 #include "verbs.h"
 
 /* So many, and others get the processor. */
@@ -155,8 +157,8 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 	give(cq, &count);
 }
 
-/* Returns how many there were; less than most: none are left. */
-static unsigned int poll(struct kapi_cq *cq, unsigned int most)
+/* Returns how many there were; less than most: none are left, or the turn is over. */
+static unsigned int poll(struct kapi_cq *cq, unsigned int most, bool *is_over)
 {
 	unsigned int total = 0;
 
@@ -170,6 +172,10 @@ static unsigned int poll(struct kapi_cq *cq, unsigned int most)
 		total += got;
 		if (got < wanted)
 			break;
+		if (is_over && kapi_turn_is_over()) {
+			*is_over = true;
+			break;
+		}
 	}
 	return total;
 }
@@ -184,12 +190,18 @@ static bool arm(struct kapi_cq *cq)
 static int poll_in_softirq(struct irq_poll *softirq, int budget)
 {
 	struct kapi_cq *cq = container_of(softirq, struct kapi_cq, softirq);
+	bool is_over = false;
 	unsigned int done;
+	u64 began, until;
 
 	/* irq_poll_disable() waits for irq_poll_complete() only, behind which the next may run on another processor. */
 	atomic_inc(&cq->arming);
-	done = poll(cq, budget);
-	if (done < budget) {
+	began = kapi_turn_begin(&until);
+	done = poll(cq, budget, &is_over);
+	kapi_turn_end(began);
+	if (is_over) {
+		done = budget; /* it is polled again, as if nothing else could be done now */
+	} else if (done < budget) {
 		irq_poll_complete(softirq);
 		if (arm(cq))
 			irq_poll_sched(softirq);
@@ -204,7 +216,7 @@ static void poll_in_work(struct work_struct *work)
 
 	if (READ_ONCE(cq->stopped))
 		return;
-	if (poll(cq, WORK_AT_ONCE) == WORK_AT_ONCE || arm(cq))
+	if (poll(cq, WORK_AT_ONCE, NULL) == WORK_AT_ONCE || arm(cq))
 		queue_work(kapi_verbs_completions, work);
 }
 
@@ -343,7 +355,7 @@ unsigned int kapi_cq_poll(struct kapi_cq *cq, unsigned int budget)
 
 	if (WARN_ON_ONCE(cq->mode != KAPI_CQ_DIRECT) || test_and_set_bit_lock(0, &cq->polled))
 		return 0;
-	done = poll(cq, budget);
+	done = poll(cq, budget, NULL);
 	clear_bit_unlock(0, &cq->polled);
 	return done;
 }

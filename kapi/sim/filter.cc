@@ -56,7 +56,6 @@ kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx,
     constexpr unsigned at_once = 16; // as if others waited for the processor then
     for (unsigned i = 0; i < at_once && found->count < found->most && offset < end; i++) {
         kapi_s32 said = kapi_filter_run_rx(filter, rx, offset, std::min<kapi_size>(end - offset, KAPI_FILTER_FIRST_VIEW));
-        found->runs++;
         if (said <= 0 || static_cast<kapi_u32>(said) > found->longest || static_cast<kapi_u32>(said) > end - offset) {
             found->said = said;
             found->stopped = 1;
@@ -64,6 +63,8 @@ kapi_size kapi_filter_find(const struct kapi_filter *filter, struct kapi_rx *rx,
         }
         found->lengths[found->count++] = static_cast<kapi_u32>(said);
         offset += static_cast<kapi_u32>(said);
+        if (kapi_rx_turn_is_over(rx))
+            break;
     }
     return offset;
 }

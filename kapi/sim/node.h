@@ -98,6 +98,11 @@ struct PendingWork {
     TimerId timer;
 };
 
+/** How much longer its callbacks have had the processor than others, at a time of the world's. */
+struct TurnDebt {
+    std::uint64_t ns = 0, since_ns = 0;
+};
+
 /** A machine. Destroying it through the world reports what it leaked. */
 class Node {
 public:
@@ -140,6 +145,7 @@ public:
     std::int64_t real_offset_ns = 0;
     /** How far its processors' clocks for tracing are apart at most. */
     std::uint64_t local_clock_spread_ns = 0;
+    TurnDebt turn_debt;
 
     /** Stops as if the power failed: tasks, memory and TCP are gone, without notification. From outside of its tasks. */
     void crash();

@@ -147,6 +147,8 @@ struct kapi_rdma_dev {
     std::uint64_t held_until_ns = 0; // what it sends
     bool was_stuck = false;  // when a queue pair was drained the last time
     bool repeats_keys = false; // those of its regions are not random
+    bool returns_late = false; // from kapi_qp_send(), as a task that another one interrupts: what it posted may have completed
+    bool copies_late = false;  // it writes into the memory of a region until that is freed, when it has begun before
     std::string awaited{};   // what its removal waits for
     std::map<std::string, unsigned> objects{}; // that were made of it
     sim::WaitList released{};
@@ -183,6 +185,7 @@ struct kapi_mr {
     kapi_u32 index, key; // key: index and 8 bits
     unsigned pages;
     bool gaps, on_demand = false, valid = false;
+    bool was_valid = false; // since it was given its memory
     unsigned posted = 0; // requests that change it
     kapi_u64 mapping = 0, iova = 0;
     kapi_u64 program = 0; // on demand: the program's address of the first byte

@@ -6,6 +6,7 @@
 
 #include "rdma.h"
 #include "rdma_control.h"
+#include "turn.h"
 
 namespace sim {
 
@@ -106,6 +107,7 @@ unsigned process(kapi_cq &cq, unsigned most)
             task.in_done--;
         } else {
             AtomicScope atomic;
+            TurnScope turn;
             task.in_done++;
             cq.done(cq.context, wcs, n);
             task.in_done--;

@@ -286,8 +286,12 @@ static void unmap(kapi_map *map, bool shows, const char *call)
         broken("a mapping ends that %u posted requests use", mapping.posted);
     for (kapi_u32 index : mapping.regions) {
         auto found = dev.regions.find(index);
-        if (found != dev.regions.end() && found->second->valid && found->second->mapping == mapping.id)
+        if (found == dev.regions.end() || found->second->mapping != mapping.id)
+            continue;
+        if (found->second->valid)
             broken("a mapping ends under the valid region %x", found->second->key);
+        if (dev.copies_late && found->second->was_valid)
+            broken("a mapping ends under the region %x, into which a copy may have begun", found->second->key);
     }
     if (shows && mapping.direction & KAPI_MAP_FROM_DEVICE)
         copy_for(mapping, 0, mapping.length, false);

@@ -314,6 +314,8 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
     }
     *bad = nullptr;
     enter_any("kapi_qp_send");
+    if (qp->dev->returns_late && !World::current_task()->is_atomic())
+        world().sleep(20 * kMillisecond);
     return 0;
 }
 

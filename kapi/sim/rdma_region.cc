@@ -88,7 +88,7 @@ bool execute_register(kapi_qp &qp, const SendEntry &entry)
     kapi_mr *mr = qp.dev->regions.at(entry.mr_index);
     if (mr->valid || mr->pd != qp.pd || mr->key != entry.mr_key)
         return false;
-    mr->valid = true;
+    mr->valid = mr->was_valid = true;
     mr->access = entry.wr.access;
     world().note("region valid", mr->key, mr->length);
     return true;
@@ -180,6 +180,7 @@ int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) n
     if (pages > mr->pages)
         return -KAPI_EMSGSIZE;
     mr->mapping = mapping.id;
+    mr->was_valid = false;
     mr->iova = iova == KAPI_IOVA_DMA ? first : iova;
     mr->length = mapping.length;
     mr->ranges.clear();

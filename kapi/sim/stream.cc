@@ -349,11 +349,6 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
         std::memcpy(to, rx->bytes + offset, size);
 }
 
-kapi_u32 kapi_rx_call(const struct kapi_rx *rx) noexcept
-{
-    return rx->call;
-}
-
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) noexcept
 {
     check_offer(rx, offset, size);

@@ -17,6 +17,7 @@ namespace sim {
 class Node;
 struct Spin;
 struct Tcb;
+class TurnScope;
 
 enum class TaskKind { process, work, softirq };
 enum class TaskState { ready, running, parked, blocked, done };
@@ -38,6 +39,8 @@ struct Task : std::enable_shared_from_this<Task> {
     std::uint64_t steps_since_pause = 0; // since kapi_resched()
     unsigned atomic_depth = 0;          // callbacks and releases it is in: it must not sleep
     const Tcb *callback_of = nullptr;   // the stream whose callback it is in
+    const TurnScope *turn = nullptr;    // of the callback it is in
+    std::uint64_t points = 0;           // calls of kapi and atomic operations
     unsigned in_done = 0;               // callbacks of completion queues that it is in
     std::uint64_t quiet_states = 0;     // times it left its last lock or callback: grace periods wait for that
     bool signal_pending = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tcp.h"
+#include "turn.h"
 
 namespace sim {
 
@@ -59,6 +60,7 @@ void Tcb::tell_acked()
         return;
     wants_room = false;
     AtomicScope atomic(this);
+    TurnScope turn;
     ops.acked(context, una);
 }
 

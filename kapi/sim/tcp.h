@@ -86,7 +86,6 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     std::size_t unread = 0;
     bool fin_received = false, fin_received_first = false;
     bool declined = false; // rx() took less than was offered: wait for resume
-    kapi_u32 deliveries = 0; // calls of deliver()
 
     // Timers and life signs.
     TimerId timer;
@@ -204,5 +203,4 @@ struct kapi_rx {
     const sim::Tcb *tcb;
     const unsigned char *bytes;
     kapi_size length;
-    kapi_u32 call;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // What the simulated TCP does with packets.
 #include "tcp.h"
+#include "turn.h"
 
 #include <kapi/errno.h>
 
@@ -304,10 +305,10 @@ void Tcb::forget_unread()
 
 void Tcb::deliver()
 {
-    deliveries++;
+    TurnScope turn;
     while (attached && !declined && unread) {
         const std::vector<unsigned char> &first = in.front();
-        kapi_rx rx{this, first.data() + in_taken, first.size() - in_taken, deliveries};
+        kapi_rx rx{this, first.data() + in_taken, first.size() - in_taken};
         kapi_size taken;
         {
             AtomicScope atomic(this);

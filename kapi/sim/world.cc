@@ -235,6 +235,7 @@ void World::leave(TaskState state, const char *why)
 void World::point(const char *what)
 {
     Task &task = *running_task;
+    task.points++;
     if (&task == &outside || !schedule_random_.one_in(switch_one_in_))
         return;
     note("switch at", 0, std::strlen(what));

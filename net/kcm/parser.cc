@@ -16,40 +16,20 @@ constexpr s32 last_errno = 133;
 Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 {
     usize used = 0;
-    bool timed = false; // the runs from here on are
     Outcome step;
     while (used < length && step.stop == Stop::none) {
-        bool many = !partial_ && runs_ >= runs_at_once;
-        timed = many ? others_ran() : timed;
-        if (partial_)
-            step = fill(rx, used, length, owner);
-        else if (many && !timed)
+        if (kapi_rx_turn_is_over(rx))
             step = {0, Stop::enough};
+        else if (partial_)
+            step = fill(rx, used, length, owner);
         else if (head_size_)
             step = grow_head(rx, used, length, owner);
         else
             step = deliver_run(rx, used, length, owner);
         used += step.used;
-        if (timed && runs_ && step.stop == Stop::none) {
-            timed = false;
-            step.stop = is_slow() ? Stop::enough : Stop::none;
-        }
     }
     step.used = used;
     return step;
-}
-
-bool Parser::others_ran()
-{
-    runs_ = 0;
-    u64 now = kapi_now_ns(), since = std::exchange(counted_since_ns_, now);
-    return now - since >= at_once_ns;
-}
-
-// Have the runs since others_ran() taken so long that so many of them alone take that time?
-bool Parser::is_slow() const
-{
-    return kapi_now_ns() - counted_since_ns_ >= runs_ * (at_once_ns / runs_at_once);
 }
 
 // What the program said, shown that many bytes: the length, 0 for "more", or an error.
@@ -88,7 +68,7 @@ Result<u32> Parser::measure(s32 said, kapi_rx* rx, usize at, usize available, u3
     usize shown = min(available, static_cast<usize>(KAPI_FILTER_FIRST_VIEW));
     if (said <= 0 && available > shown) {
         shown = min(available, static_cast<usize>(KAPI_FILTER_VIEW));
-        said = count_run(kapi_filter_run_rx(filter_.get(), rx, at, shown));
+        said = kapi_filter_run_rx(filter_.get(), rx, at, shown);
     }
     return check_result(said, shown, limit);
 }
@@ -97,9 +77,9 @@ Result<u32> Parser::measure(s32 said, kapi_rx* rx, usize at, usize available, u3
 void Parser::find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& run)
 {
     kapi_filter_found found{.lengths = run.lengths, .count = 0, .most = owner.run_limit(), .longest = owner.message_limit(),
-                            .runs = 0, .said = 0, .stopped = 0};
+                            .said = 0, .stopped = 0};
     run.end = at;
-    while (found.count < found.most && run.end < length) {
+    while (found.count < found.most && run.end < length && !(found.count && kapi_rx_turn_is_over(rx))) {
         run.end = kapi_filter_find(filter_.get(), rx, run.end, length, &found);
         if (!std::exchange(found.stopped, 0u))
             continue;
@@ -116,7 +96,6 @@ void Parser::find_run(kapi_rx* rx, usize at, usize length, Psock& owner, Run& ru
         run.end += *measured;
     }
     run.count = found.count;
-    runs_ += found.runs;
 }
 
 Parser::Outcome Parser::deliver_run(kapi_rx* rx, usize at, usize length, Psock& owner)
@@ -166,7 +145,7 @@ Parser::Outcome Parser::grow_head(kapi_rx* rx, usize at, usize length, Psock& ow
     u32 more = static_cast<u32>(min(length - at, static_cast<usize>(KAPI_FILTER_VIEW) - head_size_));
     kapi_rx_copy(rx, at, view_.get() + head_size_, more);
     u32 shown = head_size_ + more;
-    s32 said = count_run(kapi_filter_run(filter_.get(), view_.get(), shown));
+    s32 said = kapi_filter_run(filter_.get(), view_.get(), shown);
     auto measured = check_result(said, shown, owner.message_limit());
     if (measured && *measured && *measured < head_size_)
         measured = fail(KAPI_EPROTO);

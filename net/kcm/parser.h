@@ -22,13 +22,13 @@ class Psock;
 
 class Parser : Pinned {
 public:
-    explicit Parser(Filter filter) : filter_(std::move(filter)), counted_since_ns_(kapi_now_ns()) {}
+    explicit Parser(Filter filter) : filter_(std::move(filter)) {}
 
     enum class Stop {
         none,    // all was used
         blocked, // no socket has room; resumed when one has
         memory,  // try again later
-        enough,  // others get the processor first; to be resumed in work of its own
+        enough,  // others get the processor first; to be resumed in a work
         error,   // the stream cannot be cut any further
     };
     struct Outcome {
@@ -48,12 +48,6 @@ public:
     // Forgets those bytes. In rx().
     void drop();
     u64 needed_more() const { return needed_more_.load_relaxed(); }
-    // Runs of the program until others get the processor, and a few more for the messages that are delivered together. TCP may
-    // offer megabytes in one call, also in softirq, of messages of one byte, and a run may take 100 us. When so many took longer
-    // than this time, others had the processor in between, unless the next runs show that they are as slow: a message need not
-    // wait for a work. So behind a pause of the peer there may be twice as many at once.
-    static constexpr unsigned runs_at_once = 1024;
-    static constexpr u64 at_once_ns = 1'000'000'000;
 
 private:
     struct Run {
@@ -72,9 +66,6 @@ private:
     Result<u32> check_result(s32 said, usize shown, u32 limit);
     Result<> need_view(kapi_rx* rx);
     void drop_view();
-    s32 count_run(s32 said) { return runs_++, said; }
-    bool others_ran();
-    bool is_slow() const;
 
     Filter filter_;
     Charge view_charge_;
@@ -82,8 +73,6 @@ private:
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length
     u64 sequence_ = 0;
-    unsigned runs_ = 0;        // since then:
-    u64 counted_since_ns_;
     Atomic<u64> needed_more_{0};
 };
 

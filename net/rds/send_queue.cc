@@ -236,32 +236,20 @@ void SendQueue::end_acked()
         kapi_resched();
 }
 
-// Of acked(), beyond the first few messages of an acknowledgement. Else the worker ends them.
-bool SendQueue::may_reap_more()
-{
-    constexpr u64 share_ns = at_once * 2'000, most_ns = acked_at_once / at_once * share_ns;
-    u64 now = kapi_now_ns();
-    Guard guard(lock_);
-    u64 until = max(reaps_until_ns_, now) + share_ns;
-    if (until >= now + most_ns)
-        return false;
-    reaps_until_ns_ = until;
-    return true;
-}
-
 bool SendQueue::acked(u32 una)
 {
     Queue done;
     bool more, waits;
     {
         Guard guard(lock_);
-        una_ = una;
+        if (!una_known_ || static_cast<s32>(una - una_) > 0)
+            una_ = una;
         una_known_ = true;
         more = reap(done);
         waits = waits_;
     }
     complete_left(done);
-    for (unsigned ended = at_once; more && ended < acked_at_once && may_reap_more(); ended += at_once)
+    for (unsigned ended = at_once; more && ended < acked_at_once && !kapi_turn_is_over(); ended += at_once)
         more = reap_some();
     return (waits && end_wait()) || more;
 }

@@ -149,7 +149,6 @@ private:
     bool reap(Queue& done) HW_REQUIRES(lock_);
     bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
     bool reap_some();
-    bool may_reap_more();
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
     bool end_wait();
@@ -174,7 +173,6 @@ private:
     u64 next_ HW_GUARDED_BY(lock_) = 1;
     u32 una_ HW_GUARDED_BY(lock_) = 0;
     bool una_known_ HW_GUARDED_BY(lock_) = false;
-    u64 reaps_until_ns_ HW_GUARDED_BY(lock_) = 0; // acked(), if each message that it ended took its share of time
     u32 moves_ HW_GUARDED_BY(lock_) = 0; // of several messages at once, which may differ from Message::on
     Message* piece_ HW_GUARDED_BY(lock_) = nullptr; // the first one of a walk's last piece; on one of the three, not a reference
     RefList<Message, OwnerQueue> pongs_ HW_GUARDED_BY(lock_); // each is also on one of the three, with a number of its own

@@ -365,9 +365,10 @@ bool messages(Bench&)
     return true;
 }
 
-bool filter_lets_others_run(Bench&)
+bool others_run(Bench&)
 {
     CHECK(kapi_test_filter() == 0);
+    CHECK(kapi_test_turn() == 0);
     return true;
 }
 

@@ -88,7 +88,7 @@ bool cancelled_works(Bench&);
 bool waits(Bench&);
 bool waits_despite_a_signal(Bench&);
 bool messages(Bench&);
-bool filter_lets_others_run(Bench&);
+bool others_run(Bench&);
 bool pages(Bench&);
 bool pages_count_what_they_hold(Bench&);
 bool addresses(Bench&);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Others get the processor between two runs of a user's program: how many messages one call finds while they wait. */
+/*
+ * Others get the processor between two runs of a user's program: how many messages one call finds while they wait. And the
+ * account of each processor that ends a turn.
+ */
 
 #include <linux/delay.h>
 #include <linux/filter.h>
@@ -8,12 +11,17 @@
 #include <linux/skbuff.h>
 #include <linux/string.h>
 
+#include <kapi/host.h>
 #include <kapi/filter.h>
 
 #include "../../kapi/linux/stream.h"
+#include "../../kapi/linux/turn.h"
 #include "kapi_test.h"
 
 #define MESSAGES 64
+/* Runs of the program in a turn that is over. */
+#define LEAST 8
+#define TURN_MS (KAPI_TURN_NS / NSEC_PER_MSEC)
 /* An interrupt may come between the two steps that make others wait: then these have run too early. */
 #define TRIES 100
 /* Or others wait already: a softirq for its thread, say. They run between two tries. */
@@ -43,9 +51,9 @@ static void task_waits(void)
 }
 
 /* So many messages of one byte the first call finds, while others wait since before it. */
-static u32 found_at_first(const struct kapi_filter *filter, struct sk_buff *skb, void (*make_wait)(void))
+static u32 found_at_first(const struct kapi_filter *filter, struct sk_buff *skb, void (*make_wait)(void), u64 until)
 {
-	struct kapi_rx rx = { .skb = skb, .length = MESSAGES };
+	struct kapi_rx rx = { .skb = skb, .length = MESSAGES, .until = until };
 	u32 lengths[MESSAGES];
 	struct kapi_filter_found found = { .lengths = lengths, .most = MESSAGES, .longest = MESSAGES };
 	size_t end;
@@ -62,7 +70,17 @@ static bool all_at_once(const struct kapi_filter *filter, struct sk_buff *skb)
 	unsigned int i;
 
 	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS))
-		if (found_at_first(filter, skb, nobody_waits) == MESSAGES)
+		if (found_at_first(filter, skb, nobody_waits, U64_MAX) == MESSAGES)
+			return true;
+	return false;
+}
+
+static bool few_if_the_turn_is_over(const struct kapi_filter *filter, struct sk_buff *skb)
+{
+	unsigned int i;
+
+	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS))
+		if (found_at_first(filter, skb, nobody_waits, 0) == LEAST)
 			return true;
 	return false;
 }
@@ -75,7 +93,7 @@ static bool one_if_a_softirq_waits(const struct kapi_filter *filter, struct sk_b
 	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS)) {
 		unsigned int before = softirqs;
 
-		if (found_at_first(filter, skb, softirq_waits) == 1 && softirqs == before + 1)
+		if (found_at_first(filter, skb, softirq_waits, U64_MAX) == 1 && softirqs == before + 1)
 			return true;
 	}
 	return false;
@@ -86,7 +104,7 @@ static bool some_if_a_task_waits(const struct kapi_filter *filter, struct sk_buf
 	unsigned int i;
 
 	for (i = 0; i < TRIES; i++, msleep(PAUSE_MS)) {
-		u32 count = found_at_first(filter, skb, task_waits);
+		u32 count = found_at_first(filter, skb, task_waits, U64_MAX);
 
 		if (count && count < MESSAGES)
 			return true;
@@ -110,10 +128,47 @@ int kapi_test_filter(void)
 	if (!failed) {
 		filter = (const struct kapi_filter *)program;
 		failed = !all_at_once(filter, skb) ? 1 : !one_if_a_softirq_waits(filter, skb) ? 2 :
-			 !some_if_a_task_waits(filter, skb) ? 3 : 0;
+			 !some_if_a_task_waits(filter, skb) ? 3 : !few_if_the_turn_is_over(filter, skb) ? 4 : 0;
 		tasklet_kill(&softirq);
 		bpf_prog_destroy(program);
 	}
 	kfree_skb(skb);
 	return failed;
+}
+
+/* A callback that computes for so long, without bottom halves. Returns whether its turn was over when it began, and ended. */
+static void compute(unsigned int ms, bool *over_before, bool *over_behind)
+{
+	u64 began, until;
+
+	local_bh_disable();
+	began = kapi_turn_begin(&until);
+	*over_before = kapi_turn_is_over();
+	mdelay(ms);
+	*over_behind = kapi_turn_is_over() && kapi_is_past(until);
+	kapi_turn_end(began);
+	local_bh_enable();
+}
+
+int kapi_test_turn(void)
+{
+	bool before, behind, over = true, over_later, unused;
+	unsigned int i;
+	u64 until;
+
+	migrate_disable();
+	msleep(MSEC_PER_SEC); /* what callbacks have taken until now is paid off */
+	compute(TURN_MS + 1, &before, &behind);
+	for (i = 0; i < 3 && over; i++)
+		compute(0, &over, &unused);
+	mdelay(4 * TURN_MS);
+	compute(0, &over_later, &unused);
+	migrate_enable();
+	if (before || !behind)
+		return 1;
+	if (!over)
+		return 2;
+	if (over_later)
+		return 3;
+	return kapi_turn_begin(&until) || kapi_turn_is_over() || kapi_is_past(until) ? 4 : 0; /* in a task */
 }

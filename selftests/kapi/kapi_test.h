@@ -33,8 +33,10 @@ void kapi_test_signal(int pending) KAPI_NOEXCEPT;
 int kapi_test_with_msg(void *memory, kapi_size size, int into, int (*use)(struct kapi_msg *msg, void *context),
 		       void *context) KAPI_NOEXCEPT;
 
-/* [task] Does a search for messages let others run? 0, or 1 to 3: what it does not do (filters.c); or an error. */
+/* [task] Does a search for messages let others run? 0, or 1 to 4: what it does not do (filters.c); or an error. */
 int kapi_test_filter(void) KAPI_NOEXCEPT;
+/* [task] Does the account of a processor end turns? 0, or 1 to 4: what it does not do (filters.c). */
+int kapi_test_turn(void) KAPI_NOEXCEPT;
 
 kapi_size kapi_test_page_size(const void *page) KAPI_NOEXCEPT; /* [any] of the page of a segment, in all */
 

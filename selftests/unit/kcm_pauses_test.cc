@@ -2,32 +2,36 @@
 // Many small messages that came at once: others get the processor in between.
 #include "kcm_test.h"
 
-#include "net/kcm/parser.h"
+#include <kapi/host.h>
+
+#include <algorithm>
+
+#include "kapi/sim/turn.h"
 
 namespace {
 
 class KcmPauses : public KcmTest {
 protected:
-    /**
-     * Most runs of its program that a connection makes in one work, for so many messages of one byte that wait in TCP. each_ns:
-     * that a run takes.
-     */
-    unsigned most_runs(unsigned messages, std::uint64_t attached_before_ns = 0, std::uint64_t each_ns = 0)
+    /** A descriptor of a program for messages of one byte, whose runs take so long, and are counted until the next work. */
+    int slow_program(std::uint64_t each_ns)
+    {
+        return sim::program_filter([this, each_ns](const unsigned char *, std::size_t) {
+            if (std::exchange(work_, a.works_run) != a.works_run)
+                runs_ = 0;
+            most_ = std::max(most_, ++runs_);
+            sim::spend(each_ns);
+            return 1;
+        });
+    }
+    /** Most runs of its program that a connection makes in one work, for so many messages of one byte that wait in TCP. */
+    unsigned most_runs(unsigned messages, std::uint64_t each_ns, std::uint64_t attached_before_ns = 0)
     {
         int filter = -1;
         KcmSocket &socket = new_socket();
         Ends ends = connect();
-        unsigned runs = 0, most = 0;
-        std::uint64_t work = 0;
+        most_ = 0;
         run(a, [&] {
-            filter = sim::program_filter([&](const unsigned char *, std::size_t) {
-                if (std::exchange(work, a.works_run) != a.works_run)
-                    runs = 0;
-                most = std::max(most, ++runs);
-                if (each_ns)
-                    stand_still(each_ns);
-                return 1;
-            });
+            filter = slow_program(each_ns);
             ASSERT_EQ(socket.open(), 0);
             ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 1), 0);
             ASSERT_EQ(socket.attach(ends.here, filter), 0);
@@ -37,38 +41,62 @@ protected:
         peer_writes(ends, stream);
         settle();
         run(a, [&] { ASSERT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
-        world.run_for(messages * each_ns);
         settle();
+        EXPECT_EQ(receive_all(socket), stream);
+        run(a, [&] { sim::program_close(filter); });
+        return most_;
+    }
+
+    std::string receive_all(KcmSocket &socket)
+    {
         std::string received;
         run(a, [&] {
             char byte;
             while (socket.receive(&byte, 1, KCM_ABI_MSG_DONTWAIT) == 1)
                 received += byte;
-            sim::program_close(filter);
         });
-        EXPECT_EQ(received, stream);
-        return most;
+        return received;
     }
+
+    unsigned most_ = 0;
 
 private:
-    void stand_still(std::uint64_t time_ns)
-    {
-        sim::WaitList list;
-        world.at(world.now_ns() + time_ns, [&] { world.wake(list); });
-        world.wait(list, "its processor");
-    }
+    unsigned runs_ = 0;
+    std::uint64_t work_ = 0;
 };
 
+// A program takes as long as its user likes.
 TEST_F(KcmPauses, many_messages_that_came_at_once__are_cut_in_pieces)
 {
-    constexpr unsigned together = 64, most = kcm::Parser::runs_at_once;
-    EXPECT_EQ(most_runs(most), most);
-    for (unsigned messages : {most + 1, 3 * most, 10 * most}) {
-        SCOPED_TRACE(messages);
-        unsigned runs = most_runs(messages);
-        EXPECT_GE(runs, most); // they were there at once
-        EXPECT_LT(runs, most + together);
+    for (std::uint64_t each : {10 * sim::kMicrosecond, 100 * sim::kMicrosecond, sim::kMillisecond, 5 * sim::kMillisecond}) {
+        SCOPED_TRACE(each);
+        const unsigned most = static_cast<unsigned>(KAPI_TURN_NS / each) + 1;
+        unsigned runs = most_runs(10 * most, each);
+        EXPECT_GE(runs, most / 2); // they were there at once
+        EXPECT_LE(runs, most);
     }
+}
+
+// Each packet is a call of its own, and all of them come in one softirq.
+TEST_F(KcmPauses, many_messages_of_many_connections__share_the_processor)
+{
+    constexpr unsigned kMany = 16, kEach = 20, kMost = KAPI_TURN_NS / sim::kMillisecond;
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> ends(kMany);
+    std::generate(ends.begin(), ends.end(), [&] { return connect(); });
+    run(a, [&] {
+        int filter = slow_program(sim::kMillisecond);
+        ASSERT_EQ(socket.open(), 0);
+        for (const Ends &each : ends)
+            ASSERT_EQ(socket.attach(each.here, filter), 0);
+        sim::program_close(filter);
+    });
+    settle();
+    for (const Ends &each : ends)
+        peer_writes(each, text(kEach));
+    settle();
+    EXPECT_LE(most_, 2 * kMost) << "the time between them is short";
+    EXPECT_EQ(receive_all(socket).size(), kMany * kEach);
 }
 
 // So many that do not come at once wait for no work, which may have to wait for programs.
@@ -79,7 +107,7 @@ TEST_F(KcmPauses, many_messages_that_came_one_by_one__wait_for_no_work)
     Ends ends = open_with_one(socket);
     settle();
     const std::uint64_t before = a.work_requests;
-    for (unsigned i = 0; i < 3 * kcm::Parser::runs_at_once; i++) {
+    for (unsigned i = 0; i < 3000; i++) {
         peer_writes(ends, framed("one"));
         world.run_for(sim::kSecond / kEach);
         ASSERT_EQ(receive(socket), framed("one"));
@@ -87,18 +115,11 @@ TEST_F(KcmPauses, many_messages_that_came_one_by_one__wait_for_no_work)
     EXPECT_EQ(a.work_requests, before);
 }
 
-// What came one by one before them counts once.
+// What they have not used before is not added.
 TEST_F(KcmPauses, many_messages_at_once_after_a_pause__are_cut_in_pieces)
 {
-    constexpr unsigned most = kcm::Parser::runs_at_once;
-    EXPECT_LT(most_runs(10 * most, 5 * sim::kSecond), 2 * most + 64);
-}
-
-// A program takes as long as its user likes: the time that its own runs take is no pause.
-TEST_F(KcmPauses, many_messages_at_once_of_a_slow_program__are_cut_in_pieces)
-{
-    constexpr unsigned most = kcm::Parser::runs_at_once;
-    EXPECT_LE(most_runs(5 * most, 0, 2 * sim::kMillisecond), most + 2 * 64);
+    constexpr std::uint64_t kEach = 10 * sim::kMicrosecond;
+    EXPECT_LE(most_runs(4000, kEach, 5 * sim::kSecond), KAPI_TURN_NS / kEach + 1);
 }
 
 // A connection ends for which the queues of many sockets wait.

@@ -2,7 +2,6 @@
 #include "assemble.h"
 
 #include <kapi/errno.h>
-#include <kapi/host.h>
 #include <kapi/stream.h>
 
 namespace rds_tcp {
@@ -23,32 +22,15 @@ Assembler::Verdict verdict_of(int error)
 
 } // namespace
 
-// Counts a part.
-bool Assembler::is_enough(const kapi_rx* rx)
-{
-    if (++parts_ % parts_a_look) [[likely]]
-        return false;
-    u64 now = kapi_now_ns();
-    u32 call = kapi_rx_call(rx);
-    if (std::exchange(call_, call) != call)
-        call_since_ns_ = now;
-    bool is_long = now - call_since_ns_ >= call_ns;
-    if (parts_ < parts_at_once && !is_long)
-        return false;
-    parts_ = 0;
-    u64 since = std::exchange(counted_since_ns_, now);
-    return is_long || now - since < at_once_ns;
-}
-
 Assembler::Outcome Assembler::feed(kapi_rx* rx, usize length)
 {
     if (inc_ && rds_inc_leaves(inc_))
         return {0, Verdict::stalled};
     usize used = 0;
-    for (;;) {
+    for (unsigned parts = 0;; parts++) {
         if (rds_path_stalled(conn_, path_))
             return {used, Verdict::stalled};
-        if (is_enough(rx))
+        if (parts % parts_a_look == 0 && kapi_rx_turn_is_over(rx))
             return {used, Verdict::enough};
         if (!inc_) {
             u32 part = static_cast<u32>(min<usize>(RDS_HEADER_SIZE - header_have_, length - used));

@@ -23,15 +23,9 @@ public:
         enough,  // others get the processor first: read on in a work
     };
     struct Outcome { usize used; Verdict verdict; };
-    // Parts of messages that are taken until others get the processor. TCP may offer all that it has in one call, also in
-    // softirq: as much as a namespace's administrator lets it keep, in messages of a header. When so many took longer than this
-    // time, others had the processor in between, and a message of a slow stream waits for no work.
-    static constexpr unsigned parts_at_once = 4096;
-    static constexpr u64 at_once_ns = 100'000'000;
-    // The same for the parts of one call of TCP, between which others had it not: a part may wake any number of programs. The
-    // clock is looked at with every sixteenth.
-    static constexpr unsigned parts_a_look = 16;
-    static constexpr u64 call_ns = 4'000'000;
+    // TCP may offer all that it has in one call, also in softirq: as much as a namespace's administrator lets it keep, in
+    // messages of a header. With each of so many parts it looks at whether its turn is over: one may wake many programs.
+    static constexpr unsigned parts_a_look = 4;
     // Uses the offered bytes. Under the stream's lock.
     Outcome feed(kapi_rx* rx, usize length);
     // Forgets a half-received message: its stream has ended and the peer sends it again.
@@ -42,14 +36,8 @@ public:
     u32 data_left() const { return data_left_.load_relaxed(); }
 
 private:
-    bool is_enough(const kapi_rx* rx);
-
     rds_conn* const conn_;
     const unsigned path_;
-    unsigned parts_ = 0; // since then:
-    u64 counted_since_ns_ = 0;
-    u32 call_ = 0; // of TCP, at the last look
-    u64 call_since_ns_ = 0;
     u8 header_[RDS_HEADER_SIZE] = {};
     u32 header_have_ = 0;
     rds_inc* inc_ = nullptr; // owned
