@@ -145,7 +145,9 @@ enum kapi_stream_flag {
  */
 kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment *segments, unsigned int count,
 			  unsigned int flags, kapi_u32 *end_seq) KAPI_NOEXCEPT;
-/* [sleep] Offers unread bytes to rx() until it declines or none are left. Returns the bytes still unread (0: drained).
+/*
+ * [sleep] Offers unread bytes to rx() until it declines or none are left. Returns the bytes that are left (0: drained, or the
+ * stream is broken and offers no more).
  */
 kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /*
@@ -170,7 +172,7 @@ struct kapi_stream_health {
 	kapi_u64 silent_ns;         /* time since the peer last sent something; inexact by some milliseconds, as TCP's clock is */
 	kapi_u32 rtt_us;            /* TCP's smoothed round-trip time; 0: not known */
 	kapi_u8 unanswered;         /* retransmissions or window probes are out and unanswered */
-	kapi_u8 eof, closed;        /* what happened, before a stream is attached too */
+	kapi_u8 eof, closed;        /* what happened, before a stream is attached too; eof: of one that is not broken */
 	kapi_u8 to_offer;           /* rx() is, or may be, yet to be offered something that has come; attached ones only */
 };
 void kapi_stream_health(struct kapi_stream *stream,

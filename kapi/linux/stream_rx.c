@@ -130,10 +130,16 @@ void kapi_stream_offer(struct kapi_stream *stream)
 	kapi_turn_end(began);
 }
 
+/* What follows that which has broken a stream is never offered: TCP may count it, but nobody waits for it. */
+static size_t unread(const struct kapi_stream *stream)
+{
+	return stream->broken ? 0 : tcp_inq(stream->sk);
+}
+
 kapi_size kapi_stream_resume(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
-	kapi_size unread;
+	kapi_size left;
 
 	might_sleep();
 	lock_sock(sk);
@@ -141,9 +147,9 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream)
 	kapi_stream_offer(stream);
 	if (stream->tls && stream->ops)
 		kapi_stream_tell_end(stream);
-	unread = tcp_inq(sk);
+	left = unread(stream);
 	release_sock(sk);
-	return unread;
+	return left;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_resume);
 
@@ -153,15 +159,15 @@ EXPORT_SYMBOL_GPL(kapi_stream_resume);
  */
 static size_t drain(struct kapi_stream *stream)
 {
-	size_t unread = tcp_inq(stream->sk), before;
+	size_t left = unread(stream), before;
 
 	for (;;) {
-		before = unread;
+		before = left;
 		stream->paused = false;
 		kapi_stream_offer(stream);
-		unread = tcp_inq(stream->sk);
-		if (!unread || unread >= before)
-			return unread;
+		left = unread(stream);
+		if (!left || left >= before)
+			return left;
 		schedule_timeout_uninterruptible(1);
 	}
 }
@@ -169,18 +175,18 @@ static size_t drain(struct kapi_stream *stream)
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
-	kapi_size unread;
+	kapi_size left;
 
 	might_sleep();
 	lock_sock(sk);
-	unread = drain(stream);
-	if (!unread) {
+	left = drain(stream);
+	if (!left) {
 		/* What waits in the backlog finds a closed socket, and its sender keeps it. */
 		kapi_stream_mute(stream);
 		sk->sk_prot->disconnect(sk, 0); /* tcp_disconnect(), which not every kernel exports */
 	}
 	release_sock(sk);
-	return unread;
+	return left;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_drain_and_reset);
 

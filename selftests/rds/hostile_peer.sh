@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 time=60 mem=768
 # files: build/selftests/hostile_peer
-# modules: veth
+# modules: veth sch_netem
 #
 # A broken or malicious peer on port 16385; an honest one must not be affected.
 

@@ -2,6 +2,8 @@
 // Regions, operations and notices at their bounds: sizes and room.
 #include "rds_rdma_memory_test.h"
 
+#include "kapi/sim/rdma.h"
+
 namespace {
 
 class RdsRdmaBounds : public RdmaMemoryTest {
@@ -17,7 +19,7 @@ protected:
         });
         world.run_for(100 * sim::kMillisecond);
     }
-    Bytes remote = Bytes(100, 0xee), local = pattern(100, 1);
+    Bytes remote = Bytes(200, 0xee), local = pattern(100, 1);
     kapi_u64 cookie = 0;
 };
 
@@ -50,6 +52,27 @@ TEST_P(RdsRdmaBounds, a_region_needs_no_place_for_its_cookie)
         EXPECT_EQ(pb.socket.set_option(RDS_ABI_GET_MR, &args, sizeof(args)), 0);
         EXPECT_NE(b.pinned_pages, 0u);
     });
+    close_both();
+}
+
+// Its last request may be the last of a chain, and another processor end it before the call that posts it returns.
+TEST_P(RdsRdmaBounds, an_operation_of_any_number_of_requests__ends_when_it_likes)
+{
+    constexpr unsigned kPieces = 8, kChain = 16; // of a request; in requests
+    open_both();
+    cookie = region_on_b(remote.data(), remote.size());
+    local = pattern(200, 2);
+    dev_a->returns_late = true;
+    for (unsigned pieces = (kChain - 1) * kPieces - 1; pieces <= (kChain + 1) * kPieces + 1; pieces++) {
+        SCOPED_TRACE(pieces);
+        std::vector<rds_abi_iovec> vectors;
+        for (unsigned i = 0; i < pieces; i++)
+            vectors.push_back({place_of(local.data()) + i, 1});
+        run(a, [&] { EXPECT_EQ(operate(pa, {cookie, 0, vectors}), 4); });
+        expect_success(pa);
+        EXPECT_TRUE(std::equal(remote.begin(), remote.begin() + static_cast<long>(vectors.size()), local.begin()));
+        expect_message(pb, "done");
+    }
     close_both();
 }
 

@@ -110,14 +110,13 @@ Result<> Operation::add_on_demand(const UserRegion& region, const Domain& domain
     return {};
 }
 
-// One that was read into well is not valid any more, nor is its memory mapped.
 void Operation::free_regions()
 {
     bool kept = false;
     while (made_) {
         made_--;
-        if (kapi_mr_free(regions_[made_]) == 0 || made_ >= mapped_)
-            continue;
+        if (kapi_mr_free(regions_[made_]) == 0 || is_done() || made_ >= mapped_)
+            continue; // where all has ended well it is not valid any more
         maps_[made_].leak();
         kept = true;
     }

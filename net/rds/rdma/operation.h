@@ -26,8 +26,6 @@ public:
     // Over iWARP the memory that a read fills is in regions. Each has three requests: it becomes valid, it is read into, and it
     // becomes invalid.
     bool has_regions() const { return regions_ != nullptr; }
-    // All has ended well: the memory is in no valid region any more.
-    bool is_done() const { return status_ == KAPI_WC_OK; }
     // Sleeps. None of its requests is outstanding. The memory of one that the device does not give up stays for ever.
     void free_regions();
     rds_out* out() const { return out_; }
@@ -36,6 +34,7 @@ public:
 private:
     HW_MADE_BY_CREATE;
     Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces, u32 pages, bool with_regions);
+    bool is_done() const { return status_ == KAPI_WC_OK; }
     static constexpr u32 requests_of_region = 3;
     static bool needs_regions(const rds_rdma_op& op, const Device& device);
     static usize tail_of(const rds_rdma_op& op, u32 pages, bool with_regions);

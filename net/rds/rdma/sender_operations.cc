@@ -16,15 +16,16 @@ bool may_pass(Errno error)
 
 void Sender::add_operation(rds_out* out, Own<Operation> operation)
 {
-    Operation& all = *operation;
-    for (u32 i = 0; i < all.requests(); i++) {
+    Operation& all = *operation; // which may end as soon as its last request is posted
+    const u32 requests = all.requests();
+    for (u32 i = 0; i < requests; i++) {
         Slot& to = slot(head_);
         to.operation = &all;
         kapi_wr& wr = next_request();
         all.fill(wr, i);
         if (wr.op == KAPI_WR_WRITE && std::exchange(fence_, false)) // else it overtakes a read that is sent again
             add_fence(wr);
-        if (i + 1 == all.requests()) {
+        if (i + 1 == requests) {
             wr.flags |= KAPI_WR_SIGNALED;
             rds_out_hold(out);
             to.out = out;
@@ -56,13 +57,9 @@ bool Sender::waits_for_fence(rds_rdma_kind kind)
 }
 
 // From the completion queue: the last request of an operation with regions has ended. Those are freed by the path's worker, and
-// if one may still be valid, so is what it covers: that is the end of the connection.
+// what they cover after them: a device in software may go on with a copy that it began before a region became invalid.
 void Sender::retire(Own<Operation> operation)
 {
-    if (operation->is_done()) {
-        operation->finish();
-        rds_out_put(operation->out());
-    }
     Operation* added = operation.release();
     added->next = retired_.load();
     while (!retired_.compare_exchange(added->next, added))
@@ -76,8 +73,6 @@ void Sender::free_retired()
         Own<Operation> operation(next);
         next = operation->next;
         operation->free_regions();
-        if (operation->is_done())
-            continue;
         operation->finish();
         rds_out* out = operation->out();
         operation.reset();

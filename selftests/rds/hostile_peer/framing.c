@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Streams that are not RDS, or stop within a message. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 #include "wire.h"
 
 static uint64_t garbage_count(void)
@@ -83,9 +86,45 @@ static void drop_by_drop(void)
 	close(rx);
 }
 
+/*
+ * A message has no urgent byte in it, so the connection ends there. With a second one behind the first TCP passes over that, and
+ * counts what follows as unread for ever. They have to come before the path's worker has closed the connection.
+ */
+static void urgent_once(bool ends)
+{
+	int fd = wire_open(), one = 1;
+
+	NEED(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0);
+	NEED(send(fd, "U", 1, MSG_OOB | MSG_NOSIGNAL) == 1);
+	send(fd, "zzV", 3, MSG_OOB | MSG_NOSIGNAL);
+	if (ends)
+		shutdown(fd, SHUT_WR);
+	wire_closed(fd, SOON_MS);
+	close(fd);
+}
+
+static void urgent(void)
+{
+	int home = netns_self();
+
+	if (ktap_suite() != SUITE_OURS)
+		return;
+	netns_enter(scene.attacker);
+	NEED(system("tc qdisc add dev wire root netem delay 30ms") == 0); /* so that they leave it together */
+	netns_enter(home);
+	for (int i = 0; i < 20; i++)
+		urgent_once(i % 2);
+	netns_enter(scene.attacker);
+	NEED(system("tc qdisc del dev wire root") == 0);
+	netns_enter(home);
+	close(home);
+	check(honest_works(), "urgent bytes: the next connection is served, whenever they come");
+}
+
 void attack_framing(void)
 {
 	strangers();
 	interrupted();
 	drop_by_drop();
+	urgent();
 }
