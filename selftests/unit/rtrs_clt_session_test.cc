@@ -336,16 +336,17 @@ TEST_P(RtrsClientSession, the_queues_of_a_further_path_are_a_small_part_of_the_m
     devices[0] = &sim::plug_rdma(a.initial_net(), "rxe_a0", 2, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; });
     server.geometry = *rtrs::Geometry::create(64, 8192);
     ready();
-    a.total_memory = 16 * 480'000; // of which the first path takes some 460000, with 128 entries of each connection's queues
+    // For each chunk its message, a region and the list of its pages; and of each connection 64 entries in each direction, of which
+    // those to be sent have sixteen pieces.
+    const std::uint64_t takes = 64 * (4096 + 512 + 2 * 16) + (sim::kCpus + 1) * 64 * (4 * (208 + 16 * 16) + 64 + 4 * 128);
+    a.total_memory = 16 * (takes + 20'000);
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
-    EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_ENOMEM) << "it has 352";
-    // For each chunk its message, a region and the list of its pages; and the entries.
-    const std::uint64_t takes = 64 * (4096 + 512 + 2 * 16) + 128 * (sim::kCpus + 1) * 256;
+    EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_ENOMEM) << "its queues are longer";
     a.total_memory = 16 * takes - 1;
     EXPECT_EQ(put(path(0) + "reconnect", "1"), -KAPI_ENOMEM);
     a.total_memory = 16 * takes;
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
-    a.total_memory *= 2;
+    a.total_memory *= 4;
     EXPECT_EQ(put(root + "add_path", path_name(1)), 0);
 }
 

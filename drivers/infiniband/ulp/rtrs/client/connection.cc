@@ -86,6 +86,15 @@ u32 Connection::receives_for(const kapi_rdma_attrs& attrs, u32 depth)
     return min(min(attrs.max_wr, attrs.max_cqe / 2 - 1), depth * 2 + others); // an answer may be two messages
 }
 
+// As Soft-RoCE takes them: an entry of a send queue has its pieces beside it, in a ring of a power of two entries, and kapi makes
+// that twice as long (kapi_qp_create()). Adapters take less.
+u64 Connection::bytes_of_queues(const kapi_rdma_attrs& attrs, u32 depth)
+{
+    constexpr u32 of_send = 208, of_piece = sizeof(kapi_sge), of_receive = 64, of_completion = 128, rings = 4;
+    u64 send = rings * (of_send + min(attrs.max_sge, most_pieces) * of_piece) + 2 * of_completion;
+    return sends_for(attrs, depth) * send + receives_for(attrs, depth) * (of_receive + 2 * of_completion);
+}
+
 // The queue depth is known for all but the service connection, which is made before the peer offers it.
 Result<> Connection::make_queues(Device& device, kapi_pd* pd)
 {

@@ -59,11 +59,10 @@ Session::Parts::~Parts()
 // entry has several pieces, a region a list of its pages.
 Result<> Session::Parts::check_memory(const kapi_rdma_attrs& attrs, u32 connections) const
 {
-    constexpr u32 share = 16, bytes_of_entry = 256, bytes_of_region = 512, bytes_of_page = 16;
+    constexpr u32 share = 16, bytes_of_region = 512, bytes_of_page = 16;
     u32 depth = geometry.queue_depth();
-    u64 entries = Connection::sends_for(attrs, depth) + Connection::receives_for(attrs, depth);
     u64 bytes = u64{depth} * (Messages::slot_bytes + bytes_of_region + region_pages * bytes_of_page) +
-                entries * connections * bytes_of_entry;
+                connections * Connection::bytes_of_queues(attrs, depth);
     return bytes > kapi_memory_total() / share ? fail(KAPI_ENOMEM) : Result<>();
 }
 

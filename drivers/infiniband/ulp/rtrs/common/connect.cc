@@ -80,10 +80,11 @@ Errno parse_rejection(Bytes bytes)
     if (!wire::read(from, bytes) || !is_ours(from.magic, from.version))
         return Errno(KAPI_ECONNRESET);
     // As a signed number it is a negative errno. It becomes what a program's write to a file returns: the kernel's own numbers
-    // would be taken for orders there, and EIOCBQUEUED for a bug, which ends the thread.
+    // would be taken for orders there, and EIOCBQUEUED for a bug, which ends the thread. ECANCELED is a command's here.
     constexpr int most_of_programs = 511;
     int error = -static_cast<short>(static_cast<u16>(from.error));
-    return Errno(error > 0 && error <= most_of_programs ? error : KAPI_ECONNRESET);
+    bool is_answer = error > 0 && error <= most_of_programs && error != KAPI_ECANCELED;
+    return Errno(is_answer ? error : KAPI_ECONNRESET);
 }
 
 wire::ConnectResponse write_rejection(Errno error)
