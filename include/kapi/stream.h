@@ -191,7 +191,7 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
  * From rx() only. Is it to decline what is left of the offer, and to be resumed in a work? As kapi_turn_is_over(); in a task when
  * one call has made offers for KAPI_TURN_NS, so that other works get their turn.
  */
-int kapi_rx_turn_is_over(const struct kapi_rx *rx) KAPI_NOEXCEPT;
+int kapi_rx_turn_is_over(struct kapi_rx *rx) KAPI_NOEXCEPT;
 /* From rx() only. Keeps a part of the offer, of one byte at least, by reference: NULL when no memory. The caller owns it. */
 struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size size) KAPI_NOEXCEPT;
 /*

@@ -30,6 +30,7 @@ struct kapi_stream {
 	void *context;
 	u32 una;          /* last reported to acked() */
 	u64 until;        /* the turn of what is offered now, on local_clock() */
+	bool looked;      /* whether it is over already, and nothing was offered since */
 	u8 paused : 1;    /* rx() declined: nothing is offered until kapi_stream_resume() */
 	u8 blocked : 1;   /* a send took less than it was given: acked() is owed when there is room */
 	u8 established : 1; /* event reported */
@@ -84,6 +85,7 @@ struct kapi_rx {
 	size_t length;
 	struct kapi_payer *payer; /* for what is kept; or NULL */
 	u64 until; /* its turn, on local_clock() */
+	bool looked; /* at the clock, just now */
 	unsigned int frag; /* that was looked at last, and where it begins */
 	size_t frag_start;
 };

@@ -32,7 +32,7 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 {
 	struct kapi_stream *stream = reader->arg.data;
 	struct kapi_rx rx = { .skb = skb, .offset = offset, .length = length, .payer = stream->payer,
-			      .until = stream->until };
+			      .until = stream->until, .looked = stream->looked };
 	struct mem_cgroup *other = NULL;
 	size_t used;
 
@@ -48,6 +48,7 @@ static int offer_buffer(read_descriptor_t *reader, struct sk_buff *skb, unsigned
 	/* What a program's stream makes core allocate is the program's. */
 	if (stream->payer)
 		other = kapi_begin_charging(stream->payer);
+	stream->looked = false;
 	used = stream->ops->rx(stream->context, &rx, length);
 	if (stream->payer)
 		set_active_memcg(other);
@@ -126,6 +127,7 @@ void kapi_stream_offer(struct kapi_stream *stream)
 	if (!stream->ops || stream->paused)
 		return;
 	began = kapi_turn_begin(&stream->until);
+	stream->looked = true;
 	offer(stream);
 	kapi_turn_end(began);
 }
@@ -234,9 +236,13 @@ void kapi_rx_copy(struct kapi_rx *rx, kapi_size offset, void *to, kapi_size size
 }
 EXPORT_SYMBOL_GPL(kapi_rx_copy);
 
-int kapi_rx_turn_is_over(const struct kapi_rx *rx)
+/* The clock is not read twice at the beginning of a call. */
+int kapi_rx_turn_is_over(struct kapi_rx *rx)
 {
-	return kapi_is_past(rx->until);
+	if (!rx->looked)
+		return kapi_is_past(rx->until);
+	rx->looked = false;
+	return !rx->until;
 }
 EXPORT_SYMBOL_GPL(kapi_rx_turn_is_over);
 

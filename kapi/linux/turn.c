@@ -36,7 +36,7 @@ u64 kapi_turn_begin(u64 *until)
 	}
 	turn = this_cpu_ptr(&turn_of_cpu);
 	turn->debt -= min(turn->debt, now - turn->ended);
-	turn->until = now + KAPI_TURN_NS - min_t(u64, turn->debt, KAPI_TURN_NS);
+	turn->until = turn->debt < KAPI_TURN_NS ? now + KAPI_TURN_NS - turn->debt : 0;
 	*until = turn->until;
 	return now;
 }

@@ -11,7 +11,7 @@
 
 /*
  * A callback begins. Returns its beginning, for kapi_turn_end() on the same processor, and in *until when its turn is over, on
- * this processor's local_clock(). Bottom halves are off; else it is a task's, which is not counted: 0.
+ * this processor's local_clock(); 0: it is over already. Bottom halves are off; else it is a task's, which is not counted: 0.
  */
 u64 kapi_turn_begin(u64 *until);
 void kapi_turn_end(u64 began);

@@ -64,7 +64,7 @@ int kapi_turn_is_over(void) noexcept
     return turn && is_softirq() && turn->is_over();
 }
 
-int kapi_rx_turn_is_over(const struct kapi_rx *rx) noexcept
+int kapi_rx_turn_is_over(struct kapi_rx *rx) noexcept
 {
     if (World::current_task()->callback_of != rx->tcb)
         broken("an offer's turn is asked for outside of rx()");
