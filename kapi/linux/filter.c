@@ -178,7 +178,7 @@ static size_t ahead_of(u32 length, u32 messages)
 }
 
 /* A run takes as long as a user likes, and bottom halves are off: those that wait run now. In one of them none would run. */
-static bool others_wait(const struct kapi_rx *rx, u32 runs)
+static bool others_wait(struct kapi_rx *rx, u32 runs)
 {
 	if (runs % RUNS_AT_ONCE == 0 && (kapi_rx_turn_is_over(rx) || (!in_serving_softirq() && need_resched())))
 		return true;

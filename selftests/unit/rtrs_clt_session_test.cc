@@ -336,8 +336,8 @@ TEST_P(RtrsClientSession, the_queues_of_a_further_path_are_a_small_part_of_the_m
     devices[0] = &sim::plug_rdma(a.initial_net(), "rxe_a0", 2, [](kapi_rdma_attrs &attrs) { attrs.max_wr = 64; });
     server.geometry = *rtrs::Geometry::create(64, 8192);
     ready();
-    // For each chunk its message, a region and the list of its pages; and of each connection 64 entries in each direction, of which
-    // those to be sent have sixteen pieces.
+    // For each chunk its message, a region and the list of its pages; and of each connection 64 entries in each direction, of
+    // which those to be sent have sixteen pieces.
     const std::uint64_t takes = 64 * (4096 + 512 + 2 * 16) + (sim::kCpus + 1) * 64 * (4 * (208 + 16 * 16) + 64 + 4 * 128);
     a.total_memory = 16 * (takes + 20'000);
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
