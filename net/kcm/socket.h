@@ -146,6 +146,7 @@ private:
     void stop_using(SendQueue& queue);
     void release_parked();
     void finish_if_done();
+    void keep_psock(SendQueue& queue);
     void release_psock(SendQueue& queue);
     void leave_psock(SendQueue& queue);
     Result<Ref<Outgoing>> copy_several(const kcm_send& send, std::span<const u32> lengths, u32 size);

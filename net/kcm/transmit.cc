@@ -126,6 +126,13 @@ void Socket::release_psock(SendQueue& queue)
     mux->reservations.give_back(*psock);
 }
 
+// TCP has a part of a message, or is about to get one: the connection is no longer parked, so that no other queue takes it.
+void Socket::keep_psock(SendQueue& queue)
+{
+    if (std::exchange(queue.parked, false))
+        mux->reservations.unpark(*queue.psock);
+}
+
 // Between two messages. What TCP holds back for those that were to follow, over another connection now, would wait for a timer.
 void Socket::leave_psock(SendQueue& queue)
 {
@@ -189,6 +196,8 @@ bool Socket::send_at_once(Ref<Outgoing>& message)
             return true;
         }
     } else {
+        if (message->is_cut())
+            keep_psock(any_); // this may end before the queue's turn comes
         put_first(std::move(message));
     }
     transmit_until_left();

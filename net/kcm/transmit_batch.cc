@@ -86,6 +86,7 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
     if (given_up_.load_acquire() && !first.is_cut())
         return Step::drop;
     if (!queue.psock) {
+        HW_ASSERT(!first.is_cut()); // such a message keeps its connection
         auto taken = mux->reservations.take(queue);
         bool again = !taken && taken.error().code() == KAPI_EAGAIN;
         if (!taken && !again)
@@ -99,8 +100,7 @@ Socket::Step Socket::prepare(SendQueue& queue, Batch& batch)
     bool begins = !first.is_cut() && !queue.psock->failed();
     if (begins && mux->reservations.holds_back() && !mux->reservations.usable(*queue.psock))
         return Step::release; // it is to be unattached
-    if (std::exchange(queue.parked, false))
-        mux->reservations.unpark(*queue.psock);
+    keep_psock(queue);
     collect(queue, batch);
     return Step::send;
 }

@@ -2,6 +2,7 @@
 // What happens while the works of a user are late, because all that may run wait for programs.
 #include "kcm_users_test.h"
 
+#include "kapi/sim/slow.h"
 #include "net/kcm/socket.h"
 
 namespace {
@@ -16,6 +17,50 @@ protected:
         attach(socket, ends);
         EXPECT_EQ(send(socket, "."), 1);
         return ends;
+    }
+    struct Cut {
+        Ends ends;                // of the connection that was parked
+        std::uint64_t id = 0;
+        std::vector<Ends> others; // connections of the same multiplexor, which are free
+    };
+    /** TCP takes a part of `message` where the connection is parked. Its sender serves other queues first, and returns. */
+    Cut leave_cut(KcmSocket &socket, const std::string &message)
+    {
+        constexpr unsigned kOthers = 64; // as many steps as a call takes
+        open_as(1, socket);
+        Cut cut{.ends = open_narrow(socket), .others = {}};
+        EXPECT_EQ(send(socket, "."), 1);
+        auto id_of = [&](const Ends &ends) {
+            std::int64_t id = 0;
+            run(a, [&] { id = socket.id_of(ends.here); });
+            EXPECT_GT(id, 0);
+            return static_cast<std::uint64_t>(id);
+        };
+        cut.id = id_of(cut.ends);
+        for (unsigned i = 0; i < kOthers; i++)
+            attach(socket, cut.others.emplace_back(connect()));
+        sim::stand_still_after("kcm send", 100 * sim::kMillisecond); // when the message is queued
+        auto sender = world.spawn(a, "sender", [&] {
+            EXPECT_EQ(socket.send(message.data(), message.size()), static_cast<long>(message.size()));
+        });
+        world.run_for(sim::kMillisecond);
+        sim::stand_still_after(nullptr, 0);
+        for (const Ends &other : cut.others)
+            EXPECT_EQ(send(socket, "x", 0, id_of(other)), 1);
+        EXPECT_FALSE(sender->is_done());
+        EXPECT_EQ(unattach_now(socket, cut.ends), -KAPI_EAGAIN); // wakes the message's queue, which is the last one then
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, 100 * sim::kMillisecond));
+        run(a, [&] {
+            EXPECT_GT(socket.connections().at(0).tx_bytes, 1u);
+            EXPECT_LT(socket.connections().at(0).tx_bytes, message.size());
+        });
+        return cut;
+    }
+    int unattach_now(KcmSocket &socket, const Ends &ends)
+    {
+        int result = 77;
+        run(a, [&] { result = socket.unattach(ends.here, true); });
+        return result;
     }
 };
 
@@ -87,6 +132,37 @@ TEST_P(KcmLateWorks, unattach__lets_no_message_begin_on_a_parked_connection)
     stop = true;
     wait_for(tasks);
     EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+}
+
+TEST_P(KcmLateWorks, connection__that_was_parked_is_given_to_no_other_socket_in_the_middle_of_a_message)
+{
+    std::vector<sim::TaskRef> tasks = stop_works_of(1);
+    KcmSocket &socket = new_socket(), &other = new_socket();
+    const std::string message = framed(text(30'000));
+    Cut cut = leave_cut(socket, message);
+    run(a, [&] { ASSERT_EQ(other.open_as_clone(socket), 0); });
+    EXPECT_EQ(send(other, "other", 0, cut.id), 5);
+    EXPECT_EQ(peer_reads(cut.ends, message.size() + 6), "." + message + "other");
+    for (const Ends &ends : cut.others)
+        EXPECT_EQ(peer_reads(ends, 1), "x");
+    for (const Ends &ends : cut.others)
+        EXPECT_FALSE(peer_has_unread(ends));
+    wait_for(tasks);
+}
+
+// The socket that sends it is then closed, and has no other connection.
+TEST_P(KcmLateWorks, unattach__takes_no_connection_that_was_parked_in_the_middle_of_a_message)
+{
+    std::vector<sim::TaskRef> tasks = stop_works_of(1);
+    KcmSocket &socket = new_socket();
+    const std::string message = framed(text(30'000));
+    Cut cut = leave_cut(socket, message);
+    EXPECT_EQ(unattach_now(socket, cut.ends), -KAPI_EAGAIN);
+    for (const Ends &ends : cut.others)
+        EXPECT_EQ(unattach_now(socket, ends), 0);
+    run(a, [&] { socket.close(); });
+    EXPECT_EQ(peer_reads(cut.ends, message.size() + 1), "." + message);
+    wait_for(tasks);
 }
 
 // Nothing of it has been offered yet when it ends, and the program has closed it.
