@@ -89,6 +89,7 @@ bool waits(Bench&);
 bool waits_despite_a_signal(Bench&);
 bool messages(Bench&);
 bool others_run(Bench&);
+bool charges(Bench&);
 bool pages(Bench&);
 bool pages_count_what_they_hold(Bench&);
 bool addresses(Bench&);

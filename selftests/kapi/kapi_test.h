@@ -38,6 +38,9 @@ int kapi_test_filter(void) KAPI_NOEXCEPT;
 /* [task] Does the account of a processor end turns? 0, or 1 to 4: what it does not do (filters.c). */
 int kapi_test_turn(void) KAPI_NOEXCEPT;
 
+/* [task] Are accounts as before when what several calls have charged is uncharged by one? 0, or 1: no; or an error. */
+int kapi_test_charges(void) KAPI_NOEXCEPT;
+
 kapi_size kapi_test_page_size(const void *page) KAPI_NOEXCEPT; /* [any] of the page of a segment, in all */
 
 /*
