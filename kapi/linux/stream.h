@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the files that make up streams: callbacks and life (stream.c), opening (stream_open.c), sending (stream_tx.c),
- * receiving (stream_rx.c), state (stream_state.c), listening (listener.c), a program's sockets (adopt.c), those with TLS on
- * them (stream_tls.c).
+ * receiving (stream_rx.c), state (stream_state.c), listening (listener.c), a program's sockets (adopt.c), what is put back into
+ * them (stream_back.c), those with TLS on them (stream_tls.c).
  */
 #ifndef KAPI_LINUX_STREAM_H
 #define KAPI_LINUX_STREAM_H
@@ -113,6 +113,11 @@ struct kapi_source kapi_source_of(const struct kapi_piece *piece);
 bool kapi_copy_to_queue(const struct kapi_source *from, unsigned int size, gfp_t gfp, struct sk_buff_head *copies);
 /* The same as one network buffer, which may carry others in its list of fragments. NULL: no memory. */
 struct sk_buff *kapi_copy_to_skb(const struct kapi_source *from, unsigned int size, gfp_t gfp);
+/*
+ * Puts copies of the bytes of first before what TCP, or TLS, has; the program is charged for them. May sleep; the socket's lock
+ * is held. -ENOMEM: none is put back.
+ */
+int kapi_stream_put_back(struct kapi_stream *stream, const struct kapi_piece *first);
 /* The socket's lock is held; when it has TLS on it, by a task. */
 void kapi_stream_offer(struct kapi_stream *stream);
 /* As before: reports an end that was not reported yet, after offering what came before it. */
