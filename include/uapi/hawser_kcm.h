@@ -11,7 +11,7 @@
 /* Socket options; all but KCM_STATS and KCM_ATTACHED are an int or __u32 and can be read back. */
 #define KCM_ERRORS 16          /* 1: the end of each connection is reported here (SO_ERROR), not of the last one only */
 #define KCM_RECV_CONNECTION 17 /* 1: recvmsg() returns the connection of a message in a KCM_CONNECTION control message */
-#define KCM_MAX_MESSAGE 18     /* largest message of connections that this socket attaches from now on; 0: SO_RCVBUF */
+#define KCM_MAX_MESSAGE 18     /* largest message of what this socket attaches from now on; 0: SO_RCVBUF, up to 256 MiB */
 #define KCM_STEERING 19        /* of the multiplexor: which of its sockets receives, enum kcm_steering */
 #define KCM_STATS 20           /* getsockopt: an array of struct kcm_connection_stats */
 #define KCM_ATTACHED 21        /* getsockopt: struct kcm_attached */

@@ -17,7 +17,6 @@
 #include <linux/kmemleak.h>
 #include <linux/module.h>
 #include <linux/sched.h>
-#include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/version.h>
@@ -165,58 +164,6 @@ EXPORT_SYMBOL_GPL(kapi_stream_adopt);
 
 /* Giving back. */
 
-static int copy_pieces(const struct kapi_piece *first, gfp_t gfp, struct sk_buff_head *copies)
-{
-	const struct kapi_piece *piece;
-
-	for (piece = first; piece; piece = piece->next) {
-		const struct kapi_source from = kapi_source_of(piece);
-
-		if (!kapi_copy_to_queue(&from, piece->size, gfp, copies)) {
-			__skb_queue_purge(copies);
-			return -ENOMEM;
-		}
-	}
-	return 0;
-}
-
-/*
- * Puts copies before what TCP has; the reader's place in the stream goes back by as much. False: TCP may have no more
- * memory. The lock is held.
- */
-static bool prepend(struct sock *sk, struct sk_buff_head *copies)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct sk_buff *copy;
-	u32 seq = tp->copied_seq;
-	u8 flags = TCPHDR_ACK;
-	size_t cost = 0;
-
-	if (skb_queue_empty(copies))
-		return true;
-	skb_queue_walk(copies, copy)
-		cost += copy->truesize;
-	if (!sk_rmem_schedule(sk, skb_peek(copies), cost))
-		return false;
-	/* A FIN that was consumed has the last number: the bytes are before it, and the program consumes it again. */
-	if (sock_flag(sk, SOCK_DONE) && seq == tp->rcv_nxt)
-		flags |= TCPHDR_FIN;
-	for (; (copy = __skb_dequeue_tail(copies)); flags = TCPHDR_ACK) {
-		memset(copy->cb, 0, sizeof(copy->cb));
-		TCP_SKB_CB(copy)->end_seq = seq;
-		seq -= copy->len + !!(flags & TCPHDR_FIN);
-		TCP_SKB_CB(copy)->seq = seq;
-		TCP_SKB_CB(copy)->tcp_flags = flags;
-		skb_set_owner_r(copy, sk);
-		__skb_queue_head(&sk->sk_receive_queue, copy);
-	}
-	WRITE_ONCE(tp->copied_seq, seq);
-	/* What was read since then is how TCP finds the size of its window. */
-	if (before(seq, tp->rcvq_space.seq))
-		tp->rcvq_space.seq = seq;
-	return true;
-}
-
 /* What came before it is lost: a program that reads on must find the end of the connection there, and close() nothing. The
  * lock is held. */
 static void forget_received(struct kapi_stream *stream)
@@ -227,20 +174,6 @@ static void forget_received(struct kapi_stream *stream)
 		kapi_tls_forget(sk);
 	__skb_queue_purge(&sk->sk_receive_queue);
 	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
-}
-
-/* TCP charges what is put back to the socket; TLS has no accounts, so the program that attached it pays. */
-static int copy_for_program(const struct kapi_stream *stream, const struct kapi_piece *first, struct sk_buff_head *copies)
-{
-	struct mem_cgroup *other;
-	int error;
-
-	if (!stream->tls)
-		return copy_pieces(first, GFP_KERNEL, copies);
-	other = kapi_begin_charging(stream->payer);
-	error = copy_pieces(first, KAPI_GFP_CHARGED, copies);
-	set_active_memcg(other);
-	return error;
 }
 
 /*
@@ -311,21 +244,15 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 {
 	struct sock *sk = stream->sk;
 	bool unused = kapi_stream_is_unused(stream);
-	struct sk_buff_head copies;
 	int error = 0;
 
 	might_sleep();
-	__skb_queue_head_init(&copies);
-	if (!unused)
-		error = copy_for_program(stream, first, &copies);
 	lock_sock(sk);
 	kapi_stream_mute(stream);
 	/* Bytes of a former connection would be before those of the next one, with numbers that TCP does not expect. */
-	if (!error && !kapi_stream_is_replaced(stream)) {
-		if (!(stream->tls ? kapi_tls_prepend(sk, &copies) : prepend(sk, &copies)))
-			error = -ENOMEM;
-	}
-	if (unused || (error && !kapi_stream_is_replaced(stream)))
+	if (!unused && !kapi_stream_is_replaced(stream))
+		error = kapi_stream_put_back(stream, first);
+	if (unused || error)
 		forget_received(stream);
 	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
 		(*stream->data_ready_slot)(sk);
@@ -334,7 +261,6 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	if (stream->tls) /* of an error reported without the lock in that moment: see on_error_report() */
 		sk_error_report(sk);
 	release_sock(sk);
-	__skb_queue_purge(&copies);
 	if (abort || error)
 		abort_stream(stream);
 	stop_later(stream);

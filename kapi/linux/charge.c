@@ -91,12 +91,15 @@ static int may_have(const struct kapi_payer *payer, long pages)
 	return 1;
 }
 
+/* The kernel counts a socket's memory in an int. */
+#define LARGEST_PART (INT_MAX / 2)
+
 int kapi_charge(struct kapi_payer *payer, size_t size)
 {
 	struct sock *sk = &payer->sk;
 	int missing, result = 0;
 
-	if (size > INT_MAX / 2)
+	if (size > LARGEST_PART)
 		return -ENOMEM;
 	spin_lock_bh(&payer->lock);
 	missing = (int)size - sk->sk_forward_alloc;
@@ -117,17 +120,28 @@ int kapi_charge(struct kapi_payer *payer, size_t size)
 	return result;
 }
 
-void kapi_uncharge(struct kapi_payer *payer, size_t size)
+/* The lock is held. */
+static void uncharge_part(struct kapi_payer *payer, int size)
 {
 	struct sock *sk = &payer->sk;
-	long given_back;
+	long given_back = (sk->sk_forward_alloc + size) >> PAGE_SHIFT;
 
-	spin_lock_bh(&payer->lock);
-	given_back = (sk->sk_forward_alloc + (int)size) >> PAGE_SHIFT;
 	sk_mem_uncharge(sk, size);
 	given_back -= sk->sk_forward_alloc >> PAGE_SHIFT;
 	payer->pages -= given_back;
 	atomic_long_sub(given_back, payer->user);
+}
+
+/* What several calls have charged may be more than one of them can. */
+void kapi_uncharge(struct kapi_payer *payer, size_t size)
+{
+	size_t part;
+
+	spin_lock_bh(&payer->lock);
+	for (; size; size -= part) {
+		part = min_t(size_t, size, LARGEST_PART);
+		uncharge_part(payer, part);
+	}
 	spin_unlock_bh(&payer->lock);
 }
 

@@ -19,7 +19,8 @@ static int copy_bytes(const struct kapi_source *from, unsigned int offset, void 
 
 static struct sk_buff *copy_part(const struct kapi_source *from, unsigned int offset, unsigned int size, gfp_t gfp)
 {
-	unsigned int head = min_t(unsigned int, size, SKB_WITH_OVERHEAD(PAGE_SIZE)), done = head, i;
+	/* All of it in pages, if not in the head: both would take a page more. */
+	unsigned int head = size <= SKB_WITH_OVERHEAD(PAGE_SIZE) ? size : 0, done = head, i;
 	struct sk_buff *copy;
 	int error;
 

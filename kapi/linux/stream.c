@@ -26,8 +26,6 @@
  * case.
  */
 #define BLOCKED_ACK_STEP 65536u
-/* So many bytes may be of more messages than core ends in any acknowledgement: those count for the turn of the processor. */
-#define COUNTED_ACK_STEP 2048u
 
 /*
  * Callbacks of the socket. They run with its lock held: in softirq, or in a task that owns it and works off
@@ -114,8 +112,7 @@ static void on_data_ready(struct sock *sk)
 void kapi_stream_report_acked(struct kapi_stream *stream)
 {
 	u32 una = tcp_sk(stream->sk)->snd_una;
-	u64 began = 0, until;
-	bool many;
+	u64 began, until;
 
 	if (unlikely(stream->blocked)) {
 		if (sk_stream_is_writeable(stream->sk)) {
@@ -127,10 +124,8 @@ void kapi_stream_report_acked(struct kapi_stream *stream)
 	} else if (una == stream->una) {
 		return;
 	}
-	many = una - stream->una >= COUNTED_ACK_STEP;
 	stream->una = una;
-	if (many)
-		began = kapi_turn_begin(&until);
+	began = kapi_turn_begin(&until);
 	stream->ops->acked(stream->context, una);
 	kapi_turn_end(began);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the files that make up streams: callbacks and life (stream.c), opening (stream_open.c), sending (stream_tx.c),
- * receiving (stream_rx.c), state (stream_state.c), listening (listener.c), a program's sockets (adopt.c), those with TLS on
- * them (stream_tls.c).
+ * receiving (stream_rx.c), state (stream_state.c), listening (listener.c), a program's sockets (adopt.c), what is put back into
+ * them (stream_back.c), those with TLS on them (stream_tls.c).
  */
 #ifndef KAPI_LINUX_STREAM_H
 #define KAPI_LINUX_STREAM_H
@@ -29,7 +29,7 @@ struct kapi_stream {
 	const struct kapi_stream_ops *ops; /* NULL: mute */
 	void *context;
 	u32 una;          /* last reported to acked() */
-	u64 until;        /* the turn of what is offered now, on local_clock() */
+	u64 until;        /* the turn of what is offered now, on kapi_turn_clock() */
 	bool looked;      /* whether it is over already, and nothing was offered since */
 	u8 paused : 1;    /* rx() declined: nothing is offered until kapi_stream_resume() */
 	u8 blocked : 1;   /* a send took less than it was given: acked() is owed when there is room */
@@ -84,7 +84,7 @@ struct kapi_rx {
 	unsigned int offset;
 	size_t length;
 	struct kapi_payer *payer; /* for what is kept; or NULL */
-	u64 until; /* its turn, on local_clock() */
+	u64 until; /* its turn, on kapi_turn_clock() */
 	bool looked; /* at the clock, just now */
 	unsigned int frag; /* that was looked at last, and where it begins */
 	size_t frag_start;
@@ -115,6 +115,11 @@ struct kapi_source kapi_source_of(const struct kapi_piece *piece);
 bool kapi_copy_to_queue(const struct kapi_source *from, unsigned int size, gfp_t gfp, struct sk_buff_head *copies);
 /* The same as one network buffer, which may carry others in its list of fragments. NULL: no memory. */
 struct sk_buff *kapi_copy_to_skb(const struct kapi_source *from, unsigned int size, gfp_t gfp);
+/*
+ * Puts copies of the bytes of first before what TCP, or TLS, has; the program is charged for them. May sleep; the socket's lock
+ * is held. -ENOMEM: none is put back.
+ */
+int kapi_stream_put_back(struct kapi_stream *stream, const struct kapi_piece *first);
 /* The socket's lock is held; when it has TLS on it, by a task. */
 void kapi_stream_offer(struct kapi_stream *stream);
 /* As before: reports an end that was not reported yet, after offering what came before it. */

@@ -108,8 +108,6 @@ static void offer(struct kapi_stream *stream)
 		offer_records(stream);
 		return;
 	}
-	if (unlikely(stream->broken))
-		return;
 	if (unlikely(kapi_stream_is_replaced(stream)))
 		WRITE_ONCE(stream->broken, ECONNRESET);
 	else
@@ -124,7 +122,7 @@ void kapi_stream_offer(struct kapi_stream *stream)
 {
 	u64 began;
 
-	if (!stream->ops || stream->paused)
+	if (!stream->ops || stream->paused || unlikely(stream->broken && !stream->tls))
 		return;
 	began = kapi_turn_begin(&stream->until);
 	stream->looked = true;

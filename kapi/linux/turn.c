@@ -9,34 +9,47 @@
 #include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/time64.h>
+#ifdef CONFIG_X86_64
+#include <asm/tsc.h>
+#endif
 
 #include <kapi/host.h>
 
 #include "turn.h"
 
-/* What one callback may owe: a virtual processor whose host does something else takes time, too. */
-#define MOST_NS NSEC_PER_SEC
+/* A debt is of so many turns at most: a virtual processor whose host does something else takes time, too. */
+#define MOST_TURNS 8
 
 struct turn {
-	u64 debt; /* at the end of the last callback, ns; at the beginning of one that runs */
-	u64 ended, until; /* on local_clock() */
+	u64 debt; /* at the end of the last callback; at the beginning of one that runs */
+	u64 ended, until;
 };
 
 /* With PREEMPT_RT two tasks may be in callbacks of one processor. Then what they owe is inexact. */
 static DEFINE_PER_CPU(struct turn, turn_of_cpu);
 
+/* Of a turn, on kapi_turn_clock(). */
+static u64 ticks(void)
+{
+#ifdef CONFIG_X86_64
+	return (u64)tsc_khz * (KAPI_TURN_NS / NSEC_PER_MSEC);
+#else
+	return KAPI_TURN_NS;
+#endif
+}
+
 u64 kapi_turn_begin(u64 *until)
 {
-	u64 now = local_clock();
+	u64 now = kapi_turn_clock(), length = ticks();
 	struct turn *turn;
 
 	if (!softirq_count()) {
-		*until = now + KAPI_TURN_NS;
+		*until = now + length;
 		return 0;
 	}
 	turn = this_cpu_ptr(&turn_of_cpu);
 	turn->debt -= min(turn->debt, now - turn->ended);
-	turn->until = turn->debt < KAPI_TURN_NS ? now + KAPI_TURN_NS - turn->debt : 0;
+	turn->until = turn->debt < length ? now + length - turn->debt : 0;
 	*until = turn->until;
 	return now;
 }
@@ -49,9 +62,8 @@ void kapi_turn_end(u64 began)
 	if (!began)
 		return;
 	turn = this_cpu_ptr(&turn_of_cpu);
-	turn->ended = local_clock();
-	turn->debt += min_t(u64, turn->ended - began, MOST_NS);
-	turn->debt = min_t(u64, turn->debt, MOST_NS);
+	turn->ended = kapi_turn_clock();
+	turn->debt = min(turn->debt + turn->ended - began, MOST_TURNS * ticks());
 }
 EXPORT_SYMBOL_GPL(kapi_turn_end);
 

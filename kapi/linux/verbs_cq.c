@@ -18,6 +18,7 @@
 
 /* So many, and others get the processor. */
 #define SOFTIRQ_AT_ONCE 256
+#define SOFTIRQ_LEAST 64 /* when the turn is over */
 #define WORK_AT_ONCE 4096
 
 struct kapi_cq {
@@ -172,7 +173,7 @@ static unsigned int poll(struct kapi_cq *cq, unsigned int most, bool *is_over)
 		total += got;
 		if (got < wanted)
 			break;
-		if (is_over && kapi_turn_is_over()) {
+		if (is_over && total >= SOFTIRQ_LEAST && kapi_turn_is_over()) {
 			*is_over = true;
 			break;
 		}

@@ -79,7 +79,7 @@ public:
     bool expects_room() const { return room_expected_.load_acquire() != 0; }
 
     // Of the parser.
-    u32 message_limit() const { return max_message_ ? max_message_ : kapi_stream_rcvbuf(stream_); }
+    u32 message_limit() const { return max_message_ ? max_message_ : min(kapi_stream_rcvbuf(stream_), most_of_rcvbuf); }
     unsigned run_limit() const;
     bool may_deliver();
     void deliver(Ref<Bundle> bundle);
@@ -97,6 +97,9 @@ public:
     Counter rx_aborts, rx_no_memory, rx_bad_length, rx_too_big, rx_timeouts;
 
 private:
+    // A part of a message is held, and copied when it is given back: a namespace's administrator may have 2 GiB as SO_RCVBUF.
+    static constexpr u32 most_of_rcvbuf = 256u << 20;
+
     HW_MADE_BY_CREATE;
     Psock(Mux& mux, Ref<Shortage> shortage, Filter filter, u32 max_message);
     ~Psock();

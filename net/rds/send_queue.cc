@@ -194,14 +194,14 @@ void SendQueue::notify_sender(Message& message, bool stream_goes_on)
 // ---- acknowledgement
 
 // True: there may be more.
-bool SendQueue::reap(Queue& done)
+bool SendQueue::reap(Queue& done, unsigned most)
 {
-    return (!end_with_stream_.empty() && reap(end_with_stream_, done)) || reap(retransmit_, done);
+    return (!end_with_stream_.empty() && reap(end_with_stream_, done, most)) || reap(retransmit_, done, most);
 }
 
-bool SendQueue::reap(Queue& from, Queue& done)
+bool SendQueue::reap(Queue& from, Queue& done, unsigned most)
 {
-    for (unsigned i = 0; i < at_once; i++) {
+    for (unsigned i = 0; i < most; i++) {
         Message* m = from.front();
         if (!m || !is_acked(*m))
             return false;
@@ -218,13 +218,13 @@ bool SendQueue::is_acked(const Message& message)
 }
 
 // True: there may be more.
-bool SendQueue::reap_some()
+bool SendQueue::reap_some(unsigned most)
 {
     Queue done;
     bool more;
     {
         Guard guard(lock_);
-        more = reap(done);
+        more = reap(done, most);
     }
     complete_left(done);
     return more;
@@ -232,25 +232,26 @@ bool SendQueue::reap_some()
 
 void SendQueue::end_acked()
 {
-    while (reap_some())
+    while (reap_some(at_once))
         kapi_resched();
 }
 
 bool SendQueue::acked(u32 una)
 {
+    bool over = kapi_turn_is_over(), more = true, waits;
     Queue done;
-    bool more, waits;
     {
         Guard guard(lock_);
         if (!una_known_ || static_cast<s32>(una - una_) > 0)
             una_ = una;
         una_known_ = true;
-        more = reap(done);
+        if (!over)
+            more = reap(done, acked_of_each);
         waits = waits_;
     }
     complete_left(done);
-    for (unsigned ended = at_once; more && ended < acked_at_once && !kapi_turn_is_over(); ended += at_once)
-        more = reap_some();
+    for (unsigned ended = acked_of_each; more && ended < acked_at_once && !kapi_turn_is_over(); ended += acked_of_each)
+        more = reap_some(acked_of_each);
     return (waits && end_wait()) || more;
 }
 
@@ -348,7 +349,7 @@ void SendQueue::account(Batch& batch, u32 taken, u32 end_seq)
             has_left(m);
             done.push_back(std::move(message));
         }
-        batch.more_acked = reap(done);
+        batch.more_acked = reap(done, at_once);
         batch.more = batch.partial || batch.control_left || !again_.empty() || !send_.empty();
     }
     complete_left(done);

@@ -37,12 +37,11 @@ public:
     // bytes already on their way are not called back.
     void cancel(Message& message);
 
-    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took. And hundreds of
-    // them may come in one softirq: of each a few, and besides so many of all of this path that come in some 8 ms. Others have
-    // their own.
-    static constexpr unsigned acked_at_once = 4096, acked_of_each = 64;
+    // Messages that acked() ends in one call, in softirq: an acknowledgement may be of all that a stream took. Before each few of
+    // them it looks at whether its turn is over: what one costs is up to those who wait for its end.
+    static constexpr unsigned acked_at_once = 4096, acked_of_each = 8;
     // Any context. The peer's transport has everything before una. True: messages wait, and no two are on their way any more; or
-    // end_acked() has something to do.
+    // end_acked() may have something to do.
     bool acked(u32 una);
     // Sleeps. Ends the acknowledged messages that acked() left.
     void end_acked();
@@ -146,13 +145,13 @@ private:
     // timed: it is queued now; else it has waited on another path.
     bool append(Ref<Message> message, bool timed = true) HW_REQUIRES(lock_);
     bool move_some(SendQueue& other) HW_REQUIRES(lock_);
-    bool reap(Queue& done) HW_REQUIRES(lock_);
-    bool reap(Queue& from, Queue& done) HW_REQUIRES(lock_);
-    bool reap_some();
+    bool reap(Queue& done, unsigned most) HW_REQUIRES(lock_);
+    bool reap(Queue& from, Queue& done, unsigned most) HW_REQUIRES(lock_);
+    bool reap_some(unsigned most);
     bool has_two_under_way() HW_REQUIRES(lock_) { return retransmit_.front() != retransmit_.back(); }
     bool waits_for_others(u32 bytes) HW_REQUIRES(lock_);
     bool end_wait();
-    static constexpr unsigned at_once = acked_of_each; // messages that end under one lock
+    static constexpr unsigned at_once = 64; // messages that end under one lock
     bool stream_has(const Message& message) HW_REQUIRES(lock_);
     bool is_acked(const Message& message) HW_REQUIRES(lock_);
     RefList<Message, OwnerQueue>& given_up_with(Message& message) HW_REQUIRES(lock_);

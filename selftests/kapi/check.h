@@ -89,6 +89,7 @@ bool waits(Bench&);
 bool waits_despite_a_signal(Bench&);
 bool messages(Bench&);
 bool others_run(Bench&);
+bool charges(Bench&);
 bool pages(Bench&);
 bool pages_count_what_they_hold(Bench&);
 bool addresses(Bench&);
@@ -109,5 +110,8 @@ bool adopt_notices_another_peer(Bench&);
 bool adopt_notices_that_there_is_no_peer(Bench&);
 bool adopt_without_a_descriptor(Bench&);
 bool adopt_sends_without_scatter_gather(Bench&);
+bool adopt_copies_under_the_lock(Bench&);
+bool adopt_gives_back_in_few_pages(Bench&);
+bool adopt_gives_back_no_more_than_tcp_can_count(Bench&);
 
 } // namespace test

@@ -38,6 +38,9 @@ int kapi_test_filter(void) KAPI_NOEXCEPT;
 /* [task] Does the account of a processor end turns? 0, or 1 to 4: what it does not do (filters.c). */
 int kapi_test_turn(void) KAPI_NOEXCEPT;
 
+/* [task] Are accounts as before when what several calls have charged is uncharged by one? 0, or 1: no; or an error. */
+int kapi_test_charges(void) KAPI_NOEXCEPT;
+
 kapi_size kapi_test_page_size(const void *page) KAPI_NOEXCEPT; /* [any] of the page of a segment, in all */
 
 /*
@@ -48,6 +51,8 @@ int kapi_test_socket_pair(int *fds) KAPI_NOEXCEPT; /* connected to each other */
 int kapi_test_disconnect(int fd) KAPI_NOEXCEPT;    /* and shuts down what is disconnected */
 int kapi_test_reconnect(int fd) KAPI_NOEXCEPT;     /* disconnects fd, connects it to a new socket and returns that */
 void kapi_test_no_scatter_gather(int fd) KAPI_NOEXCEPT; /* as if its route had none */
+void kapi_test_lock(int fd, int locked) KAPI_NOEXCEPT; /* takes the socket's lock, or releases it */
+int kapi_test_add_rmem(int fd, int size) KAPI_NOEXCEPT; /* to what its receive queue counts as memory; returns the sum */
 long kapi_test_write(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
 /*
  * By reference to pages that others could still write to, 32 KiB each. 1: they arrive unchanged, many in one

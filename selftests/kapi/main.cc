@@ -20,12 +20,13 @@ struct Test {
 constexpr Test tests[] = {
     TEST(memory), TEST(objects), TEST(counters), TEST(deferred_free), TEST(locks), TEST(works),
     TEST(cancelled_works), TEST(waits), TEST(waits_despite_a_signal), TEST(messages), TEST(others_run),
-    TEST(pages), TEST(pages_count_what_they_hold), TEST(addresses), TEST(stream_echo_v4), TEST(stream_echo_v6),
+    TEST(charges), TEST(pages), TEST(pages_count_what_they_hold), TEST(addresses), TEST(stream_echo_v4), TEST(stream_echo_v6),
     TEST(stream_pages), TEST(stream_backpressure), TEST(stream_end), TEST(stream_abort_keeps_acknowledged),
     TEST(stream_drain_and_reset), TEST(stream_refused), TEST(stream_late_attach), TEST(stream_listener_end),
     TEST(adopt_gives_back_all_sizes), TEST(adopt_gives_back_after_the_end), TEST(adopt_keeps_large_parts),
     TEST(adopt_notices_another_peer), TEST(adopt_notices_that_there_is_no_peer), TEST(adopt_without_a_descriptor),
-    TEST(adopt_sends_without_scatter_gather),
+    TEST(adopt_sends_without_scatter_gather), TEST(adopt_copies_under_the_lock), TEST(adopt_gives_back_in_few_pages),
+    TEST(adopt_gives_back_no_more_than_tcp_can_count),
 };
 #undef TEST
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Pages: allocated, copied in, and what they hold.
+// Pages: allocated, charged, copied in, and what they hold.
 #include "check.h"
 
 #include <kapi/errno.h>
@@ -78,6 +78,12 @@ bool objects(Bench&)
         }
         CHECK(right);
     }
+    return true;
+}
+
+bool charges(Bench&)
+{
+    CHECK(kapi_test_charges() == 0);
     return true;
 }
 

@@ -141,6 +141,32 @@ void kapi_test_no_scatter_gather(int fd)
 	sockfd_put(sock);
 }
 
+void kapi_test_lock(int fd, int locked)
+{
+	int error;
+	struct socket *sock = sockfd_lookup(fd, &error);
+
+	if (!sock)
+		return;
+	if (locked)
+		lock_sock(sock->sk);
+	else
+		release_sock(sock->sk);
+	sockfd_put(sock);
+}
+
+int kapi_test_add_rmem(int fd, int size)
+{
+	int result;
+	struct socket *sock = sockfd_lookup(fd, &result);
+
+	if (!sock)
+		return result;
+	result = atomic_add_return(size, &sock->sk->sk_rmem_alloc);
+	sockfd_put(sock);
+	return result;
+}
+
 long kapi_test_write(int fd, const void *bytes, kapi_size size)
 {
 	struct kvec vector = { .iov_base = (void *)bytes, .iov_len = size };

@@ -114,4 +114,24 @@ TEST_F(KcmLimits, connection__that_cannot_be_attached_does_not_count)
     }, 600 * sim::kSecond);
 }
 
+TEST_F(KcmLimits, message__is_no_longer_than_256_mib_whatever_the_receive_buffer)
+{
+    constexpr int most = 256 << 20;
+    KcmSocket &socket = new_socket();
+    for (int length : {most, most + 1}) {
+        int filter = -1;
+        run(a, [&] { filter = sim::program_filter([length](const unsigned char *, std::size_t) { return length; }); });
+        Ends ends = connect();
+        run(a, [&] {
+            sim::program_set_buffers(ends.here, 0, 2'000'000'000);
+            ASSERT_EQ(socket.is_open() ? 0 : socket.open(), 0);
+            ASSERT_EQ(socket.attach(ends.here, filter), 0);
+        });
+        peer_writes(ends, text(10));
+        settle();
+        EXPECT_EQ(error_of(ends), length > most ? KAPI_EMSGSIZE : 0) << length;
+        run(a, [&] { sim::program_close(filter); });
+    }
+}
+
 } // namespace

@@ -65,6 +65,31 @@ TEST_P(RdsRdmaIwarp, reads)
     close_both();
 }
 
+TEST_P(RdsRdmaIwarp, reports_reads_in_their_order)
+{
+    constexpr unsigned kReads = 5;
+    std::vector<Bytes> locals(kReads, Bytes(3000));
+    run(a, [&] {
+        for (unsigned i = 0; i < kReads; i++) {
+            Operation operation = read_into({{place_of(locals[i].data()), locals[i].size()}});
+            operation.token = i;
+            EXPECT_EQ(operate(pa, operation), 4);
+        }
+    });
+    std::vector<kapi_u64> tokens;
+    while (tokens.size() < kReads)
+        run(a, [&] {
+            Received received = receive(pa);
+            ASSERT_FALSE(received.notices.empty());
+            for (const auto &notice : received.notices)
+                tokens.push_back(notice.user_token);
+        });
+    EXPECT_EQ(tokens, (std::vector<kapi_u64>{0, 1, 2, 3, 4}));
+    for (unsigned i = 0; i < kReads; i++)
+        expect_message(pb, "done");
+    close_both();
+}
+
 // More regions than the device has, one after the other, and together as many as it has not.
 TEST_P(RdsRdmaIwarp, reads_again_and_again)
 {

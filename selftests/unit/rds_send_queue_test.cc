@@ -149,7 +149,8 @@ TEST(SendQueue, acknowledged__on_many_paths__ends_in_parts)
                 sum += ended(*each);
             EXPECT_GT(sum, kMany / 4) << "what can be ended is";
             EXPECT_LE(sum, 2 * kMany + kPaths * kOfEach) << "they share the time";
-            EXPECT_EQ(ended(*filled.back()), kOfEach) << "nothing more of it";
+            for (unsigned i = 0; i < 64; i++)
+                EXPECT_EQ(ended(*filled.back()), 0u) << "nothing more of it";
             world.wake(done);
         }, sim::TaskKind::softirq);
         world.wait(done, "them");

@@ -69,7 +69,12 @@ void Sender::retire(Own<Operation> operation)
 
 void Sender::free_retired()
 {
-    for (Operation* next = retired_.exchange(nullptr); next;) {
+    Operation* next = nullptr; // the first that ended
+    for (Operation* last = retired_.exchange(nullptr); last;) {
+        Operation* before = std::exchange(last->next, next);
+        next = std::exchange(last, before);
+    }
+    while (next) {
         Own<Operation> operation(next);
         next = operation->next;
         operation->free_regions();
