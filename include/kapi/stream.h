@@ -98,13 +98,18 @@ struct kapi_piece {
 	struct kapi_rxbuf *buffer;
 	kapi_u32 size;
 };
+enum kapi_give_back {
+	KAPI_GIVE_BACK_OPEN,  /* the connection goes on */
+	KAPI_GIVE_BACK_RESET, /* it is reset */
+	KAPI_GIVE_BACK_LOST,  /* it is reset, and what was never consumed is forgotten, since something before it was */
+};
 /*
  * [sleep] Ends what kapi_stream_adopt() began: no callback runs during or after, and the program reads first what first
- * holds, a copy of which is made, then what was never consumed. abort: the connection is reset as well. -ENOMEM: the bytes
- * could not be given back; it is reset, and the program reads nothing but that. When no program has the socket open any more,
- * all of that is forgotten: the socket is closed then, and with unread bytes TCP would discard what it has yet to send.
+ * holds, a copy of which is made, then what was never consumed. -ENOMEM: the bytes could not be given back, as with
+ * KAPI_GIVE_BACK_LOST. When no program has the socket open any more, all of that is forgotten: the socket is closed then, and
+ * with unread bytes TCP would discard what it has yet to send.
  */
-int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) KAPI_NOEXCEPT;
+int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, enum kapi_give_back how) KAPI_NOEXCEPT;
 /*
  * [sleep] Resets the connection; the stream stays taken over, and event() reports its end. The socket's owner finds the error
  * that waits for it, or ECONNABORTED.

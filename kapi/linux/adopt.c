@@ -240,19 +240,21 @@ static void stop_later(struct kapi_stream *stream)
 #endif
 }
 
-int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort)
+int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, enum kapi_give_back how)
 {
 	struct sock *sk = stream->sk;
 	bool unused = kapi_stream_is_unused(stream);
+	bool lost = how == KAPI_GIVE_BACK_LOST;
 	int error = 0;
 
 	might_sleep();
 	lock_sock(sk);
 	kapi_stream_mute(stream);
 	/* Bytes of a former connection would be before those of the next one, with numbers that TCP does not expect. */
-	if (!unused && !kapi_stream_is_replaced(stream))
+	if (!unused && !lost && !kapi_stream_is_replaced(stream))
 		error = kapi_stream_put_back(stream, first);
-	if (unused || error)
+	lost |= error != 0;
+	if (unused || (lost && !kapi_stream_is_replaced(stream)))
 		forget_received(stream);
 	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
 		(*stream->data_ready_slot)(sk);
@@ -261,11 +263,11 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	if (stream->tls) /* of an error reported without the lock in that moment: see on_error_report() */
 		sk_error_report(sk);
 	release_sock(sk);
-	if (abort || error)
+	if (lost || how != KAPI_GIVE_BACK_OPEN)
 		abort_stream(stream);
 	stop_later(stream);
 	lock_sock(sk);
-	if (error && !kapi_stream_is_replaced(stream)) /* what came meanwhile */
+	if (lost && !kapi_stream_is_replaced(stream)) /* what came meanwhile */
 		forget_received(stream);
 	release_sock(sk);
 	put_file(stream);

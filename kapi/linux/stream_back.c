@@ -90,13 +90,17 @@ static void prepend(struct sock *sk, struct sk_buff_head *copies)
 
 int kapi_stream_put_back(struct kapi_stream *stream, const struct kapi_piece *first)
 {
-	struct mem_cgroup *other = kapi_begin_charging(stream->payer);
+	struct mem_cgroup *other = NULL;
 	struct sk_buff_head copies;
 	bool done;
 
 	__skb_queue_head_init(&copies);
+	/* With TCP's own charges it would only slow down a thread of the kernel's, as the cgroup's memory.high says. */
+	if (stream->tls)
+		other = kapi_begin_charging(stream->payer);
 	done = copy_pieces(stream, first, &copies);
-	set_active_memcg(other);
+	if (stream->tls)
+		set_active_memcg(other);
 	if (done && stream->tls)
 		done = kapi_tls_prepend(stream->sk, &copies);
 	else if (done && !skb_queue_empty(&copies))

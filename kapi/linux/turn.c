@@ -28,11 +28,11 @@ struct turn {
 /* With PREEMPT_RT two tasks may be in callbacks of one processor. Then what they owe is inexact. */
 static DEFINE_PER_CPU(struct turn, turn_of_cpu);
 
-/* Of a turn, on kapi_turn_clock(). */
+/* Of a turn, on kapi_turn_clock(). A machine may have found no rate of its counter. */
 static u64 ticks(void)
 {
 #ifdef CONFIG_X86_64
-	return (u64)tsc_khz * (KAPI_TURN_NS / NSEC_PER_MSEC);
+	return (u64)(tsc_khz ?: 2000000) * (KAPI_TURN_NS / NSEC_PER_MSEC);
 #else
 	return KAPI_TURN_NS;
 #endif
@@ -63,7 +63,8 @@ void kapi_turn_end(u64 began)
 		return;
 	turn = this_cpu_ptr(&turn_of_cpu);
 	turn->ended = kapi_turn_clock();
-	turn->debt = min(turn->debt + turn->ended - began, MOST_TURNS * ticks());
+	turn->debt += turn->ended > began ? turn->ended - began : 0; /* a host may set it back */
+	turn->debt = min(turn->debt, MOST_TURNS * ticks());
 }
 EXPORT_SYMBOL_GPL(kapi_turn_end);
 

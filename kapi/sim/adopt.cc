@@ -81,27 +81,30 @@ int kapi_stream_adopt(int fd, struct kapi_workqueue *, struct kapi_stream **stre
     return 0;
 }
 
-int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, int abort) noexcept
+int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, enum kapi_give_back how) noexcept
 {
     enter_stream("kapi_stream_give_back");
     adopted(stream, "kapi_stream_give_back");
     ProgramSocketRef socket = stream->socket;
     bool unused = socket->closed;
-    int err = !unused && copying_fails(first) ? -KAPI_ENOMEM : 0;
+    bool lost = how == KAPI_GIVE_BACK_LOST;
+    int err = !unused && !lost && copying_fails(first) ? -KAPI_ENOMEM : 0;
+    lost |= err != 0;
+    bool resets = lost || how != KAPI_GIVE_BACK_OPEN;
     {
         Tcb &tcb = *socket->tcb;
         Locked locked(tcb);
         tcb.attached = false;
         tcb.ops = {};
-        if (err || unused)
+        if (lost || unused)
             tcb.forget_unread();
         else
             tcb.put_back(bytes_of(first));
-        if (abort || err)
+        if (resets)
             reset(tcb);
         socket->adopted = false;
     }
-    end_if_unused(*socket, abort || err);
+    end_if_unused(*socket, resets);
     free_stream(stream);
     return err;
 }

@@ -183,6 +183,7 @@ void Parser::drop()
 {
     partial_ = nullptr;
     drop_view();
+    dropped_ = true;
 }
 
 const kapi_piece* Parser::pieces(kapi_piece& first) const

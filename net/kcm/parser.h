@@ -47,6 +47,7 @@ public:
     const kapi_piece* pieces(kapi_piece& first) const;
     // Forgets those bytes. In rx().
     void drop();
+    bool was_dropped() const { return dropped_; } // while feed() is not running
     u64 needed_more() const { return needed_more_.load_relaxed(); }
 
 private:
@@ -73,6 +74,7 @@ private:
     u32 head_size_ = 0;        // bytes in view_ of a message of unknown length
     Ref<Bundle> partial_;      // a message of known length
     u64 sequence_ = 0;
+    bool dropped_ = false;
     Atomic<u64> needed_more_{0};
 };
 

@@ -66,6 +66,13 @@ void Psock::begin()
     resume_later();
 }
 
+kapi_give_back Psock::ending() const
+{
+    if (parser_.was_dropped())
+        return KAPI_GIVE_BACK_LOST;
+    return is_to_be_reset() ? KAPI_GIVE_BACK_RESET : KAPI_GIVE_BACK_OPEN;
+}
+
 void Psock::detach()
 {
     // A task in rx() has left when a call on the stream returns, and nobody enters any more.
@@ -80,7 +87,7 @@ void Psock::detach()
         unref();
     kapi_piece first;
     const kapi_piece* unread = parser_.pieces(first);
-    kapi_stream_give_back(stream_, unread, is_to_be_reset());
+    kapi_stream_give_back(stream_, unread, ending());
     stream_ = nullptr;
     // A connection that is resumed has the room for itself, and passes on what it leaves. If that was this one, another has
     // to be resumed instead.
@@ -224,7 +231,6 @@ void Psock::give_way()
 void Psock::end_for_others()
 {
     parser_.drop();
-    mark_for_reset();
     fail(KAPI_ENOMEM, true);
 }
 

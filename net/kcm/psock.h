@@ -65,6 +65,7 @@ public:
     // What fail() left undone because it may not sleep: a message that was cut short resets the connection.
     void mark_for_reset() { reset_.store_release(1); }
     bool is_to_be_reset() const { return reset_.load_acquire() != 0; }
+    kapi_give_back ending() const; // of its stream
     kapi_stream* stream() const { return stream_; }
 
     // Ends soon: the memory that it holds is needed. Any context.

@@ -57,7 +57,7 @@ public:
     ~Taken()
     {
         if (stream)
-            kapi_stream_give_back(stream, nullptr, 1);
+            kapi_stream_give_back(stream, nullptr, KAPI_GIVE_BACK_RESET);
         while (kept) {
             kapi_rxbuf* next = *kapi_rxbuf_next(kept);
             kapi_rxbuf_free(kept);
@@ -81,7 +81,7 @@ public:
     int give_back(const void* bytes, kapi_size size)
     {
         kapi_piece piece{nullptr, bytes, nullptr, static_cast<kapi_u32>(size)};
-        return kapi_stream_give_back(std::exchange(stream, nullptr), &piece, 0);
+        return kapi_stream_give_back(std::exchange(stream, nullptr), &piece, KAPI_GIVE_BACK_OPEN);
     }
 
     int here = -1, there = -1, other = -1;

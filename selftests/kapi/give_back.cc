@@ -159,6 +159,24 @@ bool adopt_gives_back_in_few_pages(Bench& bench)
     return true;
 }
 
+// A part of the stream was forgotten: nothing of what follows is read.
+bool adopt_gives_back_nothing_behind_a_hole(Bench& bench)
+{
+    constexpr kapi_size size = 100, taken_of_it = 40;
+    Boxed<Taken> box;
+    Bytes bytes(size), result(size);
+    CHECK(box && bytes.data && result.data);
+    Taken& taken = *box;
+    CHECK(taken.open(bench));
+    taken.limit = taken_of_it;
+    CHECK(kapi_test_write(taken.there, bytes.data, size) == static_cast<long>(size));
+    CHECK(eventually([&] { return taken.received == taken_of_it; }));
+    CHECK(kapi_stream_give_back(std::exchange(taken.stream, nullptr), nullptr, KAPI_GIVE_BACK_LOST) == 0);
+    CHECK(kapi_test_unread(taken.here) <= 0 && kapi_test_read(taken.here, result.data, size) <= 0);
+    CHECK(kapi_test_read(taken.there, result.data, size) == -KAPI_ECONNRESET);
+    return true;
+}
+
 // It counts the memory of a queue in an int, which is nearly full.
 bool adopt_gives_back_no_more_than_tcp_can_count(Bench& bench)
 {

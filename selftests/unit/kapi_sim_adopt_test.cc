@@ -106,7 +106,7 @@ TEST_P(Adopt, adopt__fails_without_memory)
         b.faults().fail_at = b.faults().count + 1;
         EXPECT_EQ(kapi_stream_adopt(there, nullptr, &taken.stream), -KAPI_ENOMEM);
         taken.adopt(there);
-        EXPECT_EQ(taken.give_back(nullptr, true), 0);
+        EXPECT_EQ(taken.give_back(nullptr, KAPI_GIVE_BACK_RESET), 0);
     });
     world.run_for(sim::kSecond);
     run(a, [&] { EXPECT_EQ(sim::program_error(here), -KAPI_ECONNRESET); });

@@ -29,9 +29,9 @@ struct Taken {
         ASSERT_EQ(kapi_stream_adopt(fd, nullptr, &stream), 0);
         kapi_stream_attach(stream, &kOptions, &kOps, this);
     }
-    int give_back(const kapi_piece *first = nullptr, bool abort = false)
+    int give_back(const kapi_piece *first = nullptr, kapi_give_back how = KAPI_GIVE_BACK_OPEN)
     {
-        return kapi_stream_give_back(std::exchange(stream, nullptr), first, abort);
+        return kapi_stream_give_back(std::exchange(stream, nullptr), first, how);
     }
 
     static kapi_size rx(void *context, kapi_rx *rx, kapi_size length)

@@ -41,7 +41,7 @@ TEST_P(GiveBack, keeping__is_of_one_byte_at_least)
     });
     write(a, here, "to be kept");
     world.run_for(sim::kSecond);
-    run(b, [&] { kapi_stream_give_back(taken.stream, nullptr, 0); });
+    run(b, [&] { kapi_stream_give_back(taken.stream, nullptr, KAPI_GIVE_BACK_OPEN); });
 }
 
 TEST_P(GiveBack, takes_kept_buffers)
@@ -76,7 +76,7 @@ TEST_P(GiveBack, and_abort_lets_the_program_read_what_came)
     ASSERT_TRUE(world.run_until([&] { return taken.received == "that"; }, sim::kSecond));
     run(b, [&] {
         kapi_piece piece{nullptr, "that", nullptr, 4};
-        EXPECT_EQ(taken.give_back(&piece, true), 0);
+        EXPECT_EQ(taken.give_back(&piece, KAPI_GIVE_BACK_RESET), 0);
         EXPECT_EQ(read(there, 9), "that came");
         char byte;
         EXPECT_EQ(sim::program_read(there, &byte, 1), -KAPI_ECONNABORTED);

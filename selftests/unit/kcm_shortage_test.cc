@@ -19,6 +19,25 @@ TEST_F(KcmShortage, parts_of_messages__do_not_wait_for_each_other_for_ever)
     EXPECT_EQ(a.kept, 0u);
 }
 
+// What it had of a message is gone: the program must not take what follows for the beginning of another one.
+TEST_F(KcmShortage, part_of_a_message__that_ended_for_others_is_followed_by_nothing)
+{
+    const std::string message = framed(text(600'000));
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> all{attach_large(socket), attach_large(socket)};
+    a.kept_limit = 2'400'000;
+    start_to_write_parts(all, message);
+    world.run_for(3 * sim::kSecond);
+    EXPECT_TRUE(receive(socket) == message);
+    ASSERT_EQ(failed(all, 12), 1u); // ENOMEM
+    const Ends ended = error_of(all[0]) == 12 ? all[0] : all[1];
+    run(a, [&] {
+        EXPECT_EQ(socket.unattach(ended.here), 0);
+        char bytes[100];
+        EXPECT_LE(sim::program_read(ended.here, bytes, sizeof(bytes), sim::Wait::no), 0);
+    });
+}
+
 TEST_F(KcmShortage, parts_of_messages__of_many_connections_leave_one_after_the_other)
 {
     const std::string message = framed(text(600'000));

@@ -130,7 +130,7 @@ TEST(SendQueue, given_up__ends_in_a_work)
 TEST(SendQueue, acknowledged__on_many_paths__ends_in_parts)
 {
     constexpr unsigned kPaths = 10, kMany = 3000, kOfEach = rds::SendQueue::acked_of_each;
-    in_world(1, [kOfEach](sim::World &world, sim::Node &node) {
+    in_world(1, [](sim::World &world, sim::Node &node) {
         std::vector<std::unique_ptr<FilledQueue>> filled;
         for (unsigned i = 0; i < kPaths; i++) {
             filled.push_back(std::make_unique<FilledQueue>(true));
