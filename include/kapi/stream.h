@@ -64,8 +64,12 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 void kapi_listener_stop(struct kapi_listener *listener) KAPI_NOEXCEPT; /* [sleep] ready() has returned for good */
 /* [sleep] After kapi_listener_stop(), and no kapi_accept() is running. What was not accepted is reset. */
 void kapi_listener_close(struct kapi_listener *listener) KAPI_NOEXCEPT;
-/* [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. Any other error is that of one
- * connection, which is reset: others may be there, for which ready() is not called again. */
+/*
+ * [sleep] The next accepted stream, which is mute until attached. -EAGAIN: none is there. -ESHUTDOWN, of which ready() notifies:
+ * an administrator has closed the port (SOCK_DESTROY, ss -K), nothing comes any more. Any other error is that of one connection,
+ * which is reset: others may be there, for which ready() is not called again; -ECONNABORTED: a program (sockops) has put it into
+ * a sockmap.
+ */
 int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) KAPI_NOEXCEPT;
 /* Of an accepted stream that is not attached yet: */
 /* [sleep] Copies the first size bytes that arrived, or all if there are less. Returns how many; they stay unread. */

@@ -17,33 +17,77 @@ struct kapi_listener {
 	struct socket *sock;
 	void (*ready)(void *context);
 	void *context;
-	void (*data_ready)(struct sock *sk); /* what the callback was before */
+	void (*data_ready)(struct sock *sk); /* what the callbacks were before */
+	void (*state_change)(struct sock *sk);
 };
 
 /*
- * A child starts with this callback too, and is mute by it until it is attached. For the listener it is
- * called with the child's lock held, not the listener's; the callback lock keeps it and the listener's end
- * apart.
+ * A child starts with these callbacks too, and is mute by them until it is accepted. A program (sockops) may have put it into a
+ * sockmap by then, whose own pointer is in the place of the listener's.
  */
-static void on_ready(struct sock *sk)
+static struct kapi_listener *listener_of(const struct sock *sk)
+{
+	uintptr_t user_data = (uintptr_t)rcu_dereference_raw(__sk_user_data(sk));
+
+	return user_data & SK_USER_DATA_PSOCK ? NULL : (struct kapi_listener *)(user_data & SK_USER_DATA_PTRMASK);
+}
+
+/*
+ * For a child data_ready() of the listener is called with the child's lock held, not the listener's; the callback lock keeps it
+ * and the listener's end apart.
+ */
+static void notify(struct sock *sk)
 {
 	struct kapi_listener *listener;
 
-	if (sk->sk_state != TCP_LISTEN)
-		return;
 	read_lock_bh(&sk->sk_callback_lock);
-	listener = rcu_dereference_sk_user_data(sk);
+	listener = listener_of(sk);
 	if (listener)
 		listener->ready(listener->context);
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
-static void set_callback(struct sock *sk, struct kapi_listener *listener, void (*data_ready)(struct sock *sk))
+static void on_ready(struct sock *sk)
 {
+	if (sk->sk_state == TCP_LISTEN)
+		notify(sk);
+}
+
+/* An administrator has closed the listener (SOCK_DESTROY). */
+static void on_state_change(struct sock *sk)
+{
+	if (sk->sk_state == TCP_CLOSE)
+		notify(sk);
+}
+
+/* The callback lock is held. */
+static void restore_callbacks(struct sock *sk, const struct kapi_listener *listener)
+{
+	WRITE_ONCE(sk->sk_data_ready, listener->data_ready);
+	WRITE_ONCE(sk->sk_state_change, listener->state_change);
+}
+
+static void set_callbacks(struct kapi_listener *listener)
+{
+	struct sock *sk = listener->sock->sk;
+
 	write_lock_bh(&sk->sk_callback_lock);
+	listener->data_ready = sk->sk_data_ready;
+	listener->state_change = sk->sk_state_change;
 	/* Children do not inherit the pointer. */
-	__rcu_assign_sk_user_data_with_flags(sk, listener, listener ? SK_USER_DATA_NOCOPY : 0);
-	WRITE_ONCE(sk->sk_data_ready, data_ready);
+	__rcu_assign_sk_user_data_with_flags(sk, listener, SK_USER_DATA_NOCOPY);
+	WRITE_ONCE(sk->sk_data_ready, on_ready);
+	WRITE_ONCE(sk->sk_state_change, on_state_change);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void drop_callbacks(struct kapi_listener *listener)
+{
+	struct sock *sk = listener->sock->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, NULL);
+	restore_callbacks(sk, listener);
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
@@ -75,9 +119,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 	error = sock_create_kern(kapi_net_to_net(net), family, SOCK_STREAM, IPPROTO_TCP, &listener->sock);
 	if (error)
 		goto destroy;
-	/* Before it listens: no child may start without the callback. */
-	listener->data_ready = listener->sock->sk->sk_data_ready;
-	set_callback(listener->sock->sk, listener, on_ready);
+	set_callbacks(listener); /* before it listens: no child may start without them */
 	/* The callback for a child looks for the listener here. */
 	*result = listener;
 	error = open_listener(listener->sock, addr, family, backlog);
@@ -85,7 +127,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 		goto release;
 	return 0;
 release:
-	set_callback(listener->sock->sk, NULL, listener->data_ready);
+	drop_callbacks(listener);
 	sock_release(listener->sock);
 destroy:
 	kfree(listener);
@@ -96,7 +138,7 @@ EXPORT_SYMBOL_GPL(kapi_listen);
 void kapi_listener_stop(struct kapi_listener *listener)
 {
 	might_sleep();
-	set_callback(listener->sock->sk, NULL, listener->data_ready);
+	drop_callbacks(listener);
 }
 EXPORT_SYMBOL_GPL(kapi_listener_stop);
 
@@ -108,6 +150,24 @@ void kapi_listener_close(struct kapi_listener *listener)
 }
 EXPORT_SYMBOL_GPL(kapi_listener_close);
 
+/*
+ * The stream's pointer keeps the socket out of sockmaps from here on. False: it is in one, which has replaced its functions.
+ */
+static bool own(struct kapi_stream *stream, const struct kapi_listener *listener)
+{
+	struct sock *sk = stream->sk;
+	bool free;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	free = !sk->sk_user_data;
+	if (free) {
+		__rcu_assign_sk_user_data_with_flags(sk, stream, SK_USER_DATA_NOCOPY);
+		restore_callbacks(sk, listener);
+	}
+	write_unlock_bh(&sk->sk_callback_lock);
+	return free;
+}
+
 int kapi_accept(struct kapi_listener *listener, struct kapi_stream **result)
 {
 	struct kapi_stream *stream;
@@ -117,15 +177,21 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **result)
 	might_sleep();
 	error = kernel_accept(listener->sock, &sock, O_NONBLOCK);
 	if (error)
-		return error;
-	set_callback(sock->sk, NULL, listener->data_ready);
+		return inet_sk_state_load(listener->sock->sk) == TCP_LISTEN ? error : -ESHUTDOWN;
+	error = -ENOMEM;
 	stream = kapi_stream_create(sock);
-	if (!stream) {
-		sock_no_linger(sock->sk); /* closed in order it would outlive its namespace */
-		sock_release(sock);
-		return -ENOMEM;
-	}
+	if (!stream)
+		goto release;
+	error = -ECONNABORTED;
+	if (!own(stream, listener))
+		goto destroy;
 	*result = stream;
 	return 0;
+destroy:
+	kfree(stream);
+release:
+	sock_no_linger(sock->sk); /* closed in order it would outlive its namespace */
+	sock_release(sock);
+	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_accept);

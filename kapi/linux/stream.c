@@ -259,10 +259,9 @@ void kapi_stream_mute(struct kapi_stream *stream)
 {
 	struct sock *sk = stream->sk;
 
-	if (!stream->ops && !stream->adopted)
-		return;
 	write_lock_bh(&sk->sk_callback_lock);
-	rcu_assign_sk_user_data(sk, NULL);
+	if (stream_of(sk) == stream)
+		rcu_assign_sk_user_data(sk, NULL);
 	if (!stream->ops)
 		goto unlock;
 	WRITE_ONCE(*stream->data_ready_slot, stream->data_ready);

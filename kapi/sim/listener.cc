@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "program_socket.h"
 #include "stream.h"
 
 using namespace sim;
@@ -57,25 +58,56 @@ void kapi_listener_stop(struct kapi_listener *listener) noexcept
         w.wait(listener->idle, "a listener's callback");
 }
 
+static void abandon(kapi_listener &listener)
+{
+    for (const auto &tcb : world().network().tcbs()) {
+        if (tcb->listener != &listener)
+            continue;
+        tcb->listener = nullptr;
+        tcb->orphan = true; // no call of core will ever end what is still being opened
+    }
+    for (const auto &tcb : std::exchange(listener.queue, {})) {
+        Locked locked(*tcb);
+        let_go(*tcb, true);
+    }
+}
+
+void sim::destroy_listeners(kapi_net &net)
+{
+    for (kapi_listener *listener : std::exchange(world().network().listeners, {})) {
+        if (listener->net != &net) {
+            world().network().listeners.push_back(listener);
+            continue;
+        }
+        listener->calls++; // it stays
+        abandon(*listener);
+        listener->destroyed = true;
+        listener->notify(nullptr);
+        listener->calls--;
+        world().wake(listener->idle);
+    }
+}
+
+void kapi_listener::notify(const Tcb *child)
+{
+    calls++;
+    if (!stopped) {
+        AtomicScope atomic(child);
+        ready(context);
+    }
+    calls--;
+    world().wake(idle);
+}
+
 void kapi_listener_close(struct kapi_listener *listener) noexcept
 {
     enter_stream("kapi_listener_close");
-    World &w = world();
     Node &node = *listener->net->node;
     if (!listener->stopped)
         broken("a listener is closed that was not stopped");
     if (listener->accepting)
         broken("a listener is closed while a task accepts from it");
-    for (const auto &tcb : w.network().tcbs()) {
-        if (tcb->listener != listener)
-            continue;
-        tcb->listener = nullptr;
-        tcb->orphan = true; // no call of core will ever end what is still being opened
-    }
-    for (const auto &tcb : std::exchange(listener->queue, {})) {
-        Locked locked(*tcb);
-        let_go(*tcb, true);
-    }
+    abandon(*listener);
     node.live_listeners--;
     node.disown(listener);
     delete listener;
@@ -87,14 +119,15 @@ int kapi_accept(struct kapi_listener *listener, struct kapi_stream **stream) noe
     enter_stream("kapi_accept");
     listener->accepting--;
     if (listener->queue.empty())
-        return -KAPI_EAGAIN;
+        return listener->destroyed ? -KAPI_ESHUTDOWN : -KAPI_EAGAIN;
     TcbRef tcb = std::move(listener->queue.front());
     listener->queue.pop_front();
     tcb->listener = nullptr;
-    if (fault("kapi_accept")) {
+    bool kept_out = fault("kapi_accept"), in_sockmap = fault("kapi_accept (a sockmap)");
+    if (kept_out || in_sockmap) {
         Locked locked(*tcb);
         let_go(*tcb, true);
-        return -KAPI_ENOMEM;
+        return kept_out ? -KAPI_ENOMEM : -KAPI_ECONNABORTED;
     }
     *stream = make_stream(tcb);
     enter_any("kapi_accept");

@@ -37,6 +37,8 @@ struct ProgramSocket {
 int program_socket(kapi_stream *stream, kapi_u32 rcvbuf = 0);
 /** Connects and waits for it: the descriptor, or a negative errno. */
 int program_connect(kapi_net &net, const kapi_addr &local, const kapi_addr &remote);
+/** SOCK_DESTROY of all listeners of a namespace, which are core's still. */
+void destroy_listeners(kapi_net &net);
 /** Listens; null when that fails. */
 kapi_listener *program_listen(kapi_net &net, const kapi_addr &addr);
 /** Waits for the next connection, which gets this SO_RCVBUF: its descriptor. */

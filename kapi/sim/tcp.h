@@ -195,7 +195,10 @@ struct kapi_listener {
     unsigned accepting = 0;        // kapi_accept() that runs
     sim::WaitList idle;
     bool stopped = false;
+    bool destroyed = false; // by destroy_listeners()
 
+    /** Calls ready(), unless it is stopped; with the lock of child, or null. */
+    void notify(const sim::Tcb *child);
     bool matches(const kapi_net *packet_net, const kapi_addr &to) const;
 };
 

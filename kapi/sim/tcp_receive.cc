@@ -146,15 +146,7 @@ bool Tcb::handle_syn_received(const Packet &packet)
     kapi_listener *to = listener;
     to->embryos--;
     to->queue.push_back(shared_from_this());
-    if (!to->stopped) {
-        to->calls++;
-        {
-            AtomicScope atomic(this);
-            to->ready(to->context);
-        }
-        to->calls--;
-        world.wake(to->idle);
-    }
+    to->notify(this);
     return state == TcpState::established;
 }
 

@@ -9,7 +9,7 @@
 #include "ktap.h"
 #include "util.h"
 
-static int load(enum bpf_prog_type type, const struct bpf_insn *code, size_t count)
+int program_load(enum bpf_prog_type type, const struct bpf_insn *code, size_t count)
 {
 	static char log[4096];
 	union bpf_attr attr = {
@@ -32,7 +32,7 @@ static int load(enum bpf_prog_type type, const struct bpf_insn *code, size_t cou
 
 int parser_load(const struct bpf_insn *code, size_t count)
 {
-	return load(BPF_PROG_TYPE_SOCKET_FILTER, code, count);
+	return program_load(BPF_PROG_TYPE_SOCKET_FILTER, code, count);
 }
 
 int parser_framed(void)
@@ -72,5 +72,5 @@ int program_of_another_kind(void)
 {
 	static const struct bpf_insn code[] = { DO_SET(BPF_REG_0, 1), DO_EXIT };
 
-	return load(BPF_PROG_TYPE_XDP, code, ARRAY_SIZE(code));
+	return program_load(BPF_PROG_TYPE_XDP, code, ARRAY_SIZE(code));
 }

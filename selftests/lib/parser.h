@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Parser programs for KCM: classic socket filters, assembled by hand and loaded with bpf(2). */
+/* Programs of BPF, and those for KCM: classic socket filters, assembled by hand and loaded with bpf(2). */
 #ifndef SELFTESTS_LIB_PARSER_H
 #define SELFTESTS_LIB_PARSER_H
 
@@ -16,6 +16,8 @@
 #define DO_LOAD(size, offset) ((struct bpf_insn){ .code = BPF_LD | BPF_ABS | (size), .imm = (offset) })
 #define DO_EXIT ((struct bpf_insn){ .code = BPF_JMP | BPF_EXIT })
 
+/** program_load - a program of any type; the caller closes it */
+int program_load(enum bpf_prog_type type, const struct bpf_insn *code, size_t count);
 /** parser_load - a program of the type for KCM; the caller closes it */
 int parser_load(const struct bpf_insn *code, size_t count);
 /** parser_framed - the documentation's: a big-endian length of the payload, and the payload; never closed */

@@ -123,10 +123,47 @@ TEST_P(Loading, succeeds__where_somebody_listens_on_the_port_in_another_namespac
                 continue;
             world.sleep(11 * sim::kSecond);
             EXPECT_EQ(kapi_listen(&net, &any, 1, [](void *) {}, nullptr, &taken), -KAPI_EADDRINUSE) << "by RDS itself";
-            EXPECT_EQ(a.log.back(), "rds_tcp: peers can connect to a namespace where port 16385 was in use");
+            EXPECT_EQ(a.log.back(), "rds_tcp: port 16385 of a namespace is open now, peers can connect");
             unload_tcp_soon();
         }
     }, 200 * sim::kSecond);
+}
+
+// With a connection in its queue, or not, and once when the port is taken at once.
+TEST_P(Loading, listens_again__where_an_administrator_has_closed_the_port)
+{
+    run(a, [&] {
+        kapi_net &net = *a.nets()[1];
+        kapi_addr any{};
+        any.port = 16385;
+        kapi_listener *taken = nullptr;
+        ASSERT_EQ(host.load_tcp(), 0);
+        for (bool free : {true, true, false}) {
+            sim::destroy_listeners(net);
+            if (free)
+                world.sleep(sim::kSecond);
+            EXPECT_EQ(kapi_listen(&net, &any, 1, [](void *) {}, nullptr, &taken), free ? -KAPI_EADDRINUSE : 0);
+        }
+        world.sleep(sim::kSecond);
+        kapi_listener_stop(taken);
+        kapi_listener_close(taken);
+        world.sleep(11 * sim::kSecond);
+        EXPECT_EQ(kapi_listen(&net, &any, 1, [](void *) {}, nullptr, &taken), -KAPI_EADDRINUSE);
+        unload_tcp_soon();
+    }, 60 * sim::kSecond);
+}
+
+// The end of the namespace, or of the module, meets the work that listens again at any moment.
+TEST_P(Loading, ends__while_an_administrator_closes_the_port)
+{
+    run(a, [&] {
+        for (unsigned round = 0; round < 20; round++) {
+            ASSERT_EQ(host.load_tcp(), 0);
+            sim::destroy_listeners(*a.nets()[round % 2]);
+            world.sleep(world.random().below(40) * sim::kMicrosecond);
+            unload_tcp_soon();
+        }
+    }, 60 * sim::kSecond);
 }
 
 TEST_P(Loading, fails__without_memory_at_each_step)

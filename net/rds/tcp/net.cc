@@ -60,21 +60,13 @@ Result<TcpNet*> TcpNet::create(kapi_net* host)
     if (err == -KAPI_EADDRINUSE && !kapi_net_is_initial(host)) {
         // By any user, whose namespace must not keep the module from being loaded.
         kapi_log(KAPI_LOG_NOTICE, "rds_tcp: port %u is in use in a namespace, which peers cannot connect to", rds_port);
-        net->listen_work_.queue(Module::get().workqueue, listen_retry_ns);
+        net->accept_work_.queue(Module::get().workqueue, listen_retry_ns);
     } else if (err) {
         Module::get().remove(*net);
         kapi_counters_destroy(net->counters_);
         return fail(Errno::from_c(err));
     }
     return net.release();
-}
-
-void TcpNet::listen_again()
-{
-    if (listen())
-        listen_work_.queue(Module::get().workqueue, listen_retry_ns);
-    else
-        kapi_log(KAPI_LOG_NOTICE, "rds_tcp: peers can connect to a namespace where port %u was in use", rds_port);
 }
 
 // One listener serves IPv4 and IPv6, unless the host was started without IPv6.
@@ -92,13 +84,30 @@ int TcpNet::listen()
     return err;
 }
 
+bool TcpNet::listen_again()
+{
+    if (listen()) {
+        accept_work_.queue(Module::get().workqueue, listen_retry_ns);
+        return false;
+    }
+    kapi_log(KAPI_LOG_NOTICE, "rds_tcp: port %u of a namespace is open now, peers can connect", rds_port);
+    return true;
+}
+
+void TcpNet::close_listener()
+{
+    kapi_listener_close(listener_);
+    listener_ = nullptr;
+}
+
 void TcpNet::destroy(TcpNet* net)
 {
-    net->listen_work_.cancel_sync();
+    net->ending_.store_release(true);
+    net->accept_work_.cancel_sync(); // the listener stays as it is from here on
     if (net->listener_) {
         kapi_listener_stop(net->listener_);
         net->accept_work_.cancel_sync();
-        kapi_listener_close(net->listener_);
+        net->close_listener();
     }
     Module::get().remove(*net); // no new connection begins
     rds_transport_leave_net(&Module::get().transport, net->host);
@@ -211,12 +220,21 @@ void TcpNet::listener_ready(void* context)
 
 void TcpNet::accept()
 {
+    if (ending_.load_acquire() || (!listener_ && !listen_again()))
+        return;
     // Bounded, so that a flood of connections does not occupy one worker without end; the rest follows at once.
     for (unsigned i = 0; i < listen_backlog; i++) {
         kapi_stream* stream = nullptr;
         int err = kapi_accept(listener_, &stream);
         if (err == -KAPI_EAGAIN)
             return;
+        if (err == -KAPI_ECONNABORTED)
+            continue;
+        if (err == -KAPI_ESHUTDOWN) {
+            kapi_listener_stop(listener_);
+            close_listener();
+            break;
+        }
         if (err) { // for those behind it no further notice comes
             accept_work_.queue(Module::get().workqueue, accept_retry_ns);
             return;

@@ -73,13 +73,15 @@ public:
 private:
     int listen();
     void spread_buffers();
-    void listen_again();
-    void accept();
+    bool listen_again();
+    void close_listener(); // which is stopped
+    void accept();         // and listens, where that is to be tried again
     void accept_one(kapi_stream* stream);
     static void listener_ready(void* context);
 
     kapi_counters* counters_ = nullptr;
-    kapi_listener* listener_ = nullptr; // null while another has the port
+    kapi_listener* listener_ = nullptr; // null while another has the port; accept_work_ changes it, and the namespace's end
+    Atomic<bool> ending_{false};
     Atomic<u32> port_group_{0};
     struct Connections {
         TcpConnection* first = nullptr;
@@ -92,7 +94,6 @@ private:
     Guarded<Connections, NetLock> connections_;
     Work<TcpNet, &TcpNet::spread_buffers> buffers_work_{*this};
     Work<TcpNet, &TcpNet::accept> accept_work_{*this};
-    Work<TcpNet, &TcpNet::listen_again> listen_work_{*this}; // until it listens
 };
 
 } // namespace rds_tcp
