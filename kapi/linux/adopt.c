@@ -141,6 +141,7 @@ int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream *
 	if (!stream)
 		goto put;
 	stream->adopted = true;
+	stream->most_sndbuf = stream->most_rcvbuf = INT_MAX; /* the program's cgroup is charged */
 	stream->queue = (struct workqueue_struct *)queue;
 	stream->payer = kapi_payer_create();
 	if (!stream->payer)

@@ -91,6 +91,17 @@ static void drop_callbacks(struct kapi_listener *listener)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+/* Children begin with these, and TCP enlarges none that is not read: see kapi_stream_limit_buffers(). */
+static void limit_buffers(struct sock *sk)
+{
+	int sndbuf, rcvbuf;
+
+	kapi_most_buffers(sock_net(sk), &sndbuf, &rcvbuf);
+	lock_sock(sk);
+	kapi_limit_buffers(sk, sndbuf, rcvbuf);
+	release_sock(sk);
+}
+
 static int open_listener(struct socket *sock, const struct kapi_addr *addr, int family, unsigned int backlog)
 {
 	struct sockaddr_storage name;
@@ -119,6 +130,7 @@ int kapi_listen(struct kapi_net *net, const struct kapi_addr *addr, unsigned int
 	error = sock_create_kern(kapi_net_to_net(net), family, SOCK_STREAM, IPPROTO_TCP, &listener->sock);
 	if (error)
 		goto destroy;
+	limit_buffers(listener->sock->sk);
 	set_callbacks(listener); /* before it listens: no child may start without them */
 	/* The callback for a child looks for the listener here. */
 	*result = listener;

@@ -99,6 +99,7 @@ static void on_data_ready(struct sock *sk)
 
 	if (!stream)
 		return;
+	kapi_stream_limit_buffers(stream);
 	if (unlikely(stream->tls))
 		offer_later(stream);
 	else
@@ -204,6 +205,7 @@ struct kapi_stream *kapi_stream_create(struct socket *sock)
 	stream->sock = sock;
 	stream->sk = sock->sk;
 	stream->queue = own_queue;
+	kapi_most_buffers(sock_net(stream->sk), &stream->most_sndbuf, &stream->most_rcvbuf);
 	stream->data_ready_slot = &sock->sk->sk_data_ready;
 	stream->write_space_slot = &sock->sk->sk_write_space;
 	INIT_DELAYED_WORK(&stream->later, on_later);
@@ -312,6 +314,8 @@ void kapi_stream_close(struct kapi_stream *stream, int abort)
 	cancel_delayed_work_sync(&stream->later);
 	if (abort)
 		sock_no_linger(sk);
+	else
+		tcp_sock_set_user_timeout(sk, KAPI_CLOSE_MS);
 	sock_release(stream->sock);
 	kfree(stream);
 }

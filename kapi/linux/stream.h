@@ -42,6 +42,7 @@ struct kapi_stream {
 	u16 broken;         /* the error that ends reading: of TLS, unreadable bytes, replaced; health() looks at it, too */
 	int posted;         /* the error that core has posted last, without the lock */
 	int disconnects;    /* adopted: the socket's, when it was taken over; constant */
+	int most_sndbuf, most_rcvbuf; /* what TCP may tune its buffers to; constant */
 	bool eof, closed;   /* events reported; health() looks at them without the lock */
 	bool unoffered;     /* TLS: rx() may be yet to be offered something; health() the same */
 	struct kapi_payer *payer; /* of an adopted one: is charged for what is kept of it; constant */
@@ -96,6 +97,18 @@ int kapi_adopt_init(void); /* What marks sockets that are taken over; stays for 
 struct kapi_stream *kapi_stream_create(struct socket *sock);
 void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay); /* in jiffies */
 void kapi_stream_retry_later(struct kapi_stream *stream); /* unless something is to be done sooner */
+/* What TCP may tune the buffers of a socket of the namespace to that no cgroup is charged for. */
+void kapi_most_buffers(const struct net *net, int *sndbuf, int *rcvbuf);
+/* Cuts those that are larger, which TCP then leaves alone. The socket's lock is held. */
+void kapi_limit_buffers(struct sock *sk, int most_sndbuf, int most_rcvbuf);
+/*
+ * The administrator of a namespace, who may be any user, can write tcp_rmem and tcp_wmem at any time. The lock is held.
+ */
+static inline void kapi_stream_limit_buffers(struct kapi_stream *stream)
+{
+	if (unlikely(stream->sk->sk_rcvbuf > stream->most_rcvbuf || stream->sk->sk_sndbuf > stream->most_sndbuf))
+		kapi_limit_buffers(stream->sk, stream->most_sndbuf, stream->most_rcvbuf);
+}
 /* The socket's callbacks become ops', and its own again. The socket's lock is held. */
 void kapi_stream_unmute(struct kapi_stream *stream, const struct kapi_stream_ops *ops, void *context);
 void kapi_stream_mute(struct kapi_stream *stream);

@@ -51,6 +51,21 @@ static void set_buffers(struct sock *sk, u32 sndbuf, u32 rcvbuf)
 	}
 }
 
+void kapi_most_buffers(const struct net *net, int *sndbuf, int *rcvbuf)
+{
+	if (net_eq(net, &init_net)) {
+		*sndbuf = *rcvbuf = INT_MAX;
+		return;
+	}
+	*sndbuf = max_t(int, READ_ONCE(init_net.ipv4.sysctl_tcp_wmem[2]), READ_ONCE(sysctl_wmem_max));
+	*rcvbuf = max_t(int, READ_ONCE(init_net.ipv4.sysctl_tcp_rmem[2]), READ_ONCE(sysctl_rmem_max));
+}
+
+void kapi_limit_buffers(struct sock *sk, int most_sndbuf, int most_rcvbuf)
+{
+	set_buffers(sk, sk->sk_sndbuf > most_sndbuf ? most_sndbuf : 0, sk->sk_rcvbuf > most_rcvbuf ? most_rcvbuf : 0);
+}
+
 static void set_keepalive(struct sock *sk, const struct kapi_stream_options *options)
 {
 	if (!options->keepalive_idle_s)
@@ -74,6 +89,7 @@ static void set_options(struct kapi_stream *stream, const struct kapi_stream_opt
 		set_keepalive(sk, options);
 	lock_sock(sk);
 	set_buffers(sk, options->sndbuf, options->rcvbuf);
+	kapi_stream_limit_buffers(stream);
 	release_sock(sk);
 }
 
@@ -178,6 +194,7 @@ void kapi_stream_set_buffers(struct kapi_stream *stream, kapi_u32 sndbuf, kapi_u
 	might_sleep();
 	lock_sock(stream->sk);
 	set_buffers(stream->sk, sndbuf, rcvbuf);
+	kapi_stream_limit_buffers(stream);
 	if (stream->ops && stream->blocked)
 		kapi_stream_report_acked(stream);
 	release_sock(stream->sk);

@@ -88,7 +88,7 @@ void kapi_stream_health(struct kapi_stream *stream, struct kapi_stream_health *h
 	 * A look from outside, without the socket's lock: what changes meanwhile is seen as it was or as it is. The end comes
 	 * first, so that no bytes follow those that are counted. A stream without an owner has had no events.
 	 */
-	health->eof = READ_ONCE(stream->eof) || (sock_flag(sk, SOCK_DONE) && !READ_ONCE(stream->broken));
+	health->eof = (READ_ONCE(stream->eof) || sock_flag(sk, SOCK_DONE)) && !READ_ONCE(stream->broken);
 	health->closed = READ_ONCE(stream->closed) || inet_sk_state_load(sk) == TCP_CLOSE;
 	smp_rmb(); /* the bytes were queued before the end */
 	health->una = READ_ONCE(tp->snd_una);

@@ -266,6 +266,7 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 		lock_sock(sk);
 	} else {
 		lock_sock(sk);
+		kapi_stream_limit_buffers(stream);
 		gathers = (flags & KAPI_STREAM_GATHER) && has_packets_under_way(sk);
 		taken = likely(!kapi_stream_is_replaced(stream)) ?
 				send_runs(stream, segments, &count, more || gathers, &sent) :

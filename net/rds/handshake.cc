@@ -200,7 +200,8 @@ void Connection::note_sender(Path& came_by, u32 generation)
     foreign_generation_.store_relaxed(foreign ? generation : 0);
     if (came_by.note_sender(generation, !foreign)) {
         net.count(Stat::peer_restarted);
-        note(KAPI_LOG_NOTICE, "has restarted, or another host has its address now");
+        if (net.module.notices.restarted.is_due())
+            note(KAPI_LOG_NOTICE, "has restarted, or another host has its address now");
         if (foreign)
             came_by.give_up_sent(false);
     }

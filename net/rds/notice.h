@@ -44,7 +44,7 @@ private:
 // One for each cause.
 struct Notices {
     static constexpr u64 second_ns = 1'000'000'000;
-    Notice garbage{second_ns};
+    Notice garbage{second_ns}, restarted{second_ns};
     Notice connections_of_users{60 * second_ns}, connections_of_peers{60 * second_ns}, memory_of_peers{60 * second_ns};
     Notice parts_of_messages{60 * second_ns};
 };

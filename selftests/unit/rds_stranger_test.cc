@@ -265,6 +265,20 @@ TEST_F(Generations, claimed_by_a_stranger__the_paths_that_the_peer_answers_stay)
     });
 }
 
+// Each is counted, but all lines of the log share one limit.
+TEST_F(Generations, claimed_in_turn__do_not_fill_the_log)
+{
+    open_socket(port_of_path(0));
+    run(a, [&] {
+        WireStream peer(a);
+        shake_hands(peer, 0);
+        for (unsigned i = 0; i < 50; i++)
+            ASSERT_TRUE(peer.handshake(false, i % 2 ? kGeneration : kNextGeneration, 0, kMemory));
+        world.sleep(100 * sim::kMillisecond);
+    });
+    EXPECT_EQ(std::count(b.log.begin(), b.log.end(), "rds: 10.0.0.1 has restarted, or another host has its address now"), 1);
+}
+
 TEST_F(Generations, of_a_peer_that_did_restart__its_former_streams_end_at_once)
 {
     open_socket(port_of_path(1));

@@ -222,7 +222,9 @@ rds_closing TcpPath::close(rds_close_mode mode)
     if (mode != RDS_CLOSE_AT_ONCE && (unread || !(peer_done || abort)))
         return unread ? RDS_CLOSE_UNREAD : RDS_CLOSING;
     rds_path_acked(connection_.conn, index_, health.una);
-    bool complete = health.eof && !unread && !garbage_.load_relaxed();
+    bool ended = health.eof;
+    kapi_stream_health(stream_, &health); // what was read may have broken it
+    bool complete = ended && health.eof && !unread && !garbage_.load_relaxed();
     if (!complete)
         note_lost();
     set_row(false); // which looks at the stream

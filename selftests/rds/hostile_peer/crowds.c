@@ -3,6 +3,8 @@
 #include "wire.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
 
 #define MANY 200
 
@@ -63,8 +65,50 @@ static void one_after_another(void)
 	close(rx);
 }
 
+/* TCP sockets of the machine that nobody has any more, and that still have something to send. */
+static int orphans(void)
+{
+	char text[1024];
+	const char *at;
+
+	NEED(read_file("/proc/net/sockstat", text, sizeof(text)) && (at = strstr(text, "orphan ")));
+	return atoi(at + strlen("orphan "));
+}
+
+/* Ends its side while what the victim sends does not fit into its window, and does not read. -1: refused. */
+static int end_unread(uint16_t port)
+{
+	int fd = socket_in(scene.attacker, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct addr from = addr(ATTACKER, port), to = addr(VICTIM, RDS_TCP_PORT);
+
+	NEED(fd >= 0 && set_int(fd, SOL_SOCKET, SO_RCVBUF, 1) == 0 && bind(fd, &from.sa, from.len) == 0);
+	if (connect(fd, &to.sa, to.len) == 0 && polled(fd, POLLIN, 1000)) {
+		nap_us(20000);
+		NEED(shutdown(fd, SHUT_WR) == 0);
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+/* TCP itself would probe the window for minutes, and hold the victim's namespace. */
+static void ended_unread(void)
+{
+	int fds[20], most = 0;
+
+	for (int i = 0; i < (int)ARRAY_SIZE(fds); i++)
+		fds[i] = end_unread(30000 + 8 * i);
+	WAIT_UNTIL(1000, (most = orphans() > most ? orphans() : most) >= 8);
+	check(most >= 8, "crowd: %d sockets whose peers end their side without reading have something to send", most);
+	check(WAIT_UNTIL(stretched(20000), orphans() == 0), "crowd: they are soon given up");
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+}
+
 void attack_crowds(void)
 {
 	at_once();
 	one_after_another();
+	if (ktap_suite() == SUITE_OURS)
+		ended_unread();
 }

@@ -5,16 +5,12 @@
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ktap.h"
+#include "netns.h"
 #include "rds.h"
 #include "task.h"
 #include "util.h"
@@ -80,8 +76,6 @@ static void counters(void)
 	close(two);
 }
 
-#define SETTINGS "/proc/sys/net/rds/"
-
 /* A program sees the settings of its own namespace. */
 static bool setting_is(int ns, const char *path, const char *want)
 {
@@ -95,7 +89,7 @@ static bool setting_is(int ns, const char *path, const char *want)
 	return !strcmp(got, want);
 }
 
-static int set_setting(int ns, const char *path, const char *value)
+int set_setting(int ns, const char *path, const char *value)
 {
 	int home = netns_self(), ret;
 
@@ -159,59 +153,6 @@ static void info(void)
 	close(fd);
 	close(one);
 	close(two);
-}
-
-/* The sizes of the buffers of a TCP stream in @ns that is connected, in bytes. */
-static void tcp_buffers(int ns, uint32_t sizes[SK_MEMINFO_VARS])
-{
-	struct {
-		struct nlmsghdr header;
-		struct inet_diag_req_v2 body;
-	} request = {
-		.header = { .nlmsg_len = sizeof(request),
-			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
-		.body = { .sdiag_family = AF_INET,
-			  .sdiag_protocol = IPPROTO_TCP,
-			  .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
-			  .idiag_states = 1 << TCP_ESTABLISHED },
-	};
-	static char text[16384] __attribute__((aligned(8)));
-	int fd = socket_in(ns, AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG), len, left;
-	struct nlmsghdr *h = (struct nlmsghdr *)text;
-	struct rtattr *a;
-
-	NEED(send(fd, &request, sizeof(request), 0) == sizeof(request));
-	len = recv(fd, text, sizeof(text), 0);
-	close(fd);
-	NEED(len > 0 && NLMSG_OK(h, (unsigned int)len) && h->nlmsg_type == SOCK_DIAG_BY_FAMILY);
-	a = (struct rtattr *)((char *)NLMSG_DATA(h) + NLMSG_ALIGN(sizeof(struct inet_diag_msg)));
-	left = (int)(h->nlmsg_len - NLMSG_LENGTH(sizeof(struct inet_diag_msg)));
-	while (RTA_OK(a, left) && a->rta_type != INET_DIAG_SKMEMINFO)
-		a = RTA_NEXT(a, left);
-	NEED(RTA_OK(a, left) && RTA_PAYLOAD(a) >= sizeof(uint32_t) * (SK_MEMINFO_SNDBUF + 1));
-	memcpy(sizes, RTA_DATA(a), sizeof(uint32_t) * (SK_MEMINFO_SNDBUF + 1));
-}
-
-/* Any user can be the administrator of a namespace. */
-static void buffers(void)
-{
-	struct pair p = pair_new();
-	int a, b;
-	uint32_t sizes[SK_MEMINFO_VARS];
-	struct addr to = addr(PAIR_B4, 4615);
-
-	NEED(set_setting(p.a, SETTINGS "tcp/rds_tcp_sndbuf", "50000000") == 0);
-	NEED(set_setting(p.a, SETTINGS "tcp/rds_tcp_rcvbuf", "50000000") == 0);
-	a = rds_bound(p.a, PAIR_A4, 4614);
-	b = rds_bound(p.b, PAIR_B4, 4615);
-	NEED(rds_send(a, "x", 1, &to, 0) == 1 && rds_recv_soon(b, buf, 1, NULL) == 1);
-	tcp_buffers(p.a, sizes);
-	differs(sizes[SK_MEMINFO_SNDBUF] < 50000000 && sizes[SK_MEMINFO_RCVBUF] < 50000000, "namespace-buffers",
-		"buffers: sends with %u bytes, receives with %u", sizes[SK_MEMINFO_SNDBUF], sizes[SK_MEMINFO_RCVBUF]);
-	close(a);
-	close(b);
-	pair_delete(&p);
 }
 
 /* Two pairs of hosts that use the same addresses, as containers do. */
@@ -370,7 +311,7 @@ int main(int argc, char **argv)
 	counters();
 	settings();
 	info();
-	buffers();
+	netns_buffers();
 	same_addresses();
 	leaves_alone();
 	with_traffic();
