@@ -15,7 +15,8 @@ RDS, RDMA, KCM, RTRS = (f"Documentation/{path}.rst" for path in (
     "networking/rds", "networking/rds-rdma", "networking/kcm", "infiniband/rtrs"))
 TRACEPOINTS, NETLINK = "Documentation/tracepoints.rst", "Documentation/netlink/specs/hawser.yaml"
 # Errors of core that no program gets: between its parts, for the host, or as another one.
-INTERNAL = {"EALREADY", "EBUSY", "EEXIST", "EIO", "EPROTO", "ECONNRESET", "ENOIOCTLCMD", "ERESTARTSYS"}
+INTERNAL = {"EALREADY", "EBUSY", "ECONNABORTED", "ECONNRESET", "EEXIST", "EIO", "ENOIOCTLCMD", "EPROTO", "ERESTARTSYS",
+            "ESHUTDOWN"}
 KCM_INTERNAL = {"EIO", "ENOIOCTLCMD", "ERESTARTSYS"}
 
 

@@ -285,8 +285,8 @@ kapi_u32 rds_conn_other_user(struct rds_conn *conn);
 void rds_conn_peer_is(struct rds_conn *conn, int hawser);
 
 /*
- * A stream for each path is counted with the connection, be it made by a peer or charged to a program. Further ones, which the
- * peer's host opened and which wait at a path that has one, are counted as memory of peers as long as they wait.
+ * A stream for each path is counted with a connection that a peer made, and with none that is charged to a program. Further ones,
+ * which the peer's host opened and which wait at a path that has one, are counted as memory of peers as long as they wait.
  * [any] Is there room for another? 0: yes; 1: for one that waits at each path; -ENOBUFS: only for one of a path that has none.
  */
 int rds_conn_stream_room(struct rds_conn *conn);
