@@ -55,24 +55,35 @@ static bool was_taken_over(const struct inet_connection_sock *icsk)
 	return icsk->icsk_ulp_ops && !strcmp(icsk->icsk_ulp_ops->name, ulp_name);
 }
 
-static struct socket *socket_of_fd(int fd)
+/*
+ * *file is to be given back by fput(): sockfd_put() does so with what the socket has as its file by then, which is none when SMC
+ * has taken over both meanwhile: setsockopt(TCP_ULP) of "smc".
+ */
+static struct socket *socket_of_fd(int fd, struct file **file)
 {
-	int error;
-	struct socket *sock = sockfd_lookup(fd, &error);
+	struct socket *sock;
 
-	return sock ? sock : ERR_PTR(-ENOENT);
+	*file = fget(fd);
+	if (!*file)
+		return ERR_PTR(-ENOENT);
+	sock = sock_from_file(*file);
+	if (sock)
+		return sock;
+	fput(*file);
+	return ERR_PTR(-ENOENT);
 }
 
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key)
 {
 	struct socket *sock;
+	struct file *file;
 
 	might_sleep();
-	sock = socket_of_fd(fd);
+	sock = socket_of_fd(fd, &file);
 	if (IS_ERR(sock))
 		return PTR_ERR(sock);
 	*key = (uintptr_t)sock->sk;
-	sockfd_put(sock);
+	fput(file);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_key_of_fd);
@@ -86,7 +97,7 @@ EXPORT_SYMBOL_GPL(kapi_stream_key);
 /* The last reference is the stream's: no other can be taken. epoll may have one for a moment: see put_file(). */
 int kapi_stream_is_unused(const struct kapi_stream *stream)
 {
-	return file_count(stream->sock->file) == 1;
+	return file_count(stream->file) == 1;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_is_unused);
 
@@ -128,10 +139,11 @@ int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream *
 {
 	struct kapi_stream *stream;
 	struct socket *sock;
+	struct file *file;
 	int error = -EOPNOTSUPP;
 
 	might_sleep();
-	sock = socket_of_fd(fd);
+	sock = socket_of_fd(fd, &file);
 	if (IS_ERR(sock))
 		return PTR_ERR(sock);
 	if (!sock->sk || !is_tcp(sock->sk))
@@ -141,6 +153,7 @@ int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream *
 	if (!stream)
 		goto put;
 	stream->adopted = true;
+	stream->file = file;
 	stream->queue = (struct workqueue_struct *)queue;
 	stream->payer = kapi_payer_create();
 	if (!stream->payer)
@@ -157,7 +170,7 @@ free:
 		kapi_payer_put(stream->payer);
 	kfree(stream);
 put:
-	sockfd_put(sock);
+	fput(file);
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_adopt);
@@ -213,7 +226,7 @@ static bool put_unless_last(struct file *file)
  */
 static void put_file(struct kapi_stream *stream)
 {
-	struct file *file = stream->sock->file;
+	struct file *file = stream->file;
 	bool in_program = !(current->flags & PF_KTHREAD);
 	struct sock *sk = stream->sk;
 

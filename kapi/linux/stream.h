@@ -26,6 +26,7 @@ typedef void (*kapi_callback)(struct sock *sk);
 struct kapi_stream {
 	struct sock *sk;     /* constant */
 	struct socket *sock; /* constant */
+	struct file *file;   /* adopted: the program's, held; constant */
 	const struct kapi_stream_ops *ops; /* NULL: mute */
 	void *context;
 	u32 una;          /* last reported to acked() */
