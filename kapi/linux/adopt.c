@@ -190,6 +190,22 @@ static void forget_received(struct kapi_stream *stream)
 }
 
 /*
+ * Ends the connection as tcp_abort() does, but under the lock, which the caller holds: what waits in the backlog finds it closed,
+ * and is not read behind a hole. TLS refuses it, and has been made to read nothing more. An error that waits for the program is
+ * why it ends.
+ */
+static void end_at_hole(struct sock *sk)
+{
+	int error = READ_ONCE(sk->sk_err) ?: ECONNABORTED;
+
+	if (sk->sk_state == TCP_CLOSE || sk->sk_prot->disconnect(sk, 0) != 0)
+		return;
+	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
+	WRITE_ONCE(sk->sk_err, error);
+	sk->sk_state_change(sk);
+}
+
+/*
  * Another connection of the program is left alone, unless it is made between the look and the reset: TCP exports nothing that
  * does both in one step, and the harm is the program's own doing. An error that waits for the program is why it is reset.
  */
@@ -269,6 +285,8 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	lost |= error != 0;
 	if (unused || (lost && !kapi_stream_is_replaced(stream)))
 		forget_received(stream);
+	if (lost && !kapi_stream_is_replaced(stream))
+		end_at_hole(sk);
 	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
 		(*stream->data_ready_slot)(sk);
 	/* What was acknowledged meanwhile was not reported to the program. */
@@ -279,10 +297,6 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	if (lost || how != KAPI_GIVE_BACK_OPEN)
 		abort_stream(stream);
 	stop_later(stream);
-	lock_sock(sk);
-	if (lost && !kapi_stream_is_replaced(stream)) /* what came meanwhile */
-		forget_received(stream);
-	release_sock(sk);
 	put_file(stream);
 	kapi_payer_put(stream->payer);
 	kfree_rcu(stream, rcu);
