@@ -155,6 +155,14 @@ def interrupts_off(path, lines):
                 yield number, line.strip()
 
 
+def lost_files(path, lines):
+    """no file is given back by way of its socket, which may have lost it to SMC (setsockopt TCP_ULP)"""
+    if path.startswith(("kapi/", "net/", "drivers/")):
+        for number, line in enumerate(lines, 1):
+            if match := re.search(r"\bsockfd_put\(\w|sock->file\b(?!->f_flags)", line):
+                yield number, match[0]
+
+
 def leftovers(path, lines):
     """no note about work that is left"""
     if path.endswith("test_ktap.py"):
@@ -217,7 +225,7 @@ def examples(path, lines):
 
 def main():
     rules = (licence, width, length, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues,
-             interrupts_off, leftovers, pronouns, private_paths, plants, mutants, examples)
+             interrupts_off, lost_files, leftovers, pronouns, private_paths, plants, mutants, examples)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

@@ -55,24 +55,35 @@ static bool was_taken_over(const struct inet_connection_sock *icsk)
 	return icsk->icsk_ulp_ops && !strcmp(icsk->icsk_ulp_ops->name, ulp_name);
 }
 
-static struct socket *socket_of_fd(int fd)
+/*
+ * *file is to be given back by fput(): sockfd_put() does so with what the socket has as its file by then, which is none when SMC
+ * has taken over both meanwhile: setsockopt(TCP_ULP) of "smc".
+ */
+static struct socket *socket_of_fd(int fd, struct file **file)
 {
-	int error;
-	struct socket *sock = sockfd_lookup(fd, &error);
+	struct socket *sock;
 
-	return sock ? sock : ERR_PTR(-ENOENT);
+	*file = fget(fd);
+	if (!*file)
+		return ERR_PTR(-ENOENT);
+	sock = sock_from_file(*file);
+	if (sock)
+		return sock;
+	fput(*file);
+	return ERR_PTR(-ENOENT);
 }
 
 int kapi_stream_key_of_fd(int fd, kapi_u64 *key)
 {
 	struct socket *sock;
+	struct file *file;
 
 	might_sleep();
-	sock = socket_of_fd(fd);
+	sock = socket_of_fd(fd, &file);
 	if (IS_ERR(sock))
 		return PTR_ERR(sock);
 	*key = (uintptr_t)sock->sk;
-	sockfd_put(sock);
+	fput(file);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_key_of_fd);
@@ -86,7 +97,7 @@ EXPORT_SYMBOL_GPL(kapi_stream_key);
 /* The last reference is the stream's: no other can be taken. epoll may have one for a moment: see put_file(). */
 int kapi_stream_is_unused(const struct kapi_stream *stream)
 {
-	return file_count(stream->sock->file) == 1;
+	return file_count(stream->file) == 1;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_is_unused);
 
@@ -128,10 +139,11 @@ int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream *
 {
 	struct kapi_stream *stream;
 	struct socket *sock;
+	struct file *file;
 	int error = -EOPNOTSUPP;
 
 	might_sleep();
-	sock = socket_of_fd(fd);
+	sock = socket_of_fd(fd, &file);
 	if (IS_ERR(sock))
 		return PTR_ERR(sock);
 	if (!sock->sk || !is_tcp(sock->sk))
@@ -142,6 +154,7 @@ int kapi_stream_adopt(int fd, struct kapi_workqueue *queue, struct kapi_stream *
 		goto put;
 	stream->adopted = true;
 	stream->most_sndbuf = stream->most_rcvbuf = INT_MAX; /* the program's cgroup is charged */
+	stream->file = file;
 	stream->queue = (struct workqueue_struct *)queue;
 	stream->payer = kapi_payer_create();
 	if (!stream->payer)
@@ -158,7 +171,7 @@ free:
 		kapi_payer_put(stream->payer);
 	kfree(stream);
 put:
-	sockfd_put(sock);
+	fput(file);
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_stream_adopt);
@@ -175,6 +188,22 @@ static void forget_received(struct kapi_stream *stream)
 		kapi_tls_forget(sk);
 	__skb_queue_purge(&sk->sk_receive_queue);
 	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
+}
+
+/*
+ * Ends the connection as tcp_abort() does, but under the lock, which the caller holds: what waits in the backlog finds it closed,
+ * and is not read behind a hole. TLS refuses it, and has been made to read nothing more. An error that waits for the program is
+ * why it ends.
+ */
+static void end_at_hole(struct sock *sk)
+{
+	int error = READ_ONCE(sk->sk_err) ?: ECONNABORTED;
+
+	if (sk->sk_state == TCP_CLOSE || sk->sk_prot->disconnect(sk, 0) != 0)
+		return;
+	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
+	WRITE_ONCE(sk->sk_err, error);
+	sk->sk_state_change(sk);
 }
 
 /*
@@ -214,7 +243,7 @@ static bool put_unless_last(struct file *file)
  */
 static void put_file(struct kapi_stream *stream)
 {
-	struct file *file = stream->sock->file;
+	struct file *file = stream->file;
 	bool in_program = !(current->flags & PF_KTHREAD);
 	struct sock *sk = stream->sk;
 
@@ -257,6 +286,8 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	lost |= error != 0;
 	if (unused || (lost && !kapi_stream_is_replaced(stream)))
 		forget_received(stream);
+	if (lost && !kapi_stream_is_replaced(stream))
+		end_at_hole(sk);
 	if (!skb_queue_empty(&sk->sk_receive_queue) || stream->tls)
 		(*stream->data_ready_slot)(sk);
 	/* What was acknowledged meanwhile was not reported to the program. */
@@ -267,10 +298,6 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
 	if (lost || how != KAPI_GIVE_BACK_OPEN)
 		abort_stream(stream);
 	stop_later(stream);
-	lock_sock(sk);
-	if (lost && !kapi_stream_is_replaced(stream)) /* what came meanwhile */
-		forget_received(stream);
-	release_sock(sk);
 	put_file(stream);
 	kapi_payer_put(stream->payer);
 	kfree_rcu(stream, rcu);

@@ -9,16 +9,32 @@
 /* What one buffer always has room for: before 6.5 the kernel puts single pages into it, at most so many. */
 #define COPY_MAX (MAX_SKB_FRAGS * PAGE_SIZE)
 
-static int copy_bytes(const struct kapi_source *from, unsigned int offset, void *to, unsigned int size)
+/* The next size bytes of from, which goes on. */
+static int copy_bytes(struct kapi_source *from, void *to, unsigned int size)
 {
-	if (!from->bytes)
-		return skb_copy_bits(from->skb, from->offset + offset, to, size);
-	memcpy(to, from->bytes + offset, size);
-	return 0;
+	int error = 0;
+
+	while (size && !error) {
+		unsigned int part;
+
+		if (!from->size)
+			*from = kapi_source_of(from->next);
+		part = min(size, from->size);
+		if (from->bytes)
+			memcpy(to, from->bytes + from->offset, part);
+		else
+			error = skb_copy_bits(from->skb, from->offset, to, part);
+		from->offset += part;
+		from->size -= part;
+		to += part;
+		size -= part;
+	}
+	return error;
 }
 
-static struct sk_buff *copy_part(const struct kapi_source *from, unsigned int offset, unsigned int size, gfp_t gfp)
+struct sk_buff *kapi_copy_next(struct kapi_source *from, size_t left, gfp_t gfp)
 {
+	unsigned int size = min_t(size_t, left, COPY_MAX);
 	/* All of it in pages, if not in the head: both would take a page more. */
 	unsigned int head = size <= SKB_WITH_OVERHEAD(PAGE_SIZE) ? size : 0, done = head, i;
 	struct sk_buff *copy;
@@ -27,12 +43,12 @@ static struct sk_buff *copy_part(const struct kapi_source *from, unsigned int of
 	copy = alloc_skb_with_frags(head, size - head, PAGE_ALLOC_COSTLY_ORDER, &error, gfp | __GFP_NOWARN);
 	if (!copy)
 		return NULL;
-	error = copy_bytes(from, offset, skb_put(copy, head), head);
+	error = copy_bytes(from, skb_put(copy, head), head);
 	for (i = 0; !error && done < size; i++) {
 		const skb_frag_t *frag = &skb_shinfo(copy)->frags[i];
 		unsigned int part = min_t(unsigned int, size - done, skb_frag_size(frag));
 
-		error = copy_bytes(from, offset + done, skb_frag_address(frag), part);
+		error = copy_bytes(from, skb_frag_address(frag), part);
 		done += part;
 	}
 	copy->len = size;
@@ -44,37 +60,17 @@ static struct sk_buff *copy_part(const struct kapi_source *from, unsigned int of
 	return copy;
 }
 
-bool kapi_copy_to_queue(const struct kapi_source *from, unsigned int size, gfp_t gfp, struct sk_buff_head *copies)
+struct sk_buff *kapi_copy_to_skb(struct kapi_source *from, gfp_t gfp)
 {
-	unsigned int done = 0;
+	struct sk_buff *first = kapi_copy_next(from, from->size, gfp), *copy, **link;
 
-	while (done < size) {
-		unsigned int part = min_t(unsigned int, size - done, COPY_MAX);
-		struct sk_buff *copy = copy_part(from, done, part, gfp);
-
-		if (!copy)
-			return false;
-		__skb_queue_tail(copies, copy);
-		done += part;
-	}
-	return true;
-}
-
-struct sk_buff *kapi_copy_to_skb(const struct kapi_source *from, unsigned int size, gfp_t gfp)
-{
-	struct sk_buff_head copies;
-	struct sk_buff *first, *copy, **link;
-
-	__skb_queue_head_init(&copies);
-	if (!kapi_copy_to_queue(from, size, gfp, &copies)) {
-		__skb_queue_purge(&copies);
-		return NULL;
-	}
-	first = __skb_dequeue(&copies);
-	if (skb_queue_empty(&copies))
-		return first;
-	link = &skb_shinfo(first)->frag_list;
-	while ((copy = __skb_dequeue(&copies))) {
+	link = first ? &skb_shinfo(first)->frag_list : NULL;
+	while (first && from->size) {
+		copy = kapi_copy_next(from, from->size, gfp);
+		if (!copy) {
+			kfree_skb(first);
+			return NULL;
+		}
 		*link = copy;
 		link = &copy->next;
 		first->len += copy->len;

@@ -123,9 +123,13 @@ EXPORT_SYMBOL_GPL(kapi_rxbuf_to_msg);
 
 struct kapi_source kapi_source_of(const struct kapi_piece *piece)
 {
-	if (piece->bytes)
-		return (struct kapi_source){ .bytes = piece->bytes };
-	return (struct kapi_source){ .skb = kapi_rxbuf_skb(piece->buffer), .offset = kapi_kept_of(piece->buffer)->offset };
+	struct kapi_source source = { .bytes = piece->bytes, .size = piece->size, .next = piece->next };
+
+	if (!piece->bytes) {
+		source.skb = kapi_rxbuf_skb(piece->buffer);
+		source.offset = kapi_kept_of(piece->buffer)->offset;
+	}
+	return source;
 }
 
 /* A smaller one is in the buffer's head; a larger one would make the head take twice its size. */

@@ -26,6 +26,7 @@ typedef void (*kapi_callback)(struct sock *sk);
 struct kapi_stream {
 	struct sock *sk;     /* constant */
 	struct socket *sock; /* constant */
+	struct file *file;   /* adopted: the program's, held; constant */
 	const struct kapi_stream_ops *ops; /* NULL: mute */
 	void *context;
 	u32 una;          /* last reported to acked() */
@@ -114,20 +115,24 @@ void kapi_stream_unmute(struct kapi_stream *stream, const struct kapi_stream_ops
 void kapi_stream_mute(struct kapi_stream *stream);
 /* Notifies acked() of what the peer has acknowledged, or of room after a send that took too little. The same. */
 void kapi_stream_report_acked(struct kapi_stream *stream);
-/* Where bytes are copied from: memory, or, when bytes is NULL, a network buffer from offset on. */
+/*
+ * Where bytes are copied from: memory, or, when bytes is NULL, a network buffer, from offset on. size of them are left; behind
+ * those come the pieces from next on.
+ */
 struct kapi_source {
 	const void *bytes;
 	const struct sk_buff *skb;
-	unsigned int offset;
+	unsigned int offset, size;
+	const struct kapi_piece *next;
 };
 struct kapi_source kapi_source_of(const struct kapi_piece *piece);
 /*
- * Copies of size bytes at the end of copies, in as many network buffers as the kernel needs for them. False: no memory; the
- * caller frees what is in copies.
+ * A copy of the next left bytes of from, or of so many as one network buffer always has room for; from goes on behind them. NULL:
+ * no memory.
  */
-bool kapi_copy_to_queue(const struct kapi_source *from, unsigned int size, gfp_t gfp, struct sk_buff_head *copies);
-/* The same as one network buffer, which may carry others in its list of fragments. NULL: no memory. */
-struct sk_buff *kapi_copy_to_skb(const struct kapi_source *from, unsigned int size, gfp_t gfp);
+struct sk_buff *kapi_copy_next(struct kapi_source *from, size_t left, gfp_t gfp);
+/* All of from without what comes next, as one network buffer, which may carry others in its list of fragments. The same. */
+struct sk_buff *kapi_copy_to_skb(struct kapi_source *from, gfp_t gfp);
 /*
  * Puts copies of the bytes of first before what TCP, or TLS, has; the program is charged for them. May sleep; the socket's lock
  * is held. -ENOMEM: none is put back.

@@ -32,35 +32,36 @@ static bool charge_copy(struct sock *sk, struct sk_buff *copy)
 	return true;
 }
 
-static bool charge_copies(struct sock *sk, struct sk_buff_head *copies)
+static size_t size_of(const struct kapi_piece *piece)
 {
-	struct sk_buff *copy;
+	size_t size = 0;
 
-	skb_queue_walk(copies, copy)
-		if (!charge_copy(sk, copy))
-			return false;
-	return true;
+	for (; piece; piece = piece->next)
+		size += piece->size;
+	return size;
 }
 
 /*
- * TCP is charged for the copies of each piece before the next is made, so that one piece at most is not charged for. TLS has no
- * accounts: the allocations are charged. False: no memory; the caller frees what is in copies. The lock is held.
+ * Small pieces are copied together: TCP takes a queue of buffers that are next to empty for bloated, and copies all of it in
+ * softirq when packets come out of order. It is charged for each copy before the next is made, so that one at most is not charged
+ * for. TLS has no accounts: the allocations are charged. False: no memory; the caller frees what is in copies. The lock is held.
  */
 static bool copy_pieces(struct kapi_stream *stream, const struct kapi_piece *first, struct sk_buff_head *copies)
 {
 	gfp_t gfp = stream->tls ? KAPI_GFP_CHARGED : GFP_KERNEL;
-	const struct kapi_piece *piece;
-	bool made = true;
+	struct kapi_source from = { .next = first };
+	size_t left = size_of(first);
+	struct sk_buff *copy;
 
-	for (piece = first; piece && made; piece = piece->next) {
-		const struct kapi_source from = kapi_source_of(piece);
-		struct sk_buff_head part;
-
-		__skb_queue_head_init(&part);
-		made = kapi_copy_to_queue(&from, piece->size, gfp, &part) && (stream->tls || charge_copies(stream->sk, &part));
-		skb_queue_splice_tail(&part, copies);
+	for (; left; left -= copy->len) {
+		copy = kapi_copy_next(&from, left, gfp);
+		if (!copy)
+			return false;
+		__skb_queue_tail(copies, copy);
+		if (!stream->tls && !charge_copy(stream->sk, copy))
+			return false;
 	}
-	return made;
+	return true;
 }
 
 /* Puts copies before what TCP has; the reader's place in the stream goes back by as much. The lock is held. */

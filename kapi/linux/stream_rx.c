@@ -283,9 +283,9 @@ struct kapi_rxbuf *kapi_rx_keep(struct kapi_rx *rx, kapi_size offset, kapi_size 
 	 * them (MSG_ZEROCOPY): what was delivered must not change.
 	 */
 	if (kapi_part_is_copied(size, skb->truesize) || skb_has_shared_frag(skb)) {
-		const struct kapi_source from = { .skb = skb, .offset = kept.offset };
+		struct kapi_source from = { .skb = skb, .offset = kept.offset, .size = size };
 
-		mine = kapi_copy_to_skb(&from, size, gfp);
+		mine = kapi_copy_to_skb(&from, gfp);
 		kept.offset = 0;
 		kept.true_size = mine ? mine->truesize : 0;
 	} else {

@@ -28,18 +28,6 @@ void reset(Tcb &tcb)
     tcb.close(-KAPI_ECONNABORTED);
 }
 
-/** The kernel puts back copies in buffers of so many bytes; there may be no memory for any one of them. */
-constexpr kapi_u32 kCopyMax = 17 * 4096;
-
-bool copying_fails(const kapi_piece *first)
-{
-    for (const kapi_piece *piece = first; piece; piece = piece->next)
-        for (kapi_u32 done = 0; done < piece->size; done += std::min(piece->size - done, kCopyMax))
-            if (fault("kapi_stream_give_back"))
-                return true;
-    return false;
-}
-
 std::vector<unsigned char> bytes_of(const kapi_piece *first)
 {
     std::vector<unsigned char> bytes;
@@ -52,6 +40,17 @@ std::vector<unsigned char> bytes_of(const kapi_piece *first)
             kapi_rxbuf_copy(piece->buffer, 0, bytes.data() + before, piece->size);
     }
     return bytes;
+}
+
+/** The kernel puts back copies in buffers of so many bytes; there may be no memory for any one of them. */
+constexpr std::size_t kCopyMax = 17 * 4096;
+
+bool copying_fails(std::size_t size)
+{
+    for (std::size_t done = 0; done < size; done += std::min(size - done, kCopyMax))
+        if (fault("kapi_stream_give_back"))
+            return true;
+    return false;
 }
 
 } // namespace
@@ -88,7 +87,8 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
     ProgramSocketRef socket = stream->socket;
     bool unused = socket->closed;
     bool lost = how == KAPI_GIVE_BACK_LOST;
-    int err = !unused && !lost && copying_fails(first) ? -KAPI_ENOMEM : 0;
+    const std::vector<unsigned char> bytes = bytes_of(first);
+    int err = !unused && !lost && copying_fails(bytes.size()) ? -KAPI_ENOMEM : 0;
     lost |= err != 0;
     bool resets = lost || how != KAPI_GIVE_BACK_OPEN;
     {
@@ -99,7 +99,7 @@ int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *f
         if (lost || unused)
             tcb.forget_unread();
         else
-            tcb.put_back(bytes_of(first));
+            tcb.put_back(bytes);
         if (resets)
             reset(tcb);
         socket->adopted = false;

@@ -132,6 +132,8 @@ Result<u32> Socket::receive(kcm_receive& receive)
         receiving.cpu.store_relaxed(kapi_cpu());
         Taken taken;
         if (take(receive, room, taken)) {
+            if (!peeks(receive))
+                wake_next_reader();
             u32 got = TRY(hand_over(taken, room, receive));
             receive.size -= got;
             bool whole = (receive.out_flags & (KCM_ABI_MSG_EOR | KCM_ABI_MSG_TRUNC)) == KCM_ABI_MSG_EOR;
@@ -153,6 +155,14 @@ unsigned Socket::poll(kapi_poll* poll)
     if (has_room_or_wants_it(&any_))
         events |= KAPI_OUT | KAPI_WRNORM;
     return events;
+}
+
+// Of pollers with EPOLLEXCLUSIVE one is woken for all messages of a packet. When it takes some and leaves some, it wakes the next
+// one: before the copy, which takes as long as the program's memory likes.
+void Socket::wake_next_reader()
+{
+    if (Distributor::readable(*this))
+        waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 
 void Socket::wake_readers()

@@ -75,6 +75,8 @@ public:
         there = fds[1];
         keep = keeps;
         CHECK(kapi_stream_adopt(here, bench.queue, &stream) == 0);
+        if (sends_late)
+            kapi_test_send_when_given_back(here, there);
         kapi_stream_attach(stream, &options, &ops, this);
         return true;
     }
@@ -90,7 +92,7 @@ public:
     volatile kapi_u64 received = 0, limit = ~0ull;
     kapi_size largest = 0; // kept as one buffer
     volatile bool eof = false, closed = false, failed = false;
-    bool keep = false;
+    bool keep = false, sends_late = false;
 
 private:
     static kapi_size on_rx(void* context, kapi_rx* rx, kapi_size length)

@@ -159,7 +159,32 @@ bool adopt_gives_back_in_few_pages(Bench& bench)
     return true;
 }
 
-// A part of the stream was forgotten: nothing of what follows is read.
+// Small pieces become full buffers: TCP would copy others together, with interrupts held up, when packets come out of order.
+bool adopt_gives_back_full_buffers(Bench& bench)
+{
+    constexpr kapi_size count = 10'000, size = 1024, different = 100;
+    Boxed<Taken> box;
+    Bytes bytes(different * size), result(different * size);
+    auto* pieces = static_cast<kapi_piece*>(kapi_alloc(count * sizeof(kapi_piece), KAPI_SLEEP));
+    CHECK(box && bytes.data && result.data && pieces);
+    Taken& taken = *box;
+    for (kapi_size i = 0; i < count; i++)
+        pieces[i] = {i + 1 < count ? &pieces[i + 1] : nullptr, bytes.data + i % different * size, nullptr, size};
+    const bool given = taken.open(bench) &&
+                       kapi_stream_give_back(std::exchange(taken.stream, nullptr), pieces, KAPI_GIVE_BACK_OPEN) == 0;
+    kapi_free(pieces);
+    CHECK(given);
+    CHECK(kapi_test_buffers(taken.here) <= static_cast<int>(count * size / pages_of_buffer + 2));
+    for (kapi_size i = 0; i < count; i += different) {
+        CHECK(kapi_test_read(taken.here, result.data, result.size) == static_cast<long>(result.size));
+        CHECK(result.is_pattern(0, result.size));
+        result.clear();
+    }
+    CHECK(kapi_test_unread(taken.here) == 0);
+    return true;
+}
+
+// A part of the stream was forgotten: nothing of what follows is read, nor of what comes while the lock is held.
 bool adopt_gives_back_nothing_behind_a_hole(Bench& bench)
 {
     constexpr kapi_size size = 100, taken_of_it = 40;
@@ -167,12 +192,16 @@ bool adopt_gives_back_nothing_behind_a_hole(Bench& bench)
     Bytes bytes(size), result(size);
     CHECK(box && bytes.data && result.data);
     Taken& taken = *box;
+    taken.sends_late = true;
     CHECK(taken.open(bench));
     taken.limit = taken_of_it;
     CHECK(kapi_test_write(taken.there, bytes.data, size) == static_cast<long>(size));
     CHECK(eventually([&] { return taken.received == taken_of_it; }));
-    CHECK(kapi_stream_give_back(std::exchange(taken.stream, nullptr), nullptr, KAPI_GIVE_BACK_LOST) == 0);
-    CHECK(kapi_test_unread(taken.here) <= 0 && kapi_test_read(taken.here, result.data, size) <= 0);
+    const int error = kapi_stream_give_back(std::exchange(taken.stream, nullptr), nullptr, KAPI_GIVE_BACK_LOST);
+    CHECK(kapi_test_was_readable(taken.here) == 0);
+    CHECK(error == 0);
+    CHECK(kapi_test_take_error(taken.here) == KAPI_ECONNABORTED);
+    CHECK(kapi_test_unread(taken.here) <= 0 && kapi_test_read(taken.here, result.data, size) == 0);
     CHECK(kapi_test_read(taken.there, result.data, size) == -KAPI_ECONNRESET);
     return true;
 }

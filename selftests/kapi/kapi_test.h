@@ -61,6 +61,15 @@ long kapi_test_write(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
 int kapi_test_write_shared(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
 long kapi_test_read(int fd, void *bytes, kapi_size size) KAPI_NOEXCEPT; /* less than size: the end of the stream */
 long kapi_test_unread(int fd) KAPI_NOEXCEPT; /* as FIONREAD */
+int kapi_test_buffers(int fd) KAPI_NOEXCEPT; /* that its receive queue has */
+int kapi_test_take_error(int fd) KAPI_NOEXCEPT; /* as SO_ERROR */
+/*
+ * Before it is attached: when fd's socket gets its own callbacks back, with the lock held, bytes are sent from its peer. The
+ * second call, on the same fd, ends that: 1: bytes could be read from an open connection; 0: none; an error: there was no such
+ * moment.
+ */
+void kapi_test_send_when_given_back(int fd, int peer) KAPI_NOEXCEPT;
+int kapi_test_was_readable(int fd) KAPI_NOEXCEPT;
 void kapi_test_shut(int fd) KAPI_NOEXCEPT;   /* sends FIN */
 void kapi_test_close(int fd) KAPI_NOEXCEPT;
 

@@ -247,6 +247,98 @@ long kapi_test_unread(int fd)
 	return result;
 }
 
+int kapi_test_buffers(int fd)
+{
+	int result;
+	struct socket *sock = sockfd_lookup(fd, &result);
+
+	if (!sock)
+		return result;
+	result = skb_queue_len_lockless(&sock->sk->sk_receive_queue);
+	sockfd_put(sock);
+	return result;
+}
+
+int kapi_test_take_error(int fd)
+{
+	int result;
+	struct socket *sock = sockfd_lookup(fd, &result);
+
+	if (!sock)
+		return result;
+	result = -sock_error(sock->sk);
+	sockfd_put(sock);
+	return result;
+}
+
+/* Of kapi_test_send_when_given_back(). */
+static struct {
+	struct socket *peer;
+	void (*write_space)(struct sock *sk), (*data_ready)(struct sock *sk);
+	struct work_struct work; /* the two sockets' locks are of one class, which one task may not have twice */
+	struct completion done;
+	bool asked, readable;
+} late;
+
+static void send_late(struct work_struct *work)
+{
+	struct kvec vector = { .iov_base = "late", .iov_len = 4 };
+	struct msghdr msg = { .msg_flags = MSG_NOSIGNAL };
+
+	if (kernel_sendmsg(late.peer, &msg, &vector, 1, 4) == -ECONNRESET)
+		WRITE_ONCE(late.peer->sk->sk_err, ECONNRESET); /* which the test is to find */
+	complete(&late.done);
+}
+
+static void on_write_space(struct sock *sk)
+{
+	if (!late.asked && sk->sk_write_space == on_write_space) { /* not as the program's, while it is adopted */
+		late.asked = true;
+		queue_work(system_unbound_wq, &late.work);
+		wait_for_completion(&late.done);
+	}
+	late.write_space(sk);
+}
+
+static void on_data_ready(struct sock *sk)
+{
+	if (sk->sk_state != TCP_CLOSE && !skb_queue_empty(&sk->sk_receive_queue))
+		late.readable = true;
+	late.data_ready(sk);
+}
+
+void kapi_test_send_when_given_back(int fd, int peer)
+{
+	int error;
+	struct socket *sock = sockfd_lookup(fd, &error);
+
+	late.peer = sockfd_lookup(peer, &error);
+	late.asked = late.readable = false;
+	INIT_WORK(&late.work, send_late);
+	init_completion(&late.done);
+	lock_sock(sock->sk);
+	late.write_space = sock->sk->sk_write_space;
+	late.data_ready = sock->sk->sk_data_ready;
+	sock->sk->sk_write_space = on_write_space;
+	sock->sk->sk_data_ready = on_data_ready;
+	release_sock(sock->sk);
+	sockfd_put(sock);
+}
+
+int kapi_test_was_readable(int fd)
+{
+	int error;
+	struct socket *sock = sockfd_lookup(fd, &error);
+
+	lock_sock(sock->sk);
+	sock->sk->sk_write_space = late.write_space;
+	sock->sk->sk_data_ready = late.data_ready;
+	release_sock(sock->sk);
+	sockfd_put(sock);
+	sockfd_put(late.peer);
+	return late.asked ? late.readable : -EIO;
+}
+
 void kapi_test_shut(int fd)
 {
 	int error;

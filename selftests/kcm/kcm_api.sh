@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # lab: hosts=1 time=120
 # files: build/selftests/kcm_api
-# modules: tls gcm ctr ghash-generic?
+# modules: tls gcm ctr ghash-generic? smc?
 #
 # Every call, option, ioctl and file of a KCM socket, and the effects on its TCP connections.
 

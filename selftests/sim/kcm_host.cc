@@ -207,6 +207,11 @@ unsigned KcmSocket::poll()
     return kcm_socket_poll(core_, &poll);
 }
 
+sim::Poller KcmSocket::poller(unsigned wanted, sim::Poller::Kind kind)
+{
+    return sim::Poller([core = core_](kapi_poll *poll) { return kcm_socket_poll(core, poll); }, wanted, kind);
+}
+
 int KcmSocket::set_option(int name, int value)
 {
     kapi_optval optval{reinterpret_cast<unsigned char *>(&value), sizeof(value)};

@@ -84,6 +84,8 @@ public:
     /** Of the next call's memory. */
     sim::Trouble trouble;
     unsigned poll();
+    /** A program that polls for these events. */
+    sim::Poller poller(unsigned wanted, sim::Poller::Kind kind);
     int set_option(int name, int value);
     /** Returns the value, or a negative errno. */
     int get_option(int name);

@@ -344,6 +344,36 @@ TEST_P(KcmReaders, parts__whose_copies_fail_stay_at_a_socket_that_is_disabled_me
     }
 }
 
+// A packet of many messages wakes one of those with EPOLLEXCLUSIVE: it wakes the next one, also when its own copy fails.
+TEST_P(KcmReaders, exclusive_pollers__wake_one_after_the_other)
+{
+    constexpr unsigned kPollers = 4;
+    for (bool first_fails : {false, true}) {
+        KcmSocket &socket = new_socket();
+        Ends ends = open_with_one(socket);
+        unsigned woken = 0, got = 0;
+        std::vector<sim::TaskRef> pollers;
+        for (unsigned i = 0; i < kPollers; i++)
+            pollers.push_back(world.spawn(a, "poller", [&] {
+                auto poller = socket.poller(KAPI_IN, sim::Poller::Kind::epoll_exclusive);
+                if (!poller.wait(5 * sim::kSecond))
+                    return;
+                if (!woken++ && first_fails)
+                    socket.trouble = {.fault_at = 0};
+                char bytes[12];
+                got += socket.receive(bytes, sizeof(bytes), kNow) > 0;
+                world.sleep(10 * sim::kSecond); // with what it got
+            }));
+        world.run_for(100 * sim::kMillisecond);
+        peer_writes(ends, framed("one") + framed("two") + framed("three") + framed("four"));
+        world.run_for(sim::kSecond);
+        EXPECT_EQ(woken, kPollers);
+        EXPECT_EQ(got, kPollers - first_fails);
+        for (const sim::TaskRef &poller : pollers)
+            EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, 20 * sim::kSecond));
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmReaders, ::testing::Range(1, 9));
 
 } // namespace

@@ -73,6 +73,7 @@ void api_tls_error(void);
 void api_new(void);
 void api_lengths(void);
 void api_uring(void);
+void api_smc(void);
 /* Only for a machine whose clock counts instructions. */
 void api_clock(void);
 

@@ -49,5 +49,6 @@ int main(int argc, char **argv)
 	api_new();
 	api_lengths();
 	api_uring();
+	api_smc();
 	return ktap_finish();
 }
