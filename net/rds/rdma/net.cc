@@ -128,7 +128,7 @@ void RdmaNet::shut()
 
 void RdmaNet::take_turn()
 {
-    turns_.wait_for([&] { return turn_.exchange(1) == 0; });
+    turns_.wait_for_one([&] { return turn_.exchange(1) == 0; });
 }
 
 void RdmaNet::end_turn()
