@@ -2,7 +2,7 @@
 /*
  * Between the files that make up hawser_verbs.ko: devices (verbs_dev.c), addresses (verbs_addr.c), connections (verbs_cm.c),
  * listeners (verbs_listen.c), completion queues (verbs_cq.c), queue pairs (verbs_qp.c), requests (verbs_post.c, verbs_hold.c),
- * mappings (verbs_map.c), pinned pages (verbs_pin.c), regions (verbs_mr.c).
+ * mappings (verbs_map.c), pinned pages (verbs_pin.c) and their limit (verbs_memlock.c), regions (verbs_mr.c).
  */
 #ifndef KAPI_LINUX_VERBS_H
 #define KAPI_LINUX_VERBS_H
@@ -166,9 +166,29 @@ struct kapi_mr {
 	bool gaps, mapped;
 };
 
+/* ---- Memory: the pages that a program has pinned, and RLIMIT_MEMLOCK. ---- */
+
+struct kapi_memlock;
+
+void kapi_memlock_init(void);
+/*
+ * Sleeps. Charges the running program, whose address space is mm. False: it is at its limit, also when its pins that are on their
+ * way back are not there within a second, or when it is killed.
+ */
+bool kapi_memlock_charge(struct mm_struct *mm, unsigned int count);
+/* Any context. Wakes one thread that waits to be charged. */
+void kapi_memlock_uncharge(struct mm_struct *mm, unsigned int count);
+/*
+ * Any context. A pin of the program is on its way back, until kapi_memlock_end_return() of what this returns, which is after its
+ * pages were uncharged. The caller holds mm as long. NULL, where there is no memory: threads do not wait for it.
+ */
+struct kapi_memlock *kapi_memlock_begin_return(const struct mm_struct *mm);
+void kapi_memlock_end_return(struct kapi_memlock *program);
+
 struct kapi_pin {
 	struct delayed_work work;
 	struct mm_struct *mm;
+	struct kapi_memlock *returning; /* or NULL */
 	size_t length;
 	unsigned int count, offset; /* pages; where in the first one the bytes begin */
 	unsigned int marked;        /* so many pages are known to be marked as changed */

@@ -22,6 +22,7 @@ static int __init hawser_verbs_init(void)
 {
 	int error = -ENOMEM;
 
+	kapi_memlock_init();
 	kapi_verbs_works = alloc_workqueue("hawser_verbs", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	kapi_verbs_completions = alloc_workqueue("hawser_verbs_cq", KAPI_WQ_PER_CPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	if (kapi_verbs_works && kapi_verbs_completions)

@@ -5,56 +5,21 @@
 #include <linux/module.h>
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/version.h>
-#include <linux/wait.h>
+#include <linux/wait_bit.h>
 
 #include <kapi/linux.h>
 
 #include "charge.h"
 #include "verbs.h"
 
-#define UNPIN_TIMEOUT HZ
 #define BUSY_RETRY (HZ / 20 + 1)
 /* Pages: more than so many are given back by the work in any case. */
 #define UNPIN_AT_ONCE 256
 
-/* Pins that were given back and are still charged, of all programs. */
-static atomic_t unpinning;
-static DECLARE_WAIT_QUEUE_HEAD(unpinned);
-
-/* By pages of the address space, as InfiniBand's own calls do, so that both share one limit. */
-static bool charge(struct mm_struct *mm, unsigned int count, u64 limit)
-{
-	if (atomic64_add_return(count, &mm->pinned_vm) <= limit)
-		return true;
-	atomic64_sub(count, &mm->pinned_vm);
-	return false;
-}
-
-/* Or nothing is on its way back: looked at first, for it would be charged no more by the time that the charge is tried. */
-static bool charge_or_idle(struct mm_struct *mm, unsigned int count, u64 limit, bool *charged)
-{
-	bool idle = !atomic_read_acquire(&unpinning);
-
-	*charged = charge(mm, count, limit);
-	return *charged || idle;
-}
-
-/* What the program has given back is soon had again; that of others, whose pages may be busy, is not waited for for long. */
-static bool charge_program(struct mm_struct *mm, unsigned int count)
-{
-	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	bool charged = false;
-
-	if (charge(mm, count, limit))
-		return true;
-	if (capable(CAP_IPC_LOCK))
-		return charge(mm, count, U64_MAX);
-	wait_event_killable_timeout(unpinned, charge_or_idle(mm, count, limit, &charged), UNPIN_TIMEOUT);
-	return charged;
-}
+/* Pins that the work gives back, of all programs. */
+static atomic_t in_work;
 
 static int pin_pages(struct kapi_pin *pin, u64 first, unsigned int flags)
 {
@@ -88,13 +53,12 @@ static int pin_to_read(struct kapi_pin *pin, u64 first)
 static void unpin_all(struct kapi_pin *pin)
 {
 	unpin_user_pages(pin->pages, pin->count);
-	atomic64_sub(pin->count, &pin->mm->pinned_vm);
+	kapi_memlock_uncharge(pin->mm, pin->count);
 	pin->count = 0;
 }
 
-static void release_charge(struct kapi_pin *pin)
+static void release(struct kapi_pin *pin)
 {
-	atomic64_sub(pin->count, &pin->mm->pinned_vm);
 	mmdrop(pin->mm);
 	kvfree(pin);
 }
@@ -128,10 +92,11 @@ static void unpin_in_work(struct work_struct *work)
 		pin->marked++;
 	}
 	unpin_all(pin);
-	release_charge(pin);
-	smp_mb__before_atomic();
-	atomic_dec(&unpinning);
-	wake_up_all(&unpinned);
+	if (pin->returning)
+		kapi_memlock_end_return(pin->returning);
+	release(pin);
+	if (atomic_dec_and_test(&in_work))
+		wake_up_var(&in_work);
 }
 
 /*
@@ -148,8 +113,6 @@ static bool unpin_here(struct kapi_pin *pin)
 		if (!folio_test_dirty(page_folio(pin->pages[i])))
 			return false;
 	unpin_all(pin);
-	if (wq_has_sleeper(&unpinned))
-		wake_up_all(&unpinned);
 	if (!atomic_add_unless(&pin->mm->mm_count, -1, 1))
 		return false;
 	kfree(pin);
@@ -176,16 +139,18 @@ int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin
 		.mm = current->mm, .length = length, .count = count, .offset = address - first, .write = write,
 	};
 	INIT_DELAYED_WORK(&pin->work, unpin_in_work);
-	if (!charge_program(pin->mm, count)) {
+	if (!kapi_memlock_charge(pin->mm, count)) {
 		kvfree(pin);
 		return -ENOMEM;
 	}
 	mmgrab(pin->mm);
 	error = write ? pin_pages(pin, first, FOLL_WRITE) : pin_to_read(pin, first);
-	if (error)
-		release_charge(pin);
-	else
+	if (error) {
+		kapi_memlock_uncharge(pin->mm, count);
+		release(pin);
+	} else {
 		*result = pin;
+	}
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_pin_user);
@@ -198,7 +163,9 @@ void kapi_unpin(struct kapi_pin *pin, int dirty)
 	pin->dirty = dirty && !WARN_ON_ONCE(!pin->write);
 	if (unpin_here(pin))
 		return;
-	atomic_inc(&unpinning);
+	atomic_inc(&in_work);
+	if (pin->count)
+		pin->returning = kapi_memlock_begin_return(pin->mm);
 	queue_delayed_work(kapi_verbs_works, &pin->work, 0);
 }
 EXPORT_SYMBOL_GPL(kapi_unpin);
@@ -211,5 +178,5 @@ EXPORT_SYMBOL_GPL(kapi_pin_pages);
 
 void kapi_verbs_pins_exit(void)
 {
-	wait_event(unpinned, !atomic_read(&unpinning));
+	wait_var_event(&in_work, !atomic_read(&in_work));
 }

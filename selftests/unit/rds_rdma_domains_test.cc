@@ -2,6 +2,10 @@
 // RDS over RDMA in two namespaces of a machine with one device: keys and connections are of one of them.
 #include "rds_rdma_memory_test.h"
 
+#include <kapi/sim/wake.h>
+
+#include <memory>
+
 namespace {
 
 constexpr const char *kInside = "10.0.1.1";
@@ -81,6 +85,31 @@ TEST_P(RdsRdmaDomains, do_not_connect__for_a_socket_that_is_closed)
     open(pb);
     EXPECT_EQ(rows<rds_abi_info_rdma_connection>(pb, RDS_ABI_INFO_IB_CONNECTIONS).size(), 0u);
     close(pb);
+}
+
+// Any user can have threads that bind and close sockets there; a queue is woken with interrupts off.
+TEST_P(RdsRdmaDomains, threads_that_wait_to_bind__are_woken_one_by_one)
+{
+    constexpr unsigned threads = 200;
+    std::vector<std::unique_ptr<RdsSocket>> sockets;
+    std::vector<sim::TaskRef> tasks;
+    unsigned bound = 0;
+    for (unsigned i = 0; i < threads; i++)
+        sockets.push_back(std::make_unique<RdsSocket>(host_a));
+    auto all = [&](auto &&action) {
+        for (unsigned i = 0; i < threads; i++)
+            tasks.push_back(world.spawn(a, "thread", [&, action, i] { action(*sockets[i], i); }));
+        EXPECT_TRUE(wait(std::exchange(tasks, {}), 4 * sim::kSecond));
+    };
+    sim::most_woken_at_once();
+    all([&](RdsSocket &socket, unsigned i) {
+        bound += socket.open(*inside) == 0 && socket.bind(sim::address(kInside, static_cast<kapi_u16>(kPort + i))) == 0;
+    });
+    EXPECT_EQ(bound, threads);
+    all([](RdsSocket &socket, unsigned) { socket.close(); });
+    std::size_t at_once = sim::most_woken_at_once();
+    EXPECT_GT(at_once, 0u) << "none had to wait";
+    EXPECT_LE(at_once, threads / 3) << "one that sleeps, and those before it that are not yet asleep";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RdsRdmaDomains, ::testing::Range(1, 7));

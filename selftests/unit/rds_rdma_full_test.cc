@@ -199,11 +199,12 @@ TEST_P(RdsRdmaFull, user_without_a_share_of_the_rings__keeps_the_peer_from_no_ot
     another.socket.sk().user = poor.socket.sk().user + 2;
     const kapi_addr elsewhere = sim::address("10.0.0.9");
     const kapi_u32 users[] = {kapi_user_number(poor.socket.sk().user), kapi_user_number(another.socket.sk().user)};
-    unsigned taken[2]{};
+    std::vector<rds_rdma::Ring> taken;
     run(a, [&] {
-        for (int i : {0, 1})
-            while (rds_rdma::Module::get().rings.take(users[i], elsewhere, 64, kMuch))
-                taken[i]++;
+        rds_rdma::RingShares &rings = rds_rdma::Module::get().rings;
+        for (kapi_u32 user : users)
+            for (rds_rdma::Ring ring; ring = rings.take(user, elsewhere, 64, kMuch, {256, 0, 8, 5, 128}), ring.buffers;)
+                taken.push_back(ring);
         poor.send("waits");
     });
     world.run_for(10 * sim::kSecond);
@@ -220,9 +221,8 @@ TEST_P(RdsRdmaFull, user_without_a_share_of_the_rings__keeps_the_peer_from_no_ot
     });
     EXPECT_TRUE(wait({reads}, 40 * sim::kSecond));
     run(a, [&] {
-        for (int i : {0, 1})
-            while (taken[i]--)
-                rds_rdma::Module::get().rings.give(users[i], elsewhere, 64);
+        for (const rds_rdma::Ring &ring : taken)
+            rds_rdma::Module::get().rings.give(ring, elsewhere);
     });
     for (Program *program : {&reader, &rich, &poor})
         close(*program);

@@ -116,19 +116,19 @@ TEST_P(RdsRdmaNamespaces, have_rings_of_the_share_of_their_user)
         auto to_inside = on_b("10.0.0.2", kInside);
         open(to_inside, kPort + 1);
         rds_rdma::RingShares *rings = nullptr;
-        unsigned taken = 0;
+        std::vector<rds_rdma::Ring> taken;
         run(a, [&] {
             rings = &rds_rdma::Module::get().rings;
-            while (rings->take(KAPI_USERS, peer, 64, 1 << 20) == 64)
-                taken++;
+            for (rds_rdma::Ring ring; ring = rings->take(KAPI_USERS, peer, 64, 1 << 20, {256, 0, 8, 5, 128}), ring.buffers == 64;)
+                taken.push_back(ring);
         });
         auto sends = spawn(to_inside, [&] { to_inside.send("to inside"); });
         world.run_for(3 * sim::kSecond);
         auto connections = rows<rds_abi_info_rdma_connection>(pi, RDS_ABI_INFO_IB_CONNECTIONS);
         EXPECT_EQ(connections.size() == 1 && connections[0].max_recv_wr != 0, owner == kUser) << owner;
         run(a, [&] {
-            for (; taken; taken--)
-                rings->give(KAPI_USERS, peer, 64);
+            for (const rds_rdma::Ring &ring : taken)
+                rings->give(ring, peer);
         });
         run(a, [&] { EXPECT_EQ(pi.receive(), "to inside"); });
         EXPECT_TRUE(wait({sends}));

@@ -8,10 +8,28 @@
 
 namespace {
 
-using rds_rdma::RingShares;
+using rds_rdma::Ring, rds_rdma::RingShares;
 
-// What a connection with so many fragments in its ring is counted as.
-constexpr std::size_t bytes_of(std::size_t fragments) { return 360 * 1024 + fragments * 5 * 1024; }
+// As with the default settings: four buffers for each receive, and requests with 128 bytes of their own.
+constexpr kapi_qp_caps kCaps{278, 0, 8, 5, 128};
+
+constexpr std::size_t power_of_two(std::size_t least)
+{
+    std::size_t power = 1;
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+// What a connection with so many fragments in its ring is counted as. Soft-RoCE has 1024 entries of 512 bytes for requests, and
+// 1024 of 128 for their completions; kapi holds 278 requests; 160 KiB are RDS's own. A fragment has 5 KiB, and of Soft-RoCE's
+// entries, of 128 bytes, a fourth for the receive, and two such for its completion.
+constexpr std::size_t bytes_of(std::size_t fragments)
+{
+    std::size_t receives = fragments / 4;
+    return 1024 * (512 + 128) + 278 * (88 + 128) + 160 * 1024 + fragments * 5 * 1024 +
+           128 * (power_of_two(receives + 2) + power_of_two(2 * (receives + 2) + 1));
+}
 constexpr kapi_u32 kPeers = KAPI_USERS;
 constexpr kapi_u64 kMuch = 1 << 20; // fragments, which no test takes
 
@@ -31,32 +49,38 @@ protected:
                              kapi_u64 allowed = kMuch)
     {
         unsigned count = 0;
-        while (shares.take(payer, sim::address(remote), 64, allowed) == 64)
+        while (shares.take(payer, sim::address(remote), 64, allowed, kCaps).buffers == 64)
             count++;
         return count;
     }
     static void give_all(RingShares &shares, kapi_u32 payer, unsigned count, const char *remote = "10.0.0.2")
     {
         while (count--)
-            shares.give(payer, sim::address(remote), 64);
+            shares.give({64, payer, bytes_of(64)}, sim::address(remote));
     }
-    const kapi_addr peer = sim::address("10.0.0.2");
+    static kapi_u32 take(RingShares &shares, kapi_u32 payer, kapi_u32 wanted, kapi_u64 allowed = kMuch)
+    {
+        Ring ring = shares.take(payer, sim::address("10.0.0.2"), wanted, allowed, kCaps);
+        EXPECT_EQ(ring.bytes, ring.buffers ? bytes_of(ring.buffers) : 0);
+        return ring.buffers;
+    }
 };
 
 // A connection has the ring that is wanted if half of what is free has room for it, and a small one otherwise.
 TEST_F(RdsRdmaRingShares, have_a_limit__of_the_machines_memory)
 {
     for (kapi_u32 payer : {0u, kPeers - 1, kPeers}) {
-        with_limit(2 * bytes_of(1000), [&](RingShares &shares) { EXPECT_EQ(shares.take(payer, peer, 1000, kMuch), 1000u); });
-        with_limit(2 * bytes_of(1000) - 1, [&](RingShares &shares) { EXPECT_EQ(shares.take(payer, peer, 1000, kMuch), 64u); });
+        with_limit(2 * bytes_of(1000), [&](RingShares &shares) { EXPECT_EQ(take(shares, payer, 1000), 1000u); });
+        with_limit(2 * bytes_of(1000) - 1, [&](RingShares &shares) { EXPECT_EQ(take(shares, payer, 1000), 64u); });
     }
 }
 
-TEST_F(RdsRdmaRingShares, have_a_limit__of_two_MiB_at_least)
+TEST_F(RdsRdmaRingShares, have_a_limit__of_four_MiB_at_least)
 {
-    constexpr unsigned kFits = (1024 - 360) / 5;
-    with_limit(1, [&](RingShares &shares) { EXPECT_EQ(shares.take(1, peer, kFits, kMuch), kFits); });
-    with_limit(1, [&](RingShares &shares) { EXPECT_EQ(shares.take(1, peer, kFits + 1, kMuch), 64u); });
+    constexpr unsigned kFits = 233;
+    static_assert(bytes_of(kFits) <= 2 << 20 && bytes_of(kFits + 1) > 2 << 20);
+    with_limit(1, [&](RingShares &shares) { EXPECT_EQ(take(shares, 1, kFits), kFits); });
+    with_limit(1, [&](RingShares &shares) { EXPECT_EQ(take(shares, 1, kFits + 1), 64u); });
 }
 
 // Each user and each address has a part of what is left; and peers have nothing of what is for users.
@@ -88,15 +112,15 @@ TEST_F(RdsRdmaRingShares, are_a_part_of_what_others_leave)
 TEST_F(RdsRdmaRingShares, have_the_fragments_that_are_allowed)
 {
     with_limit(std::size_t{1} << 30, [&](RingShares &shares) {
-        EXPECT_EQ(shares.take(1, peer, 101, 400), 64u);
-        shares.give(1, peer, 64);
-        EXPECT_EQ(shares.take(1, peer, 100, 400), 100u);
-        EXPECT_EQ(shares.take(2, peer, 100, 400), 64u);
-        EXPECT_EQ(shares.take(3, peer, 100, 400), 0u);
-        EXPECT_EQ(shares.take(3, peer, 37, 400), 0u);
-        EXPECT_EQ(shares.take(3, peer, 36, 400), 36u);
-        EXPECT_EQ(shares.take(4, peer, 1, 400), 0u);
-        EXPECT_EQ(shares.take(kPeers, peer, 65, 400), 65u);
+        EXPECT_EQ(take(shares, 1, 101, 400), 64u);
+        give_all(shares, 1, 1);
+        EXPECT_EQ(take(shares, 1, 100, 400), 100u);
+        EXPECT_EQ(take(shares, 2, 100, 400), 64u);
+        EXPECT_EQ(take(shares, 3, 100, 400), 0u);
+        EXPECT_EQ(take(shares, 3, 37, 400), 0u);
+        EXPECT_EQ(take(shares, 3, 36, 400), 36u);
+        EXPECT_EQ(take(shares, 4, 1, 400), 0u);
+        EXPECT_EQ(take(shares, kPeers, 65, 400), 65u);
     });
 }
 
@@ -119,9 +143,9 @@ TEST_F(RdsRdmaRingShares, are_whole_after_a_refusal)
     with_limit(1, [&](RingShares &shares) {
         EXPECT_EQ(take_all(shares, 7), 2u);
         for (unsigned i = 0; i < 10; i++)
-            EXPECT_EQ(shares.take(7, peer, 100, kMuch), 0u);
-        EXPECT_EQ(shares.take(8, peer, 64, 2 * (128 + 64)), 64u);
-        shares.give(8, peer, 64);
+            EXPECT_EQ(take(shares, 7, 100), 0u);
+        EXPECT_EQ(take(shares, 8, 64, 2 * (128 + 64)), 64u);
+        give_all(shares, 8, 1);
         EXPECT_EQ(take_all(shares, 8), 1u);
     });
 }

@@ -101,6 +101,29 @@ TEST_P(SrvLimits, memory_that_clients_make_the_host_hold)
     EXPECT_LT(served, 8u);
 }
 
+/** As Soft-RoCE has them: in rings of powers of two, and longer than it is asked for, so that what is held for it has room. */
+TEST_P(SrvLimits, queues_are_counted_as_the_device_has_them)
+{
+    auto left = [&] {
+        rtrs_srv::Budget &budget = rtrs_srv::Module::get().budget;
+        std::uint64_t fits = 0;
+        for (std::uint64_t step = b.total_memory; step; step /= 2)
+            if (budget.take(fits + step)) {
+                budget.give(fits + step);
+                fits += step;
+            }
+        return fits;
+    };
+    b.total_memory = 1 << 30;
+    load(true, 103); // of 104 receives and 516 sends: the least beyond a power of two, as twice as many are
+    EXPECT_TRUE(ask(first, request(0, 2)).established);
+    std::uint64_t before = 0, after = 0;
+    run(b, [&] { before = left(); });
+    EXPECT_TRUE(ask(first, request(1, 2)).established);
+    run(b, [&] { after = left(); });
+    EXPECT_EQ(before - after, 2048 * 256 + 516 * (88 + 16) + 128 * 64 + 2048 * 128u) << "sends, held ones, receives, completions";
+}
+
 /** There is no memory for its chunks, which is found out with the last of three that were asked for: the server refuses each. */
 TEST_P(SrvLimits, a_path_that_fails_has_all_its_connections_refused)
 {

@@ -125,19 +125,20 @@ Result<> Link::make_parts(Queues& queues)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
     buffers_ = buffers_at(device.attrs);
-    ring_ = net_.take_ring(conn_, remote_, buffers_);
-    u32 receives = ring_.buffers / buffers_;
-    if (!receives)
+    // Beside messages and operations: an acknowledgement, and a registration.
+    kapi_qp_caps caps{queues.sender.places() + 2, 0, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
+    ring_ = net_.take_ring(conn_, remote_, buffers_, caps);
+    caps.max_recv = ring_.buffers / buffers_;
+    if (!caps.max_recv)
         return fail(KAPI_ENOMEM);
-    TRY(queues.receiver.build(receives, buffers_));
+    TRY(queues.receiver.build(caps.max_recv, buffers_));
     kapi_cq *send = nullptr, *receive = nullptr;
     u32 vector = kapi_cpu();
-    TRY(check(kapi_cq_create(device.dev, queues.sender.places() + 4, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
+    TRY(check(kapi_cq_create(device.dev, caps.max_send + completions_besides, vector, KAPI_CQ_SOFTIRQ, on_sent, this, &send)));
     queues.ends.send_cq.reset(send);
-    TRY(check(kapi_cq_create(device.dev, receives + 2, vector, KAPI_CQ_SOFTIRQ, on_received, this, &receive)));
+    TRY(check(kapi_cq_create(device.dev, caps.max_recv + completions_besides, vector, KAPI_CQ_SOFTIRQ, on_received, this,
+                             &receive)));
     queues.ends.recv_cq.reset(receive);
-    // Beside messages and operations: an acknowledgement, and a registration.
-    kapi_qp_caps caps{queues.sender.places() + 2, receives, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), queues.ends.domain.pd.get(), &caps, send, receive, this, &qp)));
     queues.ends.qp.reset(qp);
@@ -272,7 +273,7 @@ Link::~Link()
         end_queues();
     cm_.reset();
     if (ring_.buffers)
-        Module::get().rings.give(ring_.payer, remote_, ring_.buffers);
+        Module::get().rings.give(ring_, remote_);
     Module::get().devices.leave(user_);
 }
 

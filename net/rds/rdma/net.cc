@@ -128,7 +128,7 @@ void RdmaNet::shut()
 
 void RdmaNet::take_turn()
 {
-    turns_.wait_for([&] { return turn_.exchange(1) == 0; });
+    turns_.wait_for_one([&] { return turn_.exchange(1) == 0; });
 }
 
 void RdmaNet::end_turn()
@@ -200,19 +200,18 @@ u32 RdmaNet::send_ring() const
     return static_cast<u32>(min<u64>(max<u64>(sysctl.max_send_wr, Sender::least), Sender::most));
 }
 
-Ring RdmaNet::take_ring(rds_conn* conn, const kapi_addr& remote, u32 least)
+Ring RdmaNet::take_ring(rds_conn* conn, const kapi_addr& remote, u32 least, const kapi_qp_caps& caps)
 {
     RingShares& rings = Module::get().rings;
     u64 allowed = Module::get().most_buffers(*this);
     u32 wanted = static_cast<u32>(min<u64>(sysctl.max_recv_wr, Receiver::most)) * least;
     Ring ring;
     for (u32 user : {rds_conn_payer(conn), rds_conn_other_user(conn)}) {
-        ring.payer = payer_of(user);
-        ring.buffers = rings.take(ring.payer, remote, wanted, allowed);
+        ring = rings.take(payer_of(user), remote, wanted, allowed, caps);
         if (ring.buffers >= least)
             break;
-        if (u32 few = std::exchange(ring.buffers, 0))
-            rings.give(ring.payer, remote, few);
+        if (ring.buffers)
+            rings.give(std::exchange(ring, {}), remote);
     }
     if (ring.buffers < wanted)
         note_limit(conn, ring.buffers);

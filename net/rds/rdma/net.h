@@ -70,7 +70,7 @@ public:
     u32 send_ring() const;
     // The buffers that a connection may have in its ring, at least so many, as RingShares::take(). They count to who made the
     // connection or, if that one has its share, to another user who needs it: none keeps a peer from the others.
-    Ring take_ring(rds_conn* conn, const kapi_addr& remote, u32 least);
+    Ring take_ring(rds_conn* conn, const kapi_addr& remote, u32 least, const kapi_qp_caps& caps);
 
 private:
     u32 payer_of(u32 user) const;

@@ -3,6 +3,7 @@
 
 #include "receiver.h"
 
+#include <hawser/queue_memory.h>
 #include <kapi/memory.h>
 
 namespace rds_rdma {
@@ -10,14 +11,15 @@ namespace rds_rdma {
 namespace {
 
 constexpr u64 memory_part = 64;        // of the machine's, for each half
-constexpr u64 least_limit = 2 << 20;   // a small machine, too, needs room for some connections
-constexpr u64 buffer_bytes = 5 << 10; // a received buffer with its page, a header, and what the device has for a receive
-// The slots and headers of the sender and of the receiver, the device's queues, and what kapi holds for Soft-RoCE.
-constexpr u64 connection_bytes = 360 << 10;
+constexpr u64 least_limit = 4 << 20;   // a small machine, too, needs room for some connections
+constexpr u64 buffer_bytes = 5 << 10; // a received buffer with its page and a header
+constexpr u64 slots_bytes = 160 << 10; // of the sender and the receiver, whatever the rings have, and the sender's headers
 
-u64 bytes_of(u32 buffers)
+u64 bytes_of(kapi_qp_caps caps, u32 buffers)
 {
-    return connection_bytes + buffers * buffer_bytes;
+    caps.max_recv = buffers / (caps.max_recv_sge - 1);
+    return slots_bytes + bytes_of_queue_pair(caps) + bytes_of_completions(caps.max_send + completions_besides) +
+           bytes_of_completions(caps.max_recv + completions_besides) + buffers * buffer_bytes;
 }
 
 } // namespace
@@ -53,28 +55,29 @@ void RingShares::give(Atomic<u64>& held, Atomic<u64>& used, u64 amount)
 }
 
 // When half of what is allowed is used, a ring is small.
-u32 RingShares::take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed)
+Ring RingShares::take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed, const kapi_qp_caps& caps)
 {
     Pool& pool = pool_of(payer);
     Held& held = held_by(payer, remote);
     u32 least = min(wanted, Receiver::least);
     for (bool small : {false, true}) {
         u32 buffers = small ? least : wanted;
+        u64 bytes = bytes_of(caps, buffers);
         if (!take(held.buffers, pool.buffers, allowed / 2, buffers, small))
             continue;
-        if (take(held.bytes, pool.used, pool.limit, bytes_of(buffers), small))
-            return buffers;
+        if (take(held.bytes, pool.used, pool.limit, bytes, small))
+            return {buffers, payer, bytes};
         give(held.buffers, pool.buffers, buffers);
     }
-    return 0;
+    return {};
 }
 
-void RingShares::give(u32 payer, const kapi_addr& remote, u32 buffers)
+void RingShares::give(const Ring& ring, const kapi_addr& remote)
 {
-    Pool& pool = pool_of(payer);
-    Held& held = held_by(payer, remote);
-    give(held.buffers, pool.buffers, buffers);
-    give(held.bytes, pool.used, bytes_of(buffers));
+    Pool& pool = pool_of(ring.payer);
+    Held& held = held_by(ring.payer, remote);
+    give(held.buffers, pool.buffers, ring.buffers);
+    give(held.bytes, pool.used, ring.bytes);
 }
 
 } // namespace rds_rdma

@@ -11,23 +11,30 @@
 #include <hawser/hash_table.h>
 #include <kapi/share.h>
 #include <kapi/stream.h>
+#include <kapi/verbs_queue.h>
 
 namespace rds_rdma {
 
 using namespace hw;
 
+// What a connection has.
 struct Ring {
-    u32 buffers = 0;
-    u32 payer = 0; // to whom they count
+    u32 buffers = 0; // to receive into
+    u32 payer = 0; // to whom they and the bytes count
+    u64 bytes = 0; // of all that it has for what it receives and sends
 };
+
+// Entries of each completion queue beside those for what is posted, for the drain.
+inline constexpr u32 completions_besides = 2;
 
 class RingShares : Pinned {
 public:
     RingShares();
     // How many buffers a new connection may have in its ring, of those wanted: all, fewer when there is little room, 0 when
-    // there is none. payer: rds_conn_payer(). allowed: buffers in all rings.
-    u32 take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed);
-    void give(u32 payer, const kapi_addr& remote, u32 buffers);
+    // there is none. payer: rds_conn_payer(). allowed: buffers in all rings. caps: of its queue pair, where a receive has a piece
+    // for the header and one for each of its buffers; max_recv follows from the buffers.
+    Ring take(u32 payer, const kapi_addr& remote, u32 wanted, u64 allowed, const kapi_qp_caps& caps);
+    void give(const Ring& ring, const kapi_addr& remote);
 
 private:
     struct Pool {

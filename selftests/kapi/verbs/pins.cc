@@ -4,25 +4,11 @@
 
 #include <kapi/stream.h>
 
-#include "verbs_test.h"
+#include "user_memory.h"
 
 namespace test {
 
 namespace {
-
-// Memory of the program that loads this module.
-struct UserMemory {
-    kapi_u64 at;
-    kapi_size size;
-
-    explicit UserMemory(kapi_size wanted, bool writable = true) : at(verbs_test_mmap(wanted, writable)), size(wanted) {}
-    UserMemory(const UserMemory&) = delete;
-    ~UserMemory()
-    {
-        if (at)
-            verbs_test_munmap(at, size);
-    }
-};
 
 // The peer writes to odd bytes of a program's memory, and reads them.
 bool use_pinned(Link& link, UserMemory& user, kapi_pin* pin)

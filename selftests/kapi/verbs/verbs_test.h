@@ -46,6 +46,24 @@ void verbs_test_sglist_free(struct kapi_sglist *list) KAPI_NOEXCEPT; /* of 8 pie
 int verbs_test_probe(const volatile unsigned int *delayed_until) KAPI_NOEXCEPT;
 unsigned int verbs_test_unprobe(void) KAPI_NOEXCEPT;
 
+/*
+ * [sleep] So many threads each try to pin a page, again and again, with the memory of the program that loads the module or, if
+ * other is not 0, of another one, and with a limit of nothing. 0 or an error; verbs_test_stop_waiters() in any case.
+ */
+#define VERBS_TEST_WAITERS 100
+struct verbs_test_waiters {
+	unsigned long sleeps;    /* of all of them */
+	unsigned int refused;    /* threads of which a call has failed with ENOMEM */
+	unsigned int longest_ms; /* of all calls that have ended */
+};
+int verbs_test_start_waiters(int other) KAPI_NOEXCEPT;
+void verbs_test_count_waiters(struct verbs_test_waiters *result) KAPI_NOEXCEPT;
+/* Counts first. */
+void verbs_test_stop_waiters(struct verbs_test_waiters *result) KAPI_NOEXCEPT;
+/* [task] The page at this address is busy until verbs_test_make_idle(): it cannot be marked as changed. 0 or an error. */
+int verbs_test_make_busy(kapi_u64 at) KAPI_NOEXCEPT;
+void verbs_test_make_idle(void) KAPI_NOEXCEPT;
+
 struct kapi_msg;
 /* [task] Calls use() with a message whose memory is the size bytes at memory, to be written to. */
 int verbs_test_into(void *memory, kapi_size size, int (*use)(struct kapi_msg *msg, void *context), void *context) KAPI_NOEXCEPT;

@@ -3,6 +3,8 @@
 
 #include "context.h"
 
+#include <hawser/queue_memory.h>
+
 namespace rtrs_srv {
 
 namespace {
@@ -13,9 +15,6 @@ constexpr u8 ack_timeout = 17;    // 0.54 s; without it the client would choose
 constexpr u32 service_requests = 2 * service_queue_depth + 2;
 constexpr u32 requests_per_answer = 5, requests_per_short_answer = 3; // with an invalidation and a registration, and without
 constexpr u32 least_requests = 64; // in a send queue, and in a receive queue
-// What one takes of the host's memory at most: Soft-RoCE has 256 bytes for one that is sent and 64 for one that is received, kapi
-// asks for two completions of 128 bytes for each, and all of these numbers become powers of two. kapi holds one in 128 bytes.
-constexpr u32 bytes_per_request = 960;
 constexpr u32 info_bytes = sizeof(wire::InfoRequest);
 constexpr u32 calls_at_once = 256; // of the user, and others get the processor
 
@@ -103,12 +102,12 @@ Result<u32> Connection::make_queues()
     u32 most = attrs.max_cqe - 2;
     receives = min(max(receives, least_requests), min(attrs.max_wr, most / 2));
     sends = min(max(sends, least_requests), min(attrs.max_wr, most - receives));
-    share_ = TRY(Share::of(Module::get().budget, u64{receives + sends} * bytes_per_request));
-    kapi_cq* cq = nullptr;
-    TRY(check(kapi_cq_create(path_->device().dev, receives + sends + 2, request_.connection, KAPI_CQ_SOFTIRQ, on_done, this,
-                             &cq)));
-    cq_.reset(cq);
     kapi_qp_caps caps{sends, receives, 1, 1, 0};
+    u32 completions = receives + sends + 2;
+    share_ = TRY(Share::of(Module::get().budget, bytes_of_queue_pair(caps) + bytes_of_completions(completions)));
+    kapi_cq* cq = nullptr;
+    TRY(check(kapi_cq_create(path_->device().dev, completions, request_.connection, KAPI_CQ_SOFTIRQ, on_done, this, &cq)));
+    cq_.reset(cq);
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), path_->regions().pd(), &caps, cq, cq, this, &qp)));
     qp_.reset(qp);
