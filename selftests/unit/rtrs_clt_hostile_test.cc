@@ -51,12 +51,14 @@ TEST_P(RtrsClientHostile, an_answer_over_another_connection)
     expect_lost_and_back();
 }
 
+/** The second one ends the path, maybe before the request's own part has completed. */
 TEST_P(RtrsClientHostile, two_answers)
 {
-    EXPECT_EQ(request_is_met_by(false, [&](auto &request) {
+    int error = request_is_met_by(false, [&](auto &request) {
         server.answer(*request.on, request.chunk, 0);
         server.answer(*request.on, request.chunk, KAPI_EIO);
-    }), 0);
+    });
+    EXPECT_TRUE(error == 0 || error == -KAPI_ECONNABORTED) << error;
     expect_lost_and_back();
 }
 

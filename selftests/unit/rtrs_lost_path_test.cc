@@ -221,6 +221,24 @@ TEST_P(RtrsLostPathQuery, a_request_does_not_move_because_this_host_cannot_ask)
     finish();
 }
 
+/** Both paths were lost, and one is up again while the server is being asked: what there was ends, and does not wait for it. */
+TEST_P(RtrsLostPathQuery, the_server_is_not_asked_for_requests_of_a_session_that_is_over)
+{
+    Ended ended;
+    lose_a_path(ended, KAPI_ENOMEM);
+    unsigned other = get(path(0) + "state") == "connected\n" ? 0 : 1;
+    world.network().link(a, b).delay_ns = 850 * sim::kMillisecond;
+    world.run_for(200 * sim::kMillisecond); // it has asked again
+    world.network().link(a, b).delay_ns = 50 * sim::kMicrosecond;
+    EXPECT_EQ(put(path(other) + "reconnect", "1"), 0);
+    EXPECT_FALSE(ended.done);
+    EXPECT_EQ(server.queries, 1u) << "the path is up before the server is asked";
+    ASSERT_TRUE(world.run_until([&] { return server.queries == 2; }, sim::kSecond));
+    EXPECT_TRUE(world.run_until([&] { return ended.done; }, 100 * sim::kMillisecond));
+    EXPECT_EQ(ended.error, -KAPI_ECONNABORTED);
+    run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
+}
+
 /** Nothing of it moves to the other path. Its own part has not completed: a switch has what the client sent. */
 TEST_P(RtrsLostPathQuery, the_server_is_not_asked_because_of_a_request_that_was_answered)
 {

@@ -244,12 +244,15 @@ void Link::wait_for_server()
     }));
 }
 
-// Of requests whose time is over nobody waits: they are not sent again.
+// Those whose time is over, or whose session is, are not sent again.
 bool Link::has_to_move() const
 {
-    for (u32 i = 0; i < depth_; i++)
-        if (Io& io = session.io(i); io.owner.load_acquire() - serials_ < made_ && !io.answered && !session.is_late(io))
+    for (u32 i = 0; i < depth_; i++) {
+        Io& io = session.io(i);
+        bool has_it = io.owner.load_acquire() - serials_ < made_;
+        if (has_it && !io.answered && io.generation == session.lanes().generation() && !session.is_late(io))
             return true;
+    }
     return false;
 }
 

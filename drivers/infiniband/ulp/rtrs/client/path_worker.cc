@@ -233,6 +233,8 @@ void Path::end_link(Errno why, bool silent)
     if (was_up)
         earliest_ns_ = kapi_now_ns() + pause_ms * ms; // the server has to end it, too
     session_.interrupted(*this, interrupted);
+    if (was_up)
+        session_.path_ended();
     link_.reset();
     decide();
 }

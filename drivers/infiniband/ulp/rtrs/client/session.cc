@@ -117,11 +117,15 @@ Io* Session::take_permit(bool admin, bool wait)
     Io& permit = io(static_cast<u32>(taken));
     permit.generation = generation;
     permit.lane = admin ? 0 : 1 + cpu % (connections_ - 1); // of which there are two at least: create()
+    if (admin)
+        admin_permits_.fetch_add(1);
     return &permit;
 }
 
 void Session::give_permit(Io& io)
 {
+    if (io.lane == 0)
+        admin_permits_.fetch_sub(1);
     if (kept_.give(io))
         parts().permits.give(io.chunk);
 }
@@ -151,8 +155,11 @@ Result<> Session::request(Io& io, const Order& order)
     return sent;
 }
 
+// What an answer says of a session that is over is of no use in the next one: with RNBD the number of a disk.
 void Session::complete(Io& io, int error)
 {
+    if (!error && io.generation != lanes_.generation())
+        error = KAPI_ECONNABORTED;
     Order order = io.order; // the permit may be used again before done() returns
     order.done(order.priv, -error);
 }
@@ -211,8 +218,15 @@ void Session::path_down(Link& link)
     Guard guard(lock_);
     link.close();
     losses_.fetch_add(1);
+    paths_ending_++;
     if (--paths_up_ == 0)
         announce();
+}
+
+void Session::path_ended()
+{
+    Guard guard(lock_);
+    paths_ending_--;
 }
 
 bool Session::has_path_up()
@@ -257,16 +271,42 @@ void Session::user_has_it()
         static_cast<void>(report_.mod(module_.reports, 0));
 }
 
+// Requests end before the loss is reported, as with the kernel's own, and with them what their user does next: RNBD looks at each
+// disk then, and must not find one whose mapping fails. It does that before it gives its permit back, or just afterwards. All of
+// these are of the session that is over: there are none of the next one before that is reported.
+bool Session::has_settled()
+{
+    constexpr u64 longest_ns = 2'000'000'000; // a device may need more, and who has a permit, too
+    u64 now = kapi_now_ns();
+    if (!settles_until_ns_)
+        settles_until_ns_ = now + longest_ns;
+    bool quiet = !paths_ending_ && !admin_permits_.load() && !has_parked();
+    bool settled = (quiet && was_quiet_) || now >= settles_until_ns_;
+    was_quiet_ = quiet && !settled;
+    if (settled)
+        settles_until_ns_ = 0;
+    return settled;
+}
+
+// False: there is nothing to report yet.
+bool Session::take_change()
+{
+    constexpr u64 look_ns = 10'000'000;
+    Guard guard(lock_);
+    if (!changes_ || closing_.load_relaxed())
+        return false;
+    if (reported_up_ && !has_settled()) {
+        static_cast<void>(report_.queue(module_.reports, look_ns));
+        return false;
+    }
+    changes_--;
+    return true;
+}
+
 // In turn up and down, none left out: a path that was down for a moment may have reached another server afterwards.
 void Session::report()
 {
-    for (;;) {
-        {
-            Guard guard(lock_);
-            if (!changes_ || closing_.load_relaxed())
-                return;
-            changes_--;
-        }
+    while (take_change()) {
         reported_up_ = !reported_up_;
         config_.user.link(config_.user.priv, reported_up_);
         if (!reported_up_)

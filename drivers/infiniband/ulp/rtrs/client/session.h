@@ -78,7 +78,7 @@ public:
     u32 max_io_bytes() const { return parts().max_io_bytes; }
     u32 max_pieces() const { return min(most_pieces, region_pages()); }
     bool has_parts() const { return parts_.load_acquire() != nullptr; }
-    // The request has ended; error is positive, or 0.
+    // The request has ended; error is positive, or 0. No success of an earlier generation: see Lanes.
     void complete(Io& io, int error);
     // Any context. Its user has waited for it for longer than it may take, on whatever paths.
     bool is_late(const Io& io) const;
@@ -91,8 +91,9 @@ public:
     // beside that of the other one.
     Result<bool> count_up(Link& link);
     void path_up(bool reports);
-    // It does neither any more.
+    // It does neither any more. path_ended() follows, when its requests have ended or are over other paths.
     void path_down(Link& link);
+    void path_ended();
     void release_expired(); // chunks that are kept from use
     bool has_path_up();
     // Any context. Is there a path that takes requests of one that does not any more? Not when the session is being closed.
@@ -151,9 +152,12 @@ private:
     void send_again(Io& io);
     bool wait_for_mapping(Io& io, Errno why, u64 since_ns);
     bool park(Io& io);
+    bool has_parked() { return parked_.with([](Parked& parked) { return parked.first != nullptr; }); }
     void retry();
     void look_at_kept();
     void report();
+    bool take_change();
+    bool has_settled() HW_REQUIRES(lock_);
     void announce() HW_REQUIRES(lock_);
     void append(Io& io);
 
@@ -172,6 +176,7 @@ private:
     Path* paths_ HW_GUARDED_BY(lock_) = nullptr;
     u32 path_count_ HW_GUARDED_BY(lock_) = 0;
     u32 paths_up_ HW_GUARDED_BY(lock_) = 0;
+    u32 paths_ending_ HW_GUARDED_BY(lock_) = 0; // path_down(), but not yet path_ended()
     bool opened_ HW_GUARDED_BY(lock_) = false; // changes are reported
     u32 changes_ HW_GUARDED_BY(lock_) = 0;     // between some path and none that were not reported yet
     u64 held_until_ns_ HW_GUARDED_BY(lock_) = 0; // reports, unless the user has the session
@@ -190,7 +195,11 @@ private:
     Work<Session, &Session::retry> retry_{*this};
     Work<Session, &Session::look_at_kept> look_{*this};
     Work<Session, &Session::report> report_{*this};
-    bool reported_up_ = true; // report()'s
+    // report()'s:
+    bool reported_up_ = true;
+    bool was_quiet_ = false;   // at its last look
+    u64 settles_until_ns_ = 0; // a loss that is to be reported; 0: none is
+    Atomic<u32> admin_permits_{0}; // that users have
     // That the user knows of: an older one until its end was reported.
     Atomic<u32> known_generation_{0};
 };
