@@ -151,10 +151,12 @@ const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);
 /* Sleeps. done() is called no more and does not run when this returns: completions are left whose queue pairs are freed. */
 void kapi_cq_stop(struct kapi_cq *cq);
 /*
- * Sleeps. Of a device that has failed and ends what was posted when it is polled: done() has been given all of that when this
- * returns, and the queue has stopped.
+ * Sleeps. The queue stops, and done() is given what the device has ended so far, in the caller's context. For a device that has
+ * failed and ends what was posted when it is polled, and where who polls otherwise takes too long.
  */
 void kapi_cq_finish(struct kapi_cq *cq);
+/* Any context. How many completions done() has returned for, of all queue pairs; it overflows. */
+u32 kapi_cq_given(const struct kapi_cq *cq);
 bool kapi_cq_is_direct(const struct kapi_cq *cq);
 
 /* ---- Memory ---- */

@@ -30,6 +30,7 @@ struct kapi_cq {
 	struct irq_poll softirq;
 	struct work_struct work;
 	unsigned long polled; /* bit 0: a task is in kapi_cq_poll() */
+	u32 given; /* how many completions done() has returned for; the one who polls counts them */
 	atomic_t arming; /* how many are in poll_in_softirq() */
 	bool stopped;
 	struct mutex stopping;
@@ -46,6 +47,11 @@ struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq)
 const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq)
 {
 	return cq->dev;
+}
+
+u32 kapi_cq_given(const struct kapi_cq *cq)
+{
+	return READ_ONCE(cq->given);
 }
 
 bool kapi_cq_is_direct(const struct kapi_cq *cq)
@@ -156,6 +162,7 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 		complete(wc->wr_id == KAPI_DRAIN_SEND ? &qp->drained_send : &qp->drained_recv);
 	}
 	give(cq, &count);
+	WRITE_ONCE(cq->given, cq->given + polled);
 }
 
 /* Returns how many there were; less than most: none are left, or the turn is over. */
@@ -323,6 +330,7 @@ void kapi_cq_finish(struct kapi_cq *cq)
 			deliver(cq, got);
 		if (in_softirq)
 			local_bh_enable();
+		cond_resched();
 	} while (got > 0);
 	mutex_unlock(&cq->stopping);
 }

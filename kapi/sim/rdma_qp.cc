@@ -189,6 +189,42 @@ int limits(const kapi_rdma_attrs &attrs, const kapi_qp_caps &caps)
     return fits ? 0 : -KAPI_EINVAL;
 }
 
+/** A drain ends in vain when nothing has completed for so long, and nothing does when it polls the queues itself. */
+class Patience {
+public:
+    explicit Patience(kapi_qp &qp) : qp_(qp), limit_ns_(qp.dev->was_stuck ? kDrainAgainNs : kDrainLimitNs) {}
+
+    bool may_wait()
+    {
+        poll();
+        if (!finishes_ && world().now_ns() - since_ns_ >= limit_ns_) {
+            finishes_ = true;
+            poll();
+        }
+        return world().now_ns() - since_ns_ < limit_ns_;
+    }
+
+private:
+    void poll()
+    {
+        for (kapi_cq *cq : {qp_.send_cq, qp_.recv_cq}) {
+            if (finishes_)
+                finish(*cq);
+            else if (cq->mode == KAPI_CQ_DIRECT)
+                kapi_cq_poll(cq, ~0u);
+        }
+        unsigned given = qp_.send_cq->given + qp_.recv_cq->given;
+        if (std::exchange(given_, given) != given)
+            since_ns_ = world().now_ns();
+    }
+
+    kapi_qp &qp_;
+    const std::uint64_t limit_ns_;
+    std::uint64_t since_ns_ = world().now_ns();
+    unsigned given_ = 0;
+    bool finishes_ = false;
+};
+
 } // namespace
 
 void fail_qp(kapi_qp &qp)
@@ -280,15 +316,12 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
     fail_qp(*qp);
     qp->draining = true;
     flush_soon(*qp);
-    std::uint64_t deadline = world().now_ns() + (qp->dev->was_stuck ? kDrainAgainNs : kDrainLimitNs);
+    Patience patience(*qp);
     while (qp->marks < 2) {
-        if (world().now_ns() >= deadline) {
+        if (!patience.may_wait()) {
             qp->undrained = qp->dev->was_stuck = true;
             return -KAPI_ETIMEDOUT;
         }
-        for (kapi_cq *cq : {qp->send_cq, qp->recv_cq})
-            if (cq->mode == KAPI_CQ_DIRECT)
-                kapi_cq_poll(cq, ~0u);
         if (qp->marks < 2)
             world().sleep(qp->dev->stuck ? 10 * kMillisecond : 100 * kMicrosecond);
     }
