@@ -18,7 +18,8 @@
 
 /* So many, and others get the processor. */
 #define SOFTIRQ_AT_ONCE 256
-#define SOFTIRQ_LEAST 64 /* when the turn is over */
+/* When the turn is over, but not by them. */
+#define SOFTIRQ_LEAST 64
 #define WORK_AT_ONCE 4096
 
 struct kapi_cq {
@@ -165,8 +166,14 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 	WRITE_ONCE(cq->given, cq->given + polled);
 }
 
-/* Returns how many there were; less than most: none are left, or the turn is over. */
-static unsigned int poll(struct kapi_cq *cq, unsigned int most, bool *is_over)
+/* A visit of a softirq that has begun then, and has polled so many. */
+static bool is_over(u64 began, unsigned int total)
+{
+	return total < SOFTIRQ_LEAST ? kapi_turn_is_taken(began) : kapi_turn_is_over();
+}
+
+/* Of a softirq began is not 0. Returns how many there were; less than most: none are left, or *ends is set, the visit is over. */
+static unsigned int poll(struct kapi_cq *cq, unsigned int most, u64 began, bool *ends)
 {
 	unsigned int total = 0;
 
@@ -180,8 +187,8 @@ static unsigned int poll(struct kapi_cq *cq, unsigned int most, bool *is_over)
 		total += got;
 		if (got < wanted)
 			break;
-		if (is_over && total >= SOFTIRQ_LEAST && kapi_turn_is_over()) {
-			*is_over = true;
+		if (began && is_over(began, total)) {
+			*ends = true;
 			break;
 		}
 	}
@@ -198,16 +205,16 @@ static bool arm(struct kapi_cq *cq)
 static int poll_in_softirq(struct irq_poll *softirq, int budget)
 {
 	struct kapi_cq *cq = container_of(softirq, struct kapi_cq, softirq);
-	bool is_over = false;
+	bool ends = false;
 	unsigned int done;
 	u64 began, until;
 
 	/* irq_poll_disable() waits for irq_poll_complete() only, behind which the next may run on another processor. */
 	atomic_inc(&cq->arming);
 	began = kapi_turn_begin(&until);
-	done = poll(cq, budget, &is_over);
+	done = poll(cq, budget, began, &ends);
 	kapi_turn_end(began);
-	if (is_over) {
+	if (ends) {
 		done = budget; /* it is polled again, as if nothing else could be done now */
 	} else if (done < budget) {
 		irq_poll_complete(softirq);
@@ -224,7 +231,7 @@ static void poll_in_work(struct work_struct *work)
 
 	if (READ_ONCE(cq->stopped))
 		return;
-	if (poll(cq, WORK_AT_ONCE, NULL) == WORK_AT_ONCE || arm(cq))
+	if (poll(cq, WORK_AT_ONCE, 0, NULL) == WORK_AT_ONCE || arm(cq))
 		queue_work(kapi_verbs_completions, work);
 }
 
@@ -364,7 +371,7 @@ unsigned int kapi_cq_poll(struct kapi_cq *cq, unsigned int budget)
 
 	if (WARN_ON_ONCE(cq->mode != KAPI_CQ_DIRECT) || test_and_set_bit_lock(0, &cq->polled))
 		return 0;
-	done = poll(cq, budget, NULL);
+	done = poll(cq, budget, 0, NULL);
 	clear_bit_unlock(0, &cq->polled);
 	return done;
 }
