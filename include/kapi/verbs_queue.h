@@ -153,10 +153,13 @@ enum kapi_access {
 	KAPI_ACCESS_REMOTE_ATOMIC = 8,
 };
 
+/* Cookies are less: the others are the host's. */
+#define KAPI_COOKIES ((1ULL << 63) - 3)
+
 /* A request for a send queue. It and its pieces may be reused when posting returns. */
 struct kapi_wr {
 	struct kapi_wr *next;        /* posted after this one, or NULL */
-	kapi_u64 cookie;             /* comes back in the completion; the three highest values are the host's */
+	kapi_u64 cookie;             /* comes back in the completion */
 	const struct kapi_sge *sges;
 	kapi_u32 n_sges;
 	kapi_u8 op;                  /* enum kapi_wr_op */

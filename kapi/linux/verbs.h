@@ -101,8 +101,12 @@ void kapi_verbs_pins_exit(void);
 bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev);
 /* Is it Soft-RoCE? */
 bool kapi_rdma_is_soft(const struct ib_device *ib);
+/* Does it send by reference what it has reported as done? */
+bool kapi_rdma_sends_late(const struct ib_device *ib);
 
-/* What the drain posts behind everything else, and what goes before registrations: the three highest cookies. */
+/* Of a cookie from KAPI_COOKIES on: its request completes because it must, and core did not ask for it. */
+#define KAPI_UNASKED (1ULL << 63)
+/* What the drain posts behind everything else, and what goes before registrations: the three highest. */
 #define KAPI_DRAIN_SEND (~0ULL)
 #define KAPI_DRAIN_RECV (~0ULL - 1)
 #define KAPI_MARKER (~0ULL - 2)
@@ -115,6 +119,7 @@ struct kapi_qp {
 	u32 max_send_sge, max_recv_sge, max_read_sge, max_inline;
 	u32 flags; /* of the device, enum kapi_rdma_flags */
 	struct kapi_hold *hold; /* of a device that repeats registrations (verbs_hold.c), or NULL */
+	bool sends_late; /* as the device */
 	bool undrained;  /* kapi_qp_drain() failed */
 	spinlock_t lock; /* keeps the requests of a chain together, which not all drivers do */
 	struct completion drained_send, drained_recv;

@@ -108,7 +108,7 @@ static enum kapi_wc_op op_of(enum ib_wc_opcode op)
 static void convert(const struct kapi_qp *qp, const struct ib_wc *from, struct kapi_wc *to)
 {
 	*to = (struct kapi_wc){
-		.cookie = from->wr_id,
+		.cookie = from->wr_id & ~KAPI_UNASKED,
 		.qp_context = qp->context,
 		.status = status_of(from->status),
 		.vendor = from->vendor_err,
@@ -136,6 +136,11 @@ static void give(struct kapi_cq *cq, unsigned int *count)
 	*count = 0;
 }
 
+static bool is_unasked_failure(const struct ib_wc *wc)
+{
+	return wc->wr_id < KAPI_MARKER && wc->status != IB_WC_SUCCESS;
+}
+
 /* What the drain waits for comes behind all else of its queue, which done() has been given by then. */
 static void deliver(struct kapi_cq *cq, unsigned int polled)
 {
@@ -151,12 +156,13 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 			kapi_hold_fail(qp);
 		else if (qp->hold && !(wc->opcode & IB_WC_RECV))
 			kapi_hold_count(qp);
-		if (likely(wc->wr_id < KAPI_MARKER)) {
+		if (likely(wc->wr_id < KAPI_COOKIES) || is_unasked_failure(wc)) {
 			convert(qp, wc, &cq->wcs[count++]);
 			continue;
 		}
-		if (wc->wr_id == KAPI_MARKER) {
-			kapi_hold_end(qp);
+		if (wc->wr_id <= KAPI_MARKER) {
+			if (wc->wr_id == KAPI_MARKER)
+				kapi_hold_end(qp);
 			continue;
 		}
 		give(cq, &count);

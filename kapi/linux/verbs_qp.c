@@ -110,6 +110,7 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	qp->flags = cm->dev->attrs.flags;
+	qp->sends_late = kapi_rdma_sends_late(cm->dev->ib);
 	spin_lock_init(&qp->lock);
 	init_completion(&qp->drained_send);
 	init_completion(&qp->drained_recv);

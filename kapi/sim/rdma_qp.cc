@@ -109,8 +109,10 @@ void check_local_keys(const kapi_qp &qp, const kapi_sge *sges, kapi_u32 n)
     }
 }
 
-void expect_open(const kapi_qp &qp)
+void expect_postable(const kapi_qp &qp, kapi_u64 cookie)
 {
+    if (cookie >= KAPI_COOKIES)
+        broken("a request is posted with a cookie of the host's");
     if (qp.draining)
         broken("a request is posted to a queue pair that is drained");
 }
@@ -332,8 +334,8 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
 int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad) noexcept
 {
     enter_any("kapi_qp_send");
-    expect_open(*qp);
     for (kapi_wr *wr = first; wr; wr = wr->next) {
+        expect_postable(*qp, wr->cookie);
         *bad = wr;
         if (qp->state == QpState::initial || !possible(*qp, *wr))
             return -KAPI_EINVAL;
@@ -355,8 +357,8 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad) noexcept
 {
     enter_any("kapi_qp_recv");
-    expect_open(*qp);
     for (kapi_recv_wr *wr = first; wr; wr = wr->next) {
+        expect_postable(*qp, wr->cookie);
         *bad = wr;
         if (wr->n_sges > qp->caps.max_recv_sge)
             return -KAPI_EINVAL;

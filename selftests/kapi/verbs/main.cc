@@ -48,7 +48,7 @@ constexpr Test tests[] = {
     TEST(connect_private_data), TEST(connect_ipv6), TEST(connect_link_local), TEST(connect_v4_to_both),
     TEST(connect_rejected), TEST(connect_rejected_later), TEST(connect_forgotten), TEST(connect_to_nobody), TEST(connect_errors),
     TEST(listen_errors), TEST(disconnect), TEST(destroy_early), TESTS(drain), TEST(drain_in_vain),
-    TEST(drain_slowly), TEST(short_visits), TEST(unsignalled),
+    TEST(drain_slowly), TEST(short_visits), TEST(unsignalled), TEST(large_requests),
     TEST(chains), TEST(impossible_requests),
     TEST(full_queue), TEST(no_receive), TEST(too_long), TEST(limits), TEST(read_and_write), TEST(bounds), TEST(dead_keys),
     TEST(registrations), TEST(refused_while_held), TEST(atomics), TEST(region_errors), TEST(mappings), TEST(block_list),
