@@ -104,10 +104,11 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 void kapi_qp_free(struct kapi_qp *qp) KAPI_NOEXCEPT;
 /*
  * [sleep] Fails the queue pair and waits until done() has returned for everything that was posted, unsignalled requests
- * included; of a direct queue it calls done() itself. Nobody else posts meanwhile. Not from done(), nor holding anything that
+ * included; of a direct queue it calls done() itself, and of another one when nothing has completed for 10 s, after which its
+ * queues are silent. Nobody else posts meanwhile. Not from done(), nor holding anything that
  * done() waits for. Afterwards memory of what was posted is ours and regions of it are not accessed by the peer through this
- * connection. -ETIMEDOUT: the device did not answer within 10 s, or 1 s if it had not answered the last time; it is broken, and
- * the memory and mappings of what was posted, and those of its regions, must never be freed. The queue pair is, and then the
+ * connection. -ETIMEDOUT: the device has ended nothing for 10 s, or 1 s if it was so the last time; it is broken, and the
+ * memory and mappings of what was posted, and those of its regions, must never be freed. The queue pair is, and then the
  * regions.
  */
 int kapi_qp_drain(struct kapi_qp *qp) KAPI_NOEXCEPT;
@@ -152,10 +153,13 @@ enum kapi_access {
 	KAPI_ACCESS_REMOTE_ATOMIC = 8,
 };
 
+/* Cookies are less: the others are the host's. */
+#define KAPI_COOKIES ((1ULL << 63) - 3)
+
 /* A request for a send queue. It and its pieces may be reused when posting returns. */
 struct kapi_wr {
 	struct kapi_wr *next;        /* posted after this one, or NULL */
-	kapi_u64 cookie;             /* comes back in the completion; the three highest values are the host's */
+	kapi_u64 cookie;             /* comes back in the completion */
 	const struct kapi_sge *sges;
 	kapi_u32 n_sges;
 	kapi_u8 op;                  /* enum kapi_wr_op */

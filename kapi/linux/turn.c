@@ -68,6 +68,12 @@ void kapi_turn_end(u64 began)
 }
 EXPORT_SYMBOL_GPL(kapi_turn_end);
 
+bool kapi_turn_is_taken(u64 began)
+{
+	return (s64)(kapi_turn_clock() - began) >= (s64)ticks();
+}
+EXPORT_SYMBOL_GPL(kapi_turn_is_taken);
+
 int kapi_turn_is_over(void)
 {
 	return softirq_count() && kapi_is_past(this_cpu_read(turn_of_cpu.until));

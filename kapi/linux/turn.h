@@ -25,6 +25,8 @@ static inline u64 kapi_turn_clock(void)
  */
 u64 kapi_turn_begin(u64 *until);
 void kapi_turn_end(u64 began);
+/* Whether what has begun then has taken a whole turn by itself. */
+bool kapi_turn_is_taken(u64 began);
 static inline bool kapi_is_past(u64 until)
 {
 	return !until || kapi_turn_clock() >= until;

@@ -101,8 +101,12 @@ void kapi_verbs_pins_exit(void);
 bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev);
 /* Is it Soft-RoCE? */
 bool kapi_rdma_is_soft(const struct ib_device *ib);
+/* Does it send by reference what it has reported as done? */
+bool kapi_rdma_sends_late(const struct ib_device *ib);
 
-/* What the drain posts behind everything else, and what goes before registrations: the three highest cookies. */
+/* Of a cookie from KAPI_COOKIES on: its request completes because it must, and core did not ask for it. */
+#define KAPI_UNASKED (1ULL << 63)
+/* What the drain posts behind everything else, and what goes before registrations: the three highest. */
 #define KAPI_DRAIN_SEND (~0ULL)
 #define KAPI_DRAIN_RECV (~0ULL - 1)
 #define KAPI_MARKER (~0ULL - 2)
@@ -115,6 +119,7 @@ struct kapi_qp {
 	u32 max_send_sge, max_recv_sge, max_read_sge, max_inline;
 	u32 flags; /* of the device, enum kapi_rdma_flags */
 	struct kapi_hold *hold; /* of a device that repeats registrations (verbs_hold.c), or NULL */
+	bool sends_late; /* as the device */
 	bool undrained;  /* kapi_qp_drain() failed */
 	spinlock_t lock; /* keeps the requests of a chain together, which not all drivers do */
 	struct completion drained_send, drained_recv;
@@ -151,10 +156,12 @@ const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq);
 /* Sleeps. done() is called no more and does not run when this returns: completions are left whose queue pairs are freed. */
 void kapi_cq_stop(struct kapi_cq *cq);
 /*
- * Sleeps. Of a device that has failed and ends what was posted when it is polled: done() has been given all of that when this
- * returns, and the queue has stopped.
+ * Sleeps. The queue stops, and done() is given what the device has ended so far, in the caller's context. For a device that has
+ * failed and ends what was posted when it is polled, and where who polls otherwise takes too long.
  */
 void kapi_cq_finish(struct kapi_cq *cq);
+/* Any context. How many completions done() has returned for, of all queue pairs; it overflows. */
+u32 kapi_cq_given(const struct kapi_cq *cq);
 bool kapi_cq_is_direct(const struct kapi_cq *cq);
 
 /* ---- Memory ---- */

@@ -18,7 +18,8 @@
 
 /* So many, and others get the processor. */
 #define SOFTIRQ_AT_ONCE 256
-#define SOFTIRQ_LEAST 64 /* when the turn is over */
+/* When the turn is over, but not by them. */
+#define SOFTIRQ_LEAST 64
 #define WORK_AT_ONCE 4096
 
 struct kapi_cq {
@@ -30,6 +31,7 @@ struct kapi_cq {
 	struct irq_poll softirq;
 	struct work_struct work;
 	unsigned long polled; /* bit 0: a task is in kapi_cq_poll() */
+	u32 given; /* how many completions done() has returned for; the one who polls counts them */
 	atomic_t arming; /* how many are in poll_in_softirq() */
 	bool stopped;
 	struct mutex stopping;
@@ -46,6 +48,11 @@ struct ib_cq *kapi_cq_ib(const struct kapi_cq *cq)
 const struct kapi_rdma_dev *kapi_cq_dev(const struct kapi_cq *cq)
 {
 	return cq->dev;
+}
+
+u32 kapi_cq_given(const struct kapi_cq *cq)
+{
+	return READ_ONCE(cq->given);
 }
 
 bool kapi_cq_is_direct(const struct kapi_cq *cq)
@@ -101,7 +108,7 @@ static enum kapi_wc_op op_of(enum ib_wc_opcode op)
 static void convert(const struct kapi_qp *qp, const struct ib_wc *from, struct kapi_wc *to)
 {
 	*to = (struct kapi_wc){
-		.cookie = from->wr_id,
+		.cookie = from->wr_id & ~KAPI_UNASKED,
 		.qp_context = qp->context,
 		.status = status_of(from->status),
 		.vendor = from->vendor_err,
@@ -129,6 +136,11 @@ static void give(struct kapi_cq *cq, unsigned int *count)
 	*count = 0;
 }
 
+static bool is_unasked_failure(const struct ib_wc *wc)
+{
+	return wc->wr_id < KAPI_MARKER && wc->status != IB_WC_SUCCESS;
+}
+
 /* What the drain waits for comes behind all else of its queue, which done() has been given by then. */
 static void deliver(struct kapi_cq *cq, unsigned int polled)
 {
@@ -144,22 +156,30 @@ static void deliver(struct kapi_cq *cq, unsigned int polled)
 			kapi_hold_fail(qp);
 		else if (qp->hold && !(wc->opcode & IB_WC_RECV))
 			kapi_hold_count(qp);
-		if (likely(wc->wr_id < KAPI_MARKER)) {
+		if (likely(wc->wr_id < KAPI_COOKIES) || is_unasked_failure(wc)) {
 			convert(qp, wc, &cq->wcs[count++]);
 			continue;
 		}
-		if (wc->wr_id == KAPI_MARKER) {
-			kapi_hold_end(qp);
+		if (wc->wr_id <= KAPI_MARKER) {
+			if (wc->wr_id == KAPI_MARKER)
+				kapi_hold_end(qp);
 			continue;
 		}
 		give(cq, &count);
 		complete(wc->wr_id == KAPI_DRAIN_SEND ? &qp->drained_send : &qp->drained_recv);
 	}
 	give(cq, &count);
+	WRITE_ONCE(cq->given, cq->given + polled);
 }
 
-/* Returns how many there were; less than most: none are left, or the turn is over. */
-static unsigned int poll(struct kapi_cq *cq, unsigned int most, bool *is_over)
+/* A visit of a softirq that has begun then, and has polled so many. */
+static bool is_over(u64 began, unsigned int total)
+{
+	return total < SOFTIRQ_LEAST ? kapi_turn_is_taken(began) : kapi_turn_is_over();
+}
+
+/* Of a softirq began is not 0. Returns how many there were; less than most: none are left, or *ends is set, the visit is over. */
+static unsigned int poll(struct kapi_cq *cq, unsigned int most, u64 began, bool *ends)
 {
 	unsigned int total = 0;
 
@@ -173,8 +193,8 @@ static unsigned int poll(struct kapi_cq *cq, unsigned int most, bool *is_over)
 		total += got;
 		if (got < wanted)
 			break;
-		if (is_over && total >= SOFTIRQ_LEAST && kapi_turn_is_over()) {
-			*is_over = true;
+		if (began && is_over(began, total)) {
+			*ends = true;
 			break;
 		}
 	}
@@ -191,16 +211,16 @@ static bool arm(struct kapi_cq *cq)
 static int poll_in_softirq(struct irq_poll *softirq, int budget)
 {
 	struct kapi_cq *cq = container_of(softirq, struct kapi_cq, softirq);
-	bool is_over = false;
+	bool ends = false;
 	unsigned int done;
 	u64 began, until;
 
 	/* irq_poll_disable() waits for irq_poll_complete() only, behind which the next may run on another processor. */
 	atomic_inc(&cq->arming);
 	began = kapi_turn_begin(&until);
-	done = poll(cq, budget, &is_over);
+	done = poll(cq, budget, began, &ends);
 	kapi_turn_end(began);
-	if (is_over) {
+	if (ends) {
 		done = budget; /* it is polled again, as if nothing else could be done now */
 	} else if (done < budget) {
 		irq_poll_complete(softirq);
@@ -217,7 +237,7 @@ static void poll_in_work(struct work_struct *work)
 
 	if (READ_ONCE(cq->stopped))
 		return;
-	if (poll(cq, WORK_AT_ONCE, NULL) == WORK_AT_ONCE || arm(cq))
+	if (poll(cq, WORK_AT_ONCE, 0, NULL) == WORK_AT_ONCE || arm(cq))
 		queue_work(kapi_verbs_completions, work);
 }
 
@@ -323,6 +343,7 @@ void kapi_cq_finish(struct kapi_cq *cq)
 			deliver(cq, got);
 		if (in_softirq)
 			local_bh_enable();
+		cond_resched();
 	} while (got > 0);
 	mutex_unlock(&cq->stopping);
 }
@@ -356,7 +377,7 @@ unsigned int kapi_cq_poll(struct kapi_cq *cq, unsigned int budget)
 
 	if (WARN_ON_ONCE(cq->mode != KAPI_CQ_DIRECT) || test_and_set_bit_lock(0, &cq->polled))
 		return 0;
-	done = poll(cq, budget, NULL);
+	done = poll(cq, budget, 0, NULL);
 	clear_bit_unlock(0, &cq->polled);
 	return done;
 }

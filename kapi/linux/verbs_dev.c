@@ -32,6 +32,11 @@ bool kapi_rdma_is_soft(const struct ib_device *ib)
 	return ib->ops.driver_id == RDMA_DRIVER_RXE;
 }
 
+bool kapi_rdma_sends_late(const struct ib_device *ib)
+{
+	return ib->ops.driver_id == RDMA_DRIVER_SIW;
+}
+
 bool kapi_rdma_repeats_registrations(const struct kapi_rdma_dev *dev)
 {
 	return kapi_rdma_is_soft(dev->ib);

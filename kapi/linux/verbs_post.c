@@ -73,7 +73,7 @@ static bool is_atomic_possible(const struct kapi_qp *qp, const struct kapi_wr *w
 /* Drivers do not agree on what they check. */
 static bool can_do(const struct kapi_qp *qp, const struct kapi_wr *wr)
 {
-	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_MARKER)
+	if (wr->n_sges > qp->max_send_sge || wr->cookie >= KAPI_COOKIES)
 		return false;
 	if (wr->flags & KAPI_WR_INLINE && !is_inline_possible(qp, wr))
 		return false;
@@ -174,6 +174,16 @@ static bool set_op(union kapi_wr_inside *to, const struct kapi_wr *wr)
 	}
 }
 
+/*
+ * Siw gives TCP references of such bytes, and takes the request for done when TCP has those. They leave, or leave once more, when
+ * TCP likes, after a later completion and what is written there then. Of requests whose completion is reported it gives copies
+ * (siw_qp_tx.c: use_sendpage). The queue has room for their completions, since each may fail.
+ */
+static bool is_sent_late(const struct kapi_wr *wr)
+{
+	return wr->op <= KAPI_WR_WRITE_IMM && !(wr->flags & (KAPI_WR_SIGNALED | KAPI_WR_INLINE)) && length_of(wr) >= PAGE_SIZE;
+}
+
 static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 {
 	union kapi_wr_inside *to = KAPI_INSIDE(union kapi_wr_inside, wr);
@@ -183,6 +193,10 @@ static bool convert(const struct kapi_qp *qp, struct kapi_wr *wr)
 	to->plain.sg_list = sges_of(wr->sges);
 	to->plain.num_sge = is_local(wr) ? 0 : wr->n_sges;
 	to->plain.send_flags = flags_of(wr) | (qp->hold && wr->flags & KAPI_WR_EARLY ? KAPI_SEND_EARLY : 0);
+	if (unlikely(qp->sends_late) && is_sent_late(wr)) {
+		to->plain.send_flags |= IB_SEND_SIGNALED;
+		to->plain.wr_id |= KAPI_UNASKED;
+	}
 	return can_do(qp, wr) && set_op(to, wr);
 }
 
@@ -236,7 +250,7 @@ EXPORT_SYMBOL_GPL(kapi_qp_send);
 
 static bool can_receive(const struct kapi_qp *qp, const struct kapi_recv_wr *wr)
 {
-	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_MARKER;
+	return wr->n_sges <= qp->max_recv_sge && wr->cookie < KAPI_COOKIES;
 }
 
 int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Queue pairs: their life, and how they are drained. */
 
-#include <linux/jiffies.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
@@ -10,9 +9,10 @@
 #include "opaque.h"
 #include "verbs.h"
 
+/* For how long nothing completes in a drain. Of a device that did not end the last one: a path may have hundreds. */
 #define DRAIN_TIMEOUT (10 * HZ)
-/* Of a device that did not end the last one: a path may have hundreds. */
 #define DRAIN_TIMEOUT_STUCK HZ
+#define LOOK_AFTER (HZ / 10)
 
 /* It has no connection, so that its events are ignored. */
 struct kapi_qp kapi_lost_qp;
@@ -110,6 +110,7 @@ int kapi_qp_create(struct kapi_cm *cm, struct kapi_pd *pd, struct kapi_qp_caps *
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	qp->flags = cm->dev->attrs.flags;
+	qp->sends_late = kapi_rdma_sends_late(cm->dev->ib);
 	spin_lock_init(&qp->lock);
 	init_completion(&qp->drained_send);
 	init_completion(&qp->drained_recv);
@@ -148,24 +149,56 @@ void kapi_qp_free(struct kapi_qp *qp)
 }
 EXPORT_SYMBOL_GPL(kapi_qp_free);
 
-/* Of a queue that nobody else polls we do it. */
-static void poll_direct(struct kapi_cq *cq)
+/*
+ * A drain ends in vain when nothing has completed for so long, however long all takes: callbacks may be slow. Its own waits are
+ * counted, as if none was longer than it should be: a machine that stood still meanwhile is no broken device.
+ */
+struct patience {
+	long all, left; /* ticks */
+	u32 given;      /* completions of both queues, when it was looked */
+	bool polls;     /* others did not, or a callback did not return: it is done here from now on */
+};
+
+static void poll_here(struct kapi_cq *cq, bool finishes)
 {
-	if (kapi_cq_is_direct(cq))
+	if (finishes)
+		kapi_cq_finish(cq);
+	else if (kapi_cq_is_direct(cq)) /* nobody else does */
 		kapi_cq_poll(cq, ~0u);
 }
 
-static bool wait_drained(struct completion *drained, struct kapi_cq *cq, unsigned long deadline)
+/* Before a wait of so many ticks. False: there is nothing to wait for. */
+static bool may_wait(struct kapi_qp *qp, struct patience *patience, long ticks)
 {
-	for (;;) {
-		long left = max((long)(deadline - jiffies), 0L);
+	u32 given;
 
-		poll_direct(cq);
-		if (wait_for_completion_timeout(drained, kapi_cq_is_direct(cq) ? min(left, 1L) : left))
-			return true;
-		if (!left)
+	for (;;) {
+		poll_here(qp->send_cq, patience->polls);
+		poll_here(qp->recv_cq, patience->polls);
+		given = kapi_cq_given(qp->send_cq) + kapi_cq_given(qp->recv_cq);
+		if (given != patience->given)
+			patience->left = patience->all;
+		patience->given = given;
+		if (patience->left > 0)
+			break;
+		if (patience->polls)
 			return false;
+		patience->polls = true;
 	}
+	patience->left -= ticks;
+	return true;
+}
+
+static bool wait_drained(struct kapi_qp *qp, struct completion *drained, struct patience *patience)
+{
+	bool is_direct = kapi_cq_is_direct(qp->send_cq) || kapi_cq_is_direct(qp->recv_cq);
+	long ticks = is_direct ? 1 : LOOK_AFTER;
+
+	do {
+		if (!may_wait(qp, patience, ticks))
+			return false;
+	} while (!wait_for_completion_timeout(drained, ticks));
+	return true;
 }
 
 /* Behind what is held, which is posted when the marker is flushed. */
@@ -187,7 +220,7 @@ static int post_send_marker(struct kapi_qp *qp)
 }
 
 /* Who has posted until the queue was full has used the room for these: there is some when what is flushed has completed. */
-static int post_markers(struct kapi_qp *qp, unsigned long deadline)
+static int post_markers(struct kapi_qp *qp, struct patience *patience)
 {
 	struct ib_recv_wr recv = { .wr_id = KAPI_DRAIN_RECV };
 	bool sent = false;
@@ -199,10 +232,8 @@ static int post_markers(struct kapi_qp *qp, unsigned long deadline)
 			sent = true;
 			error = ib_post_recv(qp->ib, &recv, NULL);
 		}
-		if (error != -ENOMEM || time_after(jiffies, deadline))
+		if (error != -ENOMEM || !may_wait(qp, patience, 1))
 			return error;
-		poll_direct(qp->send_cq);
-		poll_direct(qp->recv_cq);
 		schedule_timeout_uninterruptible(1);
 	}
 }
@@ -216,33 +247,33 @@ static bool has_failed(const struct kapi_qp *qp, int error)
 	return error == -EIO && qp->ib->device->ops.drain_sq;
 }
 
-static bool drain(struct kapi_qp *qp, unsigned long deadline)
+static bool drain(struct kapi_qp *qp, long ticks)
 {
 	struct ib_qp_attr failed = { .qp_state = IB_QPS_ERR };
+	struct patience patience = { .all = ticks, .left = ticks };
 	int refused = ib_modify_qp(qp->ib, &failed, IB_QP_STATE), error;
 
 	if (refused && !qp->ib->device->ops.drain_sq)
 		return false;
-	error = post_markers(qp, deadline);
+	error = post_markers(qp, &patience);
 	if (has_failed(qp, error)) {
 		kapi_cq_finish(qp->send_cq);
 		kapi_cq_finish(qp->recv_cq);
 		return true;
 	}
-	return !refused && !error && wait_drained(&qp->drained_send, qp->send_cq, deadline) &&
-	       wait_drained(&qp->drained_recv, qp->recv_cq, deadline);
+	return !refused && !error && wait_drained(qp, &qp->drained_send, &patience) &&
+	       wait_drained(qp, &qp->drained_recv, &patience);
 }
 
 int kapi_qp_drain(struct kapi_qp *qp)
 {
 	struct kapi_rdma_dev *dev = qp->cm->dev;
-	unsigned long deadline = jiffies + (READ_ONCE(dev->stuck) ? DRAIN_TIMEOUT_STUCK : DRAIN_TIMEOUT);
 
 	might_sleep();
 	qp->undrained = true;
 	reinit_completion(&qp->drained_send);
 	reinit_completion(&qp->drained_recv);
-	if (!drain(qp, deadline)) {
+	if (!drain(qp, READ_ONCE(dev->stuck) ? DRAIN_TIMEOUT_STUCK : DRAIN_TIMEOUT)) {
 		pr_err("hawser: %s does not end what was posted: its memory is lost\n", dev_name(&qp->ib->device->dev));
 		WRITE_ONCE(dev->stuck, true);
 		return -ETIMEDOUT;

@@ -143,6 +143,7 @@ struct kapi_rdma_dev {
     unsigned posted_late = 0; // receives, to failed queue pairs
     bool coming = false, going = false;
     bool stuck = false;      // broken: it does nothing any more
+    std::uint64_t slow_ns = 0; // what a callback takes for each completion
     bool keeps_regions = false; // broken: it gives none up
     std::uint64_t held_until_ns = 0; // what it sends
     bool was_stuck = false;  // when a queue pair was drained the last time
@@ -208,7 +209,8 @@ struct kapi_cq {
     void *context;
     std::deque<sim::Completion> queue{};
     bool busy = false;           // a task is going to call done(), or does
-    bool stopped = false;        // a queue pair was freed that had not drained
+    bool stopped = false;        // a drain polls it, or a queue pair was freed that had not drained
+    unsigned given = 0;          // completions that done() has returned for, and markers
     bool solicited_only = false; // a foreign peer's: it sleeps on unless it is asked to wake up
     unsigned qps = 0;
     unsigned taken = 0;          // places, by its queue pairs
@@ -327,6 +329,8 @@ void give_back_regions(kapi_rdma_dev &dev, const Borrowed &borrowed);
 void expect_not_in_done(const char *call);
 /** done() is called no more, and does not run when this returns. */
 void stop(kapi_cq &cq);
+/** The same, and it is called here for what is left. */
+void finish(kapi_cq &cq);
 
 // Queue pairs (rdma_qp.cc, rdma_send.cc, rdma_receive.cc).
 void connect_qp(kapi_qp &qp, kapi_u32 peer, unsigned peer_node);

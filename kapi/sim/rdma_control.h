@@ -38,6 +38,8 @@ void hide_links(kapi_rdma_dev &dev);
 void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; beyond it nothing can be mapped
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
+/** For each completion of the device its callback takes so long, as if others in softirqs of the processor did. */
+void make_slow(kapi_rdma_dev &dev, std::uint64_t time_ns);
 /** The device gives up no region: a key that was valid stays so. */
 void keep_regions(kapi_rdma_dev &dev);
 /**

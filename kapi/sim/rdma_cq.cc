@@ -76,7 +76,7 @@ void spoil(kapi_wc &wc)
 unsigned take(kapi_cq &cq, kapi_wc *wcs, unsigned most, std::vector<kapi_qp *> &drained)
 {
     unsigned taken = 0;
-    while (!cq.queue.empty() && taken < most && !cq.stopped) {
+    while (!cq.queue.empty() && taken < most) {
         Completion completion = std::move(cq.queue.front());
         cq.queue.pop_front();
         kapi_qp *qp = fabric().qp(completion.qpn);
@@ -93,7 +93,7 @@ unsigned take(kapi_cq &cq, kapi_wc *wcs, unsigned most, std::vector<kapi_qp *> &
     return taken;
 }
 
-/** One call of done(), if there is anything. */
+/** One call of done(), if there is anything. Returns how many completions it was given. */
 unsigned process(kapi_cq &cq, unsigned most)
 {
     kapi_wc wcs[KAPI_CQ_BATCH];
@@ -117,14 +117,25 @@ unsigned process(kapi_cq &cq, unsigned most)
         qp->marks++;
         world().wake(qp->drained);
     }
+    cq.given += n + static_cast<unsigned>(drained.size());
     return n;
+}
+
+void serve(kapi_cq &cq);
+
+void begin(kapi_cq &cq)
+{
+    TaskKind kind = cq.mode == KAPI_CQ_WORK ? TaskKind::work : TaskKind::softirq;
+    world().spawn(*cq.node, "completions", [&cq] { serve(cq); }, kind);
 }
 
 void serve(kapi_cq &cq)
 {
     while (!cq.queue.empty() && !cq.stopped) {
-        process(cq, 1 + static_cast<unsigned>(world().host_random().below(KAPI_CQ_BATCH)));
+        unsigned n = process(cq, 1 + static_cast<unsigned>(world().host_random().below(KAPI_CQ_BATCH)));
         enter_any("completions");
+        if (cq.dev->slow_ns && n) // it is busy as long, so nobody frees it
+            return hardware_after(*cq.node, n * cq.dev->slow_ns, [&cq] { begin(cq); });
     }
     cq.busy = false;
     world().wake(cq.idle);
@@ -135,8 +146,7 @@ void wake_up(kapi_cq &cq)
     if (cq.busy || cq.stopped || cq.queue.empty() || cq.mode == KAPI_CQ_DIRECT)
         return;
     cq.busy = true;
-    TaskKind kind = cq.mode == KAPI_CQ_WORK ? TaskKind::work : TaskKind::softirq;
-    world().spawn(*cq.node, "completions", [&cq] { serve(cq); }, kind);
+    begin(cq);
 }
 
 void push(kapi_qp &qp, Completion completion)
@@ -175,6 +185,13 @@ void stop(kapi_cq &cq)
     cq.stopped = true;
     while (cq.busy)
         world().wait(cq.idle, "a completion queue's done()");
+}
+
+void finish(kapi_cq &cq)
+{
+    stop(cq);
+    while (!cq.queue.empty())
+        process(cq, KAPI_CQ_BATCH);
 }
 
 void arm_solicited(kapi_cq &cq, bool solicited)

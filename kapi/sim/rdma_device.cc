@@ -231,6 +231,11 @@ void make_stuck(kapi_rdma_dev &dev)
     dev.stuck = true;
 }
 
+void make_slow(kapi_rdma_dev &dev, std::uint64_t time_ns)
+{
+    dev.slow_ns = time_ns;
+}
+
 void keep_regions(kapi_rdma_dev &dev)
 {
     dev.keeps_regions = true;

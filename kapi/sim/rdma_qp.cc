@@ -109,8 +109,10 @@ void check_local_keys(const kapi_qp &qp, const kapi_sge *sges, kapi_u32 n)
     }
 }
 
-void expect_open(const kapi_qp &qp)
+void expect_postable(const kapi_qp &qp, kapi_u64 cookie)
 {
+    if (cookie >= KAPI_COOKIES)
+        broken("a request is posted with a cookie of the host's");
     if (qp.draining)
         broken("a request is posted to a queue pair that is drained");
 }
@@ -188,6 +190,42 @@ int limits(const kapi_rdma_attrs &attrs, const kapi_qp_caps &caps)
                 caps.max_recv_sge <= attrs.max_sge;
     return fits ? 0 : -KAPI_EINVAL;
 }
+
+/** A drain ends in vain when nothing has completed for so long, and nothing does when it polls the queues itself. */
+class Patience {
+public:
+    explicit Patience(kapi_qp &qp) : qp_(qp), limit_ns_(qp.dev->was_stuck ? kDrainAgainNs : kDrainLimitNs) {}
+
+    bool may_wait()
+    {
+        poll();
+        if (!finishes_ && world().now_ns() - since_ns_ >= limit_ns_) {
+            finishes_ = true;
+            poll();
+        }
+        return world().now_ns() - since_ns_ < limit_ns_;
+    }
+
+private:
+    void poll()
+    {
+        for (kapi_cq *cq : {qp_.send_cq, qp_.recv_cq}) {
+            if (finishes_)
+                finish(*cq);
+            else if (cq->mode == KAPI_CQ_DIRECT)
+                kapi_cq_poll(cq, ~0u);
+        }
+        unsigned given = qp_.send_cq->given + qp_.recv_cq->given;
+        if (std::exchange(given_, given) != given)
+            since_ns_ = world().now_ns();
+    }
+
+    kapi_qp &qp_;
+    const std::uint64_t limit_ns_;
+    std::uint64_t since_ns_ = world().now_ns();
+    unsigned given_ = 0;
+    bool finishes_ = false;
+};
 
 } // namespace
 
@@ -280,15 +318,12 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
     fail_qp(*qp);
     qp->draining = true;
     flush_soon(*qp);
-    std::uint64_t deadline = world().now_ns() + (qp->dev->was_stuck ? kDrainAgainNs : kDrainLimitNs);
+    Patience patience(*qp);
     while (qp->marks < 2) {
-        if (world().now_ns() >= deadline) {
+        if (!patience.may_wait()) {
             qp->undrained = qp->dev->was_stuck = true;
             return -KAPI_ETIMEDOUT;
         }
-        for (kapi_cq *cq : {qp->send_cq, qp->recv_cq})
-            if (cq->mode == KAPI_CQ_DIRECT)
-                kapi_cq_poll(cq, ~0u);
         if (qp->marks < 2)
             world().sleep(qp->dev->stuck ? 10 * kMillisecond : 100 * kMicrosecond);
     }
@@ -299,8 +334,8 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
 int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad) noexcept
 {
     enter_any("kapi_qp_send");
-    expect_open(*qp);
     for (kapi_wr *wr = first; wr; wr = wr->next) {
+        expect_postable(*qp, wr->cookie);
         *bad = wr;
         if (qp->state == QpState::initial || !possible(*qp, *wr))
             return -KAPI_EINVAL;
@@ -322,8 +357,8 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
 int kapi_qp_recv(struct kapi_qp *qp, struct kapi_recv_wr *first, struct kapi_recv_wr **bad) noexcept
 {
     enter_any("kapi_qp_recv");
-    expect_open(*qp);
     for (kapi_recv_wr *wr = first; wr; wr = wr->next) {
+        expect_postable(*qp, wr->cookie);
         *bad = wr;
         if (wr->n_sges > qp->caps.max_recv_sge)
             return -KAPI_EINVAL;

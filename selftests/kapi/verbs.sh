@@ -3,7 +3,7 @@
 #
 # kapi's verbs between two Soft-RoCE devices of one machine: a pair of virtual Ethernet devices whose packets are kept off lo.
 #
-# lab: hosts=1 time=200
+# lab: hosts=1 time=230
 
 . verdicts
 

@@ -105,6 +105,8 @@ struct Peer {
         auto &self = *static_cast<Peer *>(context);
         for (unsigned i = 0; i < n; i++) {
             self.received.push_back(wcs[i]);
+            if (self.on_done)
+                self.on_done(wcs[i]);
             if (!wcs[i].status && wcs[i].op == KAPI_WC_RECV) {
                 kapi_map_sync(&self.in.map, wcs[i].cookie * kSlot, wcs[i].length, KAPI_MAP_FOR_CPU);
                 self.messages.push_back(self.in.text(wcs[i].cookie * kSlot, wcs[i].length));

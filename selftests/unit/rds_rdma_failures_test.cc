@@ -246,6 +246,27 @@ TEST_P(RdsRdmaFailures, a_device_that_is_stuck__is_removed)
     close(pb);
 }
 
+// As a program makes it that has many others wait for the same event. Nothing is lost that a device might use for ever.
+TEST_P(RdsRdmaFailures, a_connection__ends_whatever_its_callbacks_take)
+{
+    load();
+    auto pa = on_a(), pb = on_b();
+    open(pa);
+    open(pb);
+    say_hello(pa, pb);
+    sim::make_slow(*dev_b, 100 * sim::kMillisecond);
+    run(a, [&] {
+        for (unsigned i = 0; i < 100; i++)
+            pa.send("one of many");
+    });
+    unplug(dev_a);
+    world.run_for(300 * sim::kSecond);
+    EXPECT_EQ(std::count(b.log.begin(), b.log.end(), "rds_rdma: device rxe_b does not end what it was given"), 0);
+    sim::make_slow(*dev_b, 0);
+    close(pa);
+    close(pb);
+}
+
 // A device tries seven times, each for a quarter to half of a second.
 TEST_P(RdsRdmaFailures, a_peer_that_does_not_answer__is_gone_after_some_two_seconds)
 {

@@ -43,8 +43,8 @@ void on_done(void* context, const kapi_wc* wcs, unsigned n)
         side->wcs[side->completed % (sizeof(side->wcs) / sizeof(side->wcs[0]))] = wcs[i];
         __atomic_store_n(&side->completed, side->completed + 1, __ATOMIC_RELEASE);
     }
-    while (side->busy_until > kapi_now_ns())
-        pause(millisecond);
+    if (side->after)
+        side->after(*side);
 }
 
 int on_request(void*, kapi_cm*, const struct kapi_cm_offer*, void*, kapi_size*);
@@ -186,7 +186,11 @@ bool Link::ask_only(const VerbsBench& bench, const Shape& wanted)
     CHECK(listen(bench, wanted) && begin(bench) == 0);
     CHECK(eventually([this] { return a.resolved || a.ended; }));
     CHECK(a.resolved == 1 && !a.ended);
+    if (shape.siw)
+        CHECK(verbs_test_be_siw(kapi_rdma_dev_attrs(a.dev)->name) == 0);
     CHECK(a.add_queues(bench, shape.mode, a.dev));
+    if (shape.siw)
+        verbs_test_be_soft();
     kapi_cm_options options{};
     options.data = "a request";
     options.size = 9;

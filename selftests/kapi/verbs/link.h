@@ -47,7 +47,9 @@ struct Side {
     unsigned char data[256]; // that came with the acceptance or the rejection
     kapi_size size;
     kapi_wc wcs[256];
-    kapi_u64 busy_until; // so long done() does not return
+    void (*after)(Side& side); // done() ends with that, or NULL
+    kapi_u64 last_visit;
+    unsigned longer_visits; // of a softirq that went on after done() had taken its turn
 
     bool add_queues(const VerbsBench& bench, kapi_cq_mode mode, kapi_rdma_dev* of);
     void poll();
@@ -68,6 +70,7 @@ struct Shape {
     bool both = false;        // IPv4, to a listener for both families
     bool take = true;         // or reject in request()
     bool attach = true;       // or forget that
+    bool siw = false;         // a's queue pair is of a device that says so
     kapi_size answer = 0;     // bytes of the rejection
     kapi_u8 rnr_retry = 6;
     kapi_u16 port = test_port; // that a connects to
@@ -126,6 +129,9 @@ bool disconnect(VerbsBench&);
 bool destroy_early(VerbsBench&);
 bool drain(VerbsBench&, kapi_cq_mode);
 bool drain_in_vain(VerbsBench&);
+bool drain_slowly(VerbsBench&);
+bool short_visits(VerbsBench&);
+bool large_requests(VerbsBench&);
 bool unsignalled(VerbsBench&);
 bool chains(VerbsBench&);
 bool impossible_requests(VerbsBench&);

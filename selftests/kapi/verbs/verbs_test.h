@@ -64,6 +64,20 @@ void verbs_test_stop_waiters(struct verbs_test_waiters *result) KAPI_NOEXCEPT;
 int verbs_test_make_busy(kapi_u64 at) KAPI_NOEXCEPT;
 void verbs_test_make_idle(void) KAPI_NOEXCEPT;
 
+/*
+ * [sleep] The device of that name: it reports no completion of cq; or it says that it is siw, until verbs_test_be_soft(): before
+ * anything is received, for Soft-RoCE finds its device by that. 0 or an error. verbs_test_be_real() ends it.
+ */
+struct kapi_cq;
+int verbs_test_silence(const char *name, const struct kapi_cq *cq) KAPI_NOEXCEPT;
+int verbs_test_be_siw(const char *name) KAPI_NOEXCEPT;
+void verbs_test_be_soft(void) KAPI_NOEXCEPT;
+void verbs_test_be_real(void) KAPI_NOEXCEPT;
+/* [any] How many requests of a page or more were posted to it, and how many of them siw would send by reference. */
+unsigned int verbs_test_large(unsigned int *of_them_lent) KAPI_NOEXCEPT;
+/* [any] In a softirq: which run of completion queues on which processor it is. */
+kapi_u64 verbs_test_visit(void) KAPI_NOEXCEPT;
+
 struct kapi_msg;
 /* [task] Calls use() with a message whose memory is the size bytes at memory, to be written to. */
 int verbs_test_into(void *memory, kapi_size size, int (*use)(struct kapi_msg *msg, void *context), void *context) KAPI_NOEXCEPT;
