@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RLIMIT_MEMLOCK: the pages that a program has pinned. Some pins are given back by a work (verbs_pin.c), so that a program may meet
- * its limit with pages that it has given back already. Then it waits for them.
+ * RLIMIT_MEMLOCK: the pages that a program has pinned. Some pins are given back by a work (verbs_pin.c), so that a program may
+ * meet its limit with pages that it has given back already. Then it waits for them.
  *
  * It waits for its own pins only, in a queue of its own: any number of threads of any user may be at their limit, and pages are
  * given back in softirq, where nothing may be done for each of them. So one thread is woken, and one that leaves wakes the next.
+ * One for which there is too little room goes to the end of the queue.
  */
 
 #include <linux/hash.h>
