@@ -5,6 +5,7 @@
  *
  * It waits for its own pins only, in a queue of its own: any number of threads of any user may be at their limit, and pages are
  * given back in softirq, where nothing may be done for each of them. So one thread is woken, and one that leaves wakes the next.
+ * One for which there is too little room goes to the end of the queue.
  */
 
 #include <linux/hash.h>

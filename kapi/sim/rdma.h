@@ -101,6 +101,7 @@ struct SendEntry {
     std::size_t length = 0, received = 0;
     kapi_u64 psn = 0, packets = 0;
     bool started = false, done = false;
+    bool reported = false; // before it is done
     kapi_u32 mr_index = 0, mr_key = 0;
     Borrowed borrowed{};
 
@@ -149,6 +150,8 @@ struct kapi_rdma_dev {
     bool was_stuck = false;  // when a queue pair was drained the last time
     bool repeats_keys = false; // those of its regions are not random
     bool returns_late = false; // from kapi_qp_send(), as a task that another one interrupts: what it posted may have completed
+    bool posts_late = false;   // as much before it
+    bool sends_early = false;  // a send completes when it has left, before reads that were posted earlier
     bool copies_late = false;  // it writes into the memory of a region until that is freed, when it has begun before
     std::string awaited{};   // what its removal waits for
     std::map<std::string, unsigned> objects{}; // that were made of it

@@ -32,7 +32,7 @@ void flush(kapi_qp &qp)
         return;
     while (!qp.send.empty()) {
         SendEntry &entry = qp.send.front();
-        if (entry.done && !(entry.wr.flags & KAPI_WR_SIGNALED)) {
+        if (entry.reported || (entry.done && !(entry.wr.flags & KAPI_WR_SIGNALED))) {
             qp.unreported.add(std::move(entry.borrowed));
         } else {
             Borrowed borrowed = std::move(qp.unreported);
@@ -334,6 +334,12 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
 int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad) noexcept
 {
     enter_any("kapi_qp_send");
+<<<<<<< HEAD
+=======
+    if (qp->dev->posts_late && !World::current_task()->is_atomic())
+        world().sleep(20 * kMillisecond);
+    expect_open(*qp);
+>>>>>>> rdmapin
     for (kapi_wr *wr = first; wr; wr = wr->next) {
         expect_postable(*qp, wr->cookie);
         *bad = wr;

@@ -36,7 +36,7 @@ void set_timer(kapi_qp &qp)
 void fail_first(kapi_qp &qp, kapi_wc_status status)
 {
     for (SendEntry &entry : qp.send) {
-        if (entry.done)
+        if (entry.done || entry.reported)
             continue;
         Borrowed borrowed;
         while (&qp.send.front() != &entry) { // ended before: silently, for signalled ones were reported at once
@@ -56,6 +56,20 @@ void fail_first(kapi_qp &qp, kapi_wc_status status)
         break;
     }
     fail_qp(qp);
+}
+
+/** kapi_rdma_dev.sends_early: as siw, which has given it to TCP. */
+void report_sent(kapi_qp &qp, SendEntry &entry)
+{
+    if (entry.wr.op != KAPI_WR_SEND || !(entry.wr.flags & KAPI_WR_SIGNALED) || entry.reported)
+        return;
+    Completion completion;
+    completion.wc.cookie = entry.wr.cookie;
+    completion.wc.op = KAPI_WC_SEND;
+    completion.borrowed = std::exchange(entry.borrowed, {});
+    entry.reported = true;
+    entry.wr.flags &= ~static_cast<unsigned>(KAPI_WR_SIGNALED);
+    complete(qp, std::move(completion));
 }
 
 void report_done(kapi_qp &qp)
@@ -230,6 +244,8 @@ void step(kapi_qp &qp)
             break;
         }
         sent++;
+        if (qp.dev->sends_early && qp.cursor_packet == entry.packets && answers_outstanding(qp, qp.cursor))
+            report_sent(qp, entry);
     }
     report_done(qp);
     if (quiet)

@@ -139,6 +139,40 @@ TEST_P(RdsRdmaIwarp, is_refused__with_a_dead_key)
     close_both();
 }
 
+// Siw completes what it has given to TCP, and a read when its answer is there. So an acknowledgement that is posted between two
+// chains of an operation completes before its reads, of which one then fails.
+TEST_P(RdsRdmaIwarp, is_refused__behind_an_acknowledgement)
+{
+    constexpr unsigned kPieces = 10; // with 30 requests, of which the first chain has 16: some of the reads
+    dev_a->sends_early = dev_a->posts_late = true;
+    run(b, [&] { EXPECT_EQ(free_mr(pb, cookie), 0); });
+    bool ended = false;
+    pb.socket.sk().sndbuf = 16 << 10; // so that a acknowledges all the time
+    world.network().link(a, b).delay_ns = world.network().link(b, a).delay_ns = sim::kMillisecond;
+    auto sends = spawn(pb, [&] {
+        while (!ended)
+            pb.send("news");
+    });
+    Bytes local(kPieces * 100);
+    std::vector<rds_abi_iovec> vectors;
+    for (std::size_t i = 0; i < kPieces; i++)
+        vectors.push_back({place_of(local.data()) + 100 * i, 100});
+    world.run_for(100 * sim::kMillisecond);
+    run(a, [&] { EXPECT_EQ(operate(pa, read_into(vectors)), 4); });
+    std::vector<rds_abi_rdma_notify> notices;
+    auto reads = spawn(pa, [&] {
+        pa.socket.sk().rcvtimeo_ns = 5 * sim::kSecond;
+        for (Received received; received = receive(pa), received.result >= 0;) {
+            notices.insert(notices.end(), received.notices.begin(), received.notices.end());
+            ended = ended || !notices.empty();
+        }
+    });
+    EXPECT_TRUE(wait({sends, reads}));
+    ASSERT_EQ(notices.size(), 1u);
+    EXPECT_EQ(notices[0].status, RDS_ABI_RDMA_REMOTE_ERROR);
+    close_both();
+}
+
 TEST_P(RdsRdmaIwarp, is_given_up__when_the_connection_ends)
 {
     Bytes local(50'000);

@@ -179,9 +179,12 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
     }
 }
 
+// ends: what is in the chain ends with the last request of an operation or message. The next acknowledgement covers no part of an
+// operation: over iWARP its completion may come before those of reads that were posted earlier.
+//
 // What was not posted is released with the connection. An acknowledgement of its own may have gone since the headers were made,
 // and says more than they. The kernel's own heeds only the last one of several (rds_ib_process_recv()), so it gets another.
-void Sender::flush()
+void Sender::flush(bool ends)
 {
     unsigned count = std::exchange(chain_->count, 0);
     u64 said = std::exchange(chain_ack_, ~u64{0});
@@ -191,7 +194,8 @@ void Sender::flush()
         chain_->wr[i].next = &chain_->wr[i + 1];
     kapi_wr* bad = nullptr;
     broken_ = kapi_qp_send(ends_.qp.get(), chain_->wr, &bad) < 0;
-    posted_.store_release(broken_ ? posted_.load_relaxed() : head_);
+    if (!broken_ && ends)
+        posted_.store_release(head_);
     if (!broken_ && !ends_.fragments.to_hawser && said < ack_said_.load()) {
         want_ack();
         send_ack();

@@ -94,7 +94,7 @@ private:
     bool reports(bool is_last);
     void release_before(u64 end, kapi_wc_status status);
     void add(rds_out* out, u32 fragments, bool last);
-    void flush();
+    void flush(bool ends = true);
     void release(Slot& slot, bool completed);
     void retire(Own<Operation> operation);
 
@@ -120,7 +120,7 @@ private:
     bool broken_ = false;
     u64 chain_ack_ = ~u64{0}; // that the last header in chain_ says, if it has one
     Atomic<u64> ack_said_{0}; // by the last acknowledgement of its own
-    Atomic<u64> posted_{0};   // head_ of what was posted
+    Atomic<u64> posted_{0};   // head_ of what was posted, without a part of an operation
     Atomic<u64> ack_covers_{0}; // posted before the last acknowledgement of its own, and complete with it
     // The completion queue's, and read by the owner:
     Atomic<u64> tail_{0};

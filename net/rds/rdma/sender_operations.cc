@@ -33,7 +33,7 @@ void Sender::add_operation(rds_out* out, Own<Operation> operation)
             unsignaled_ = 0;
         }
         if (chain_->count == Chain::most)
-            flush();
+            flush(i + 1 == requests);
     }
 }
 
