@@ -60,7 +60,11 @@ enum rtrs_clt_con_type {
 	RTRS_IO_CON,    /* a connection of this CPU's */
 };
 
-/* [any] with RTRS_PERMIT_NOWAIT: NULL when all are in use. [sleep] with RTRS_PERMIT_WAIT: waits for one. */
+/*
+ * [any] with RTRS_PERMIT_NOWAIT: NULL when all are in use. [sleep] with RTRS_PERMIT_WAIT: waits for one. NULL when the last path
+ * was lost meanwhile, or when for 30 seconds all permits have been in the hands of callers who have no request under way: they
+ * may wait for one, too.
+ */
 struct rtrs_permit *rtrs_clt_get_permit(struct rtrs_clt_sess *sess, enum rtrs_clt_con_type con_type, enum wait_type wait);
 void rtrs_clt_put_permit(struct rtrs_clt_sess *sess, struct rtrs_permit *permit); /* [any] */
 

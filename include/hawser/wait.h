@@ -29,12 +29,12 @@ public:
     }
 
     // The same for any number of threads that take what they wait for, one piece each: wake() wakes one that sleeps, so there is
-    // one wake() for each piece.
-    template <class Condition> void wait_for_one(Condition&& condition)
+    // one wake() for each piece. Each also looks once in look_ns; one that ends without a piece may take a wake() with it.
+    template <class Condition> void wait_for_one(Condition&& condition, u64 look_ns = KAPI_FOREVER)
     {
         kapi_waiter waiter;
         kapi_wait_begin_exclusive(&queue_, &waiter);
-        park_for(waiter, condition);
+        park_for(waiter, condition, look_ns);
     }
 
     // Sleeps until condition() is true. Fails with ETIMEDOUT or EINTR, and only when the last condition() was false: it
@@ -65,10 +65,10 @@ public:
     }
 
 private:
-    template <class Condition> void park_for(kapi_waiter& waiter, Condition& condition)
+    template <class Condition> void park_for(kapi_waiter& waiter, Condition& condition, u64 look_ns = KAPI_FOREVER)
     {
         while (!condition())
-            kapi_park_uninterruptible(&waiter, KAPI_FOREVER);
+            kapi_park_uninterruptible(&waiter, look_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + look_ns);
         kapi_wait_end(&queue_, &waiter);
     }
 

@@ -205,17 +205,19 @@ int RtrsClientSide::call(bool read, std::uint64_t block, std::string &data)
     std::string message = RtrsDisk::message(read, block);
     rtrs_clt_request_args args{read, request.get(), Request::done, message.size(), request->data.size(), request->list.data(),
                                static_cast<unsigned>(request->list.size())};
-    int error;
-    do {
+    int error = -KAPI_ECONNABORTED; // the last path was lost while it waited
+    while (permit) {
         kapi_u32 room;
         std::memcpy(rtrs_clt_core_message(session_, permit, &room), message.data(), message.size());
         error = rtrs_clt_core_request(session_, permit, &args);
-        if (error)
-            course_.world.sleep(kMillisecond);
-    } while (error == -KAPI_EAGAIN);
+        if (error != -KAPI_EAGAIN)
+            break;
+        course_.world.sleep(kMillisecond);
+    }
     for (std::uint64_t pause = 20 * kMicrosecond; !error && !request->ended; pause = std::min(2 * pause, kPauseNs / 4))
         course_.world.sleep(pause);
-    rtrs_clt_core_put_permit(session_, permit);
+    if (permit)
+        rtrs_clt_core_put_permit(session_, permit);
     if (!error)
         error = request->error;
     if (error)

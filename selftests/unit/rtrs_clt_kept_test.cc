@@ -333,7 +333,6 @@ TEST_P(RtrsClientKept, a_session_ends_although_its_user_waits_for_a_permit_when_
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
     world.run_for(kSecond);
     EXPECT_TRUE(waits);
-    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
     std::uint64_t begun = world.now_ns();
     run(a, [&] { rtrs_clt_core_close(session); }, 20 * kSecond);
     session = nullptr;

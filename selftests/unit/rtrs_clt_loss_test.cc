@@ -138,6 +138,86 @@ TEST_P(RtrsClientLoss, nor_when_another_path_is_there_by_then)
     end_answered(true);
 }
 
+/** RNBD asks for one more while it has one: a server has a queue depth of 1, or many disks are mapped at a time. */
+class RtrsClientNoPermit : public RtrsClientLoss {
+protected:
+    void take_all()
+    {
+        server.geometry = *rtrs::Geometry::create(2, 65536);
+        ready();
+        for (unsigned i = 0; i < 2; i++)
+            permits.push_back(permit(true));
+    }
+    void wait_for_one()
+    {
+        waits = world.spawn(a, "mapper", [this] { got = rtrs_clt_core_get_permit(session, 1, 1); });
+    }
+    void give_all()
+    {
+        for (auto *one : std::exchange(permits, {}))
+            give(one);
+    }
+    std::vector<rtrs_clt_chunk *> permits;
+    rtrs_clt_chunk *got = nullptr;
+    sim::TaskRef waits;
+};
+
+TEST_P(RtrsClientNoPermit, who_waits_gets_none_when_all_are_in_hands_that_do_nothing)
+{
+    take_all();
+    server.on_request = [](WireServer::Request &) { return true; };
+    Ended ended;
+    ended.data = contents(2048, 1);
+    wait_for_one();
+    world.run_for(20 * kSecond);
+    run(a, [&] { EXPECT_EQ(begin(permits[0], ended, false, "block"), 0); });
+    world.run_for(100 * kSecond);
+    EXPECT_FALSE(waits->is_done()) << "the end of that request may give one back";
+    run(b, [&] { server.answer(*server.requests[0].on, server.requests[0].chunk, 0); });
+    EXPECT_TRUE(world.run_until([&] { return ended.done; }, kSecond));
+    world.run_for(29 * kSecond);
+    EXPECT_FALSE(waits->is_done());
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, 2 * kSecond));
+    EXPECT_EQ(got, nullptr);
+    give_all();
+}
+
+TEST_P(RtrsClientNoPermit, not_while_others_use_theirs)
+{
+    take_all();
+    wait_for_one();
+    for (unsigned second = 0; second < 100; second++) {
+        Ended ended;
+        ended.data = contents(2048, 1);
+        run(a, [&] { EXPECT_EQ(begin(permits[0], ended, false, "block"), 0); });
+        EXPECT_TRUE(world.run_until([&] { return ended.done; }, kSecond));
+        world.run_for(kSecond);
+    }
+    EXPECT_FALSE(waits->is_done());
+    give(permits.back());
+    permits.pop_back();
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, kSecond));
+    ASSERT_NE(got, nullptr);
+    permits.push_back(got);
+    give_all();
+}
+
+/** What it would be used for is refused then. So a mapping fails before the loss is reported. */
+TEST_P(RtrsClientNoPermit, who_waits_gets_none_when_the_last_path_is_lost)
+{
+    take_all();
+    wait_for_one();
+    world.run_for(kSecond);
+    EXPECT_FALSE(waits->is_done());
+    lose(0);
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, 500 * kMs));
+    EXPECT_EQ(got, nullptr);
+    EXPECT_TRUE(links.empty());
+    give_all();
+    EXPECT_TRUE(reported({0}, 100 * kMs));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientLoss, ::testing::Range(1, 4));
+INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientNoPermit, ::testing::Range(1, 4));
 
 } // namespace

@@ -20,11 +20,12 @@ protected:
             Ended ended;
             ended.data = contents(100, 1);
             rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
-            int error = begin(permit, ended, false, "disk");
+            int error = permit ? begin(permit, ended, false, "disk") : -KAPI_ECONNABORTED;
             while (!error && !ended.done)
                 world.sleep(100 * sim::kMicrosecond);
             failed += error || ended.error;
-            rtrs_clt_core_put_permit(session, permit);
+            if (permit)
+                rtrs_clt_core_put_permit(session, permit);
             world.sleep(kMs);
         }
     }

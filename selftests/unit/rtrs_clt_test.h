@@ -147,13 +147,13 @@ protected:
         int begun = 0;
         run(a, [&] {
             permit = rtrs_clt_core_get_permit(session, admin, 1);
-            begun = begin(permit, ended, read, message);
+            begun = permit ? begin(permit, ended, read, message) : -KAPI_ECONNABORTED; // it was lost meanwhile
         });
         if (!begun) {
             EXPECT_TRUE(world.run_until([&] { return ended.done; }, limit_ns)) << "the request does not end";
             EXPECT_EQ(ended.times, 1u);
         }
-        if (begun || ended.done)
+        if (permit && (begun || ended.done))
             run(a, [&] { rtrs_clt_core_put_permit(session, permit); });
         data = ended.data;
         return begun ? begun : ended.error;

@@ -40,11 +40,12 @@ protected:
         Ended ended;
         ended.data.swap(data);
         rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
-        int error = begin(permit, ended, read, message);
+        int error = permit ? begin(permit, ended, read, message) : -KAPI_ECONNABORTED; // it was lost meanwhile
         while (!error && !ended.done)
             world.sleep(100 * sim::kMicrosecond);
         EXPECT_LE(ended.times, 1u);
-        rtrs_clt_core_put_permit(session, permit);
+        if (permit)
+            rtrs_clt_core_put_permit(session, permit);
         data.swap(ended.data);
         return error ? error : ended.error;
     }

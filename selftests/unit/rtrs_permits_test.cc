@@ -32,6 +32,7 @@ protected:
         });
         return taken;
     }
+    static bool never() { return false; }
     const unsigned count = GetParam();
     std::optional<rtrs_clt::Permits> permits;
 };
@@ -90,16 +91,16 @@ TEST_P(RtrsPermits, at_the_same_time)
 
 TEST_P(RtrsPermits, who_waits_gets_the_next_one)
 {
-    run(a, [&] { EXPECT_EQ(permits->wait_and_take(0), 0u) << "without waiting"; });
+    run(a, [&] { EXPECT_EQ(permits->wait_and_take(0, never), 0) << "without waiting"; });
     EXPECT_EQ(permits->taken(), 1u);
     take_all(0);
-    hw::u32 got = 0;
-    auto waits = world.spawn(a, "waits", [&] { got = permits->wait_and_take(3); });
+    hw::s32 got = 0;
+    auto waits = world.spawn(a, "waits", [&] { got = permits->wait_and_take(3, never); });
     world.run_for(sim::kSecond);
     EXPECT_FALSE(waits->is_done());
     run(a, [&] { permits->give(count - 1); });
     EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, sim::kMillisecond));
-    EXPECT_EQ(got, count - 1);
+    EXPECT_EQ(got, static_cast<hw::s32>(count) - 1);
 }
 
 TEST_P(RtrsPermits, as_many_are_woken_as_were_given)
@@ -109,7 +110,9 @@ TEST_P(RtrsPermits, as_many_are_woken_as_were_given)
     std::vector<hw::u32> got;
     std::vector<sim::TaskRef> tasks;
     for (unsigned i = 0; i < kWaiters; i++)
-        tasks.push_back(world.spawn(a, "waits", [&, i] { got.push_back(permits->wait_and_take(i)); }));
+        tasks.push_back(world.spawn(a, "waits", [&, i] {
+            got.push_back(static_cast<hw::u32>(permits->wait_and_take(i, never)));
+        }));
     world.run_for(sim::kSecond);
     sim::threads_woken();
     run(a, [&] {
@@ -125,6 +128,26 @@ TEST_P(RtrsPermits, as_many_are_woken_as_were_given)
     }
     EXPECT_EQ(got.size(), kWaiters) << "each has its turn";
     EXPECT_TRUE(std::ranges::all_of(tasks, [](auto &task) { return task->is_done(); }));
+}
+
+/** And another one, which goes on waiting, finds what was given back. */
+TEST_P(RtrsPermits, who_waits_in_vain_gets_none)
+{
+    take_all(0);
+    bool in_vain = false;
+    hw::s32 got = 0, other = -1;
+    auto waits = world.spawn(a, "waits", [&] { got = permits->wait_and_take(3, [&] { return in_vain; }); });
+    auto waits_on = world.spawn(a, "waits on", [&] { other = permits->wait_and_take(3, never); });
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(waits->is_done());
+    in_vain = true;
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, sim::kSecond));
+    EXPECT_EQ(got, -1);
+    world.run_for(2 * sim::kSecond);
+    EXPECT_FALSE(waits_on->is_done());
+    run(a, [&] { permits->give(1); });
+    EXPECT_TRUE(world.run_until([&] { return waits_on->is_done(); }, sim::kMillisecond));
+    EXPECT_EQ(other, 1);
 }
 
 TEST_P(RtrsPermits, the_end_waits_for_all)

@@ -76,10 +76,11 @@ protected:
         Ended ended;
         ended.data = contents(2000, 1);
         rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session, 0, 1);
-        bool begun = known && begin(permit, ended, false, std::to_string(known)) == 0;
+        bool begun = permit && known && begin(permit, ended, false, std::to_string(known)) == 0;
         while (begun && !ended.done)
             world.sleep(100 * sim::kMicrosecond);
-        rtrs_clt_core_put_permit(session, permit);
+        if (permit) // else its session was over while it waited
+            rtrs_clt_core_put_permit(session, permit);
         world.sleep(world.random().below(20 * sim::kMillisecond));
     }
     /** From either side. */

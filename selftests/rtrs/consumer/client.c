@@ -71,8 +71,11 @@ int consumer_request(struct rtrs_clt_sess *sess, enum rtrs_clt_con_type type, en
 {
 	struct rtrs_permit *permit = rtrs_clt_get_permit(sess, type, RTRS_PERMIT_WAIT);
 	struct consumer_call call;
-	int err = consumer_send(sess, permit, &call, op, text, len, sg, sg_cnt);
+	int err;
 
+	if (!permit)
+		return -ECONNABORTED; /* the last path was lost meanwhile */
+	err = consumer_send(sess, permit, &call, op, text, len, sg, sg_cnt);
 	if (!err) {
 		wait_for_completion(&call.done);
 		err = call.error;

@@ -39,15 +39,6 @@ s32 Permits::take(u32 hint)
     return -1;
 }
 
-u32 Permits::wait_and_take(u32 hint)
-{
-    s32 taken = take(hint);
-    if (taken >= 0)
-        return static_cast<u32>(taken);
-    free_.wait_for_one([&] { return (taken = take(hint)) >= 0; });
-    return static_cast<u32>(taken);
-}
-
 void Permits::give(u32 permit)
 {
     u64 bit = u64{1} << permit % bits;

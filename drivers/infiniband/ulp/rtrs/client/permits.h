@@ -16,8 +16,14 @@ public:
     Result<> make(u32 count);
     // Any context. Takes one that is free, from those near hint first, which differs from CPU to CPU. -1: none is free.
     s32 take(u32 hint);
-    // Sleeps until one is free, whatever signals come: one becomes free when a request ends, which a dead path does not prevent.
-    u32 wait_and_take(u32 hint);
+    // Sleeps until one is free, whatever signals come, or, -1, until in_vain() at one of its looks: one becomes free when a
+    // request ends, which a dead path does not prevent, and its user gives it back, which may never happen.
+    template <class InVain> s32 wait_and_take(u32 hint, InVain&& in_vain)
+    {
+        s32 taken = -1;
+        free_.wait_for_one([&] { return (taken = take(hint)) >= 0 || in_vain(); }, look_ns);
+        return taken;
+    }
     // Any context.
     void give(u32 permit);
     // Sleeps until all are free.
@@ -26,6 +32,7 @@ public:
 
 private:
     static constexpr u32 bits = 64;
+    static constexpr u64 look_ns = 200'000'000;
     // A cache line each, so that processors that take permits near their hints do not share one.
     struct Word {
         Atomic<u64> used{0};

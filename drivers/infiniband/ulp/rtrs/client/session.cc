@@ -106,12 +106,35 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
 
 // ---- requests
 
+// When a permit was used the last time: now, if it is to be expected that one comes back by itself.
+u64 Session::last_use_ns(u64 now_ns)
+{
+    u64 last = kept_.has_any() || has_parked() ? now_ns : 0;
+    for (u32 i = 0; i < parts().count; i++)
+        last = max(last, io(i).owner.load_acquire() ? now_ns : io(i).began_ns.load_relaxed());
+    return last;
+}
+
+// RNBD asks for one more while it has one. When all are in such hands, as with a server whose queue depth is 1, none comes back,
+// and a thread that waits cannot even be killed.
+s32 Session::wait_for_permit(u32 cpu, u32 generation)
+{
+    constexpr u64 patience_ns = 30'000'000'000;
+    u64 used_ns = kapi_now_ns();
+    return parts().permits.wait_and_take(cpu, [&] {
+        u64 now = kapi_now_ns();
+        used_ns = max(used_ns, last_use_ns(now));
+        return generation != lanes_.generation() || now >= used_ns + patience_ns;
+    });
+}
+
 Io* Session::take_permit(bool admin, bool wait)
 {
     u32 generation = known_generation_.load_acquire(); // before it waits: what it asks for may be older than the permit
     u32 cpu = kapi_cpu();
-    Permits& permits = parts().permits;
-    s32 taken = wait ? static_cast<s32>(permits.wait_and_take(cpu)) : permits.take(cpu);
+    s32 taken = parts().permits.take(cpu);
+    if (taken < 0 && wait)
+        taken = wait_for_permit(cpu, generation);
     if (taken < 0)
         return nullptr;
     Io& permit = io(static_cast<u32>(taken));

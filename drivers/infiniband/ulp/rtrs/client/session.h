@@ -54,8 +54,8 @@ public:
 
     // ---- Requests. Any context, after the first path was added.
 
-    // Null: none is free, and wait was not allowed, which sleeps. What is asked for with it is meant for the session at the
-    // server that the user knows of when this is called.
+    // Null: none is free, and wait was not allowed, which sleeps, or is in vain: the session at the server is over that the user
+    // knows of when this is called, for which it is meant; or those who have permits have made no use of them for 30 seconds.
     Io* take_permit(bool admin, bool wait);
     void give_permit(Io& io);
     // Where the user's message of a request is to be put: most_user_bytes() at most.
@@ -160,6 +160,8 @@ private:
     bool has_settled() HW_REQUIRES(lock_);
     void announce() HW_REQUIRES(lock_);
     void append(Io& io);
+    s32 wait_for_permit(u32 cpu, u32 generation);
+    u64 last_use_ns(u64 now_ns);
 
     Module& module_;
     const Config config_;

@@ -60,7 +60,10 @@ struct rtrs_clt_limits {
 /* [any] 1: they are filled in; 0: no path is up. */
 int rtrs_clt_core_query(struct rtrs_clt_session *session, struct rtrs_clt_limits *limits);
 
-/* [any] A permit, of one request at a time. wait: [sleep], until one is free. admin: for the service connection. NULL: none. */
+/*
+ * [any] A permit, of one request at a time. wait: [sleep], until one is free, or waiting is in vain: see rtrs_clt_get_permit().
+ * admin: for the service connection. NULL: none.
+ */
 struct rtrs_clt_chunk *rtrs_clt_core_get_permit(struct rtrs_clt_session *session, int admin, int wait);
 void rtrs_clt_core_put_permit(struct rtrs_clt_session *session, struct rtrs_clt_chunk *permit); /* [any] its request has ended */
 
