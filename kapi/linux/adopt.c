@@ -268,6 +268,7 @@ static void stop_later(struct kapi_stream *stream)
 #else
 	cancel_delayed_work_sync(&stream->later); /* no TLS there */
 #endif
+	cancel_delayed_work_sync(&stream->look);
 }
 
 int kapi_stream_give_back(struct kapi_stream *stream, const struct kapi_piece *first, enum kapi_give_back how)

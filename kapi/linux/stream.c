@@ -65,6 +65,12 @@ void kapi_stream_retry_later(struct kapi_stream *stream)
 	queue_delayed_work(stream->queue, &stream->later, KAPI_RETRY_DELAY);
 }
 
+/* TCP reports only an error, maybe without the lock, and nothing else looks while all wait for room. */
+void kapi_stream_look_later(struct kapi_stream *stream)
+{
+	queue_delayed_work(stream->queue, &stream->look, HZ / 2);
+}
+
 /*
  * TLS reports by this alone that a header is none of a record. It says by two more errors what is wrong with it, but forged it
  * is. Nothing else sets these but core, whose error may still be there when another is reported. This is called without the
@@ -196,6 +202,20 @@ static void on_later(struct work_struct *work)
 	release_sock(stream->sk);
 }
 
+static void on_look(struct work_struct *work)
+{
+	struct kapi_stream *stream = container_of(to_delayed_work(work), struct kapi_stream, look);
+
+	lock_sock(stream->sk);
+	if (stream->ops && kapi_stream_is_replaced(stream)) {
+		WRITE_ONCE(stream->broken, ECONNRESET);
+		kapi_stream_tell_end(stream);
+	} else if (stream->ops && stream->blocked) {
+		kapi_stream_look_later(stream);
+	}
+	release_sock(stream->sk);
+}
+
 struct kapi_stream *kapi_stream_create(struct socket *sock)
 {
 	struct kapi_stream *stream = kzalloc(sizeof(*stream), KAPI_GFP_CHARGED); /* a work's is not */
@@ -209,6 +229,7 @@ struct kapi_stream *kapi_stream_create(struct socket *sock)
 	stream->data_ready_slot = &sock->sk->sk_data_ready;
 	stream->write_space_slot = &sock->sk->sk_write_space;
 	INIT_DELAYED_WORK(&stream->later, on_later);
+	INIT_DELAYED_WORK(&stream->look, on_look);
 	return stream;
 }
 

@@ -52,7 +52,8 @@ struct kapi_stream {
 	 * which can be read from a task only, leaves to be done.
 	 */
 	struct delayed_work later;
-	struct workqueue_struct *queue; /* for that; constant */
+	struct delayed_work look; /* adopted, blocked: whether it was replaced */
+	struct workqueue_struct *queue; /* for both; constant */
 	kapi_callback *data_ready_slot, *write_space_slot; /* where callbacks are set; constant once it is taken over */
 	kapi_callback data_ready, state_change, write_space; /* what they were before */
 	kapi_callback error_report; /* the same, of an adopted one; constant once it is taken over */
@@ -60,9 +61,9 @@ struct kapi_stream {
 };
 
 /*
- * The program has disconnected its adopted socket (connect() to AF_UNSPEC), of which TCP makes no callback: what TCP has, or
- * gets, is of another connection. TLS may refuse it, which is counted too, and leaves the socket in this state. The lock is
- * held.
+ * The program has disconnected its adopted socket (connect() to AF_UNSPEC), of which TCP makes no callback but that for errors:
+ * what TCP has, or gets, is of another connection. TLS may refuse it, which is counted too, and leaves the socket in this state.
+ * The lock is held.
  */
 static inline bool kapi_stream_is_replaced(const struct kapi_stream *stream)
 {
@@ -97,6 +98,7 @@ void kapi_streams_exit(void);
 int kapi_adopt_init(void); /* What marks sockets that are taken over; stays for ever. -ENOMEM. */
 struct kapi_stream *kapi_stream_create(struct socket *sock);
 void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay); /* in jiffies */
+void kapi_stream_look_later(struct kapi_stream *stream); /* is it replaced while it is blocked? */
 void kapi_stream_retry_later(struct kapi_stream *stream); /* unless something is to be done sooner */
 /* What TCP may tune the buffers of a socket of the namespace to that no cgroup is charged for. */
 void kapi_most_buffers(const struct net *net, int *sndbuf, int *rcvbuf);

@@ -193,6 +193,8 @@ static void note_blocked(struct kapi_stream *stream)
 	set_bit(SOCK_NOSPACE, &stream->sock->flags);
 	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established && !stream->closed)
 		kapi_stream_retry_later(stream);
+	if (stream->adopted)
+		kapi_stream_look_later(stream);
 }
 
 /* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */

@@ -145,6 +145,7 @@ Result<u32> Socket::receive(kcm_receive& receive)
 
 unsigned Socket::poll(kapi_poll* poll)
 {
+    polled_.store_relaxed(1);
     kapi_poll_wait(poll, waiters.c());
     unsigned events = 0;
     if (kapi_sk_has_error(sk))
@@ -158,10 +159,11 @@ unsigned Socket::poll(kapi_poll* poll)
 }
 
 // Of pollers with EPOLLEXCLUSIVE one is woken for all messages of a packet. When it takes some and leaves some, it wakes the next
-// one: before the copy, which takes as long as the program's memory likes.
+// one: before the copy, which takes as long as the program's memory likes. Readers that do not poll are all woken; one that was
+// woken as a poller finds that there are pollers.
 void Socket::wake_next_reader()
 {
-    if (Distributor::readable(*this))
+    if (polled_.load_relaxed() && Distributor::readable(*this))
         waiters.wake(KAPI_IN | KAPI_RDNORM);
 }
 

@@ -215,6 +215,7 @@ private:
     Atomic<u32> finished_{0};
     Atomic<u32> batch_limited_{0}; // batch_work_ is queued, and has yet to run
     Atomic<u32> errors_{0}, tell_connection_{0}, tell_lengths_{0}, max_message_{0};
+    Atomic<u32> polled_{0}; // has a program ever?
     Work<Socket, &Socket::transmit_in_work> transmit_work_;
     Work<Socket, &Socket::give_up> give_up_work_;
     Work<Socket, &Socket::end_late_batch> batch_work_;

@@ -95,6 +95,7 @@ bool adopt_notices_that_there_is_no_peer(Bench& bench)
     CHECK(kapi_test_write(taken.there, old.data, size) == static_cast<long>(size));
     CHECK(eventually([&] { return taken.received == size; }));
     CHECK(kapi_test_disconnect(taken.here) == 0);
+    kapi_test_shut(taken.here);
     CHECK(taken.closed);
     CHECK(taken.give_back(old.data, size) == 0);
     taken.other = kapi_test_reconnect(taken.here);
@@ -102,6 +103,27 @@ bool adopt_notices_that_there_is_no_peer(Bench& bench)
     CHECK(kapi_test_write(taken.other, fresh.data, size) == static_cast<long>(size));
     CHECK(kapi_test_read(taken.here, result.data, size) == static_cast<long>(size));
     CHECK(result.is_pattern(1000, size));
+    return true;
+}
+
+// The same if nothing is sent because there is no room.
+bool adopt_notices_that_there_is_no_peer_for_what_waits(Bench& bench)
+{
+    constexpr kapi_size size = 64 * page;
+    Boxed<Taken> box;
+    Bytes bytes(size);
+    CHECK(box && bytes.data);
+    Taken& taken = *box;
+    CHECK(taken.open(bench));
+    kapi_segment segment{bytes.data, nullptr, 0, size};
+    kapi_u32 end_seq;
+    while (kapi_stream_send(taken.stream, &segment, 1, 0, &end_seq) == static_cast<long>(size))
+        ;
+    pause(100 * millisecond); // what the peer takes
+    while (kapi_stream_send(taken.stream, &segment, 1, 0, &end_seq) == static_cast<long>(size))
+        ;
+    CHECK(kapi_test_disconnect(taken.here) == 0);
+    CHECK(eventually([&] { return taken.closed; }));
     return true;
 }
 

@@ -48,7 +48,7 @@ kapi_size kapi_test_page_size(const void *page) KAPI_NOEXCEPT; /* [any] of the p
  * written, read or is there to be read, a new descriptor, 0, or an error.
  */
 int kapi_test_socket_pair(int *fds) KAPI_NOEXCEPT; /* connected to each other */
-int kapi_test_disconnect(int fd) KAPI_NOEXCEPT;    /* and shuts down what is disconnected */
+int kapi_test_disconnect(int fd) KAPI_NOEXCEPT;
 int kapi_test_reconnect(int fd) KAPI_NOEXCEPT;     /* disconnects fd, connects it to a new socket and returns that */
 void kapi_test_no_scatter_gather(int fd) KAPI_NOEXCEPT; /* as if its route had none */
 void kapi_test_lock(int fd, int locked) KAPI_NOEXCEPT; /* takes the socket's lock, or releases it */
