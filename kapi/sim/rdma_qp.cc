@@ -334,12 +334,8 @@ int kapi_qp_drain(struct kapi_qp *qp) noexcept
 int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad) noexcept
 {
     enter_any("kapi_qp_send");
-<<<<<<< HEAD
-=======
     if (qp->dev->posts_late && !World::current_task()->is_atomic())
         world().sleep(20 * kMillisecond);
-    expect_open(*qp);
->>>>>>> rdmapin
     for (kapi_wr *wr = first; wr; wr = wr->next) {
         expect_postable(*qp, wr->cookie);
         *bad = wr;
