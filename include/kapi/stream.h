@@ -167,7 +167,7 @@ kapi_size kapi_stream_resume(struct kapi_stream *stream) KAPI_NOEXCEPT;
 kapi_size kapi_stream_drain_and_reset(struct kapi_stream *stream) KAPI_NOEXCEPT;
 /* [sleep] Sends FIN after what was written; receiving continues. */
 void kapi_stream_shutdown_write(struct kapi_stream *stream) KAPI_NOEXCEPT;
-/* For so long, in milliseconds, TCP goes on to send what a stream has had when it is closed, while nothing is acknowledged. */
+/* For so long, in milliseconds, TCP tries to send what a stream has had when it is closed, from each acknowledgement on. */
 #define KAPI_CLOSE_MS 10000
 /*
  * [sleep] No callback runs during or after. Frees the stream; unread bytes are lost (resume first). abort: reset

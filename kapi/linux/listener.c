@@ -91,7 +91,7 @@ static void drop_callbacks(struct kapi_listener *listener)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
-/* Children begin with these, and TCP enlarges none that is not read: see kapi_stream_limit_buffers(). */
+/* Children begin with these: see kapi_stream_limit_buffers(). */
 static void limit_buffers(struct sock *sk)
 {
 	int sndbuf, rcvbuf;
@@ -164,12 +164,16 @@ EXPORT_SYMBOL_GPL(kapi_listener_close);
 
 /*
  * The stream's pointer keeps the socket out of sockmaps from here on. False: it is in one, which has replaced its functions.
+ *
+ * Under the socket's lock, with which its callbacks run: one that takes the pointer for a listener's (a reset in this moment) has
+ * ended before, and none begins.
  */
 static bool own(struct kapi_stream *stream, const struct kapi_listener *listener)
 {
 	struct sock *sk = stream->sk;
 	bool free;
 
+	lock_sock(sk);
 	write_lock_bh(&sk->sk_callback_lock);
 	free = !sk->sk_user_data;
 	if (free) {
@@ -177,6 +181,7 @@ static bool own(struct kapi_stream *stream, const struct kapi_listener *listener
 		restore_callbacks(sk, listener);
 	}
 	write_unlock_bh(&sk->sk_callback_lock);
+	release_sock(sk);
 	return free;
 }
 

@@ -38,7 +38,7 @@ protected:
     /** Of a machine whose users have this limit, and its peers the same. */
     void with_limit(std::size_t limit, const std::function<void(RingShares &)> &body)
     {
-        a.total_memory = limit * 64;
+        a.total_memory = limit * 32;
         run(a, [&] {
             auto shares = std::make_unique<RingShares>();
             body(*shares);
@@ -75,10 +75,10 @@ TEST_F(RdsRdmaRingShares, have_a_limit__of_the_machines_memory)
     }
 }
 
-TEST_F(RdsRdmaRingShares, have_a_limit__of_four_MiB_at_least)
+TEST_F(RdsRdmaRingShares, have_a_limit__of_22_MiB_at_least)
 {
-    constexpr unsigned kFits = 233;
-    static_assert(bytes_of(kFits) <= 2 << 20 && bytes_of(kFits + 1) > 2 << 20);
+    constexpr unsigned kFits = 935;
+    static_assert(2 * bytes_of(kFits) <= 11 << 20 && 2 * bytes_of(kFits + 1) > 11 << 20);
     with_limit(1, [&](RingShares &shares) { EXPECT_EQ(take(shares, 1, kFits), kFits); });
     with_limit(1, [&](RingShares &shares) { EXPECT_EQ(take(shares, 1, kFits + 1), 64u); });
 }
@@ -141,12 +141,12 @@ TEST_F(RdsRdmaRingShares, are_a_part_of_the_fragments_that_others_leave)
 TEST_F(RdsRdmaRingShares, are_whole_after_a_refusal)
 {
     with_limit(1, [&](RingShares &shares) {
-        EXPECT_EQ(take_all(shares, 7), 2u);
+        EXPECT_EQ(take_all(shares, 7), 5u);
         for (unsigned i = 0; i < 10; i++)
             EXPECT_EQ(take(shares, 7, 100), 0u);
-        EXPECT_EQ(take(shares, 8, 64, 2 * (128 + 64)), 64u);
+        EXPECT_EQ(take(shares, 8, 64, 2 * (5 * 64 + 64)), 64u);
         give_all(shares, 8, 1);
-        EXPECT_EQ(take_all(shares, 8), 1u);
+        EXPECT_EQ(take_all(shares, 8), 2u);
     });
 }
 

@@ -108,6 +108,29 @@ TEST_P(RtrsClientLoss, what_follows_an_admin_request_is_done_before_the_loss_is_
     EXPECT_GE(world.now_ns() - given_ns, 10 * kMs) << "RNBD has something to do after it, too";
 }
 
+TEST_P(RtrsClientLoss, nor_is_it_at_once_when_it_came_during_another_report)
+{
+    ready();
+    std::uint64_t given_ns = 0, told_ns = 0;
+    when_told = [&](int up) {
+        told_ns = world.now_ns();
+        if (!up)
+            return;
+        auto *taken = rtrs_clt_core_get_permit(session, 1, 1);
+        world.sleep(500 * kMs); // until the path is lost
+        rtrs_clt_core_put_permit(session, taken);
+        given_ns = world.now_ns();
+    };
+    lose(0);
+    EXPECT_TRUE(reported({0}, kSecond));
+    world.run_for(400 * kMs);
+    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
+    world.run_for(100 * kMs);
+    lose(0);
+    EXPECT_TRUE(world.run_until([&] { return given_ns && told_ns > given_ns; }, 3 * kSecond));
+    EXPECT_GE(told_ns - given_ns, 10 * kMs);
+}
+
 TEST_P(RtrsClientLoss, but_it_is_reported_after_two_seconds_in_any_case)
 {
     ready(2);

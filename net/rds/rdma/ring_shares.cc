@@ -10,8 +10,8 @@ namespace rds_rdma {
 
 namespace {
 
-constexpr u64 memory_part = 64;        // of the machine's, for each half
-constexpr u64 least_limit = 4 << 20;   // a small machine, too, needs room for some connections
+constexpr u64 memory_part = 32;        // of the machine's, for each half
+constexpr u64 least_limit = 11 << 20;  // a small machine, too, needs room for some connections
 constexpr u64 buffer_bytes = 5 << 10; // a received buffer with its page and a header
 constexpr u64 slots_bytes = 160 << 10; // of the sender and the receiver, whatever the rings have, and the sender's headers
 

@@ -60,6 +60,7 @@ Result<TcpNet*> TcpNet::create(kapi_net* host)
     if (err == -KAPI_EADDRINUSE && !kapi_net_is_initial(host)) {
         // By any user, whose namespace must not keep the module from being loaded.
         kapi_log(KAPI_LOG_NOTICE, "rds_tcp: port %u is in use in a namespace, which peers cannot connect to", rds_port);
+        net->was_in_use_ = true;
         net->accept_work_.queue(Module::get().workqueue, listen_retry_ns);
     } else if (err) {
         Module::get().remove(*net);
@@ -90,7 +91,8 @@ bool TcpNet::listen_again()
         accept_work_.queue(Module::get().workqueue, listen_retry_ns);
         return false;
     }
-    kapi_log(KAPI_LOG_NOTICE, "rds_tcp: port %u of a namespace is open now, peers can connect", rds_port);
+    if (std::exchange(was_in_use_, false)) // not for each time that an administrator, who may be any user, closes it
+        kapi_log(KAPI_LOG_NOTICE, "rds_tcp: port %u of a namespace is open now, peers can connect", rds_port);
     return true;
 }
 
@@ -233,7 +235,6 @@ void TcpNet::accept()
         if (err == -KAPI_ESHUTDOWN) {
             kapi_listener_stop(listener_);
             close_listener();
-            break;
         }
         if (err) { // for those behind it no further notice comes
             accept_work_.queue(Module::get().workqueue, accept_retry_ns);

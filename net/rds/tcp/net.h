@@ -81,6 +81,7 @@ private:
 
     kapi_counters* counters_ = nullptr;
     kapi_listener* listener_ = nullptr; // null while another has the port; accept_work_ changes it, and the namespace's end
+    bool was_in_use_ = false;           // when the module was loaded, and is since: a line of the log said so
     Atomic<bool> ending_{false};
     Atomic<u32> port_group_{0};
     struct Connections {

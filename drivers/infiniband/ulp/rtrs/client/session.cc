@@ -124,7 +124,7 @@ s32 Session::wait_for_permit(u32 cpu, u32 generation)
     return parts().permits.wait_and_take(cpu, [&] {
         u64 now = kapi_now_ns();
         used_ns = max(used_ns, last_use_ns(now));
-        return generation != lanes_.generation() || now >= used_ns + patience_ns;
+        return closing_.load_relaxed() || generation != lanes_.generation() || now >= used_ns + patience_ns;
     });
 }
 
@@ -300,14 +300,18 @@ void Session::user_has_it()
 bool Session::has_settled()
 {
     constexpr u64 longest_ns = 2'000'000'000; // a device may need more, and who has a permit, too
+    constexpr u64 quiet_ns = 10'000'000;
     u64 now = kapi_now_ns();
     if (!settles_until_ns_)
         settles_until_ns_ = now + longest_ns;
     bool quiet = !paths_ending_ && !admin_permits_.load() && !has_parked();
-    bool settled = (quiet && was_quiet_) || now >= settles_until_ns_;
-    was_quiet_ = quiet && !settled;
+    if (!quiet)
+        quiet_since_ns_ = 0;
+    else if (!quiet_since_ns_)
+        quiet_since_ns_ = now;
+    bool settled = (quiet && now >= quiet_since_ns_ + quiet_ns) || now >= settles_until_ns_;
     if (settled)
-        settles_until_ns_ = 0;
+        quiet_since_ns_ = settles_until_ns_ = 0;
     return settled;
 }
 

@@ -199,7 +199,7 @@ private:
     Work<Session, &Session::report> report_{*this};
     // report()'s:
     bool reported_up_ = true;
-    bool was_quiet_ = false;   // at its last look
+    u64 quiet_since_ns_ = 0;   // nothing of a session that was lost is under way since then; 0: something is
     u64 settles_until_ns_ = 0; // a loss that is to be reported; 0: none is
     Atomic<u32> admin_permits_{0}; // that users have
     // That the user knows of: an older one until its end was reported.
