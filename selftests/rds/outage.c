@@ -17,7 +17,7 @@
 #define LARGE 65536
 #define SOON 500 /* ms, after the link's return */
 #define DEAD_PEER 10000 /* net.rds.tcp.rds_tcp_dead_peer_ms */
-#define SLACK 1500 /* the first time-out, and the checking interval */
+#define SLACK 2000 /* the first time-out, longer after the outages, and the intervals of looks: 11.5 s as a rule */
 
 static struct pair pair;
 static int from, to;
