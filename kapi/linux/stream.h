@@ -105,7 +105,8 @@ void kapi_most_buffers(const struct net *net, int *sndbuf, int *rcvbuf);
 /* Cuts those that are larger, which TCP then leaves alone. The socket's lock is held. */
 void kapi_limit_buffers(struct sock *sk, int most_sndbuf, int most_rcvbuf);
 /*
- * The administrator of a namespace, who may be any user, can write tcp_rmem and tcp_wmem at any time. The lock is held.
+ * Cuts buffers that TCP has enlarged beyond what the stream may have: the administrator of a namespace, who may be any user, can
+ * write tcp_rmem and tcp_wmem at any time. The lock is held.
  */
 static inline void kapi_stream_limit_buffers(struct kapi_stream *stream)
 {
