@@ -161,12 +161,12 @@ TEST_P(RtrsClientLoss, nor_when_another_path_is_there_by_then)
     end_answered(true);
 }
 
-/** RNBD asks for one more while it has one: a server has a queue depth of 1, or many disks are mapped at a time. */
+/** RNBD asks for one more while it has one, and many disks are mapped at a time. */
 class RtrsClientNoPermit : public RtrsClientLoss {
 protected:
     void take_all()
     {
-        server.geometry = *rtrs::Geometry::create(2, 65536);
+        server.geometry = *rtrs::Geometry::create(3, 65536);
         ready();
         for (unsigned i = 0; i < 2; i++)
             permits.push_back(permit(true));
@@ -238,6 +238,46 @@ TEST_P(RtrsClientNoPermit, who_waits_gets_none_when_the_last_path_is_lost)
     EXPECT_TRUE(links.empty());
     give_all();
     EXPECT_TRUE(reported({0}, 100 * kMs));
+}
+
+/** Or the first sectors of no disk could be read, and none be made. */
+TEST_P(RtrsClientNoPermit, one_is_left_for_io)
+{
+    take_all();
+    run(a, [&] { EXPECT_EQ(rtrs_clt_core_get_permit(session, 1, 0), nullptr); });
+    for (unsigned i = 0; i < 3; i++) {
+        run(a, [&] { got = rtrs_clt_core_get_permit(session, 0, 0); });
+        ASSERT_NE(got, nullptr);
+        run(a, [&] { EXPECT_EQ(rtrs_clt_core_get_permit(session, 0, 0), nullptr); });
+        give(got);
+    }
+    wait_for_one();
+    world.run_for(kSecond);
+    EXPECT_FALSE(waits->is_done());
+    give(permits.back());
+    permits.pop_back();
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, kMs)) << "it is woken";
+    ASSERT_NE(got, nullptr);
+    permits.push_back(got);
+    give_all();
+}
+
+TEST_P(RtrsClientNoPermit, of_a_single_one_admin_requests_get_none)
+{
+    server.geometry = *rtrs::Geometry::create(1, 65536);
+    ready();
+    EXPECT_EQ(std::count_if(a.log.begin(), a.log.end(), [](auto &line) { return line.find("depth of 1") != line.npos; }), 1);
+    wait_for_one();
+    EXPECT_TRUE(world.run_until([&] { return waits->is_done(); }, kMs));
+    EXPECT_EQ(got, nullptr);
+    Ended ended;
+    ended.data = contents(2048, 1);
+    auto *taken = permit(false);
+    ASSERT_NE(taken, nullptr);
+    run(a, [&] { EXPECT_EQ(begin(taken, ended, false, "block"), 0); });
+    EXPECT_TRUE(world.run_until([&] { return ended.done; }, kSecond));
+    EXPECT_EQ(ended.error, 0);
+    give(taken);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientLoss, ::testing::Range(1, 4));

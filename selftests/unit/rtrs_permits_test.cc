@@ -32,6 +32,13 @@ protected:
         });
         return taken;
     }
+    /** As a session waits. */
+    template <class InVain> hw::s32 wait_and_take(hw::u32 hint, InVain in_vain)
+    {
+        hw::s32 taken = -1;
+        permits->wait([&] { return (taken = permits->take(hint)) >= 0 || in_vain(); });
+        return taken;
+    }
     static bool never() { return false; }
     const unsigned count = GetParam();
     std::optional<rtrs_clt::Permits> permits;
@@ -91,11 +98,11 @@ TEST_P(RtrsPermits, at_the_same_time)
 
 TEST_P(RtrsPermits, who_waits_gets_the_next_one)
 {
-    run(a, [&] { EXPECT_EQ(permits->wait_and_take(0, never), 0) << "without waiting"; });
+    run(a, [&] { EXPECT_EQ(wait_and_take(0, never), 0) << "without waiting"; });
     EXPECT_EQ(permits->taken(), 1u);
     take_all(0);
     hw::s32 got = 0;
-    auto waits = world.spawn(a, "waits", [&] { got = permits->wait_and_take(3, never); });
+    auto waits = world.spawn(a, "waits", [&] { got = wait_and_take(3, never); });
     world.run_for(sim::kSecond);
     EXPECT_FALSE(waits->is_done());
     run(a, [&] { permits->give(count - 1); });
@@ -111,7 +118,7 @@ TEST_P(RtrsPermits, as_many_are_woken_as_were_given)
     std::vector<sim::TaskRef> tasks;
     for (unsigned i = 0; i < kWaiters; i++)
         tasks.push_back(world.spawn(a, "waits", [&, i] {
-            got.push_back(static_cast<hw::u32>(permits->wait_and_take(i, never)));
+            got.push_back(static_cast<hw::u32>(wait_and_take(i, never)));
         }));
     world.run_for(sim::kSecond);
     sim::threads_woken();
@@ -136,8 +143,8 @@ TEST_P(RtrsPermits, who_waits_in_vain_gets_none)
     take_all(0);
     bool in_vain = false;
     hw::s32 got = 0, other = -1;
-    auto waits = world.spawn(a, "waits", [&] { got = permits->wait_and_take(3, [&] { return in_vain; }); });
-    auto waits_on = world.spawn(a, "waits on", [&] { other = permits->wait_and_take(3, never); });
+    auto waits = world.spawn(a, "waits", [&] { got = wait_and_take(3, [&] { return in_vain; }); });
+    auto waits_on = world.spawn(a, "waits on", [&] { other = wait_and_take(3, never); });
     world.run_for(2 * sim::kSecond);
     EXPECT_FALSE(waits->is_done());
     in_vain = true;

@@ -16,14 +16,10 @@ public:
     Result<> make(u32 count);
     // Any context. Takes one that is free, from those near hint first, which differs from CPU to CPU. -1: none is free.
     s32 take(u32 hint);
-    // Sleeps until one is free, whatever signals come, or, -1, until in_vain() at one of its looks: one becomes free when a
-    // request ends, which a dead path does not prevent, and its user gives it back, which may never happen.
-    template <class InVain> s32 wait_and_take(u32 hint, InVain&& in_vain)
-    {
-        s32 taken = -1;
-        free_.wait_for_one([&] { return (taken = take(hint)) >= 0 || in_vain(); }, look_ns);
-        return taken;
-    }
+    // Sleeps until ready(), whatever signals come. It looks again when one becomes free: when a request ends, which a dead path does
+    // not prevent, and its user gives it back, which may never happen. So it also looks five times in a second.
+    template <class Ready> void wait(Ready&& ready) { free_.wait_for_one(ready, look_ns); }
+    void wake() { free_.wake(); } // any context: one that waits looks again
     // Any context.
     void give(u32 permit);
     // Sleeps until all are free.

@@ -100,6 +100,8 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
         Parts* none = nullptr;
         if (parts_.compare_exchange(none, made.get()))
             static_cast<void>(made.release());
+        if (!none && parts().count == 1)
+            kapi_log(KAPI_LOG_WARN, "rtrs_client: %s: the server's queue depth of 1 leaves no permit for admin requests", name());
     }
     return geometry() == offer.geometry ? parts().check_memory(attrs, connections_) : fail(KAPI_EINVAL);
 }
@@ -115,42 +117,66 @@ u64 Session::last_use_ns(u64 now_ns)
     return last;
 }
 
-// RNBD asks for one more while it has one. When all are in such hands, as with a server whose queue depth is 1, none comes back,
-// and a thread that waits cannot even be killed.
-s32 Session::wait_for_permit(u32 cpu, u32 generation)
+// One permit stays for IO: RNBD has that of an OPEN until its disk is made, which is not before its first sectors are read.
+bool Session::may_take_admin()
+{
+    u32 taken = admin_permits_.load_relaxed();
+    while (taken + 1 < parts().count)
+        if (admin_permits_.compare_exchange(taken, taken + 1))
+            return true;
+    return false;
+}
+
+s32 Session::take_free(u32 cpu, bool admin)
+{
+    if (admin && !may_take_admin())
+        return -1;
+    s32 taken = parts().permits.take(cpu);
+    if (taken < 0 && admin)
+        admin_permits_.fetch_sub(1);
+    return taken;
+}
+
+// RNBD asks for one more while it has one. When all are in such hands none comes back, and a thread that waits cannot even be
+// killed.
+s32 Session::wait_for_permit(u32 cpu, bool admin, u32 generation)
 {
     constexpr u64 patience_ns = 30'000'000'000;
     u64 used_ns = kapi_now_ns();
-    return parts().permits.wait_and_take(cpu, [&] {
+    s32 taken = -1;
+    parts().permits.wait([&] {
+        taken = take_free(cpu, admin);
         u64 now = kapi_now_ns();
         used_ns = max(used_ns, last_use_ns(now));
-        return closing_.load_relaxed() || generation != lanes_.generation() || now >= used_ns + patience_ns;
+        return taken >= 0 || closing_.load_relaxed() || generation != lanes_.generation() || now >= used_ns + patience_ns;
     });
+    return taken;
 }
 
 Io* Session::take_permit(bool admin, bool wait)
 {
     u32 generation = known_generation_.load_acquire(); // before it waits: what it asks for may be older than the permit
     u32 cpu = kapi_cpu();
-    s32 taken = parts().permits.take(cpu);
-    if (taken < 0 && wait)
-        taken = wait_for_permit(cpu, generation);
+    s32 taken = take_free(cpu, admin);
+    if (taken < 0 && wait && (!admin || parts().count > 1))
+        taken = wait_for_permit(cpu, admin, generation);
     if (taken < 0)
         return nullptr;
     Io& permit = io(static_cast<u32>(taken));
     permit.generation = generation;
     permit.lane = admin ? 0 : 1 + cpu % (connections_ - 1); // of which there are two at least: create()
-    if (admin)
-        admin_permits_.fetch_add(1);
     return &permit;
 }
 
 void Session::give_permit(Io& io)
 {
-    if (io.lane == 0)
+    bool admin = io.lane == 0;
+    if (admin)
         admin_permits_.fetch_sub(1);
     if (kept_.give(io))
         parts().permits.give(io.chunk);
+    else if (admin)
+        parts().permits.wake(); // another one may be free
 }
 
 u32 Session::most_user_bytes() const

@@ -54,8 +54,9 @@ public:
 
     // ---- Requests. Any context, after the first path was added.
 
-    // Null: none is free, and wait was not allowed, which sleeps, or is in vain: the session at the server is over that the user
-    // knows of when this is called, for which it is meant; or those who have permits have made no use of them for 30 seconds.
+    // Those for admin requests are all but one. Null: none is free, and wait was not allowed, which sleeps, or is in vain: the
+    // session at the server is over that the user knows of when this is called, for which it is meant; those who have permits
+    // have made no use of them for 30 seconds; or there is one permit only, and admin.
     Io* take_permit(bool admin, bool wait);
     void give_permit(Io& io);
     // Where the user's message of a request is to be put: most_user_bytes() at most.
@@ -160,7 +161,9 @@ private:
     bool has_settled() HW_REQUIRES(lock_);
     void announce() HW_REQUIRES(lock_);
     void append(Io& io);
-    s32 wait_for_permit(u32 cpu, u32 generation);
+    bool may_take_admin();
+    s32 take_free(u32 cpu, bool admin);
+    s32 wait_for_permit(u32 cpu, bool admin, u32 generation);
     u64 last_use_ns(u64 now_ns);
 
     Module& module_;
@@ -201,7 +204,7 @@ private:
     bool reported_up_ = true;
     u64 quiet_since_ns_ = 0;   // nothing of a session that was lost is under way since then; 0: something is
     u64 settles_until_ns_ = 0; // a loss that is to be reported; 0: none is
-    Atomic<u32> admin_permits_{0}; // that users have
+    Atomic<u32> admin_permits_{0}; // that users have, or are about to take
     // That the user knows of: an older one until its end was reported.
     Atomic<u32> known_generation_{0};
 };
