@@ -16,8 +16,8 @@ public:
     Result<> make(u32 count);
     // Any context. Takes one that is free, from those near hint first, which differs from CPU to CPU. -1: none is free.
     s32 take(u32 hint);
-    // Sleeps until ready(), whatever signals come. It looks again when one becomes free: when a request ends, which a dead path does
-    // not prevent, and its user gives it back, which may never happen. So it also looks five times in a second.
+    // Sleeps until ready(), whatever signals come. It looks again when one becomes free, and five times in a second: one becomes
+    // free when a request ends, which a dead path does not prevent, and its user gives it back, which may never happen.
     template <class Ready> void wait(Ready&& ready) { free_.wait_for_one(ready, look_ns); }
     void wake() { free_.wake(); } // any context: one that waits looks again
     // Any context.
