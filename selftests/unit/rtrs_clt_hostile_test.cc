@@ -216,6 +216,7 @@ TEST_P(RtrsClientHostile, its_acceptance_is_wrong)
         [](Response &response) { response.queue_depth = 0; },
         [](Response &response) { response.max_io_bytes = 1u << 28; },
         [](Response &response) { response.max_header_bytes = 8; },
+        [](Response &response) { response.max_io_bytes = 4095; },
     };
     load();
     serve();
@@ -249,9 +250,9 @@ TEST_P(RtrsClientHostile, it_offers_more_chunks_than_there_is_memory_for)
     load();
     serve();
     server.change_acceptance = [](rtrs::wire::ConnectResponse &response) {
-        response.queue_depth = 65535;
-        response.max_io_bytes = 3000;
-        response.max_header_bytes = 1000;
+        response.queue_depth = 32768;
+        response.max_io_bytes = 4096;
+        response.max_header_bytes = 4096;
     };
     run(a, [&] { EXPECT_EQ(try_open(), -KAPI_ENOMEM); });
 }

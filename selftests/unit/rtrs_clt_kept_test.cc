@@ -309,39 +309,6 @@ TEST_P(RtrsClientKept, a_chunk_waits_for_a_server_that_is_reached_again_and_refu
     EXPECT_EQ(free_permits(), depth());
 }
 
-/** All permits are kept when a path is up again, and the user waits for one in its callback for that, as RNBD does. */
-TEST_P(RtrsClientKept, a_session_ends_although_its_user_waits_for_a_permit_when_told)
-{
-    ready(2);
-    bool waits = false;
-    when_told = [&](int up) {
-        if (!up)
-            return;
-        waits = true;
-        if (auto *taken = rtrs_clt_core_get_permit(session, 1, 1)) // or none any more
-            rtrs_clt_core_put_permit(session, taken);
-        waits = false;
-    };
-    EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
-    swallow("lost");
-    std::vector<Ended> ended(depth());
-    for (auto &one : ended)
-        begin_one(one, "lost");
-    EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
-    for (auto &one : ended)
-        ASSERT_TRUE(until(one, kSecond));
-    give_all();
-    EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
-    world.run_for(kSecond);
-    EXPECT_TRUE(waits);
-    std::uint64_t begun = world.now_ns();
-    run(a, [&] { rtrs_clt_core_close(session); }, 20 * kSecond);
-    session = nullptr;
-    EXPECT_LT(world.now_ns() - begun, 2 * kSecond);
-    EXPECT_FALSE(waits);
-    EXPECT_EQ(links, (std::vector<int>{0, 1}));
-}
-
 /** The host has no memory for more threads than one for each queue. What frees the permit does not wait for that callback. */
 TEST_P(RtrsClientKept, permits_come_back_although_the_user_waits_for_one_when_told)
 {
@@ -370,19 +337,6 @@ TEST_P(RtrsClientKept, permits_come_back_although_the_user_waits_for_one_when_to
     world.run_for(45 * kSecond);
     EXPECT_EQ(got, 1u);
     EXPECT_EQ(free_permits(), depth());
-}
-
-TEST_P(RtrsClientKept, a_session_ends_with_chunks_that_are_kept)
-{
-    ready();
-    EXPECT_EQ(put(root + "io_timeout_ms", "1000"), 0);
-    swallow("late");
-    server.reject = 0;
-    std::string data = contents(100, 1);
-    EXPECT_EQ(request(false, "late", data), -KAPI_ETIMEDOUT);
-    std::uint64_t begun = world.now_ns();
-    close();
-    EXPECT_LT(world.now_ns() - begun, 2 * kSecond);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RtrsClientKept, ::testing::Range(1, 5));

@@ -28,6 +28,7 @@ struct SrvUser {
         unsigned char *data;
         std::size_t size;
         std::string message, bytes; // as they were
+        const void *usr;
     };
     bool keeps = false;      // requests, until answer()
     std::uint64_t sleeps_ns = 0; // in each call
@@ -47,7 +48,7 @@ struct SrvUser {
         EXPECT_TRUE(std::any_of(self.privs.begin(), self.privs.end(), [&](const auto &given) { return priv == &given.second; }))
             << "given before the first request";
         Call call{op, static_cast<unsigned char *>(data), size, {static_cast<const char *>(usr), usr_size},
-                  {static_cast<const char *>(data), size}};
+                  {static_cast<const char *>(data), size}, usr};
         self.calls.push_back(call);
         if (self.sleeps_ns)
             self.world->sleep(self.sleeps_ns);

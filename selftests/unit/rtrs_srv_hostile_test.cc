@@ -220,6 +220,33 @@ TEST_P(SrvHostile, a_chunk_that_the_user_has_changes_over_another_path_of_its_cl
     EXPECT_EQ(user.disk["y"], "right");
 }
 
+/** RNBD checks the name of a disk, and then uses it. */
+TEST_P(SrvHostile, a_message_that_the_user_has_does_not_change_over_another_path)
+{
+    load(true);
+    establish(first);
+    connect(second, 2, 2);
+    exchange(second);
+    user.keeps = true;
+    for (std::size_t size : {1u, 40u, 504u, 505u, 4000u}) {
+        SCOPED_TRACE(size);
+        std::string message = "w" + contents(size - 1, 3);
+        write(first, 1, 0, "data", message);
+        ASSERT_TRUE(wait([&] { return user.calls.size() == 1; }));
+        EXPECT_TRUE(user.calls[0].message == message);
+        run(a, [&] { second.put(*second.links[1], 0, 4, std::string(size + 8, '!'), std::nullopt); });
+        ASSERT_TRUE(wait([&] { return !second.links[1]->sent.empty(); }));
+        EXPECT_EQ(std::exchange(second.links[1]->sent, {}).back().status, KAPI_WC_OK);
+        auto *now = static_cast<const char *>(user.calls[0].usr);
+        EXPECT_TRUE(std::string(now, size) == message);
+        EXPECT_EQ(std::string(now + size, 8), std::string(8, '\0')) << "so text ends there";
+        answer_call();
+        EXPECT_EQ(answer(first, 0), 0);
+        first.answers.clear();
+        user.calls.clear();
+    }
+}
+
 // The answer of chunk 1 is not received, and behind it the registration of chunk 0 waits in the send queue.
 TEST_P(SrvHostile, a_key_is_not_ended_before_it_begins)
 {

@@ -55,7 +55,7 @@ void Permits::wait_for_all()
     constexpr u64 pause_ns = 10'000'000;
     kapi_waiter waiter;
     kapi_wait_begin(free_.c(), &waiter);
-    while (taken_.load())
+    while (taken_.load() || waiting_.load())
         kapi_park_uninterruptible(&waiter, kapi_now_ns() + pause_ns);
     kapi_wait_end(free_.c(), &waiter);
 }

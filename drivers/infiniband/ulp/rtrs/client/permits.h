@@ -18,11 +18,16 @@ public:
     s32 take(u32 hint);
     // Sleeps until ready(), whatever signals come. It looks again when one becomes free, and five times in a second: one becomes
     // free when a request ends, which a dead path does not prevent, and its user gives it back, which may never happen.
-    template <class Ready> void wait(Ready&& ready) { free_.wait_for_one(ready, look_ns); }
+    template <class Ready> void wait(Ready&& ready)
+    {
+        waiting_.fetch_add(1);
+        free_.wait_for_one(ready, look_ns);
+        waiting_.fetch_sub(1); // last: the session may end then
+    }
     void wake() { free_.wake(); } // any context: one that waits looks again
     // Any context.
     void give(u32 permit);
-    // Sleeps until all are free.
+    // Sleeps until all are free, and no thread waits for one.
     void wait_for_all();
     u32 taken() const { return taken_.load_relaxed(); }
 
@@ -38,6 +43,7 @@ private:
     Own<Word, free_words> words_;
     u32 count_ = 0, words_count_ = 0;
     Atomic<u32> taken_{0};
+    Atomic<u32> waiting_{0}; // threads in wait()
     WaitQueue free_;
 };
 

@@ -142,13 +142,20 @@ s32 Session::take_free(u32 cpu, bool admin)
 s32 Session::wait_for_permit(u32 cpu, bool admin, u32 generation)
 {
     constexpr u64 patience_ns = 30'000'000'000;
+    constexpr u64 look_ns = 1'000'000'000; // at all requests, which takes long where there are many
     u64 used_ns = kapi_now_ns();
+    u64 looks_ns = used_ns + look_ns;
     s32 taken = -1;
     parts().permits.wait([&] {
         taken = take_free(cpu, admin);
         u64 now = kapi_now_ns();
+        if (taken >= 0 || closing_.load_relaxed() || generation != lanes_.generation())
+            return true;
+        if (now < looks_ns)
+            return false;
+        looks_ns = now + look_ns;
         used_ns = max(used_ns, last_use_ns(now));
-        return taken >= 0 || closing_.load_relaxed() || generation != lanes_.generation() || now >= used_ns + patience_ns;
+        return now >= used_ns + patience_ns;
     });
     return taken;
 }
@@ -168,15 +175,15 @@ Io* Session::take_permit(bool admin, bool wait)
     return &permit;
 }
 
+// One that is kept is not its user's any more behind give(): the session may end then.
 void Session::give_permit(Io& io)
 {
-    bool admin = io.lane == 0;
-    if (admin)
+    if (io.lane == 0) {
         admin_permits_.fetch_sub(1);
+        parts().permits.wake(); // another one may be free
+    }
     if (kept_.give(io))
         parts().permits.give(io.chunk);
-    else if (admin)
-        parts().permits.wake(); // another one may be free
 }
 
 u32 Session::most_user_bytes() const

@@ -56,7 +56,8 @@ Result<Offer> parse_acceptance(Bytes bytes)
     u32 io = from.max_io_bytes, header = from.max_header_bytes;
     // Both together are the size of a chunk, which 28 bits hold.
     constexpr u32 limit = 1u << 28;
-    if (error || io == 0 || io > limit || header > limit)
+    constexpr u32 least = 4096; // a page: the block layer warns of disks that take less at a time
+    if (error || io < least || io > limit || header > limit)
         return fail(KAPI_ECONNRESET);
     auto geometry = Geometry::create(from.queue_depth, io + header);
     if (!geometry)

@@ -75,6 +75,7 @@ bool Chunk::forget_before_live()
 
 bool Chunk::release()
 {
+    op.message.forget();
     Guard guard(lock_);
     busy_ = false;
     if (!first_)

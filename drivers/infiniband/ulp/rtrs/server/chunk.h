@@ -12,6 +12,7 @@
 
 #include "../common/request.h"
 #include "budget.h"
+#include "message.h"
 
 #include <hawser/atomic.h>
 
@@ -40,6 +41,7 @@ struct Operation {
     bool given = false;           // to the user, at least once
     bool follows_read = false;    // what was read for the request before it may have changed its message
     Operation* next = nullptr;    // in a queue of its connection or its path
+    UserMessage message{}; // while the user has it
 };
 
 // A request that waits for its chunk, or for the end of the path of the one before. A path has one for each chunk.

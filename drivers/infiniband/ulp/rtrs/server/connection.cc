@@ -330,7 +330,7 @@ void Connection::give_to_user(Operation& op)
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);
     if (kapi_traces(KAPI_TRACE_RTRS_SERVER_REQUEST))
         path_->trace(KAPI_TRACE_RTRS_SERVER_REQUEST, op);
-    int err = session.context().call(session, op, chunk.memory, request);
+    int err = session.context().call(session, op, chunk.memory);
     if (err)
         op.connection->answer(op, err < 0 ? -err : err);
 }

@@ -231,12 +231,16 @@ Result<Ref<Session>> Context::find_or_create(const ConnectRequest& request)
 
 // ---- the user
 
-int Context::call(const Session& session, Operation& op, u8* memory, const Request& request)
+int Context::call(const Session& session, Operation& op, u8* memory)
 {
     static_assert(offsetof(Operation, direction) == 0);
+    const Request& request = op.request;
+    auto message = op.message.copy(memory + request.data_bytes, request.user_bytes);
+    if (!message)
+        return message.error().to_c();
     op.direction = request.is_read ? 0 : 1;
-    return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes,
-                        memory + request.data_bytes, request.user_bytes);
+    return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes, *message,
+                        request.user_bytes);
 }
 
 int Context::link_event(Session& session, rtrs_srv_core_event event)
