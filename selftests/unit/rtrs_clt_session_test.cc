@@ -337,8 +337,9 @@ TEST_P(RtrsClientSession, the_queues_of_a_further_path_are_a_small_part_of_the_m
     server.geometry = *rtrs::Geometry::create(64, 8192);
     ready();
     // For each chunk its message, a region and the list of its pages; and of each connection 64 entries in each direction, of
-    // which those to be sent have sixteen pieces.
-    const std::uint64_t takes = 64 * (4096 + 512 + 2 * 16) + (sim::kCpus + 1) * 64 * (4 * (208 + 16 * 16) + 64 + 4 * 128);
+    // which those to be sent have sixteen pieces, in rings of powers of two: hawser/queue_memory.h.
+    const std::uint64_t sends = 256 * 512 + 64 * (88 + 16 * 16), receives = 128 * 64 + 64 * 8, completions = 512 * 128;
+    const std::uint64_t takes = 64 * (4096 + 512 + 2 * 16) + (sim::kCpus + 1) * (sends + receives + completions);
     a.total_memory = 16 * (takes + 20'000);
     EXPECT_EQ(put(path(0) + "reconnect", "1"), 0);
     EXPECT_EQ(put(root + "add_path", path_name(1)), -KAPI_ENOMEM) << "its queues are longer";

@@ -5,6 +5,8 @@
 #include "link.h"
 #include "session.h"
 
+#include <hawser/queue_memory.h>
+
 namespace rtrs_clt {
 
 namespace {
@@ -16,6 +18,7 @@ constexpr u32 resolve_ms = 2000; // for the address, and again for the route
 constexpr u32 requests_of_io = 3;
 // Beside requests: heartbeats and their answers.
 constexpr u32 others = 16;
+constexpr u32 completions_besides = 2;
 
 // Of a rejection by the one who listens, "consumer reject" (InfiniBand Architecture Specification, volume 1, chapter 12). Other
 // reasons are those of a host on which nobody does (8), or whose connection manager refuses.
@@ -86,13 +89,16 @@ u32 Connection::receives_for(const kapi_rdma_attrs& attrs, u32 depth)
     return min(min(attrs.max_wr, attrs.max_cqe / 2 - 1), depth * 2 + others); // an answer may be two messages
 }
 
-// As Soft-RoCE takes them: an entry of a send queue has its pieces beside it, in a ring of a power of two entries, and kapi makes
-// that twice as long (kapi_qp_create()). Adapters take less.
+kapi_qp_caps Connection::caps_for(const kapi_rdma_attrs& attrs, u32 depth)
+{
+    return {sends_for(attrs, depth), receives_for(attrs, depth), min(attrs.max_sge, most_pieces), 1, 0};
+}
+
 u64 Connection::bytes_of_queues(const kapi_rdma_attrs& attrs, u32 depth)
 {
-    constexpr u32 of_send = 208, of_piece = sizeof(kapi_sge), of_receive = 64, of_completion = 128, rings = 4;
-    u64 send = rings * (of_send + min(attrs.max_sge, most_pieces) * of_piece) + 2 * of_completion;
-    return sends_for(attrs, depth) * send + receives_for(attrs, depth) * (of_receive + 2 * of_completion);
+    kapi_qp_caps caps = caps_for(attrs, depth);
+    return bytes_of_queue_pair(caps) + bytes_of_completions(caps.max_send + caps.max_recv + completions_besides) +
+           caps.max_recv * receive_bytes;
 }
 
 // The queue depth is known for all but the service connection, which is made before the peer offers it.
@@ -100,15 +106,16 @@ Result<> Connection::make_queues(Device& device, kapi_pd* pd)
 {
     const kapi_rdma_attrs& attrs = device.attrs;
     u32 depth = number_ ? link_.session.geometry().queue_depth() : rtrs::service_queue_depth;
-    max_send_ = sends_for(attrs, depth);
-    max_receive_ = receives_for(attrs, depth);
-    max_pieces_ = min(attrs.max_sge, most_pieces);
+    kapi_qp_caps caps = caps_for(attrs, depth);
+    max_send_ = caps.max_send;
+    max_receive_ = caps.max_recv;
+    max_pieces_ = caps.max_send_sge;
     TRY(receives_.make(device, pd, max_receive_ * receive_bytes, KAPI_MAP_FROM_DEVICE));
     kapi_cq* cq = nullptr;
     u32 vector = number_ ? number_ - 1 : 0;
-    TRY(check(kapi_cq_create(device.dev, max_send_ + max_receive_ + 2, vector, KAPI_CQ_SOFTIRQ, on_done, this, &cq)));
+    u32 completions = max_send_ + max_receive_ + completions_besides;
+    TRY(check(kapi_cq_create(device.dev, completions, vector, KAPI_CQ_SOFTIRQ, on_done, this, &cq)));
     cq_.reset(cq);
-    kapi_qp_caps caps{max_send_, max_receive_, max_pieces_, 1, 0};
     kapi_qp* qp = nullptr;
     TRY(check(kapi_qp_create(cm_.get(), pd, &caps, cq, cq, this, &qp)));
     qp_.reset(qp);

@@ -22,7 +22,8 @@ public:
     // How long its queues are for so many requests at a time. Any context.
     static u32 sends_for(const kapi_rdma_attrs& attrs, u32 depth);
     static u32 receives_for(const kapi_rdma_attrs& attrs, u32 depth);
-    static u64 bytes_of_queues(const kapi_rdma_attrs& attrs, u32 depth); // memory that both and their completions take
+    static kapi_qp_caps caps_for(const kapi_rdma_attrs& attrs, u32 depth);
+    static u64 bytes_of_queues(const kapi_rdma_attrs& attrs, u32 depth); // with completions, and what is received
 
     // ---- The worker's. All sleep.
 
