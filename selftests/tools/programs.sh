@@ -338,6 +338,29 @@ for try in {1..100}; do # until it listens
 done
 wait $passive
 [ $? = 1 ] && grep -q "the other side is not hawser's rds-stress" "$work/err"; verdict $? "another program is rejected"
+# Both sides print what the other one sent, but nothing that a terminal obeys.
+printable() { # name status text: the error has this, and no other bytes
+	[ "$2" = 1 ] && grep -qF -- "$3" "$work/err" && ! LC_ALL=C grep -q '[^ -~]' "$work/err"
+	verdict $? "$1"
+}
+port=$((port + 50))
+fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
+passive=$!
+for try in {1..100}; do # until it listens
+	printf 'x\033[2J\377\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null && break
+	sleep 0.1
+done
+wait $passive
+printable "the passive side of stress prints no control characters" $? "'x?[2J?'"
+port=$((port + 50))
+python3 -c 'import socket, sys
+peer = socket.create_server(("127.0.0.1", int(sys.argv[1]))).accept()[0]
+peer.sendall(b"hawser rds-stress 1\nerror \033[2J\377\n")
+peer.recv(1)' $port &
+run fake "$bin/rds-stress" -s 127.0.0.1 -p $port --connect-retries 20
+printable "... nor does the active side" $status "reports: ?[2J?"
+wait
+port=$((port + 50))
 exits 1 "Connection refused" fake "$bin/rds-stress" -s 127.0.0.1 -p $port
 
 echo "1..$tests"
