@@ -2,15 +2,19 @@
 // What rds-info shows of the programs that have sockets open, here of this one.
 extern "C" {
 #include "info-tables.h"
+#include "owners.h"
 }
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <string>
 
@@ -46,6 +50,7 @@ std::string shown(uint64_t inode)
     rds_address_parse("10.0.0.1", &row.socket.bound);
     row.socket.connected = row.socket.bound;
     row.socket.inode = inode;
+    owners_forget();
     info_view.verbose = true;
     testing::internal::CaptureStdout();
     sockets_table().print(&row);
@@ -66,6 +71,49 @@ TEST(Owners, AreShownWithoutWhatATerminalObeys)
     const std::string expected = "  " + std::to_string(getpid()) + " ?[2J???~ x\n";
     ASSERT_GE(row.size(), expected.size());
     EXPECT_EQ(row.substr(row.size() - expected.size()), expected);
+}
+
+TEST(Owners, AreFoundAmongManySockets)
+{
+    std::array<int, 100> sockets{};
+    std::array<uint64_t, 100> inodes{};
+
+    for (size_t i = 0; i < sockets.size(); i++)
+        inodes[i] = inode_of(sockets[i] = open_socket());
+    owners_forget();
+    for (size_t i = 0; i < sockets.size(); i++) {
+        owner owner{};
+
+        EXPECT_TRUE(owner_find(inodes[i], &owner)) << i;
+        EXPECT_EQ(owner.pid, getpid()) << i;
+        EXPECT_EQ(owner.inode, inodes[i]) << i;
+        close(sockets[i]);
+    }
+    owners_forget();
+    for (uint64_t inode : inodes) {
+        owner owner{};
+
+        EXPECT_FALSE(owner_find(inode, &owner));
+    }
+}
+
+// As before the sort: a child that has the socket, too, is younger.
+TEST(Owners, AreTheFirstOfSeveralProcesses)
+{
+    int fd = open_socket();
+    const pid_t child = fork();
+
+    if (!child) {
+        pause();
+        _exit(0);
+    }
+    owner owner{};
+    owners_forget();
+    EXPECT_TRUE(owner_find(inode_of(fd), &owner));
+    EXPECT_EQ(owner.pid, std::min(getpid(), child));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    close(fd);
 }
 
 } // namespace

@@ -207,6 +207,10 @@ LD_PRELOAD="$bin/fake-rds.so" FAKE_RDS_COUNT=3 timeout 2 "$bin/rds-info" -c --wa
 [ $? = 124 ]; verdict $? "--watch goes on until it is interrupted"
 jq -es 'length > 2 and .[0].counters.conn_reset == 7 and .[2].counters.conn_reset == 13' "$work/out" >"$work/jq" 2>&1
 verdict $? "... and shows the tables each time"
+LD_PRELOAD="$bin/fake-rds.so" FAKE_RDS_OPEN=1 timeout 2 "$bin/rds-info" -k --watch=50ms --json >"$work/out" 2>"$work/err"
+jq -es 'length > 2 and .[0].sockets[0].inode != .[1].sockets[0].inode
+	and ([.[0,1,2].sockets[0].command] == ["rds-info", "rds-info", "rds-info"])' "$work/out" >"$work/jq" 2>&1
+verdict $? "... with the owners of sockets that were opened in between"
 exits 2 "an interval of 10ms to a day" "$bin/rds-info" --watch=1ms
 exits 2 "an interval of 10ms to a day" "$bin/rds-info" --watch=x
 FAKE_RDS_NO_TABLE=10000 exits 1 "no table of counters" fake "$bin/rds-info" -c
