@@ -2,6 +2,7 @@
 // A worker of kcm-server on a socket that has an error and messages at once, or that has no memory for answers. The socket is a
 // connected UDP socket, which reports errors as KCM's do, and needs no module.
 extern "C" {
+#include "kcm-backlog.h"
 #include "kcm-frame.h"
 #include "kcm-socket.h"
 #include "kcm-worker.h"
@@ -128,7 +129,7 @@ TEST(KcmWorker, ReadsOnAfterAnErrorThatTookTheOnlyEdge)
     int stop = eventfd(0, EFD_CLOEXEC);
     std::array<int, 2> cut{};
     ASSERT_EQ(pipe(cut.data()), 0);
-    struct worker *worker = worker_start(0, kcm, stop, cut[1], 1024);
+    struct worker *worker = worker_start(0, kcm, stop, cut[1], 1024, BACKLOG_OF_ALL);
     std::array<char, 64> answer{};
     for (int i = 0; i < 3; i++)
         EXPECT_EQ(recv(client, answer.data(), answer.size(), 0), static_cast<ssize_t>(FRAME_MIN)) << i;
@@ -157,7 +158,7 @@ struct Exchange {
         for (int fd : {client, stop, cut[0], cut[1]})
             close(fd);
     }
-    void start() { worker = worker_start(0, kcm, stop, cut[1], 1024); }
+    void start() { worker = worker_start(0, kcm, stop, cut[1], 1024, BACKLOG_OF_ALL); }
     worker_counts end()
     {
         EXPECT_EQ(eventfd_write(stop, 1), 0);
