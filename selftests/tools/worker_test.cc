@@ -158,11 +158,19 @@ struct Exchange {
         for (int fd : {client, stop, cut[0], cut[1]})
             close(fd);
     }
-    void start() { worker = worker_start(0, kcm, stop, cut[1], 1024, BACKLOG_OF_ALL); }
+    void start(size_t backlog = BACKLOG_OF_ALL) { worker = worker_start(0, kcm, stop, cut[1], 1024, backlog); }
     worker_counts end()
     {
         EXPECT_EQ(eventfd_write(stop, 1), 0);
         return worker_join(worker);
+    }
+    // The next connection that is to be cut off.
+    uint64_t next_cut()
+    {
+        uint64_t id = 0;
+        pollfd readable{cut[0], POLLIN, 0};
+
+        return poll(&readable, 1, 10000) == 1 && read(cut[0], &id, sizeof(id)) == static_cast<ssize_t>(sizeof(id)) ? id : 0;
     }
     bool is_answered()
     {
@@ -220,6 +228,27 @@ TEST(KcmWorker, DropsAnAnswerOnlyIfItsConnectionHasEnded)
         EXPECT_EQ(counts.undeliverable, with.drops ? 1U : 0U);
     }
     unknown = 0;
+}
+
+// Later answers would follow those that are missing, even if there is room for them.
+TEST(KcmWorker, AnswersNothingToAClientThatIsCutOff)
+{
+    known = {};
+    known.id = 1;
+    Exchange exchange(2);
+    failure = EAGAIN;
+    failures = 1;
+    exchange.start(1);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    // Each event tries again, until the connection has ended.
+    send_requests(exchange.client, 1);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    worker_counts counts = exchange.end();
+    EXPECT_EQ(counts.answers, 0U);
+    EXPECT_EQ(counts.undeliverable, 3U);
+    EXPECT_EQ(attempts, 1U);
 }
 
 } // namespace
