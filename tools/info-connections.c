@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Oracle's kernels report this one too. */
@@ -77,6 +78,29 @@ void tcp_socket_write(struct json *json, const union row *row)
 		json_null(json, "tos");
 }
 
+static int compare_hosts(const struct tcp_socket *tcp, const union rds_address *local, const union rds_address *remote)
+{
+	int order = rds_address_compare_hosts(&tcp->local, local);
+
+	return order ? order : rds_address_compare_hosts(&tcp->remote, remote);
+}
+
+static int compare_sockets(const void *one, const void *other)
+{
+	const struct tcp_socket *a = &((const union row *)one)->tcp, *b = &((const union row *)other)->tcp;
+	int order = compare_hosts(a, &b->local, &b->remote);
+
+	if (!order)
+		order = rds_address_port(&a->local) - rds_address_port(&b->local);
+	return order ? order : rds_address_port(&a->remote) - rds_address_port(&b->remote);
+}
+
+void tcp_sockets_sort(struct info_rows *sockets)
+{
+	if (sockets->count)
+		qsort(sockets->rows, sockets->count, sizeof(*sockets->rows), compare_sockets);
+}
+
 /* Connections */
 
 static bool is_same_connection(const struct connection *a, const struct connection *b)
@@ -133,12 +157,36 @@ bool connection_decode(const struct rds_info_table *table, size_t index, bool ip
 	return shown;
 }
 
-static bool is_path_of(const struct tcp_socket *tcp, const struct connection *connection)
+/* Where in info_view.tcp_sockets the sockets of @connection begin, if it has any. */
+static size_t first_path(const struct connection *connection)
 {
-	return connection->shows_paths && !strcmp(connection->transport, "tcp") &&
-	       rds_address_same_host(&tcp->local, &connection->local) &&
-	       rds_address_same_host(&tcp->remote, &connection->remote) &&
-	       (!tcp->has_tos || !connection->has_tos || tcp->tos == connection->tos);
+	size_t first = 0, end = info_view.tcp_sockets.count;
+
+	if (!connection->shows_paths || strcmp(connection->transport, "tcp"))
+		return end;
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+
+		if (compare_hosts(&info_view.tcp_sockets.rows[middle].tcp, &connection->local, &connection->remote) < 0)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return first;
+}
+
+/* The next socket of @connection from *@at on, or NULL; moves *@at behind it. */
+static const struct tcp_socket *next_path(const struct connection *connection, size_t *at)
+{
+	while (*at < info_view.tcp_sockets.count) {
+		const struct tcp_socket *tcp = &info_view.tcp_sockets.rows[(*at)++].tcp;
+
+		if (compare_hosts(tcp, &connection->local, &connection->remote))
+			break;
+		if (!tcp->has_tos || !connection->has_tos || tcp->tos == connection->tos)
+			return tcp;
+	}
+	return NULL;
 }
 
 void connection_print_header(void)
@@ -150,15 +198,12 @@ void connection_print_header(void)
 
 static void print_paths(const struct connection *connection)
 {
-	size_t i;
+	size_t at = first_path(connection);
+	const struct tcp_socket *tcp;
 
-	for (i = 0; i < info_view.tcp_sockets.count; i++) {
-		const struct tcp_socket *tcp = &info_view.tcp_sockets.rows[i].tcp;
-
-		if (is_path_of(tcp, connection))
-			printf("%*s path over TCP ports %u -> %u\n", info_address_width(), "",
-			       rds_address_port(&tcp->local), rds_address_port(&tcp->remote));
-	}
+	while ((tcp = next_path(connection, &at)))
+		printf("%*s path over TCP ports %u -> %u\n", info_address_width(), "",
+		       rds_address_port(&tcp->local), rds_address_port(&tcp->remote));
 }
 
 void connection_print(const union row *row)
@@ -185,14 +230,11 @@ void connection_print(const union row *row)
 
 static void write_paths(struct json *json, const struct connection *connection)
 {
-	size_t i;
+	size_t at = first_path(connection);
+	const struct tcp_socket *tcp;
 
 	json_open_array(json, "paths");
-	for (i = 0; i < info_view.tcp_sockets.count; i++) {
-		const struct tcp_socket *tcp = &info_view.tcp_sockets.rows[i].tcp;
-
-		if (!is_path_of(tcp, connection))
-			continue;
+	while ((tcp = next_path(connection, &at))) {
 		json_open_object(json, NULL);
 		json_unsigned(json, "local_port", rds_address_port(&tcp->local));
 		json_unsigned(json, "remote_port", rds_address_port(&tcp->remote));

@@ -14,6 +14,9 @@ void tcp_socket_print_header(void);
 void tcp_socket_print(const union row *row);
 void tcp_socket_write(struct json *json, const union row *row);
 
+/* Sorts TCP sockets as the next functions need them in info_view. */
+void tcp_sockets_sort(struct info_rows *sockets);
+
 /* Connections, and in verbose output their TCP sockets. */
 bool connection_decode(const struct rds_info_table *table, size_t index, bool ipv6, union row *row);
 void connection_print_header(void);

@@ -229,8 +229,11 @@ static void print_socket(const union row *row)
 		printf(" %10" PRIu64 " %10" PRIu64, row->socket.sending, row->socket.unread);
 	else if (info_view.verbose)
 		printf(" %10s %10s", "-", "-");
-	if (info_view.verbose && owner_find(row->socket.inode, &owner))
+	if (info_view.verbose && owner_find(row->socket.inode, &owner)) {
+		/* A program chooses its name. In JSON all bytes are shown, and escaped. */
+		make_printable(owner.command, strlen(owner.command));
 		printf("  %d %s", (int)owner.pid, owner.command);
+	}
 	printf("\n");
 }
 

@@ -17,6 +17,7 @@ struct backlog_client {
 	uint64_t connection;
 	struct kept *first, **end;
 	size_t bytes;
+	bool is_cut;
 };
 
 static struct backlog_client *find(const struct backlog *backlog, uint64_t connection)
@@ -49,14 +50,16 @@ static struct backlog_client *find_or_add(struct backlog *backlog, uint64_t conn
 	return client;
 }
 
-bool backlog_keep(struct backlog *backlog, uint64_t connection, const void *bytes, size_t size)
+/* What a queued answer takes. */
+static size_t cost_of(size_t size)
 {
-	struct backlog_client *client = find_or_add(backlog, connection);
-	struct kept *kept;
+	return sizeof(struct kept) + size;
+}
 
-	if (client->bytes + size > BACKLOG_OF_CLIENT)
-		return false;
-	kept = malloc(sizeof(*kept) + size);
+static void append(struct backlog *backlog, struct backlog_client *client, const void *bytes, size_t size)
+{
+	struct kept *kept = malloc(cost_of(size));
+
 	if (!kept)
 		die("no memory for an answer");
 	kept->next = NULL;
@@ -64,48 +67,84 @@ bool backlog_keep(struct backlog *backlog, uint64_t connection, const void *byte
 	memcpy(kept->bytes, bytes, size);
 	*client->end = kept;
 	client->end = &kept->next;
-	client->bytes += size;
-	return true;
+	client->bytes += cost_of(size);
+	backlog->bytes += cost_of(size);
 }
 
-static void drop_first(struct backlog_client *client)
+static void drop_first(struct backlog *backlog, struct backlog_client *client)
 {
 	struct kept *kept = client->first;
 
 	client->first = kept->next;
-	client->bytes -= kept->size;
+	client->bytes -= cost_of(kept->size);
+	backlog->bytes -= cost_of(kept->size);
 	free(kept);
 }
 
-static uint64_t drop_all(struct backlog_client *client)
+static uint64_t drop_all(struct backlog *backlog, struct backlog_client *client)
 {
 	uint64_t dropped = 0;
 
 	for (; client->first; dropped++)
-		drop_first(client);
+		drop_first(backlog, client);
 	return dropped;
 }
 
-uint64_t backlog_flush(struct backlog *backlog,
-		       enum backlog_sent (*send)(void *context, uint64_t connection, const void *bytes, size_t size),
-		       void *context)
+static struct backlog_client *with_most(const struct backlog *backlog)
+{
+	struct backlog_client *client = backlog->clients, *most = client;
+
+	for (; client; client = client->next) {
+		if (client->bytes > most->bytes)
+			most = client;
+	}
+	return most;
+}
+
+uint64_t backlog_keep(struct backlog *backlog, uint64_t connection, const void *bytes, size_t size, uint64_t *cut)
+{
+	struct backlog_client *client = find_or_add(backlog, connection);
+	uint64_t dropped = 0;
+
+	if (client->is_cut || client->bytes + cost_of(size) > BACKLOG_OF_CLIENT) {
+		dropped = 1;
+	} else {
+		append(backlog, client, bytes, size);
+		if (backlog->bytes <= backlog->limit)
+			return 0;
+		client = with_most(backlog);
+	}
+	/* It stays in the list: an answer that was sent now would follow those that are missing. */
+	client->is_cut = true;
+	*cut = client->connection;
+	return dropped + drop_all(backlog, client);
+}
+
+static enum backlog_sent flush_client(struct backlog *backlog, struct backlog_client *client, backlog_send send, void *context)
+{
+	enum backlog_sent sent = BACKLOG_SENT;
+
+	if (client->is_cut)
+		return send(context, client->connection, NULL, 0);
+	while (client->first && sent == BACKLOG_SENT) {
+		sent = send(context, client->connection, client->first->bytes, client->first->size);
+		if (sent == BACKLOG_SENT)
+			drop_first(backlog, client);
+	}
+	return sent;
+}
+
+uint64_t backlog_flush(struct backlog *backlog, backlog_send send, void *context)
 {
 	struct backlog_client **at = &backlog->clients, *client;
 	uint64_t dropped = 0;
 
 	while ((client = *at)) {
-		enum backlog_sent sent = BACKLOG_SENT;
-
-		while (client->first && sent == BACKLOG_SENT) {
-			sent = send(context, client->connection, client->first->bytes, client->first->size);
-			if (sent == BACKLOG_SENT)
-				drop_first(client);
-		}
-		if (sent == BACKLOG_NO_ROOM) {
+		if (flush_client(backlog, client, send, context) == BACKLOG_NO_ROOM) {
 			at = &client->next;
 			continue;
 		}
-		dropped += drop_all(client);
+		dropped += drop_all(backlog, client);
 		*at = client->next;
 		free(client);
 	}
@@ -118,7 +157,7 @@ uint64_t backlog_drop(struct backlog *backlog)
 	uint64_t dropped = 0;
 
 	while ((client = backlog->clients)) {
-		dropped += drop_all(client);
+		dropped += drop_all(backlog, client);
 		backlog->clients = client->next;
 		free(client);
 	}

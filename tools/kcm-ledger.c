@@ -52,6 +52,13 @@ size_t ledger_next(struct ledger *ledger, void *buffer)
 	return size;
 }
 
+/* Under the lock. The slot alone does not suffice: 0, which it has without a request, is also the number behind the largest. */
+static bool is_outstanding(const struct ledger *ledger, uint64_t number)
+{
+	return number - ledger->first < ledger->next - ledger->first &&
+		ledger->slots[number % ledger->plan.window] == number + 1;
+}
+
 /* Under the lock, for the first answer to @number. */
 static void cross_off(struct ledger *ledger, uint64_t number, uint32_t worker, size_t size)
 {
@@ -85,7 +92,7 @@ void ledger_enter(struct ledger *ledger, const void *answer, size_t size, void *
 	pthread_mutex_lock(&ledger->lock);
 	if (!right)
 		ledger->counts.damaged++;
-	else if (ledger->slots[number % ledger->plan.window] != number + 1)
+	else if (!is_outstanding(ledger, number))
 		ledger->counts.strange++;
 	else
 		cross_off(ledger, number, worker, size);

@@ -7,6 +7,7 @@
  * to attach connections and to remove those that ended.
  */
 #include "json.h"
+#include "kcm-backlog.h"
 #include "kcm-frame.h"
 #include "kcm-socket.h"
 #include "kcm-worker.h"
@@ -209,7 +210,8 @@ static void start(struct server *server)
 		int socket = kcm_clone(server->kcm);
 
 		check(socket, "cannot clone a KCM socket");
-		server->workers[i] = worker_start(i, socket, server->stop, server->cut[1], settings->max_message);
+		server->workers[i] = worker_start(i, socket, server->stop, server->cut[1], settings->max_message,
+						  BACKLOG_OF_ALL / settings->workers);
 	}
 	listen_on(server);
 	warn("listening on port %" PRIu64 " with %" PRIu64 " workers", settings->port, settings->workers);

@@ -55,18 +55,23 @@ static void serve(struct worker *worker, struct kcm_run *run)
 	}
 }
 
-/* Queues the first answer of a run for later. A client whose queue is full is cut off. */
+/* When the pipe is full the next event tries again. The server may have stopped reading it, to wait for this worker. */
+static void cut(struct worker *worker, uint64_t connection)
+{
+	if (write(worker->cut_fd, &connection, sizeof(connection)) != sizeof(connection) && errno != EAGAIN)
+		die("cannot cut off a client: %s", strerror(errno));
+}
+
+/* Queues the first answer of a run for later. That may be too much for its client or for all, then one is cut off. */
 static void keep(struct worker *worker, struct kcm_run *run)
 {
-	bool kept = backlog_keep(&worker->backlog, run->connection, run->bytes, run->lengths[0]);
+	uint64_t connection;
+	uint64_t dropped = backlog_keep(&worker->backlog, run->connection, run->bytes, run->lengths[0], &connection);
 
 	kcm_run_advance(run, run->lengths[0]);
-	if (kept)
-		return;
-	worker->counts.undeliverable++;
-	/* When the pipe is full the next answer tries again. The server may have stopped reading it, to wait for this worker. */
-	if (write(worker->cut_fd, &run->connection, sizeof(run->connection)) != sizeof(run->connection) && errno != EAGAIN)
-		die("cannot cut off a client: %s", strerror(errno));
+	worker->counts.undeliverable += dropped;
+	if (dropped)
+		cut(worker, connection);
 }
 
 /* After a failed send: whether the answer is to be sent later. */
@@ -113,6 +118,12 @@ static enum backlog_sent send_kept(void *context, uint64_t connection, const voi
 	uint32_t length = (uint32_t)size;
 	const struct kcm_run run = { connection, (char *)bytes, &length, 1 };
 
+	if (!bytes) {
+		if (!kcm_is_up(worker->kcm, connection))
+			return BACKLOG_GONE;
+		cut(worker, connection);
+		return BACKLOG_NO_ROOM;
+	}
 	while (kcm_send(worker->kcm, &run) < 0) {
 		if (no_room(worker))
 			return BACKLOG_NO_ROOM;
@@ -173,7 +184,7 @@ static void *work(void *context)
 	}
 }
 
-struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, size_t max_message)
+struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, size_t max_message, size_t backlog)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int error;
@@ -181,6 +192,7 @@ struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, si
 	if (!worker || !(worker->bytes = malloc(BATCH * max_message)))
 		die("no memory for worker %u", index);
 	worker->room = BATCH * max_message;
+	worker->backlog.limit = backlog;
 	worker->index = index;
 	worker->kcm = kcm;
 	worker->cut_fd = cut_fd;

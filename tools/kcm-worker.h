@@ -23,9 +23,10 @@ struct worker;
 
 /*
  * Starts a worker on the socket @kcm, which becomes its own. It ends after @stop_fd has become readable. It writes the
- * ids (uint64_t) of connections that are to be cut off to @cut_fd, which does not block.
+ * ids (uint64_t) of connections that are to be cut off to @cut_fd, which does not block. It keeps at most @backlog bytes for
+ * clients that do not read.
  */
-struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, size_t max_message);
+struct worker *worker_start(uint32_t index, int kcm, int stop_fd, int cut_fd, size_t max_message, size_t backlog);
 
 /* Waits for the thread's end and closes its socket. */
 struct worker_counts worker_join(struct worker *worker);

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* When they have been read, sorted by their sockets, of each one the process with the lowest number. */
 static struct owner *owners;
 static size_t owner_count;
+static bool have_read;
 
 static void add_owner(const struct owner *owner)
 {
@@ -87,19 +89,52 @@ static void read_all(void)
 		closedir(folder);
 }
 
+static int compare(const void *one, const void *other)
+{
+	const struct owner *a = one, *b = other;
+
+	return a->inode != b->inode ? (a->inode < b->inode ? -1 : 1) : a->pid - b->pid;
+}
+
+static void sort_and_keep_first(void)
+{
+	size_t i, kept = 0;
+
+	if (owner_count)
+		qsort(owners, owner_count, sizeof(*owners), compare);
+	for (i = 0; i < owner_count; i++) {
+		if (!kept || owners[kept - 1].inode != owners[i].inode)
+			owners[kept++] = owners[i];
+	}
+	owner_count = kept;
+}
+
+static int compare_inode(const void *inode, const void *owner)
+{
+	const uint64_t wanted = *(const uint64_t *)inode, found = ((const struct owner *)owner)->inode;
+
+	return wanted < found ? -1 : wanted > found;
+}
+
 bool owner_find(uint64_t inode, struct owner *owner)
 {
-	static bool have_read;
-	size_t i;
+	const struct owner *found;
 
-	if (!have_read)
+	if (!have_read) {
 		read_all();
-	have_read = true;
-	for (i = 0; i < owner_count; i++) {
-		if (owners[i].inode == inode) {
-			*owner = owners[i];
-			return true;
-		}
+		sort_and_keep_first();
+		have_read = true;
 	}
-	return false;
+	found = owner_count ? bsearch(&inode, owners, owner_count, sizeof(*owners), compare_inode) : NULL;
+	if (found)
+		*owner = *found;
+	return found;
+}
+
+void owners_forget(void)
+{
+	free(owners);
+	owners = NULL;
+	owner_count = 0;
+	have_read = false;
 }

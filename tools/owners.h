@@ -19,4 +19,7 @@ struct owner {
 /* Finds one process that has the socket with @inode open. All of /proc is read at the first call. */
 bool owner_find(uint64_t inode, struct owner *owner);
 
+/* The next owner_find() reads /proc anew. */
+void owners_forget(void);
+
 #endif

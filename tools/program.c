@@ -83,6 +83,14 @@ void warn(const char *format, ...)
 	fputc('\n', stderr);
 }
 
+void make_printable(char *text, size_t bytes)
+{
+	for (; bytes; text++, bytes--) {
+		if (*text < 0x20 || *text > 0x7e)
+			*text = '?';
+	}
+}
+
 void flush_output(void)
 {
 	if (fflush(stdout) || ferror(stdout))

@@ -6,6 +6,7 @@
  * Common to all programs: exit statuses, error messages, and the clock.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdnoreturn.h>
 
@@ -32,6 +33,9 @@ void print_version(void);
 
 /* Prints a warning. */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Replaces what a terminal may obey, or does not show, by '?': each byte that is not printable ASCII. */
+void make_printable(char *text, size_t bytes);
 
 /* Flushes stdout; dies if that fails (a full disk, a closed pipe). */
 void flush_output(void);

@@ -156,11 +156,16 @@ bool rds_address_is_any(const union rds_address *address)
 	return IN6_IS_ADDR_UNSPECIFIED(&address->ipv6.sin6_addr);
 }
 
-bool rds_address_same_host(const union rds_address *one, const union rds_address *other)
+int rds_address_compare_hosts(const union rds_address *one, const union rds_address *other)
 {
 	if (one->any.sa_family != other->any.sa_family)
-		return false;
+		return one->any.sa_family < other->any.sa_family ? -1 : 1;
 	if (one->any.sa_family == AF_INET)
-		return one->ipv4.sin_addr.s_addr == other->ipv4.sin_addr.s_addr;
-	return IN6_ARE_ADDR_EQUAL(&one->ipv6.sin6_addr, &other->ipv6.sin6_addr);
+		return memcmp(&one->ipv4.sin_addr, &other->ipv4.sin_addr, sizeof(one->ipv4.sin_addr));
+	return memcmp(&one->ipv6.sin6_addr, &other->ipv6.sin6_addr, sizeof(one->ipv6.sin6_addr));
+}
+
+bool rds_address_same_host(const union rds_address *one, const union rds_address *other)
+{
+	return !rds_address_compare_hosts(one, other);
 }

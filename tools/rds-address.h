@@ -45,6 +45,9 @@ void rds_address_set_port(union rds_address *address, uint16_t port);
 /* True for 0.0.0.0 and ::. */
 bool rds_address_is_any(const union rds_address *address);
 
+/* An order of addresses, as memcmp() returns it; ports are ignored. */
+int rds_address_compare_hosts(const union rds_address *one, const union rds_address *other);
+
 /* True for equal addresses; ports are ignored. */
 bool rds_address_same_host(const union rds_address *one, const union rds_address *other);
 

@@ -5,6 +5,7 @@
  * The kernel has most tables twice: one of IPv4 entries, and one with IPv6 addresses in which the IPv4
  * entries appear again. With -a both are read, the second for IPv6 entries only.
  */
+#include "info-connections.h"
 #include "info-delta.h"
 #include "info-paths.h"
 #include "info-tables.h"
@@ -12,6 +13,7 @@
 #include "loaded.h"
 #include "numbers.h"
 #include "options.h"
+#include "owners.h"
 #include "program.h"
 #include "rds-socket.h"
 
@@ -131,6 +133,7 @@ static unsigned int show(const struct options *options)
 	struct json json;
 	size_t i;
 
+	owners_forget(); /* since the last time, sockets and processes have come and gone */
 	if (options->json) {
 		json_start(&json, stdout);
 		json_open_object(&json, NULL);
@@ -311,6 +314,7 @@ static void read_paths(void)
 		if (info_sources[i].item == RDS_INFO_TCP_SOCKETS)
 			read_source(&info_sources[i], &info_view.tcp_sockets);
 	}
+	tcp_sockets_sort(&info_view.tcp_sockets);
 }
 
 static bool shows_connections(const struct options *options)

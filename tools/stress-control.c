@@ -161,7 +161,10 @@ void stress_control_send(struct stress_control *control, const char *format, ...
 	}
 }
 
-/* Moves the first line of the buffer to @line. False when there is no complete one. */
+/*
+ * Moves the first line of the buffer to @line, printable: whatever can connect may have sent it, and errors quote it. False when
+ * there is no complete one.
+ */
 static bool take_line(struct stress_control *control, char line[STRESS_LINE_SIZE])
 {
 	char *end = memchr(control->buffer, '\n', control->used);
@@ -174,6 +177,7 @@ static bool take_line(struct stress_control *control, char line[STRESS_LINE_SIZE
 	}
 	length = (size_t)(end - control->buffer);
 	memcpy(line, control->buffer, length);
+	make_printable(line, length);
 	line[length] = '\0';
 	control->used -= length + 1;
 	memmove(control->buffer, end + 1, control->used);

@@ -35,7 +35,7 @@ bool stress_control_is_greeted(struct stress_control *control);
 void stress_control_send(struct stress_control *control, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Waits at most @timeout_ms for a line and stores it without its '\n'. False: none yet. Dies when the peer is
+/* Waits at most @timeout_ms for a line and stores it without its '\n', printable. False: none yet. Dies when the peer is
  * gone. */
 bool stress_control_receive(struct stress_control *control, char line[STRESS_LINE_SIZE], int timeout_ms);
 

@@ -12,6 +12,7 @@
  *   FAKE_RDS_NO_TABLE=item  the kernel has no such table
  *   FAKE_RDS_GROW=1         tables grow between two reads
  *   FAKE_RDS_COUNT=n        conn_reset is n more at each read
+ *   FAKE_RDS_OPEN=1         the table of sockets has one that is opened at that moment
  *   FAKE_RDS_MODULES=folder takes the place of /sys/module
  */
 #include <dlfcn.h>
@@ -235,7 +236,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 		return table(sockets, sizeof(sockets[0]), 3, value, size);
 	case RDS_INFO_SOCKETS:
 		/* The calling socket. */
-		if (fstat(fd, &status))
+		if (fstat(knob("FAKE_RDS_OPEN") ? REAL(socket)(AF_INET, SOCK_DGRAM, 0) : fd, &status))
 			return -1;
 		own.inum = status.st_ino;
 		return table(&own, sizeof(own), 1, value, size);

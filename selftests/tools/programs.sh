@@ -207,6 +207,10 @@ LD_PRELOAD="$bin/fake-rds.so" FAKE_RDS_COUNT=3 timeout 2 "$bin/rds-info" -c --wa
 [ $? = 124 ]; verdict $? "--watch goes on until it is interrupted"
 jq -es 'length > 2 and .[0].counters.conn_reset == 7 and .[2].counters.conn_reset == 13' "$work/out" >"$work/jq" 2>&1
 verdict $? "... and shows the tables each time"
+LD_PRELOAD="$bin/fake-rds.so" FAKE_RDS_OPEN=1 timeout 2 "$bin/rds-info" -k --watch=50ms --json >"$work/out" 2>"$work/err"
+jq -es 'length > 2 and .[0].sockets[0].inode != .[1].sockets[0].inode
+	and ([.[0,1,2].sockets[0].command] == ["rds-info", "rds-info", "rds-info"])' "$work/out" >"$work/jq" 2>&1
+verdict $? "... with the owners of sockets that were opened in between"
 exits 2 "an interval of 10ms to a day" "$bin/rds-info" --watch=1ms
 exits 2 "an interval of 10ms to a day" "$bin/rds-info" --watch=x
 FAKE_RDS_NO_TABLE=10000 exits 1 "no table of counters" fake "$bin/rds-info" -c
@@ -338,6 +342,29 @@ for try in {1..100}; do # until it listens
 done
 wait $passive
 [ $? = 1 ] && grep -q "the other side is not hawser's rds-stress" "$work/err"; verdict $? "another program is rejected"
+# Both sides print what the other one sent, but nothing that a terminal obeys.
+printable() { # name status text: the error has this, and no other bytes
+	[ "$2" = 1 ] && grep -qF -- "$3" "$work/err" && ! LC_ALL=C grep -q '[^ -~]' "$work/err"
+	verdict $? "$1"
+}
+port=$((port + 50))
+fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
+passive=$!
+for try in {1..100}; do # until it listens
+	printf 'x\033[2J\377\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null && break
+	sleep 0.1
+done
+wait $passive
+printable "the passive side of stress prints no control characters" $? "'x?[2J?'"
+port=$((port + 50))
+python3 -c 'import socket, sys
+peer = socket.create_server(("127.0.0.1", int(sys.argv[1]))).accept()[0]
+peer.sendall(b"hawser rds-stress 1\nerror \033[2J\377\n")
+peer.recv(1)' $port &
+run fake "$bin/rds-stress" -s 127.0.0.1 -p $port --connect-retries 20
+printable "... nor does the active side" $status "reports: ?[2J?"
+wait
+port=$((port + 50))
 exits 1 "Connection refused" fake "$bin/rds-stress" -s 127.0.0.1 -p $port
 
 echo "1..$tests"

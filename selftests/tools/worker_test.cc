@@ -2,6 +2,7 @@
 // A worker of kcm-server on a socket that has an error and messages at once, or that has no memory for answers. The socket is a
 // connected UDP socket, which reports errors as KCM's do, and needs no module.
 extern "C" {
+#include "kcm-backlog.h"
 #include "kcm-frame.h"
 #include "kcm-socket.h"
 #include "kcm-worker.h"
@@ -128,7 +129,7 @@ TEST(KcmWorker, ReadsOnAfterAnErrorThatTookTheOnlyEdge)
     int stop = eventfd(0, EFD_CLOEXEC);
     std::array<int, 2> cut{};
     ASSERT_EQ(pipe(cut.data()), 0);
-    struct worker *worker = worker_start(0, kcm, stop, cut[1], 1024);
+    struct worker *worker = worker_start(0, kcm, stop, cut[1], 1024, BACKLOG_OF_ALL);
     std::array<char, 64> answer{};
     for (int i = 0; i < 3; i++)
         EXPECT_EQ(recv(client, answer.data(), answer.size(), 0), static_cast<ssize_t>(FRAME_MIN)) << i;
@@ -157,11 +158,19 @@ struct Exchange {
         for (int fd : {client, stop, cut[0], cut[1]})
             close(fd);
     }
-    void start() { worker = worker_start(0, kcm, stop, cut[1], 1024); }
+    void start(size_t backlog = BACKLOG_OF_ALL) { worker = worker_start(0, kcm, stop, cut[1], 1024, backlog); }
     worker_counts end()
     {
         EXPECT_EQ(eventfd_write(stop, 1), 0);
         return worker_join(worker);
+    }
+    // The next connection that is to be cut off.
+    uint64_t next_cut()
+    {
+        uint64_t id = 0;
+        pollfd readable{cut[0], POLLIN, 0};
+
+        return poll(&readable, 1, 10000) == 1 && read(cut[0], &id, sizeof(id)) == static_cast<ssize_t>(sizeof(id)) ? id : 0;
     }
     bool is_answered()
     {
@@ -219,6 +228,27 @@ TEST(KcmWorker, DropsAnAnswerOnlyIfItsConnectionHasEnded)
         EXPECT_EQ(counts.undeliverable, with.drops ? 1U : 0U);
     }
     unknown = 0;
+}
+
+// Later answers would follow those that are missing, even if there is room for them.
+TEST(KcmWorker, AnswersNothingToAClientThatIsCutOff)
+{
+    known = {};
+    known.id = 1;
+    Exchange exchange(2);
+    failure = EAGAIN;
+    failures = 1;
+    exchange.start(1);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    // Each event tries again, until the connection has ended.
+    send_requests(exchange.client, 1);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    EXPECT_EQ(exchange.next_cut(), 1U);
+    worker_counts counts = exchange.end();
+    EXPECT_EQ(counts.answers, 0U);
+    EXPECT_EQ(counts.undeliverable, 3U);
+    EXPECT_EQ(attempts, 1U);
 }
 
 } // namespace
