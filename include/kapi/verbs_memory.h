@@ -38,8 +38,9 @@ struct kapi_pin; /* pages of a program, which stay where they are; it holds the 
 /*
  * [task] Pins the pages with length bytes at address of the calling program; write: a device or a peer may change them. Pages are
  * charged to RLIMIT_MEMLOCK of the program's address space, and stay charged until kapi_unpin(), in any task. -EINVAL: no
- * bytes, more than 1 GiB, or they wrap around; -EFAULT: not mapped, or not writable; -ENOMEM: no memory, or the limit is reached;
- * -EOPNOTSUPP: memory that cannot stay pinned (a file on DAX): kapi_mr_on_demand() may help.
+ * bytes, more than 1 GiB, or they wrap around; -EFAULT: not mapped, or not writable; -ENOMEM: no memory, or the limit is reached,
+ * maybe by pages of the user's programs that were given back and cannot be unpinned yet; -EOPNOTSUPP: memory that cannot stay
+ * pinned (a file on DAX): kapi_mr_on_demand() may help.
  */
 int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin **pin) KAPI_NOEXCEPT;
 /* [any] Gives the pages and the charge back, maybe a moment later. dirty: they were changed. NULL allowed. Once. */

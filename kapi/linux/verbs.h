@@ -2,7 +2,8 @@
 /*
  * Between the files that make up hawser_verbs.ko: devices (verbs_dev.c), addresses (verbs_addr.c), connections (verbs_cm.c),
  * listeners (verbs_listen.c), completion queues (verbs_cq.c), queue pairs (verbs_qp.c), requests (verbs_post.c, verbs_hold.c),
- * mappings (verbs_map.c), pinned pages (verbs_pin.c) and their limit (verbs_memlock.c), regions (verbs_mr.c).
+ * mappings (verbs_map.c), pinned pages (verbs_pin.c), those that stay so for a while (verbs_busy.c), and their limit
+ * (verbs_memlock.c), regions (verbs_mr.c).
  */
 #ifndef KAPI_LINUX_VERBS_H
 #define KAPI_LINUX_VERBS_H
@@ -92,7 +93,7 @@ int kapi_cm_on_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
 extern struct workqueue_struct *kapi_verbs_works;
 /* For completion queues whose callbacks may sleep. */
 extern struct workqueue_struct *kapi_verbs_completions;
-/* Waits until all pins are given back. Their works may be timed, so that the queue's end does not wait for them. */
+/* Waits until all pins are given back. Some may wait for a time, so that the queue's end does not wait for them. */
 void kapi_verbs_pins_exit(void);
 
 /* ---- Queues ---- */
@@ -177,31 +178,49 @@ struct kapi_mr {
 
 struct kapi_memlock;
 
-void kapi_memlock_init(void);
-/*
- * Sleeps. Charges the running program, whose address space is mm. False: it is at its limit, also when its pins that are on their
- * way back are not there within a second, or when it is killed.
- */
-bool kapi_memlock_charge(struct mm_struct *mm, unsigned int count);
-/* Any context. Wakes one thread that waits to be charged. */
-void kapi_memlock_uncharge(struct mm_struct *mm, unsigned int count);
-/*
- * Any context. A pin of the program is on its way back, until kapi_memlock_end_return() of what this returns, which is after its
- * pages were uncharged. The caller holds mm as long. NULL, where there is no memory: threads do not wait for it.
- */
-struct kapi_memlock *kapi_memlock_begin_return(const struct mm_struct *mm);
-void kapi_memlock_end_return(struct kapi_memlock *program);
-
 struct kapi_pin {
-	struct delayed_work work;
+	struct work_struct work;
+	struct list_head entry;       /* while it is busy */
+	unsigned long due;            /* jiffies, while it is busy */
 	struct mm_struct *mm;
-	struct kapi_memlock *returning; /* or NULL */
+	struct kapi_memlock *program; /* NULL: given up already */
 	size_t length;
-	unsigned int count, offset; /* pages; where in the first one the bytes begin */
-	unsigned int marked;        /* so many pages are known to be marked as changed */
+	unsigned int count, offset;   /* pages; where in the first one the bytes begin */
+	unsigned int marked;          /* so many pages are known to be marked as changed */
+	unsigned int pauses;          /* so often it was found busy */
+	unsigned int user;            /* kapi_memlock_user() */
 	bool write, dirty;
 	struct page *pages[];
 };
+
+/* 0 or an error. Then kapi_memlock_exit(), when all pins are given back. */
+int kapi_memlock_init(void);
+void kapi_memlock_exit(void);
+/* Sleeps. A reference to what stands for the program with this address space. NULL: no memory. */
+struct kapi_memlock *kapi_memlock_get(const struct mm_struct *mm);
+void kapi_memlock_put(struct kapi_memlock *program); /* sleeps */
+/* Any context. The same unless it is the last one: then false. */
+bool kapi_memlock_put_here(struct kapi_memlock *program);
+/* The number below KAPI_USERS of the running program's user. */
+unsigned int kapi_memlock_user(void);
+/*
+ * Sleeps. Charges the pages of pin to its address space, that of the running program. False: the program is at its limit, also
+ * when its pins that are on their way back are not there within a second, or when it is killed; or its user is, by busy pages.
+ */
+bool kapi_memlock_charge(const struct kapi_pin *pin);
+/* Any context. Wakes one thread that waits to be charged. */
+void kapi_memlock_uncharge(const struct kapi_pin *pin);
+/* Any context. A pin of the program is on its way back until kapi_memlock_end_return(), after its pages were uncharged. */
+void kapi_memlock_begin_return(struct kapi_memlock *program);
+void kapi_memlock_end_return(struct kapi_memlock *program);
+/* Any context. So many more pages, or less, cannot be given back at present, and count for each program of the user. */
+void kapi_memlock_add_busy(unsigned int user, long count);
+
+void kapi_pin_busy_init(void);
+/* Sleeps. No pin is busy any more. */
+void kapi_pin_busy_exit(void);
+/* Sleeps. The next page to be marked is busy: queues pin->work when it is so no more, at the earliest after a pause. */
+void kapi_pin_wait(struct kapi_pin *pin);
 
 static inline enum dma_data_direction kapi_dma_direction(enum kapi_map_direction direction)
 {

@@ -4,219 +4,281 @@
  * meet its limit with pages that it has given back already. Then it waits for them.
  *
  * It waits for its own pins only, in a queue of its own: any number of threads of any user may be at their limit, and pages are
- * given back in softirq, where nothing may be done for each of them. So one thread is woken, and one that leaves wakes the next.
- * One for which there is too little room goes to the end of the queue.
+ * given back in softirq, where nothing may be done for each of them. The queue is a tree, and the first thread is the one that
+ * needs the least room: where there is none for it, there is none for any. So it alone is woken, and one that leaves wakes the
+ * next.
+ *
+ * Pages that nobody can give back, because another has locked them (verbs_busy.c), count for each program of their user, too.
+ * The address space to which they are charged may have no program any more, and a user can have any number of those.
  */
 
 #include <linux/hash.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/rbtree.h>
+#include <linux/rhashtable.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <linux/wait.h>
 
+#include <kapi/host.h>
+#include <kapi/linux.h>
+#include <kapi/share.h>
+
+#include "charge.h"
 #include "verbs.h"
 
 #define LONGEST_WAIT HZ
-#define BUCKET_BITS 8
+#define KEPT_BITS 8
 
-/* A program with pins on their way back, or with threads that wait for them. */
+/* A program with pins. A kept one may be that of an address space which is gone: then it becomes that of the next one there. */
 struct kapi_memlock {
-	struct hlist_node entry;
-	const struct mm_struct *mm;    /* for comparison: the pins and the threads hold it */
-	unsigned int pins;             /* on their way back and still charged */
-	unsigned int threads;
-	struct wait_queue_head waiting; /* all exclusive */
+	struct rhash_head entry;
+	const struct mm_struct *mm; /* for comparison */
+	struct rcu_head rcu;
+	refcount_t refs;            /* pins, calls that make one, kept */
+	atomic_t returning;         /* pins on their way back and still charged */
+	spinlock_t lock;            /* guards the tree */
+	struct rb_root_cached waiting;
 };
 
-/* The lock guards the list and the numbers of the programs on it. */
-static struct bucket {
-	spinlock_t lock;
-	struct hlist_head programs;
-} buckets[1 << BUCKET_BITS];
+/* A thread that waits, on its stack. */
+struct waiter {
+	struct rb_node node;
+	struct task_struct *task;
+	s64 most; /* there is room for it when no more pages than these are pinned */
+};
 
-/* Threads that wait, of all programs: while there are none, nothing is looked up. */
-static atomic_t waiters;
+static const struct rhashtable_params by_mm = {
+	.key_len = sizeof(struct mm_struct *),
+	.key_offset = offsetof(struct kapi_memlock, mm),
+	.head_offset = offsetof(struct kapi_memlock, entry),
+	.automatic_shrinking = true,
+};
 
-void kapi_memlock_init(void)
+/* Read under RCU. What is in it has a reference for anyone who holds the mutex. */
+static struct rhashtable programs;
+static DEFINE_MUTEX(changing);
+
+/* A program that always has one pin at a time need not be made for each. */
+static struct kapi_memlock *kept[1 << KEPT_BITS];
+
+/* Pages that cannot be given back at present. Two users may have one number in common. */
+static atomic_long_t busy[KAPI_USERS];
+
+int kapi_memlock_init(void)
+{
+	return rhashtable_init(&programs, &by_mm);
+}
+
+void kapi_memlock_exit(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(buckets); i++)
-		spin_lock_init(&buckets[i].lock);
+	for (i = 0; i < ARRAY_SIZE(kept); i++)
+		if (kept[i])
+			kapi_memlock_put(kept[i]);
+	rhashtable_destroy(&programs);
 }
 
-static struct bucket *bucket_of(const struct mm_struct *mm)
-{
-	return &buckets[hash_ptr(mm, BUCKET_BITS)];
-}
+/* ---- Programs ---- */
 
-static struct kapi_memlock *find(const struct bucket *bucket, const struct mm_struct *mm)
+static struct kapi_memlock *find(const struct mm_struct *mm)
 {
 	struct kapi_memlock *program;
 
-	hlist_for_each_entry(program, &bucket->programs, entry)
-		if (program->mm == mm)
-			return program;
-	return NULL;
+	rcu_read_lock();
+	program = rhashtable_lookup(&programs, &mm, by_mm);
+	if (program && !refcount_inc_not_zero(&program->refs))
+		program = NULL;
+	rcu_read_unlock();
+	return program;
 }
 
-/* With the bucket's lock, after one of the numbers became less. */
-static void free_if_unused(struct kapi_memlock *program)
+static struct kapi_memlock *make(const struct mm_struct *mm)
 {
-	if (program->pins || program->threads)
+	struct kapi_memlock *program = kzalloc(sizeof(*program), KAPI_GFP_CHARGED);
+
+	if (!program)
+		return NULL;
+	program->mm = mm;
+	refcount_set(&program->refs, 2);
+	spin_lock_init(&program->lock);
+	program->waiting = RB_ROOT_CACHED;
+	return program;
+}
+
+struct kapi_memlock *kapi_memlock_get(const struct mm_struct *mm)
+{
+	struct kapi_memlock *program = find(mm), *fresh, *displaced;
+	int error = 0;
+
+	if (program)
+		return program;
+	fresh = make(mm);
+	if (!fresh)
+		return NULL;
+	mutex_lock(&changing);
+	program = find(mm);
+	if (!program)
+		error = rhashtable_insert_fast(&programs, &fresh->entry, by_mm);
+	mutex_unlock(&changing);
+	if (program || error) {
+		kfree(fresh);
+		return program;
+	}
+	displaced = xchg(&kept[hash_ptr(mm, KEPT_BITS)], fresh);
+	if (displaced)
+		kapi_memlock_put(displaced);
+	return fresh;
+}
+
+void kapi_memlock_put(struct kapi_memlock *program)
+{
+	if (!refcount_dec_and_mutex_lock(&program->refs, &changing))
 		return;
-	hlist_del(&program->entry);
-	kfree(program);
+	rhashtable_remove_fast(&programs, &program->entry, by_mm);
+	mutex_unlock(&changing);
+	kfree_rcu(program, rcu);
+}
+
+bool kapi_memlock_put_here(struct kapi_memlock *program)
+{
+	return refcount_dec_not_one(&program->refs);
+}
+
+/* ---- Threads that wait ---- */
+
+static bool is_before(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct waiter, node)->most > rb_entry(b, struct waiter, node)->most;
+}
+
+/* With the lock. */
+static void wake_first_locked(struct kapi_memlock *program)
+{
+	struct rb_node *first = rb_first_cached(&program->waiting);
+
+	if (first)
+		wake_up_process(rb_entry(first, struct waiter, node)->task);
+}
+
+/* After something became less that threads wait for. */
+static void wake_first(struct kapi_memlock *program)
+{
+	unsigned long flags;
+
+	/* Pairs with set_current_state() in wait_to_charge(): who is not in the tree yet finds what became less. */
+	smp_mb();
+	if (RB_EMPTY_ROOT(&program->waiting.rb_root))
+		return;
+	spin_lock_irqsave(&program->lock, flags);
+	wake_first_locked(program);
+	spin_unlock_irqrestore(&program->lock, flags);
+}
+
+static void join(struct kapi_memlock *program, struct waiter *waiter)
+{
+	spin_lock_irq(&program->lock);
+	rb_add_cached(&waiter->node, &program->waiting, is_before);
+	spin_unlock_irq(&program->lock);
+}
+
+/* What made this thread leave may hold for the next one, or it has taken a wake-up that is not for itself. */
+static void leave(struct kapi_memlock *program, struct waiter *waiter)
+{
+	spin_lock_irq(&program->lock);
+	rb_erase_cached(&waiter->node, &program->waiting);
+	wake_first_locked(program);
+	spin_unlock_irq(&program->lock);
 }
 
 /* ---- Pins on their way back ---- */
 
-static struct kapi_memlock *find_or_make(struct bucket *bucket, const struct mm_struct *mm)
+void kapi_memlock_begin_return(struct kapi_memlock *program)
 {
-	struct kapi_memlock *program = find(bucket, mm);
-
-	if (program)
-		return program;
-	program = kzalloc(sizeof(*program), GFP_ATOMIC | __GFP_NOWARN);
-	if (!program)
-		return NULL;
-	program->mm = mm;
-	init_waitqueue_head(&program->waiting);
-	hlist_add_head(&program->entry, &bucket->programs);
-	return program;
-}
-
-struct kapi_memlock *kapi_memlock_begin_return(const struct mm_struct *mm)
-{
-	struct bucket *bucket = bucket_of(mm);
-	struct kapi_memlock *program;
-	unsigned long flags;
-
-	spin_lock_irqsave(&bucket->lock, flags);
-	program = find_or_make(bucket, mm);
-	if (program)
-		program->pins++;
-	spin_unlock_irqrestore(&bucket->lock, flags);
-	return program;
+	atomic_inc(&program->returning);
 }
 
 void kapi_memlock_end_return(struct kapi_memlock *program)
 {
-	struct bucket *bucket = bucket_of(program->mm);
-	unsigned long flags;
+	/* Pairs with is_idle(): who sees this finds the pages uncharged. */
+	if (!atomic_dec_return(&program->returning))
+		wake_first(program);
+}
 
-	spin_lock_irqsave(&bucket->lock, flags);
-	/* Pairs with nothing_returns(): who sees this finds the pages uncharged. */
-	smp_store_release(&program->pins, program->pins - 1);
-	if (!program->pins)
-		wake_up(&program->waiting);
-	free_if_unused(program);
-	spin_unlock_irqrestore(&bucket->lock, flags);
+static bool is_idle(const struct kapi_memlock *program)
+{
+	return !atomic_read_acquire(&program->returning);
+}
+
+void kapi_memlock_add_busy(unsigned int user, long count)
+{
+	atomic_long_add(count, &busy[user]);
+}
+
+unsigned int kapi_memlock_user(void)
+{
+	return kapi_user_number(kapi_user());
 }
 
 /* ---- Charges ---- */
 
 /* By pages of the address space, as InfiniBand's own calls do, so that both share one limit. */
-static bool charge(struct mm_struct *mm, unsigned int count, u64 limit)
+static bool charge(const struct kapi_pin *pin, u64 limit)
 {
-	if (atomic64_add_return(count, &mm->pinned_vm) <= limit)
+	if (atomic_long_read(&busy[pin->user]) + (u64)pin->count > limit)
+		return false;
+	if (atomic64_add_return(pin->count, &pin->mm->pinned_vm) <= limit)
 		return true;
-	atomic64_sub(count, &mm->pinned_vm);
+	atomic64_sub(pin->count, &pin->mm->pinned_vm);
 	return false;
 }
 
-void kapi_memlock_uncharge(struct mm_struct *mm, unsigned int count)
+void kapi_memlock_uncharge(const struct kapi_pin *pin)
 {
-	struct bucket *bucket = bucket_of(mm);
-	struct kapi_memlock *program;
-	unsigned long flags;
-
-	atomic64_sub(count, &mm->pinned_vm);
-	/* Pairs with prepare_to_wait_exclusive(): who is not counted yet finds the pages uncharged. */
-	smp_mb__after_atomic();
-	if (!atomic_read(&waiters))
-		return;
-	spin_lock_irqsave(&bucket->lock, flags);
-	program = find(bucket, mm);
-	if (program)
-		wake_up(&program->waiting);
-	spin_unlock_irqrestore(&bucket->lock, flags);
-}
-
-static struct kapi_memlock *join(const struct mm_struct *mm)
-{
-	struct bucket *bucket = bucket_of(mm);
-	struct kapi_memlock *program;
-
-	spin_lock_irq(&bucket->lock);
-	program = find(bucket, mm);
-	if (program) {
-		program->threads++;
-		atomic_inc(&waiters);
-	}
-	spin_unlock_irq(&bucket->lock);
-	return program;
-}
-
-/* What made this thread leave may hold for the next one, or it has taken a wake-up that is not for itself. */
-static void leave(struct kapi_memlock *program)
-{
-	struct bucket *bucket = bucket_of(program->mm);
-
-	spin_lock_irq(&bucket->lock);
-	program->threads--;
-	atomic_dec(&waiters);
-	wake_up(&program->waiting);
-	free_if_unused(program);
-	spin_unlock_irq(&bucket->lock);
-}
-
-static bool nothing_returns(const struct kapi_memlock *program)
-{
-	return !smp_load_acquire(&program->pins);
+	atomic64_sub(pin->count, &pin->mm->pinned_vm);
+	wake_first(pin->program);
 }
 
 /* Or nothing is on its way back: looked at first, for it would be charged no more by the time that the charge is tried. */
-static bool charge_or_idle(const struct kapi_memlock *program, struct mm_struct *mm, unsigned int count, u64 limit, bool *charged)
+static bool charge_or_idle(const struct kapi_pin *pin, u64 limit, bool *charged)
 {
-	bool idle = nothing_returns(program);
+	bool idle = is_idle(pin->program);
 
-	*charged = charge(mm, count, limit);
+	*charged = charge(pin, limit);
 	return *charged || idle;
 }
 
-static bool wait_to_charge(struct kapi_memlock *program, struct mm_struct *mm, unsigned int count, u64 limit)
+static bool wait_to_charge(const struct kapi_pin *pin, u64 limit)
 {
-	DEFINE_WAIT(entry);
+	struct waiter waiter = { .task = current, .most = (s64)limit - pin->count };
 	long left = LONGEST_WAIT;
 	bool charged;
 
+	join(pin->program, &waiter);
 	for (;;) {
-		prepare_to_wait_exclusive(&program->waiting, &entry, TASK_KILLABLE);
-		if (charge_or_idle(program, mm, count, limit, &charged) || !left || fatal_signal_pending(current))
+		set_current_state(TASK_KILLABLE);
+		if (charge_or_idle(pin, limit, &charged) || !left || fatal_signal_pending(current))
 			break;
 		left = schedule_timeout(left);
 	}
-	finish_wait(&program->waiting, &entry);
+	__set_current_state(TASK_RUNNING);
+	leave(pin->program, &waiter);
 	return charged;
 }
 
 /* What is returned is soon charged no more, unless its pages are busy: it is not waited for for long. */
-bool kapi_memlock_charge(struct mm_struct *mm, unsigned int count)
+bool kapi_memlock_charge(const struct kapi_pin *pin)
 {
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	struct kapi_memlock *program;
 	bool charged;
 
-	if (charge(mm, count, limit))
+	if (charge(pin, limit))
 		return true;
 	if (capable(CAP_IPC_LOCK))
-		return charge(mm, count, U64_MAX);
-	program = join(mm);
-	if (!program) /* now, if it was not so before */
-		return charge(mm, count, limit);
-	charged = wait_to_charge(program, mm, count, limit);
-	leave(program);
-	return charged;
+		return charge(pin, U64_MAX);
+	if (charge_or_idle(pin, limit, &charged)) /* now, if it was not so before */
+		return charged;
+	return wait_to_charge(pin, limit);
 }

@@ -20,15 +20,20 @@ static void free_queues(void)
 
 static int __init hawser_verbs_init(void)
 {
-	int error = -ENOMEM;
+	int error = kapi_memlock_init();
 
-	kapi_memlock_init();
+	if (error)
+		return error;
+	error = -ENOMEM;
+	kapi_pin_busy_init();
 	kapi_verbs_works = alloc_workqueue("hawser_verbs", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	kapi_verbs_completions = alloc_workqueue("hawser_verbs_cq", KAPI_WQ_PER_CPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	if (kapi_verbs_works && kapi_verbs_completions)
 		error = kapi_verbs_devs_init();
-	if (error)
+	if (error) {
 		free_queues();
+		kapi_memlock_exit();
+	}
 	return error;
 }
 
@@ -37,6 +42,7 @@ static void __exit hawser_verbs_exit(void)
 	kapi_verbs_devs_exit();
 	kapi_verbs_pins_exit();
 	free_queues();
+	kapi_memlock_exit();
 }
 
 module_init(hawser_verbs_init);

@@ -14,7 +14,6 @@
 #include "charge.h"
 #include "verbs.h"
 
-#define BUSY_RETRY (HZ / 20 + 1)
 /* Pages: more than so many are given back by the work in any case. */
 #define UNPIN_AT_ONCE 256
 
@@ -53,14 +52,28 @@ static int pin_to_read(struct kapi_pin *pin, u64 first)
 static void unpin_all(struct kapi_pin *pin)
 {
 	unpin_user_pages(pin->pages, pin->count);
-	kapi_memlock_uncharge(pin->mm, pin->count);
+	kapi_memlock_uncharge(pin);
 	pin->count = 0;
 }
 
 static void release(struct kapi_pin *pin)
 {
+	if (pin->program)
+		kapi_memlock_put(pin->program);
 	mmdrop(pin->mm);
 	kvfree(pin);
+}
+
+/* Any context. False: the last one of the address space or its program must not end here. */
+static bool release_here(struct kapi_pin *pin)
+{
+	if (!kapi_memlock_put_here(pin->program))
+		return false;
+	pin->program = NULL;
+	if (!atomic_add_unless(&pin->mm->mm_count, -1, 1))
+		return false;
+	kfree(pin);
+	return true;
 }
 
 static bool mark_dirty(struct page *page)
@@ -77,23 +90,37 @@ static bool mark_dirty(struct page *page)
 }
 
 /*
- * Marking a page as changed takes its lock, and large pieces of memory are freed where one may sleep. A file system in user space
- * can have the lock held for as long as it likes, and all programs' pins are given back by one queue: nobody waits for the lock.
+ * Marking a page as changed takes its lock, and large pieces of memory are freed where one may sleep. Nobody waits for the lock:
+ * false, at a page whose lock is held.
  */
+static bool mark_all(struct kapi_pin *pin)
+{
+	for (; pin->dirty && pin->marked < pin->count; pin->marked++)
+		if (!mark_dirty(pin->pages[pin->marked]))
+			return false;
+	return true;
+}
+
+static void give_back(struct kapi_pin *pin)
+{
+	if (pin->pauses)
+		kapi_memlock_add_busy(pin->user, -(long)pin->count);
+	unpin_all(pin);
+	kapi_memlock_end_return(pin->program);
+}
+
 static void unpin_in_work(struct work_struct *work)
 {
-	struct kapi_pin *pin = container_of(to_delayed_work(work), struct kapi_pin, work);
+	struct kapi_pin *pin = container_of(work, struct kapi_pin, work);
 
-	while (pin->dirty && pin->marked < pin->count) {
-		if (!mark_dirty(pin->pages[pin->marked])) {
-			queue_delayed_work(kapi_verbs_works, &pin->work, BUSY_RETRY);
-			return;
-		}
-		pin->marked++;
+	if (!mark_all(pin)) {
+		if (!pin->pauses)
+			kapi_memlock_add_busy(pin->user, pin->count);
+		kapi_pin_wait(pin);
+		return;
 	}
-	unpin_all(pin);
-	if (pin->returning)
-		kapi_memlock_end_return(pin->returning);
+	if (pin->count)
+		give_back(pin);
 	release(pin);
 	if (atomic_dec_and_test(&in_work))
 		wake_up_var(&in_work);
@@ -101,7 +128,7 @@ static void unpin_in_work(struct work_struct *work)
 
 /*
  * The common case costs no switch to the work: pages that were only read, or are marked already, as those of a buffer that is
- * used again. Block devices end their requests likewise (bio_check_pages_dirty()). An address space must not end here.
+ * used again. Block devices end their requests likewise (bio_check_pages_dirty()).
  */
 static bool unpin_here(struct kapi_pin *pin)
 {
@@ -113,10 +140,19 @@ static bool unpin_here(struct kapi_pin *pin)
 		if (!folio_test_dirty(page_folio(pin->pages[i])))
 			return false;
 	unpin_all(pin);
-	if (!atomic_add_unless(&pin->mm->mm_count, -1, 1))
-		return false;
-	kfree(pin);
-	return true;
+	return release_here(pin);
+}
+
+static int charge_and_pin(struct kapi_pin *pin, u64 first)
+{
+	int error;
+
+	if (!kapi_memlock_charge(pin))
+		return -ENOMEM;
+	error = pin->write ? pin_pages(pin, first, FOLL_WRITE) : pin_to_read(pin, first);
+	if (error)
+		kapi_memlock_uncharge(pin);
+	return error;
 }
 
 int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin **result)
@@ -137,20 +173,15 @@ int kapi_pin_user(kapi_u64 address, kapi_size length, int write, struct kapi_pin
 		return -ENOMEM;
 	*pin = (struct kapi_pin){
 		.mm = current->mm, .length = length, .count = count, .offset = address - first, .write = write,
+		.user = kapi_memlock_user(), .program = kapi_memlock_get(current->mm),
 	};
-	INIT_DELAYED_WORK(&pin->work, unpin_in_work);
-	if (!kapi_memlock_charge(pin->mm, count)) {
-		kvfree(pin);
-		return -ENOMEM;
-	}
+	INIT_WORK(&pin->work, unpin_in_work);
 	mmgrab(pin->mm);
-	error = write ? pin_pages(pin, first, FOLL_WRITE) : pin_to_read(pin, first);
-	if (error) {
-		kapi_memlock_uncharge(pin->mm, count);
+	error = pin->program ? charge_and_pin(pin, first) : -ENOMEM;
+	if (error)
 		release(pin);
-	} else {
+	else
 		*result = pin;
-	}
 	return error;
 }
 EXPORT_SYMBOL_GPL(kapi_pin_user);
@@ -165,8 +196,8 @@ void kapi_unpin(struct kapi_pin *pin, int dirty)
 		return;
 	atomic_inc(&in_work);
 	if (pin->count)
-		pin->returning = kapi_memlock_begin_return(pin->mm);
-	queue_delayed_work(kapi_verbs_works, &pin->work, 0);
+		kapi_memlock_begin_return(pin->program);
+	queue_work(kapi_verbs_works, &pin->work);
 }
 EXPORT_SYMBOL_GPL(kapi_unpin);
 
@@ -179,4 +210,5 @@ EXPORT_SYMBOL_GPL(kapi_pin_pages);
 void kapi_verbs_pins_exit(void)
 {
 	wait_var_event(&in_work, !atomic_read(&in_work));
+	kapi_pin_busy_exit();
 }

@@ -11,18 +11,20 @@ namespace {
 constexpr unsigned attempts = 20, waiters = VERBS_TEST_WAITERS;
 constexpr unsigned longest_wait_ms = 1000; // of one call
 
-// A page that was given back, and stays charged as long as this lives.
+// A page that was given back, and stays charged as long as this lives: as often as it is pinned.
 struct Returning {
     UserMemory user{4096};
     bool busy = false;
 
-    bool begin()
+    bool begin(unsigned pins = 1)
     {
-        kapi_pin* pin = nullptr;
         CHECK(user.at && verbs_test_make_busy(user.at) == 0);
         busy = true;
-        CHECK(kapi_pin_user(user.at, 1, 1, &pin) == 0);
-        kapi_unpin(pin, 1);
+        for (unsigned i = 0; i < pins; i++) {
+            kapi_pin* pin = nullptr;
+            CHECK(kapi_pin_user(user.at, 1, 1, &pin) == 0);
+            kapi_unpin(pin, 1);
+        }
         return true;
     }
     void end()
@@ -42,6 +44,17 @@ struct Waiters {
     {
         CHECK(verbs_test_start_waiters(other) == 0);
         return true;
+    }
+    bool add(unsigned number, const verbs_test_wants& wants)
+    {
+        CHECK(verbs_test_start_waiter(number, &wants) == 0);
+        return true;
+    }
+    static verbs_test_waiters of_one(unsigned number)
+    {
+        verbs_test_waiters one;
+        verbs_test_count_waiter(number, &one);
+        return one;
     }
     const verbs_test_waiters& count()
     {
@@ -122,6 +135,72 @@ bool pin_limit_awaits_nothing_of_others(VerbsBench&)
         longest_ms = threads.counted.longest_ms;
     }
     CHECK(longest_ms < longest_wait_ms);
+    return true;
+}
+
+namespace {
+
+constexpr unsigned limit_pages = 16, many_pins = 1000;
+constexpr unsigned large = 0, small = 1; // threads
+
+// A large request waits, then a small one; there is room for that. How long did it take?
+bool small_request(unsigned& ms)
+{
+    UserMemory user(4096);
+    kapi_pin* one = nullptr;
+    Waiters threads;
+    Returning returning;
+    CHECK(user.at && returning.begin() && kapi_pin_user(user.at, 1, 1, &one) == 0);
+    const bool waiting = threads.add(large, {0, 2, 2}) && eventually([] { return Waiters::of_one(large).sleeps >= 2; }) &&
+                         threads.add(small, {0, 2, 1}) && eventually([] { return Waiters::of_one(small).sleeps >= 2; });
+    kapi_unpin(one, 0);
+    CHECK(waiting && eventually([] { return Waiters::of_one(small).allowed == 1; }));
+    ms = Waiters::of_one(small).longest_ms;
+    return true;
+}
+
+// A thread of another program of the same user, with room at its own limit for one page.
+bool other_program(bool allowed)
+{
+    Waiters threads;
+    CHECK(threads.add(small, {1, limit_pages, 1}) && eventually([&] {
+        const verbs_test_waiters one = Waiters::of_one(small);
+        return (allowed ? one.allowed : one.refused) == 1;
+    }));
+    return true;
+}
+
+} // namespace
+
+bool pin_limit_small_before_large(VerbsBench&)
+{
+    unsigned ms = longest_wait_ms;
+    for (unsigned i = 0; i < attempts && ms >= longest_wait_ms; i++)
+        CHECK(small_request(ms));
+    CHECK(ms < longest_wait_ms);
+    return true;
+}
+
+// Busy pins cost no timer each, and end when the page is not busy any more.
+bool busy_pins_share_one_work(VerbsBench&)
+{
+    const long before = verbs_test_pinned();
+    Returning returning;
+    CHECK(returning.begin(many_pins));
+    const int timed = verbs_test_count_timed_works(2000);
+    CHECK(timed >= 0 && timed < static_cast<int>(many_pins) && verbs_test_pinned() == before + static_cast<long>(many_pins));
+    returning.end();
+    CHECK(eventually([before] { return verbs_test_pinned() == before; }));
+    return true;
+}
+
+// Else a user had any number of them, by programs that end.
+bool busy_pins_count_for_their_user(VerbsBench&)
+{
+    Returning returning;
+    CHECK(other_program(true) && returning.begin(limit_pages) && other_program(false));
+    returning.end();
+    CHECK(eventually([] { return other_program(true); }));
     return true;
 }
 

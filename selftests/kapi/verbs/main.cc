@@ -53,7 +53,8 @@ constexpr Test tests[] = {
     TEST(full_queue), TEST(no_receive), TEST(too_long), TEST(limits), TEST(read_and_write), TEST(bounds), TEST(dead_keys),
     TEST(registrations), TEST(refused_while_held), TEST(atomics), TEST(region_errors), TEST(mappings), TEST(block_list),
     TEST(pin), TEST(pin_errors), TEST(pin_limit), TEST(pin_limit_wakes_one),
-    TEST(pin_limit_wakes_all_at_last), TEST(pin_limit_awaits_nothing_of_others), TEST(receive_buffers), TEST(removed_under_load),
+    TEST(pin_limit_wakes_all_at_last), TEST(pin_limit_awaits_nothing_of_others), TEST(pin_limit_small_before_large),
+    TEST(busy_pins_share_one_work), TEST(busy_pins_count_for_their_user), TEST(receive_buffers), TEST(removed_under_load),
     TEST(removed_while_resolving), TEST(exclusive),
 };
 #undef TESTS

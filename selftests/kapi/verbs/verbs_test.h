@@ -45,19 +45,29 @@ void verbs_test_sglist_free(struct kapi_sglist *list) KAPI_NOEXCEPT; /* of 8 pie
  */
 int verbs_test_probe(const volatile unsigned int *delayed_until) KAPI_NOEXCEPT;
 unsigned int verbs_test_unprobe(void) KAPI_NOEXCEPT;
+/* [sleep] How many delayed works of the whole machine become due in so many milliseconds; or an error. */
+int verbs_test_count_timed_works(unsigned int ms) KAPI_NOEXCEPT;
 
 /*
- * [sleep] So many threads each try to pin a page, again and again, with the memory of the program that loads the module or, if
- * other is not 0, of another one, and with a limit of nothing. 0 or an error; verbs_test_stop_waiters() in any case.
+ * [sleep] Threads that each try to pin pages, again and again, with the memory of the program that loads the module or of another
+ * one. verbs_test_start_waiters(): all of them, one page with a limit of nothing. 0 or an error; verbs_test_stop_waiters() in any
+ * case.
  */
 #define VERBS_TEST_WAITERS 100
+struct verbs_test_wants {
+	int other;                 /* another program's memory */
+	unsigned int limit, pages; /* in pages */
+};
 struct verbs_test_waiters {
 	unsigned long sleeps;    /* of all of them */
 	unsigned int refused;    /* threads of which a call has failed with ENOMEM */
+	unsigned int allowed;    /* threads of which a call was charged */
 	unsigned int longest_ms; /* of all calls that have ended */
 };
+int verbs_test_start_waiter(unsigned int number, const struct verbs_test_wants *wants) KAPI_NOEXCEPT;
 int verbs_test_start_waiters(int other) KAPI_NOEXCEPT;
 void verbs_test_count_waiters(struct verbs_test_waiters *result) KAPI_NOEXCEPT;
+void verbs_test_count_waiter(unsigned int number, struct verbs_test_waiters *result) KAPI_NOEXCEPT; /* one */
 /* Counts first. */
 void verbs_test_stop_waiters(struct verbs_test_waiters *result) KAPI_NOEXCEPT;
 /* [task] The page at this address is busy until verbs_test_make_idle(): it cannot be marked as changed. 0 or an error. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Threads that try to pin a page with a limit of nothing (RLIMIT_MEMLOCK); and a busy page, whose pin does not end. */
+/* Threads that try to pin pages with a limit of their own (RLIMIT_MEMLOCK); and a busy page, whose pins do not end. */
 
 #include <linux/kthread.h>
 #include <linux/mm.h>
@@ -18,8 +18,9 @@
 struct waiter {
 	struct task_struct *task;
 	struct mm_struct *mm;
+	struct verbs_test_wants wants;
 	unsigned long longest; /* of its calls, jiffies */
-	bool refused;
+	bool refused, allowed;
 };
 
 static struct waiter waiters[VERBS_TEST_WAITERS];
@@ -31,8 +32,11 @@ static void try_to_pin(struct waiter *waiter)
 	unsigned long began = jiffies;
 	struct kapi_pin *pin;
 
-	if (kapi_pin_user(PAGE_SIZE, 1, 1, &pin) == -ENOMEM)
+	/* Nothing is mapped there, which is noticed when the pages are charged. */
+	if (kapi_pin_user(PAGE_SIZE, waiter->wants.pages * PAGE_SIZE, 1, &pin) == -ENOMEM)
 		WRITE_ONCE(waiter->refused, true);
+	else
+		WRITE_ONCE(waiter->allowed, true);
 	WRITE_ONCE(waiter->longest, max(waiter->longest, jiffies - began));
 }
 
@@ -42,7 +46,7 @@ static int pin_in_vain(void *context)
 
 	kthread_use_mm(waiter->mm);
 	verbs_test_unprivileged(1);
-	current->signal->rlim[RLIMIT_MEMLOCK].rlim_cur = 0;
+	current->signal->rlim[RLIMIT_MEMLOCK].rlim_cur = waiter->wants.limit * PAGE_SIZE;
 	do
 		try_to_pin(waiter);
 	while (!READ_ONCE(stopping) && !schedule_timeout_uninterruptible(1));
@@ -69,29 +73,35 @@ static struct mm_struct *mm_of_this(void)
 	return current->mm;
 }
 
-static bool start(struct waiter *waiter, bool other)
+int verbs_test_start_waiter(unsigned int number, const struct verbs_test_wants *wants)
 {
-	*waiter = (struct waiter){ .mm = other ? mm_of_another() : mm_of_this() };
+	struct waiter *waiter = &waiters[number];
+
+	stopping = false;
+	*waiter = (struct waiter){ .mm = wants->other ? mm_of_another() : mm_of_this(), .wants = *wants };
 	if (!waiter->mm)
-		return false;
+		return -ENOMEM;
 	waiter->task = kthread_create(pin_in_vain, waiter, "kapi_waiter");
 	if (IS_ERR(waiter->task)) {
 		waiter->task = NULL;
-		return false;
+		return -ENOMEM;
 	}
 	get_task_struct(waiter->task);
 	wake_up_process(waiter->task);
-	return true;
+	return 0;
 }
 
 int verbs_test_start_waiters(int other)
 {
+	const struct verbs_test_wants wants = { .other = other, .pages = 1 };
 	unsigned int i;
+	int error;
 
-	stopping = false;
-	for (i = 0; i < VERBS_TEST_WAITERS; i++)
-		if (!start(&waiters[i], other))
-			return -ENOMEM;
+	for (i = 0; i < VERBS_TEST_WAITERS; i++) {
+		error = verbs_test_start_waiter(i, &wants);
+		if (error)
+			return error;
+	}
 	return 0;
 }
 
@@ -112,20 +122,29 @@ void verbs_test_stop_waiters(struct verbs_test_waiters *result)
 	}
 }
 
+static void add_waiter(const struct waiter *waiter, struct verbs_test_waiters *result)
+{
+	if (!waiter->task)
+		return;
+	result->sleeps += waiter->task->nvcsw;
+	result->refused += READ_ONCE(waiter->refused);
+	result->allowed += READ_ONCE(waiter->allowed);
+	result->longest_ms = max(result->longest_ms, jiffies_to_msecs(READ_ONCE(waiter->longest)));
+}
+
 void verbs_test_count_waiters(struct verbs_test_waiters *result)
 {
 	unsigned int i;
 
 	*result = (struct verbs_test_waiters){};
-	for (i = 0; i < VERBS_TEST_WAITERS; i++) {
-		const struct waiter *waiter = &waiters[i];
+	for (i = 0; i < VERBS_TEST_WAITERS; i++)
+		add_waiter(&waiters[i], result);
+}
 
-		if (!waiter->task)
-			continue;
-		result->sleeps += waiter->task->nvcsw;
-		result->refused += READ_ONCE(waiter->refused);
-		result->longest_ms = max(result->longest_ms, jiffies_to_msecs(READ_ONCE(waiter->longest)));
-	}
+void verbs_test_count_waiter(unsigned int number, struct verbs_test_waiters *result)
+{
+	*result = (struct verbs_test_waiters){};
+	add_waiter(&waiters[number], result);
 }
 
 int verbs_test_make_busy(kapi_u64 at)
