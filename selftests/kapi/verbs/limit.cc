@@ -142,6 +142,14 @@ namespace {
 
 constexpr unsigned limit_pages = 16, many_pins = 1000;
 constexpr unsigned large = 0, small = 1; // threads
+constexpr unsigned soon_ms = longest_wait_ms / 2; // the large one's end, after a whole second, wakes the small one in any case
+
+// A thread may have slept elsewhere before it waits for room.
+bool settled()
+{
+    pause(100 * millisecond);
+    return true;
+}
 
 // A large request waits, then a small one; there is room for that. How long did it take?
 bool small_request(unsigned& ms)
@@ -152,7 +160,9 @@ bool small_request(unsigned& ms)
     Returning returning;
     CHECK(user.at && returning.begin() && kapi_pin_user(user.at, 1, 1, &one) == 0);
     const bool waiting = threads.add(large, {0, 2, 2}) && eventually([] { return Waiters::of_one(large).sleeps >= 2; }) &&
-                         threads.add(small, {0, 2, 1}) && eventually([] { return Waiters::of_one(small).sleeps >= 2; });
+                         settled() &&
+                         threads.add(small, {0, 2, 1}) && eventually([] { return Waiters::of_one(small).sleeps >= 2; }) &&
+                         settled();
     kapi_unpin(one, 0);
     CHECK(waiting && eventually([] { return Waiters::of_one(small).allowed == 1; }));
     ms = Waiters::of_one(small).longest_ms;
@@ -174,10 +184,10 @@ bool other_program(bool allowed)
 
 bool pin_limit_small_before_large(VerbsBench&)
 {
-    unsigned ms = longest_wait_ms;
-    for (unsigned i = 0; i < attempts && ms >= longest_wait_ms; i++)
+    unsigned ms = soon_ms;
+    for (unsigned i = 0; i < attempts && ms >= soon_ms; i++)
         CHECK(small_request(ms));
-    CHECK(ms < longest_wait_ms);
+    CHECK(ms < soon_ms);
     return true;
 }
 
