@@ -5,8 +5,8 @@
  * Who posts a request gives its memory away until the request's completion, or until kapi_qp_drain(): an answer that was
  * received says nothing about the request that it answers. The completions of one queue of a queue pair come in the order of
  * posting, but over iWARP (KAPI_RDMA_IWARP) that of a request without KAPI_WR_FENCE may come before those of reads that were
- * posted earlier; there is no order between its two queues, nor between queue pairs. After the first failure all that follows
- * is flushed in order.
+ * posted earlier, and so may the failure of any request; there is no order between its two queues, nor between queue pairs. After
+ * the first failure all that is left is flushed in order.
  */
 #ifndef KAPI_VERBS_QUEUE_H
 #define KAPI_VERBS_QUEUE_H

@@ -140,6 +140,7 @@ struct kapi_rdma_dev {
     bool bounces = false;    // it does not reach memory itself, so a missing kapi_map_sync() shows
     std::size_t bounce_room = 0; // bytes
     unsigned refused = 0;    // the how manieth request to send from now on; 0: none
+    unsigned failing = 0;    // the how manieth read that begins from now on; 0: none
     int route_error = 0;     // why a connection is not resolved
     unsigned posted_late = 0; // receives, to failed queue pairs
     bool coming = false, going = false;

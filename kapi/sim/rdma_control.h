@@ -55,6 +55,8 @@ void map_dax(Node &node, const void *memory, std::size_t length, bool writable =
 void unmap_dax(Node &node, const void *memory);
 /** The device refuses one request to send, the one after so many others. */
 void refuse_send(kapi_rdma_dev &dev, unsigned after);
+/** Over iWARP: the device does not send one read, the one that begins after so many others. It fails before those have ended. */
+void fail_read(kapi_rdma_dev &dev, unsigned after);
 /** What each request for a connection says is changed, as if a peer of another kind had sent it. */
 void edit_requests(std::function<void(std::vector<unsigned char> &)> edit);
 /** Routes from the device are not found, for this errno; 0: they are. */

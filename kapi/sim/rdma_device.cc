@@ -273,6 +273,11 @@ void refuse_send(kapi_rdma_dev &dev, unsigned after)
     dev.refused = after + 1;
 }
 
+void fail_read(kapi_rdma_dev &dev, unsigned after)
+{
+    dev.failing = after + 1;
+}
+
 void fail_routes(kapi_rdma_dev &dev, int error)
 {
     dev.route_error = error;

@@ -32,30 +32,31 @@ void set_timer(kapi_qp &qp)
     });
 }
 
+/** The request has failed. borrowed: of others that ended silently. */
+void fail_at(kapi_qp &qp, std::size_t place, kapi_wc_status status, Borrowed borrowed = {})
+{
+    SendEntry &entry = qp.send[place];
+    Completion completion;
+    completion.wc.cookie = entry.wr.cookie;
+    completion.wc.status = status;
+    completion.borrowed = std::move(borrowed);
+    completion.borrowed.add(std::move(entry.borrowed));
+    complete(qp, std::move(completion));
+    qp.send.erase(qp.send.begin() + static_cast<std::ptrdiff_t>(place));
+    fail_qp(qp);
+}
+
 /** The oldest request that has not ended has failed, and so have all after it. */
 void fail_first(kapi_qp &qp, kapi_wc_status status)
 {
-    for (SendEntry &entry : qp.send) {
-        if (entry.done || entry.reported)
-            continue;
-        Borrowed borrowed;
-        while (&qp.send.front() != &entry) { // ended before: silently, for signalled ones were reported at once
-            borrowed.add(std::move(qp.send.front().borrowed));
-            qp.send.pop_front();
-        }
-        Completion completion;
-        completion.wc.cookie = qp.send.front().wr.cookie;
-        completion.wc.status = status;
-        completion.borrowed = std::move(qp.unreported);
-        qp.unreported = {};
-        completion.borrowed.add(std::move(borrowed));
-        completion.borrowed.add(std::move(qp.send.front().borrowed));
-        qp.send.pop_front();
-        qp.cursor = 0;
-        complete(qp, std::move(completion));
-        break;
-    }
-    fail_qp(qp);
+    auto is_left = [](const SendEntry &entry) { return !entry.done && !entry.reported; };
+    if (std::none_of(qp.send.begin(), qp.send.end(), is_left))
+        return fail_qp(qp);
+    Borrowed borrowed = std::exchange(qp.unreported, {});
+    for (; !is_left(qp.send.front()); qp.send.pop_front()) // ended before: silently, for signalled ones were reported at once
+        borrowed.add(std::move(qp.send.front().borrowed));
+    qp.cursor = 0;
+    fail_at(qp, 0, status, std::move(borrowed));
 }
 
 /** kapi_rdma_dev.sends_early: as siw, which has given it to TCP. */
@@ -125,9 +126,8 @@ bool hangs(const kapi_qp &qp, const SendEntry &entry)
 /** Over iWARP the target of a read is in regions that the peer may write to. False: it is not. */
 bool place_read(kapi_qp &qp, const SendEntry &entry, std::size_t offset, const unsigned char *from, std::size_t length)
 {
-    if (!(qp.dev->attrs.flags & KAPI_RDMA_IWARP)) {
+    if (!(qp.dev->attrs.flags & KAPI_RDMA_IWARP))
         return !from || scatter(qp, entry.sges, offset, from, length);
-    }
     for (const kapi_sge &sge : entry.sges) {
         if (offset >= sge.length) {
             offset -= sge.length;
@@ -168,6 +168,8 @@ bool start(kapi_qp &qp, SendEntry &entry)
     if (entry.is_answered()) {
         if (qp.reads_started >= std::max(1u, qp.reads_out))
             return false;
+        if (entry.wr.op == KAPI_WR_READ && qp.dev->failing && --qp.dev->failing == 0)
+            return fail_at(qp, qp.cursor, KAPI_WC_LOCAL_ERROR), false; // as siw, whose TCP does not take it
         qp.reads_started++;
     }
     entry.started = true;

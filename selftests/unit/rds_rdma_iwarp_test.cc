@@ -173,6 +173,30 @@ TEST_P(RdsRdmaIwarp, is_refused__behind_an_acknowledgement)
     close_both();
 }
 
+// Siw ends a read at once that TCP does not take. The reads in front of it wait for their answers then, and are flushed later. Of
+// the simulated device the message in front of those is not acknowledged either.
+TEST_P(RdsRdmaIwarp, fails__before_the_reads_in_front_of_it)
+{
+    constexpr unsigned kPieces = 10;
+    Bytes local(kPieces * 100, 0xee);
+    std::vector<rds_abi_iovec> vectors;
+    for (std::size_t i = 0; i < kPieces; i++)
+        vectors.push_back({place_of(local.data()) + 100 * i, 100});
+    std::string before = contents(9000, 3);
+    world.network().link(a, b).delay_ns = 10 * sim::kMillisecond;
+    sim::fail_read(*dev_a, kPieces - 1);
+    run(a, [&] {
+        pa.send(before);
+        EXPECT_EQ(operate(pa, read_into(vectors)), 4);
+    });
+    EXPECT_EQ(next_notice(pa).status, RDS_ABI_RDMA_OTHER_ERROR);
+    EXPECT_EQ(a.pinned_pages, 0u);
+    run(a, [&] { pa.send("next"); });
+    expect_message(pb, before);
+    expect_message(pb, "next");
+    close_both();
+}
+
 TEST_P(RdsRdmaIwarp, is_given_up__when_the_connection_ends)
 {
     Bytes local(50'000);

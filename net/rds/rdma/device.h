@@ -61,6 +61,7 @@ public:
     // Of programs; and pages of one, of which no message needs more.
     u32 most_regions() const { return min(attrs.max_mr / 2, 32768u); }
     u32 pages_of_region() const { return min(attrs.max_mr_pages, 1 + RDS_MAX_MESSAGE / 4096); }
+    bool is_iwarp() const { return (attrs.flags & KAPI_RDMA_IWARP) != 0; }
     bool fence_hangs() const { return (attrs.flags & KAPI_RDMA_FENCE_HANGS) != 0; }
     bool can(rds_rdma_kind kind) const
     {

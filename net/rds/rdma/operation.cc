@@ -27,7 +27,7 @@ u32 pages_of(const rds_rdma_op& op)
 
 bool Operation::needs_regions(const rds_rdma_op& op, const Device& device)
 {
-    return op.kind == RDS_OP_READ && device.attrs.flags & KAPI_RDMA_IWARP;
+    return op.kind == RDS_OP_READ && device.is_iwarp();
 }
 
 u32 Operation::most_requests(const rds_rdma_op& op, const Device& device, unsigned pieces)
@@ -115,7 +115,7 @@ void Operation::free_regions()
     bool kept = false;
     while (made_) {
         made_--;
-        if (kapi_mr_free(regions_[made_]) == 0 || is_done() || made_ >= mapped_)
+        if (kapi_mr_free(regions_[made_]) == 0 || !has_failed() || made_ >= mapped_)
             continue; // where all has ended well it is not valid any more
         maps_[made_].leak();
         kept = true;
@@ -182,7 +182,7 @@ void Operation::fill(kapi_wr& wr, u32 request)
 void Operation::finish()
 {
     unmap();
-    if (status_ == KAPI_WC_OK)
+    if (!has_failed())
         rds_out_rdma_done(out_, RDS_RDMA_SUCCESS);
     else if (status_ == KAPI_WC_REMOTE_ACCESS)
         rds_out_rdma_done(out_, RDS_RDMA_REMOTE_ERROR);

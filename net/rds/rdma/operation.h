@@ -20,6 +20,7 @@ public:
     void fill(kapi_wr& wr, u32 request);
     // From the completion queue: one of its requests, or the last one of its message, has ended.
     void note(kapi_wc_status status) { status_ = status_ == KAPI_WC_OK ? status : status_; }
+    bool has_failed() const { return status_ != KAPI_WC_OK; }
     // The last one has ended. Reports how.
     void finish();
 
@@ -34,7 +35,6 @@ public:
 private:
     HW_MADE_BY_CREATE;
     Operation(rds_out* out, const rds_rdma_op& op, unsigned pieces, u32 pages, bool with_regions);
-    bool is_done() const { return status_ == KAPI_WC_OK; }
     static constexpr u32 requests_of_region = 3;
     static bool needs_regions(const rds_rdma_op& op, const Device& device);
     static usize tail_of(const rds_rdma_op& op, u32 pages, bool with_regions);

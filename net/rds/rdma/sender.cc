@@ -250,6 +250,10 @@ void Sender::release(Slot& slot, bool completed)
         return retire(std::move(operation));
     if (operation && completed)
         operation->finish();
+    else if (operation && operation->has_failed()) {
+        operation->free_regions();
+        operation->finish();
+    }
     operation.reset();
     if (out)
         rds_out_put(out);
@@ -258,7 +262,7 @@ void Sender::release(Slot& slot, bool completed)
 void Sender::release_before(u64 end, kapi_wc_status status)
 {
     u64 from = tail_.load_relaxed();
-    if (end <= from)
+    if (end <= from || out_of_order_)
         return;
     for (u64 i = from; i < end; i++) {
         if (slot(i).operation)
@@ -285,8 +289,21 @@ void Sender::completed(const kapi_wc& wc)
         return;
     }
     u64 from = tail_.load_relaxed();
-    if (HW_ASSERT(wc.cookie >= from && wc.cookie < from + places()))
+    if (!HW_ASSERT(wc.cookie >= from && wc.cookie < from + places()))
+        return;
+    if (wc.status != KAPI_WC_OK && ends_.device.is_iwarp())
+        note_failure(slot(wc.cookie), wc.status);
+    else
         release_before(wc.cookie + 1, wc.status);
+}
+
+// Over iWARP a read that the device could not send fails before those in front of it have ended. So from then on nothing is
+// released before the queue is drained.
+void Sender::note_failure(Slot& slot, kapi_wc_status status)
+{
+    out_of_order_ = true;
+    if (slot.operation)
+        slot.operation->note(status);
 }
 
 // ---- acknowledgements

@@ -93,6 +93,7 @@ private:
     unsigned add_mapped(Slot& slot, kapi_sge* sges, unsigned most);
     bool reports(bool is_last);
     void release_before(u64 end, kapi_wc_status status);
+    void note_failure(Slot& slot, kapi_wc_status status);
     void add(rds_out* out, u32 fragments, bool last);
     void flush(bool ends = true);
     void release(Slot& slot, bool completed);
@@ -122,7 +123,8 @@ private:
     Atomic<u64> ack_said_{0}; // by the last acknowledgement of its own
     Atomic<u64> posted_{0};   // head_ of what was posted, without a part of an operation
     Atomic<u64> ack_covers_{0}; // posted before the last acknowledgement of its own, and complete with it
-    // The completion queue's, and read by the owner:
+    bool out_of_order_ = false; // the completion queue's: those that are left end in any order
+    // The same, and read by the owner:
     Atomic<u64> tail_{0};
     Atomic<Operation*> retired_{nullptr}; // owned. At most as many as had room in the queue since they were freed last
     Atomic<u32> full_{0}; // the owner waits for completions
