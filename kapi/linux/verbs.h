@@ -221,6 +221,8 @@ void kapi_pin_busy_init(void);
 void kapi_pin_busy_exit(void);
 /* Sleeps. The next page to be marked is busy: queues pin->work when it is so no more, at the earliest after a pause. */
 void kapi_pin_wait(struct kapi_pin *pin);
+/* Any context. All its pages are marked. */
+void kapi_pin_end_wait(const struct kapi_pin *pin);
 
 static inline enum dma_data_direction kapi_dma_direction(enum kapi_map_direction direction)
 {

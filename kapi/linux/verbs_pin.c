@@ -103,8 +103,7 @@ static bool mark_all(struct kapi_pin *pin)
 
 static void give_back(struct kapi_pin *pin)
 {
-	if (pin->pauses)
-		kapi_memlock_add_busy(pin->user, -(long)pin->count);
+	kapi_pin_end_wait(pin);
 	unpin_all(pin);
 	kapi_memlock_end_return(pin->program);
 }
@@ -114,8 +113,6 @@ static void unpin_in_work(struct work_struct *work)
 	struct kapi_pin *pin = container_of(work, struct kapi_pin, work);
 
 	if (!mark_all(pin)) {
-		if (!pin->pauses)
-			kapi_memlock_add_busy(pin->user, pin->count);
 		kapi_pin_wait(pin);
 		return;
 	}

@@ -240,6 +240,20 @@ TEST_P(RtrsClientNoPermit, who_waits_gets_none_when_the_last_path_is_lost)
     EXPECT_TRUE(reported({0}, 100 * kMs));
 }
 
+/** Other disks go on meanwhile. */
+TEST_P(RtrsClientNoPermit, nor_does_it_wait_for_the_end_of_io)
+{
+    take_all();
+    wait_for_one();
+    for (unsigned second = 0; second < 32 && !waits->is_done(); second++) {
+        EXPECT_EQ(write("block", contents(2048, second)), 0);
+        world.run_for(kSecond);
+    }
+    EXPECT_TRUE(waits->is_done());
+    EXPECT_EQ(got, nullptr);
+    give_all();
+}
+
 /** Or the first sectors of no disk could be read, and none be made. */
 TEST_P(RtrsClientNoPermit, one_is_left_for_io)
 {

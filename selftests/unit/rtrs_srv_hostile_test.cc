@@ -228,7 +228,7 @@ TEST_P(SrvHostile, a_message_that_the_user_has_does_not_change_over_another_path
     connect(second, 2, 2);
     exchange(second);
     user.keeps = true;
-    for (std::size_t size : {1u, 40u, 504u, 505u, 4000u}) {
+    for (std::size_t size : {1u, 40u, 508u, 509u, 4092u}) {
         SCOPED_TRACE(size);
         std::string message = "w" + contents(size - 1, 3);
         write(first, 1, 0, "data", message);
@@ -239,12 +239,14 @@ TEST_P(SrvHostile, a_message_that_the_user_has_does_not_change_over_another_path
         EXPECT_EQ(std::exchange(second.links[1]->sent, {}).back().status, KAPI_WC_OK);
         auto *now = static_cast<const char *>(user.calls[0].usr);
         EXPECT_TRUE(std::string(now, size) == message);
-        EXPECT_EQ(std::string(now + size, 8), std::string(8, '\0')) << "so text ends there";
+        EXPECT_EQ(std::string(now + size, 4), std::string(4, '\0')) << "so text ends there";
         answer_call();
         EXPECT_EQ(answer(first, 0), 0);
         first.answers.clear();
         user.calls.clear();
     }
+    write(first, 1, 0, "data", "w" + contents(4092, 3));
+    EXPECT_EQ(answer(first, 0), KAPI_EINVAL) << "more than the server has offered room for";
 }
 
 // The answer of chunk 1 is not received, and behind it the registration of chunk 0 waits in the send queue.

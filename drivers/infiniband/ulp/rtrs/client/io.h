@@ -50,7 +50,7 @@ private:
 
 struct Io : Pinned {
     u32 chunk = 0;
-    u32 lane = 0; // the number of the connections that its requests use
+    Atomic<u32> lane{0}; // the number of the connections that its requests use. Who waits for a permit looks at it, too
 
     Order order{};
     // The serial number of the connection that has it, or 0. While a connection has it, everything below is that connection's

@@ -120,7 +120,7 @@ Result<> Lanes::Lane::send_by_another(Io& io, const Connection& than, Errno why)
 // Which connections are open does not change meanwhile: one is closed when it has left its lane, or by its own post().
 Result<> Lanes::send(Io& io, u32 policy)
 {
-    Lane& lane = lanes_.get()[io.lane];
+    Lane& lane = lanes_.get()[io.lane.load_relaxed()];
     Guard guard(lane.lock);
     if (io.generation != generation()) // under the lock: no connection of the next one is added meanwhile
         return fail(KAPI_ECONNABORTED);

@@ -65,7 +65,8 @@ void Path::heartbeat_answered()
 void Path::began(const Io& io)
 {
     inflight_.fetch_add(1);
-    stats_.request(io.lane ? io.lane - 1 : 0, io.order.is_read, io.order.data_bytes + io.order.user_bytes, io.order.pieces);
+    u32 lane = io.lane.load_relaxed();
+    stats_.request(lane ? lane - 1 : 0, io.order.is_read, io.order.data_bytes + io.order.user_bytes, io.order.pieces);
     if (kapi_traces(KAPI_TRACE_RTRS_CLIENT_REQUEST))
         trace(KAPI_TRACE_RTRS_CLIENT_REQUEST, io);
 }

@@ -55,7 +55,7 @@ void Permits::wait_for_all()
     constexpr u64 pause_ns = 10'000'000;
     kapi_waiter waiter;
     kapi_wait_begin(free_.c(), &waiter);
-    while (taken_.load() || waiting_.load())
+    while (waiting_.load() || taken_.load()) // in this order: one that waits may have taken one by the time it does not
         kapi_park_uninterruptible(&waiter, kapi_now_ns() + pause_ns);
     kapi_wait_end(free_.c(), &waiter);
 }

@@ -108,12 +108,16 @@ Result<> Session::adopt(const rtrs::Offer& offer, const kapi_rdma_attrs& attrs)
 
 // ---- requests
 
-// When a permit was used the last time: now, if it is to be expected that one comes back by itself.
-u64 Session::last_use_ns(u64 now_ns)
+// When a permit was used the last time: now, if it is to be expected that one comes back by itself. With admin, one of those for
+// admin requests.
+u64 Session::last_use_ns(bool admin, u64 now_ns)
 {
-    u64 last = kept_.has_any() || has_parked() ? now_ns : 0;
-    for (u32 i = 0; i < parts().count; i++)
-        last = max(last, io(i).owner.load_acquire() ? now_ns : io(i).began_ns.load_relaxed());
+    u64 last = has_parked() || (!admin && kept_.has_any()) ? now_ns : 0;
+    for (u32 i = 0; i < parts().count; i++) {
+        bool used = io(i).owner.load_acquire();
+        if (!admin || io(i).lane.load_relaxed() == 0)
+            last = max(last, used ? now_ns : io(i).began_ns.load_relaxed());
+    }
     return last;
 }
 
@@ -126,6 +130,8 @@ bool Session::may_take_admin()
             return true;
     return false;
 }
+
+bool Session::has_admin_permit() { return admin_permits_.load_relaxed() + 1 < parts().count; }
 
 s32 Session::take_free(u32 cpu, bool admin)
 {
@@ -147,14 +153,13 @@ s32 Session::wait_for_permit(u32 cpu, bool admin, u32 generation)
     u64 looks_ns = used_ns + look_ns;
     s32 taken = -1;
     parts().permits.wait([&] {
-        taken = take_free(cpu, admin);
-        u64 now = kapi_now_ns();
-        if (taken >= 0 || closing_.load_relaxed() || generation != lanes_.generation())
+        if (closing_.load_relaxed() || (taken = take_free(cpu, admin)) >= 0 || generation != lanes_.generation())
             return true;
+        u64 now = kapi_now_ns();
         if (now < looks_ns)
             return false;
         looks_ns = now + look_ns;
-        used_ns = max(used_ns, last_use_ns(now));
+        used_ns = max(used_ns, last_use_ns(admin && !has_admin_permit(), now));
         return now >= used_ns + patience_ns;
     });
     return taken;
@@ -171,14 +176,14 @@ Io* Session::take_permit(bool admin, bool wait)
         return nullptr;
     Io& permit = io(static_cast<u32>(taken));
     permit.generation = generation;
-    permit.lane = admin ? 0 : 1 + cpu % (connections_ - 1); // of which there are two at least: create()
+    permit.lane.store_relaxed(admin ? 0 : 1 + cpu % (connections_ - 1)); // of which there are two at least: create()
     return &permit;
 }
 
 // One that is kept is not its user's any more behind give(): the session may end then.
 void Session::give_permit(Io& io)
 {
-    if (io.lane == 0) {
+    if (io.lane.load_relaxed() == 0) {
         admin_permits_.fetch_sub(1);
         parts().permits.wake(); // another one may be free
     }

@@ -40,7 +40,7 @@ Result<> parse_request(Bytes chunk, u32 offset, Request& request)
         request.user_bytes = begin.user_bytes;
     else
         return fail(KAPI_EINVAL);
-    if (request.user_bytes > offset)
+    if (request.user_bytes > min(offset, most_user_bytes))
         return fail(KAPI_EINVAL);
     request.data_bytes = offset - request.user_bytes;
     if (request.has_target && (request.target.length == 0 || request.target.length > request.data_bytes))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How much memory the peers of all sessions make the host hold: chunks, regions, queues.
+// How much memory the peers of all sessions make the host hold: chunks, regions, queues, large messages.
 #pragma once
 
 #include "lock_order.h"

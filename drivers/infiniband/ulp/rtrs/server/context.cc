@@ -235,7 +235,7 @@ int Context::call(const Session& session, Operation& op, u8* memory)
 {
     static_assert(offsetof(Operation, direction) == 0);
     const Request& request = op.request;
-    auto message = op.message.copy(memory + request.data_bytes, request.user_bytes);
+    auto message = op.message.copy(memory + request.data_bytes, request.user_bytes, Module::get().budget);
     if (!message)
         return message.error().to_c();
     op.direction = request.is_read ? 0 : 1;

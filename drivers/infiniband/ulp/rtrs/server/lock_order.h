@@ -32,6 +32,10 @@ struct ChunkLock {
     static constexpr bool irqs_off = true;
 };
 // How much memory peers make the host hold.
-struct BudgetLock { static constexpr const char* name = "rtrs_srv budget"; static constexpr unsigned rank = 60; };
+struct BudgetLock {
+    static constexpr const char* name = "rtrs_srv budget";
+    static constexpr unsigned rank = 60;
+    static constexpr bool irqs_off = true;
+};
 
 } // namespace rtrs_srv
