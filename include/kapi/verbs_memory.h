@@ -121,15 +121,14 @@ int kapi_mr_alloc(struct kapi_pd *pd, unsigned int pages, int gaps, struct kapi_
  */
 int kapi_mr_free(struct kapi_mr *mr) KAPI_NOEXCEPT;
 
-#define KAPI_IOVA_DMA (~0ULL)
 /*
  * [any] Gives a free region the bytes of map, all of them and no others, which become valid under a new key when KAPI_WR_REGISTER
- * has been executed; that one is to be posted before any that uses the key. The first byte has the address iova, which equals
- * its place within a page; or, with KAPI_IOVA_DMA, the address that the device uses. -EINVAL: a gap (a piece that is not the
- * first does not begin a page, or one that is not the last does not end one), or iova; -EMSGSIZE: too many pages. After an
- * error a region without gaps is as it was before.
+ * has been executed; that one is to be posted before any that uses the key. The address of the first byte is its place within a
+ * page of 4 KiB: peers get it, and learn nothing about where the host's memory lies. -EINVAL: a gap (a piece that is not the
+ * first does not begin a page, or one that is not the last does not end one); -EMSGSIZE: too many pages. After an error a region
+ * without gaps is as it was before.
  */
-int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) KAPI_NOEXCEPT;
+int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map) KAPI_NOEXCEPT;
 /*
  * [any] A free region with the same bytes again, under a new key: REGISTER follows. Returns the key. What was posted of it on
  * another queue pair has been executed, but need not have completed.

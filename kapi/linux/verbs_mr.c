@@ -80,13 +80,11 @@ static bool has_gap(struct scatterlist *list, unsigned int pieces)
 	return false;
 }
 
-static int check_fit(const struct kapi_mr *mr, const struct kapi_map_inside *map, struct scatterlist *list, u64 iova)
+static int check_fit(const struct kapi_mr *mr, const struct kapi_map_inside *map, struct scatterlist *list)
 {
 	u64 begin = sg_dma_address(list) & (SZ_4K - 1);
 
 	if (WARN_ON_ONCE(!mr->pages))
-		return -EINVAL;
-	if (iova != KAPI_IOVA_DMA && ((iova & (SZ_4K - 1)) != begin || iova + map->length < iova))
 		return -EINVAL;
 	if (mr->gaps)
 		return map->pieces > mr->pages ? -EMSGSIZE : 0;
@@ -95,11 +93,11 @@ static int check_fit(const struct kapi_mr *mr, const struct kapi_map_inside *map
 	return DIV_ROUND_UP(begin + map->length, SZ_4K) > mr->pages ? -EMSGSIZE : 0;
 }
 
-int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *kapi_map, kapi_u64 iova)
+int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *kapi_map)
 {
 	struct kapi_map_inside *map = KAPI_INSIDE(struct kapi_map_inside, (struct kapi_map *)kapi_map);
 	struct scatterlist *list = map->list ? map->list : &map->one;
-	int error = check_fit(mr, map, list, iova);
+	int error = check_fit(mr, map, list);
 
 	if (error)
 		return error;
@@ -107,8 +105,7 @@ int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *kapi_map, kapi_u64 io
 	if (ib_map_mr_sg(mr->ib, list, map->pieces, NULL, SZ_4K) != map->pieces || mr->ib->length != map->length)
 		return mr->gaps ? -EMSGSIZE : -EINVAL;
 	mr->mapped = true;
-	if (iova != KAPI_IOVA_DMA)
-		mr->ib->iova = iova;
+	mr->ib->iova &= SZ_4K - 1; /* It was the address that the device uses, on a software device one of the kernel. */
 	kapi_mr_next_key(mr);
 	return 0;
 }

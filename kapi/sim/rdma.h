@@ -34,6 +34,7 @@ struct kapi_pin {
 namespace sim {
 
 constexpr std::size_t kPageSize = 4096;
+constexpr kapi_u64 kFirstDmaAddress = 0xd3a7'5c10'0000'0000; // of a device: other numbers do not look like it
 
 struct DmaPiece {
     kapi_u64 address;                 // as the device sees it; never used twice
@@ -160,7 +161,7 @@ struct kapi_rdma_dev {
     std::map<kapi_u64, std::unique_ptr<sim::Mapping>> mappings{};
     std::map<kapi_u64, std::pair<sim::Mapping *, std::size_t>> by_address{};
     std::map<kapi_u64, sim::Unmapped> unmapped{};
-    kapi_u64 next_address = 0x10000000;
+    kapi_u64 next_address = sim::kFirstDmaAddress;
     std::map<kapi_u32, kapi_mr *> regions{};
     kapi_u32 next_region = 1;
     std::set<kapi_u32> on_demand_ended{}; // keys of regions that were on demand
@@ -313,6 +314,12 @@ void expect_unmapped(const void *memory, std::size_t size);
 
 /** May a program of the machine read, or write, there (rdma_pin.cc)? */
 bool can_access(const Node &node, kapi_u64 address, std::size_t length, bool write);
+
+// What peers get (rdma_shown.cc). Both fail the run.
+/** None of the 64-bit numbers in bytes, in either order and at any place, is an address that the device uses. */
+void expect_no_address(const kapi_rdma_dev &dev, const std::vector<unsigned char> &bytes);
+/** The target of a read over iWARP, which the peer gets, too: nor the program's own address. */
+void expect_hidden_target(kapi_rdma_dev &dev, const kapi_sge &sge);
 
 // Regions (rdma_region.cc).
 /** The region under key that allows all of this; null: none. */

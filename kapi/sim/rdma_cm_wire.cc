@@ -28,7 +28,10 @@ void transmit(const Node &from, const CmMessage &message)
     kapi_net *target = world().network().owner_of(message.to, nullptr);
     if (!target)
         return;
-    carry_from(sender(from, message), from, *target->node, message.from_cm, kDatagram, [message] { receive(message); });
+    const kapi_rdma_dev *dev = sender(from, message);
+    if (dev)
+        expect_no_address(*dev, message.data);
+    carry_from(dev, from, *target->node, message.from_cm, kDatagram, [message] { receive(message); });
 }
 
 CmMessage answer_to(const CmMessage &message, CmMessage::Kind kind, kapi_u32 reason = 0)

@@ -25,13 +25,23 @@ static bool is_on_demand(kapi_rdma_dev &dev, kapi_u32 key)
     return mr ? mr->on_demand : dev.on_demand_ended.count(key) != 0;
 }
 
+/** Of a region, or under the local key of all that is mapped. Null: none. */
+static Mapping *mapping_of(kapi_qp &qp, const kapi_sge &sge)
+{
+    if (sge.key == qp.pd->key)
+        return mapping_at(*qp.dev, sge.address);
+    const kapi_mr *mr = region_of(*qp.dev, sge.key);
+    auto found = qp.dev->mappings.find(mr ? mr->mapping : 0);
+    return found == qp.dev->mappings.end() ? nullptr : found->second.get();
+}
+
 void borrow(kapi_qp &qp, Borrowed &borrowed, const std::vector<kapi_sge> &sges)
 {
     borrowed.slots = 1;
     for (const kapi_sge &sge : sges) {
         if (!sge.length || is_on_demand(*qp.dev, sge.key))
             continue;
-        Mapping *mapping = mapping_at(*qp.dev, sge.address);
+        Mapping *mapping = mapping_of(qp, sge);
         if (!mapping)
             broken("a request is posted with memory that is not mapped");
         mapping->posted++;

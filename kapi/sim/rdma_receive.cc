@@ -306,6 +306,7 @@ void send_packet(const kapi_qp &qp, RdmaPacket packet)
 {
     if (qp.dev->stuck)
         return;
+    expect_no_address(*qp.dev, packet.payload);
     packet.from = qp.qpn;
     packet.to = qp.peer;
     kapi_net *target = world().network().owner_of(qp.remote, qp.dev->net);

@@ -156,7 +156,7 @@ int kapi_mr_free(struct kapi_mr *mr) noexcept
     return 0;
 }
 
-int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) noexcept
+int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map) noexcept
 {
     enter_any("kapi_mr_map");
     Mapping &mapping = *find_mapping(map, "kapi_mr_map");
@@ -174,14 +174,11 @@ int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *map, kapi_u64 iova) n
             return -KAPI_EINVAL;
         pages += mr->gaps ? 1 : (place + piece.length + kPageSize - 1) / kPageSize;
     }
-    kapi_u64 first = mapping.pieces.front().address;
-    if (iova != KAPI_IOVA_DMA && (iova % kPageSize != first % kPageSize || iova + mapping.length < iova))
-        return -KAPI_EINVAL;
     if (pages > mr->pages)
         return -KAPI_EMSGSIZE;
     mr->mapping = mapping.id;
     mr->was_valid = false;
-    mr->iova = iova == KAPI_IOVA_DMA ? first : iova;
+    mr->iova = mapping.pieces.front().address % kPageSize;
     mr->length = mapping.length;
     mr->ranges.clear();
     for (const DmaPiece &piece : mapping.pieces)

@@ -137,6 +137,7 @@ bool place_read(kapi_qp &qp, const SendEntry &entry, std::size_t offset, const u
         kapi_mr *mr = find_region(*qp.dev, qp.pd, sge.key, sge.address + offset, part, KAPI_ACCESS_REMOTE_WRITE);
         if (!mr)
             return false;
+        expect_hidden_target(*qp.dev, sge);
         if (from && !region_write(*mr, sge.address + offset, std::exchange(from, from + part), part))
             return false;
         length -= part;

@@ -336,7 +336,7 @@ struct Parts {
         kapi_mr *new_mr = nullptr;
         TRY(hw::check(kapi_mr_alloc(new_pd, 1, 0, &new_mr)));
         region = hw::Region(new_mr);
-        TRY(hw::check(kapi_mr_map(new_mr, mapping.c(), KAPI_IOVA_DMA)));
+        TRY(hw::check(kapi_mr_map(new_mr, mapping.c())));
         return hw::check(kapi_cm_request(new_cm, &asks));
     }
 };

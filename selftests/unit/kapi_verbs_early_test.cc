@@ -30,7 +30,7 @@ protected:
             for (unsigned i = 0; i < kMany; i++) {
                 memory[i].make(client.dev, 4096, KAPI_MAP_BOTH);
                 ASSERT_EQ(kapi_mr_alloc(client.pd, 1, 0, &regions[i]), 0);
-                ASSERT_EQ(kapi_mr_map(regions[i], &memory[i].map, KAPI_IOVA_DMA), 0);
+                ASSERT_EQ(kapi_mr_map(regions[i], &memory[i].map), 0);
             }
             for (unsigned i = 0; i < kMany; i++) {
                 ASSERT_EQ(client.send("message", kSend + 2 * i), 0);

@@ -240,11 +240,10 @@ protected:
         });
         ASSERT_TRUE(world.run_until([&] { return client.resolved; }, 10 * sim::kSecond));
     }
-    void ask()
+    void ask(const std::string &hello = "hello")
     {
         run(a, [&] {
             client.make_queues();
-            std::string hello = "hello";
             kapi_cm_options asks = options(hello);
             ASSERT_EQ(kapi_cm_request(client.cm, &asks), 0);
         });
@@ -275,13 +274,13 @@ protected:
         ASSERT_TRUE(wait([&] { return client.established; }, 100 * sim::kSecond));
     }
     /** A region of memory that peers of `peer` may use, valid. */
-    kapi_mr *expose(sim::Node &node, Peer &peer, Buffer &memory, kapi_size size, unsigned access, kapi_u64 iova = KAPI_IOVA_DMA)
+    kapi_mr *expose(sim::Node &node, Peer &peer, Buffer &memory, kapi_size size, unsigned access)
     {
         kapi_mr *mr = nullptr;
         run(node, [&] {
             memory.make(peer.dev, size, KAPI_MAP_BOTH);
             ASSERT_EQ(kapi_mr_alloc(peer.pd, 16, 0, &mr), 0);
-            ASSERT_EQ(kapi_mr_map(mr, &memory.map, iova), 0);
+            ASSERT_EQ(kapi_mr_map(mr, &memory.map), 0);
         });
         register_again(node, peer, mr, access);
         return mr;

@@ -36,6 +36,19 @@ TEST_P(RtrsClientRequest, what_is_written_is_read)
     EXPECT_EQ(server.failed, 0u);
 }
 
+// Of the memory of a read the server gets the place within a page, and nothing of where that page lies.
+TEST_P(RtrsClientRequest, a_target_is_described_by_its_place)
+{
+    ready();
+    for (std::size_t place : {0u, 512u, 4032u}) {
+        first_place = place;
+        EXPECT_EQ(write("block", contents(9000, 1)), 0);
+        EXPECT_EQ(read("block", 9000), contents(9000, 1));
+        ASSERT_TRUE(server.requests.back().parsed.has_target);
+        EXPECT_EQ(server.requests.back().parsed.target.address, place);
+    }
+}
+
 TEST_P(RtrsClientRequest, the_servers_error_is_that_of_the_request)
 {
     ready();

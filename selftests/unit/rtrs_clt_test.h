@@ -122,13 +122,15 @@ protected:
         open(paths);
     }
 
-    /** From a task: begins a request with a permit; data lies in pieces of a page, the first one shorter. */
+    /** From a task: begins a request with a permit; data lies in pieces of a page, the first one behind first_place. */
     int begin(rtrs_clt_chunk *permit, Ended &ended, bool read, const std::string &message)
     {
         ended.list.clear();
         auto *bytes = reinterpret_cast<unsigned char *>(ended.data.data());
-        for (std::size_t at = 0; at < ended.data.size(); at += ended.list.back().length)
-            ended.list.push_back({bytes + at, 0, std::min<std::size_t>(4096, ended.data.size() - at)});
+        for (std::size_t at = 0; at < ended.data.size(); at += ended.list.back().length) {
+            std::size_t place = at ? 0 : first_place;
+            ended.list.push_back({bytes + at, place, std::min<std::size_t>(4096 - place, ended.data.size() - at)});
+        }
         kapi_u32 room = 0;
         void *place = rtrs_clt_core_message(session, permit, &room);
         EXPECT_LE(message.size(), room);
@@ -199,6 +201,7 @@ protected:
     kapi_module *module = nullptr;
     rtrs_clt_session *session = nullptr;
     bool loaded = false, serving = false;
+    std::size_t first_place = 0; // of a request's data, within its page
     std::vector<int> links; // what was reported
     std::function<void(int up)> when_told{}; // what the user does then
 };

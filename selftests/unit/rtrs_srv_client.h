@@ -266,7 +266,7 @@ public:
             ASSERT_EQ(kapi_mr_alloc(pd, 4, 0, &mr), 0);
             kapi_segment segment{target.bytes + chunk % kSlots * kOut, nullptr, 0, static_cast<kapi_u32>(size)};
             ASSERT_EQ(kapi_map_segments(&part.map, dev, &segment, 1, KAPI_MAP_BOTH, KAPI_ATOMIC), 0);
-            ASSERT_EQ(kapi_mr_map(mr, &part.map, KAPI_IOVA_DMA), 0);
+            ASSERT_EQ(kapi_mr_map(mr, &part.map), 0);
         } else {
             kapi_mr_next_key(mr);
         }

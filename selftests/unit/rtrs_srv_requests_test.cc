@@ -28,6 +28,20 @@ TEST_P(SrvRequests, a_path_connects_and_ends)
     EXPECT_EQ(user.links.back(), RTRS_SRV_CORE_DISCONNECTED);
 }
 
+// What a client gets of a chunk: its place in its region, and nothing of where the memory lies.
+TEST_P(SrvRequests, chunks_are_described_by_their_places)
+{
+    for (bool always_invalidate : {true, false}) {
+        load(always_invalidate);
+        establish(first);
+        ASSERT_EQ(first.chunks.size(), kDepth);
+        for (unsigned i = 0; i < kDepth; i++)
+            EXPECT_EQ(first.chunks[i].address, always_invalidate ? 0 : i * kChunk) << i;
+        drop(first);
+        unload();
+    }
+}
+
 TEST_P(SrvRequests, writes_and_reads)
 {
     for (bool always_invalidate : {true, false}) {

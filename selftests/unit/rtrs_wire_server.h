@@ -305,7 +305,7 @@ private:
         Memory &memory = *on.memory;
         memory.chunks.make(on.dev, geometry.total_bytes(), KAPI_MAP_BOTH);
         ASSERT_EQ(kapi_mr_alloc(memory.pd, static_cast<unsigned>(geometry.total_bytes() / 4096), 0, &memory.region), 0);
-        ASSERT_EQ(kapi_mr_map(memory.region, &memory.chunks.map, KAPI_IOVA_DMA), 0);
+        ASSERT_EQ(kapi_mr_map(memory.region, &memory.chunks.map), 0);
         kapi_wr wr = make(KAPI_WR_REGISTER);
         wr.mr = memory.region;
         wr.access = KAPI_ACCESS_LOCAL_WRITE | KAPI_ACCESS_REMOTE_WRITE;

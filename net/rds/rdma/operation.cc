@@ -98,7 +98,7 @@ Result<> Operation::add_region(const Domain& domain)
     kapi_mr*& mr = regions_[made_];
     TRY(check(kapi_mr_alloc(domain.pd.get(), kapi_pin_pages(op_.local[made_].pin), 0, &mr)));
     made_++;
-    return check(kapi_mr_map(mr, map.c(), KAPI_IOVA_DMA));
+    return check(kapi_mr_map(mr, map.c()));
 }
 
 // One that ended with its device, or is of another, is of no use any more.

@@ -62,11 +62,11 @@ Result<> UserRegion::enter(const Place& place, const rds_memory& memory)
 Result<> UserRegion::build(const Place& place, const rds_memory& memory)
 {
     TRY(enter(place, memory));
-    u64 iova = memory.address % page_size;
     if (pin_) {
         pages_ = pin_.pages();
-        TRY(map(iova));
+        TRY(map());
     } else {
+        u64 iova = memory.address % page_size;
         pages_ = static_cast<u32>((iova + memory.bytes + page_size - 1) / page_size);
         TRY(fetch_on_demand(memory, iova, peers_access(domain_->device.can_fetch(RDS_OP_ADD))));
     }
@@ -78,7 +78,7 @@ Result<> UserRegion::build(const Place& place, const rds_memory& memory)
     return {};
 }
 
-Result<> UserRegion::map(u64 iova)
+Result<> UserRegion::map()
 {
     const Device& device = domain_->device;
     if (pages_ > device.attrs.max_mr_pages)
@@ -89,7 +89,7 @@ Result<> UserRegion::map(u64 iova)
     kapi_mr* mr = nullptr;
     TRY(check(kapi_mr_alloc(domain_->pd.get(), pages_, 0, &mr)));
     mr_.reset(mr);
-    return check(kapi_mr_map(mr, map_.c(), iova));
+    return check(kapi_mr_map(mr, map_.c()));
 }
 
 Result<> UserRegion::build_local(const Place& place, const rds_memory& memory, bool write)

@@ -14,14 +14,14 @@ struct Region {
     kapi_mr* mr;
     bool mapped;
 
-    // The memory's bytes from offset on; iova as for kapi_mr_map().
-    bool open(Side& side, kapi_size offset, kapi_size length, kapi_u64 iova, kapi_u8 access)
+    // The memory's bytes from offset on.
+    bool open(Side& side, kapi_size offset, kapi_size length, kapi_u8 access)
     {
         const kapi_segment segment{side.memory + offset, nullptr, 0, static_cast<kapi_u32>(length)};
         CHECK(kapi_map_segments(&map, side.dev, &segment, 1, KAPI_MAP_BOTH, KAPI_SLEEP) == 0);
         mapped = true;
         CHECK(kapi_mr_alloc(side.pd, 16, 0, &mr) == 0);
-        CHECK(kapi_mr_map(mr, &map, iova) == 0);
+        CHECK(kapi_mr_map(mr, &map) == 0);
         return validate(side, access);
     }
     bool validate(Side& side, kapi_u8 access)

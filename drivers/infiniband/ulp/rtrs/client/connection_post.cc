@@ -20,7 +20,7 @@ Result<> Connection::map_data(Io& io)
         [&](kapi_map* map) { return kapi_map_sg(map, link_.device().dev, order.list, order.pieces, direction); }));
     Result<> fits = io.data.length() < order.data_bytes ? Result<>(fail(KAPI_EINVAL)) : Result<>();
     if (fits && order.is_read)
-        fits = check(kapi_mr_map(link_.region(io.chunk).mr, io.data.c(), KAPI_IOVA_DMA));
+        fits = check(kapi_mr_map(link_.region(io.chunk).mr, io.data.c()));
     if (!fits)
         io.data.end();
     return fits;

@@ -75,7 +75,7 @@ Result<> Regions::make_region(u32 index, Chunks& chunks, kapi_segment* segments)
     kapi_mr* mr = nullptr;
     TRY(check(kapi_mr_alloc(pd_.get(), count * (chunk_bytes_ / page_bytes), 0, &mr)));
     region.mr.reset(mr);
-    return check(kapi_mr_map(mr, region.map.c(), KAPI_IOVA_DMA));
+    return check(kapi_mr_map(mr, region.map.c()));
 }
 
 wire::Descriptor Regions::describe(u32 index) const
