@@ -115,6 +115,7 @@ bool adopt_copies_under_the_lock(Bench&);
 bool adopt_gives_back_in_few_pages(Bench&);
 bool adopt_gives_back_no_more_than_tcp_can_count(Bench&);
 bool adopt_gives_back_full_buffers(Bench&);
+bool adopt_gives_back_what_tcp_leaves_alone(Bench&);
 bool adopt_gives_back_nothing_behind_a_hole(Bench&);
 
 } // namespace test

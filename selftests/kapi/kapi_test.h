@@ -51,6 +51,7 @@ int kapi_test_socket_pair(int *fds) KAPI_NOEXCEPT; /* connected to each other */
 int kapi_test_disconnect(int fd) KAPI_NOEXCEPT;
 int kapi_test_reconnect(int fd) KAPI_NOEXCEPT;     /* disconnects fd, connects it to a new socket and returns that */
 void kapi_test_no_scatter_gather(int fd) KAPI_NOEXCEPT; /* as if its route had none */
+void kapi_test_no_delay(int fd) KAPI_NOEXCEPT; /* as TCP_NODELAY */
 void kapi_test_lock(int fd, int locked) KAPI_NOEXCEPT; /* takes the socket's lock, or releases it */
 int kapi_test_add_rmem(int fd, int size) KAPI_NOEXCEPT; /* to what its receive queue counts as memory; returns the sum */
 long kapi_test_write(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;

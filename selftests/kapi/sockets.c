@@ -139,6 +139,17 @@ void kapi_test_no_scatter_gather(int fd)
 	sockfd_put(sock);
 }
 
+void kapi_test_no_delay(int fd)
+{
+	int error;
+	struct socket *sock = sockfd_lookup(fd, &error);
+
+	if (!sock)
+		return;
+	tcp_sock_set_nodelay(sock->sk);
+	sockfd_put(sock);
+}
+
 void kapi_test_lock(int fd, int locked)
 {
 	int error;
