@@ -163,6 +163,7 @@ void kapi_stream_tell_end(struct kapi_stream *stream)
 	}
 	if (!stream->closed && (sk->sk_state == TCP_CLOSE || stream->broken)) {
 		WRITE_ONCE(stream->closed, true);
+		stream->blocked = false; /* it stays full */
 		stream->ops->event(stream->context, KAPI_STREAM_CLOSED, -(stream->broken ?: sk->sk_err));
 	}
 }

@@ -185,13 +185,15 @@ static unsigned int run_of(const struct sock *sk, const struct kapi_segment *seg
 
 /*
  * TCP took nothing or not all. When nothing is on its way either, no acknowledgement will report room; nor did the last
- * one when it came after TLS had let go of the lock.
+ * one when it came after TLS had let go of the lock. A closed stream gets no room.
  */
 static void note_blocked(struct kapi_stream *stream)
 {
+	if (stream->closed)
+		return;
 	stream->blocked = true;
 	set_bit(SOCK_NOSPACE, &stream->sock->flags);
-	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established && !stream->closed)
+	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established)
 		kapi_stream_retry_later(stream);
 	if (stream->adopted)
 		kapi_stream_look_later(stream);

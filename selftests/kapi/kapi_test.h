@@ -11,6 +11,8 @@
 
 KAPI_BEGIN
 
+struct kapi_stream;
+
 /* [init] Runs all; 0, or -EIO when a test failed. */
 int kapi_test_run(struct kapi_net *net) KAPI_NOEXCEPT;
 /* [init] Reads one byte behind an allocation, which only a sanitizer notices. */
@@ -71,6 +73,8 @@ int kapi_test_take_error(int fd) KAPI_NOEXCEPT; /* as SO_ERROR */
  */
 void kapi_test_send_when_given_back(int fd, int peer) KAPI_NOEXCEPT;
 int kapi_test_was_readable(int fd) KAPI_NOEXCEPT;
+/* Until the stream, which was adopted and is full, looks whether it was replaced; -1: it does not. */
+int kapi_test_looks_in_ms(const struct kapi_stream *stream) KAPI_NOEXCEPT;
 void kapi_test_shut(int fd) KAPI_NOEXCEPT;   /* sends FIN */
 void kapi_test_close(int fd) KAPI_NOEXCEPT;
 

@@ -11,6 +11,7 @@
 #include <linux/version.h>
 #include <net/tcp.h>
 
+#include "../../kapi/linux/stream.h"
 #include "kapi_test.h"
 
 /* A call that waits longer than this fails, and so does its test. */
@@ -346,6 +347,13 @@ int kapi_test_was_readable(int fd)
 	sockfd_put(sock);
 	sockfd_put(late.peer);
 	return late.asked ? late.readable : -EIO;
+}
+
+int kapi_test_looks_in_ms(const struct kapi_stream *stream)
+{
+	long left = READ_ONCE(stream->look.timer.expires) - jiffies;
+
+	return delayed_work_pending(&stream->look) ? jiffies_to_msecs(max(left, 0)) : -1;
 }
 
 void kapi_test_shut(int fd)
