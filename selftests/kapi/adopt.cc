@@ -143,6 +143,27 @@ bool adopt_notices_that_there_is_no_peer_for_what_waits(Bench& bench)
     return true;
 }
 
+// Many may wait for hours: the looks become rare, and are as before when something was sent.
+bool adopt_looks_ever_more_rarely(Bench& bench)
+{
+    constexpr int first_ms = 600; // at most
+    Boxed<Taken> box;
+    Bytes bytes(at_once);
+    CHECK(box && bytes.data);
+    Taken& taken = *box;
+    CHECK(taken.open(bench));
+    fill(taken, bytes);
+    CHECK(kapi_test_looks_in_ms(taken.stream) <= first_ms);
+    CHECK(eventually([&] { return kapi_test_looks_in_ms(taken.stream) > 2 * first_ms; }));
+    for (int i = 0; i < 50 && kapi_test_looks_in_ms(taken.stream) > first_ms; i++) { // until there is room
+        CHECK(kapi_test_read(taken.there, bytes.data, at_once) == static_cast<long>(at_once));
+        while (send(taken, bytes))
+            ;
+    }
+    CHECK(kapi_test_looks_in_ms(taken.stream) <= first_ms);
+    return true;
+}
+
 // Nothing waits for room any more when the peer has reset the connection, and nothing looks at it.
 bool adopt_looks_no_more_after_the_end(Bench& bench)
 {

@@ -109,6 +109,7 @@ bool adopt_keeps_large_parts(Bench&);
 bool adopt_notices_another_peer(Bench&);
 bool adopt_notices_that_there_is_no_peer(Bench&);
 bool adopt_notices_that_there_is_no_peer_for_what_waits(Bench&);
+bool adopt_looks_ever_more_rarely(Bench&);
 bool adopt_looks_no_more_after_the_end(Bench&);
 bool adopt_without_a_descriptor(Bench&);
 bool adopt_sends_without_scatter_gather(Bench&);
