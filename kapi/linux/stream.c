@@ -65,10 +65,21 @@ void kapi_stream_retry_later(struct kapi_stream *stream)
 	queue_delayed_work(stream->queue, &stream->later, KAPI_RETRY_DELAY);
 }
 
-/* TCP reports only an error, maybe without the lock, and nothing else looks while all wait for room. */
-void kapi_stream_look_later(struct kapi_stream *stream)
+/*
+ * TCP reports only an error, maybe without the lock, and nothing else looks while all wait for room. There may be many of those,
+ * for hours.
+ */
+#define FIRST_LOOK (HZ / 2)
+#define MOST_BETWEEN_LOOKS (30 * HZ)
+
+void kapi_stream_look_later(struct kapi_stream *stream, bool anew)
 {
-	queue_delayed_work(stream->queue, &stream->look, HZ / 2);
+	if (!anew || stream->look_delay == FIRST_LOOK) {
+		queue_delayed_work(stream->queue, &stream->look, stream->look_delay);
+		return;
+	}
+	stream->look_delay = FIRST_LOOK;
+	mod_delayed_work(stream->queue, &stream->look, FIRST_LOOK);
 }
 
 /*
@@ -163,6 +174,7 @@ void kapi_stream_tell_end(struct kapi_stream *stream)
 	}
 	if (!stream->closed && (sk->sk_state == TCP_CLOSE || stream->broken)) {
 		WRITE_ONCE(stream->closed, true);
+		stream->blocked = false; /* it stays full */
 		stream->ops->event(stream->context, KAPI_STREAM_CLOSED, -(stream->broken ?: sk->sk_err));
 	}
 }
@@ -211,7 +223,8 @@ static void on_look(struct work_struct *work)
 		WRITE_ONCE(stream->broken, ECONNRESET);
 		kapi_stream_tell_end(stream);
 	} else if (stream->ops && stream->blocked) {
-		kapi_stream_look_later(stream);
+		stream->look_delay = min(2 * stream->look_delay, MOST_BETWEEN_LOOKS);
+		kapi_stream_look_later(stream, false);
 	}
 	release_sock(stream->sk);
 }
@@ -225,6 +238,7 @@ struct kapi_stream *kapi_stream_create(struct socket *sock)
 	stream->sock = sock;
 	stream->sk = sock->sk;
 	stream->queue = own_queue;
+	stream->look_delay = FIRST_LOOK;
 	kapi_most_buffers(sock_net(stream->sk), &stream->most_sndbuf, &stream->most_rcvbuf);
 	stream->data_ready_slot = &sock->sk->sk_data_ready;
 	stream->write_space_slot = &sock->sk->sk_write_space;

@@ -53,6 +53,7 @@ struct kapi_stream {
 	 */
 	struct delayed_work later;
 	struct delayed_work look; /* adopted, blocked: whether it was replaced */
+	int look_delay;           /* in jiffies */
 	struct workqueue_struct *queue; /* for both; constant */
 	kapi_callback *data_ready_slot, *write_space_slot; /* where callbacks are set; constant once it is taken over */
 	kapi_callback data_ready, state_change, write_space; /* what they were before */
@@ -98,7 +99,8 @@ void kapi_streams_exit(void);
 int kapi_adopt_init(void); /* What marks sockets that are taken over; stays for ever. -ENOMEM. */
 struct kapi_stream *kapi_stream_create(struct socket *sock);
 void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay); /* in jiffies */
-void kapi_stream_look_later(struct kapi_stream *stream); /* is it replaced while it is blocked? */
+/* Is it replaced while it is blocked? anew: something was sent before it was. The socket's lock is held. */
+void kapi_stream_look_later(struct kapi_stream *stream, bool anew);
 void kapi_stream_retry_later(struct kapi_stream *stream); /* unless something is to be done sooner */
 /* What TCP may tune the buffers of a socket of the namespace to that no cgroup is charged for. */
 void kapi_most_buffers(const struct net *net, int *sndbuf, int *rcvbuf);

@@ -42,9 +42,9 @@ static size_t size_of(const struct kapi_piece *piece)
 }
 
 /*
- * Small pieces are copied together: TCP takes a queue of buffers that are next to empty for bloated, and copies all of it in
- * softirq when packets come out of order. It is charged for each copy before the next is made, so that one at most is not charged
- * for. TLS has no accounts: the allocations are charged. False: no memory; the caller frees what is in copies. The lock is held.
+ * Small pieces are copied together: TCP takes buffers that are next to empty for bloated, and copies them together in softirq.
+ * It is charged for each copy before the next is made, so that one at most is not charged for. TLS has no accounts: the
+ * allocations are charged. False: no memory; the caller frees what is in copies. The lock is held.
  */
 static bool copy_pieces(struct kapi_stream *stream, const struct kapi_piece *first, struct sk_buff_head *copies)
 {
@@ -64,6 +64,19 @@ static bool copy_pieces(struct kapi_stream *stream, const struct kapi_piece *fir
 	return true;
 }
 
+/*
+ * While the queue has more than the socket may have, TCP copies it together in softirq at each packet, from the buffer on of
+ * which the program has read a part (tcp_collapse()). It stops where one buffer was decrypted by a device and the next one was
+ * not, or the reverse. So neighbours differ in that, and TCP copies one of them. In a receive queue only TLS looks at it, too,
+ * which a socket that was taken over cannot get. Kernels without TLS in devices have no such mark.
+ */
+static void set_apart(struct sk_buff *copy, const struct sk_buff *next)
+{
+#if defined(CONFIG_TLS_DEVICE) || defined(CONFIG_SKB_DECRYPTED)
+	copy->decrypted = next && !next->decrypted;
+#endif
+}
+
 /* Puts copies before what TCP has; the reader's place in the stream goes back by as much. The lock is held. */
 static void prepend(struct sock *sk, struct sk_buff_head *copies)
 {
@@ -81,6 +94,7 @@ static void prepend(struct sock *sk, struct sk_buff_head *copies)
 		seq -= copy->len + !!(flags & TCPHDR_FIN);
 		TCP_SKB_CB(copy)->seq = seq;
 		TCP_SKB_CB(copy)->tcp_flags = flags;
+		set_apart(copy, skb_peek(&sk->sk_receive_queue));
 		__skb_queue_head(&sk->sk_receive_queue, copy);
 	}
 	WRITE_ONCE(tp->copied_seq, seq);

@@ -185,16 +185,18 @@ static unsigned int run_of(const struct sock *sk, const struct kapi_segment *seg
 
 /*
  * TCP took nothing or not all. When nothing is on its way either, no acknowledgement will report room; nor did the last
- * one when it came after TLS had let go of the lock.
+ * one when it came after TLS had let go of the lock. A closed stream gets no room.
  */
-static void note_blocked(struct kapi_stream *stream)
+static void note_blocked(struct kapi_stream *stream, bool some_sent)
 {
+	if (stream->closed)
+		return;
 	stream->blocked = true;
 	set_bit(SOCK_NOSPACE, &stream->sock->flags);
-	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established && !stream->closed)
+	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established)
 		kapi_stream_retry_later(stream);
 	if (stream->adopted)
-		kapi_stream_look_later(stream);
+		kapi_stream_look_later(stream, some_sent);
 }
 
 /* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */
@@ -281,7 +283,7 @@ kapi_s64 kapi_stream_send(struct kapi_stream *stream, const struct kapi_segment 
 	if (is_busy(taken))
 		taken = 0;
 	if (count && taken >= 0)
-		note_blocked(stream);
+		note_blocked(stream, sent > 0);
 	*end_seq = tcp_sk(sk)->write_seq;
 	release_sock(sk);
 	if (unlikely(gathers))

@@ -15,8 +15,8 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
         u64 timeout = kapi_sk_rcvtimeo_ns(sk);
         deadline_ns = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
     }
-    auto waited = waiters.wait_until(deadline_ns,
-                                     [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); });
+    auto waited = waiters_.wait_until(deadline_ns,
+                                      [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); });
     if (waited)
         return {};
     int error = waited.error().code();
@@ -146,7 +146,7 @@ Result<u32> Socket::receive(kcm_receive& receive)
 unsigned Socket::poll(kapi_poll* poll)
 {
     polled_.store_relaxed(1);
-    kapi_poll_wait(poll, waiters.c());
+    kapi_poll_wait(poll, pollers_.c());
     unsigned events = 0;
     if (kapi_sk_has_error(sk))
         events |= KAPI_ERR;
@@ -159,17 +159,17 @@ unsigned Socket::poll(kapi_poll* poll)
 }
 
 // Of pollers with EPOLLEXCLUSIVE one is woken for all messages of a packet. When it takes some and leaves some, it wakes the next
-// one: before the copy, which takes as long as the program's memory likes. Readers that do not poll are all woken; one that was
-// woken as a poller finds that there are pollers.
+// one: before the copy, which takes as long as the program's memory likes. Threads in recvmsg() were all woken before, and those
+// in sendmsg() wait for room.
 void Socket::wake_next_reader()
 {
     if (polled_.load_relaxed() && Distributor::readable(*this))
-        waiters.wake(KAPI_IN | KAPI_RDNORM);
+        pollers_.wake(KAPI_IN | KAPI_RDNORM);
 }
 
 void Socket::wake_readers()
 {
-    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    notify(KAPI_IN | KAPI_RDNORM);
     kapi_sk_signal(sk, KAPI_IN);
 }
 

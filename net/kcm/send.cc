@@ -99,7 +99,7 @@ Socket::Room Socket::look_for_room(SendQueue& queue)
 void Socket::notify_room(Room room)
 {
     if (room.there)
-        waiters.wake(KAPI_OUT | KAPI_WRNORM);
+        notify(KAPI_OUT | KAPI_WRNORM);
     if (room.wanted)
         kapi_sk_signal(sk, KAPI_OUT);
 }
@@ -112,7 +112,7 @@ Result<> Socket::wait_for_room(const Part& part, bool may_wait, u64 deadline_ns)
         return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    TRY(waiters.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }));
+    TRY(waiters_.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }));
     if (part.leaves_errors)
         return kapi_sk_has_error(sk) ? fail(KAPI_EAGAIN) : Result<>();
     return check(kapi_sk_take_error(sk));

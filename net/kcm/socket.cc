@@ -200,7 +200,7 @@ void Socket::add_totals(kcm_totals& totals) const
 void Socket::report(int error)
 {
     kapi_sk_set_error(sk, error);
-    waiters.wake(KAPI_IN | KAPI_OUT | KAPI_ERR);
+    notify(KAPI_IN | KAPI_OUT | KAPI_ERR);
 }
 
 } // namespace kcm

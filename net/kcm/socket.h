@@ -26,7 +26,6 @@ public:
     const bool datagram;       // SOCK_DGRAM, else SOCK_SEQPACKET
     const Ref<Mux> mux;
     unsigned index = 0;        // in the multiplexor's list, under its lock
-    WaitQueue waiters;
     ReceiveQueue receiving;    // under the distributor's lock
     Reserved reserved;         // under the reservations' lock
 
@@ -177,6 +176,12 @@ private:
     void stop_sending();
     void drop_all_unsent();
     void drop_cut(SendQueue& queue, bool may_wait);
+    // Of what poll() reports: threads in poll() and in calls.
+    void notify(unsigned events)
+    {
+        waiters_.wake(events);
+        pollers_.wake(events);
+    }
     // receive.cc
     bool keeps_rest(const kcm_receive& receive) const;
     bool peeks(const kcm_receive& receive) const;
@@ -192,6 +197,7 @@ private:
     Result<> get_stats(const kapi_optval* value, int& length);
     Result<> get_attached(const kapi_optval* value, int& length);
 
+    WaitQueue waiters_, pollers_; // threads in sendmsg() and recvmsg(); in poll()
     Spin<SendLock> send_lock_;
     SendQueue any_{*this}; // messages that may take any connection
     Own<AddressTable> addressed_ HW_GUARDED_BY(send_lock_); // queues that are not empty; null: there never was any

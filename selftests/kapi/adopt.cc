@@ -106,24 +106,79 @@ bool adopt_notices_that_there_is_no_peer(Bench& bench)
     return true;
 }
 
+namespace {
+
+constexpr kapi_size at_once = 64 * page;
+
+bool send(Taken& taken, const Bytes& bytes)
+{
+    kapi_segment segment{bytes.data, nullptr, 0, at_once};
+    kapi_u32 end_seq;
+    return kapi_stream_send(taken.stream, &segment, 1, 0, &end_seq) == static_cast<long>(at_once);
+}
+
+// Sends until there is no room, also when the peer has got all that it takes.
+void fill(Taken& taken, const Bytes& bytes)
+{
+    for (int i = 0; i < 2; i++) {
+        while (send(taken, bytes))
+            ;
+        pause(100 * millisecond);
+    }
+}
+
+} // namespace
+
 // The same if nothing is sent because there is no room.
 bool adopt_notices_that_there_is_no_peer_for_what_waits(Bench& bench)
 {
-    constexpr kapi_size size = 64 * page;
     Boxed<Taken> box;
-    Bytes bytes(size);
+    Bytes bytes(at_once);
     CHECK(box && bytes.data);
     Taken& taken = *box;
     CHECK(taken.open(bench));
-    kapi_segment segment{bytes.data, nullptr, 0, size};
-    kapi_u32 end_seq;
-    while (kapi_stream_send(taken.stream, &segment, 1, 0, &end_seq) == static_cast<long>(size))
-        ;
-    pause(100 * millisecond); // what the peer takes
-    while (kapi_stream_send(taken.stream, &segment, 1, 0, &end_seq) == static_cast<long>(size))
-        ;
+    fill(taken, bytes);
     CHECK(kapi_test_disconnect(taken.here) == 0);
     CHECK(eventually([&] { return taken.closed; }));
+    return true;
+}
+
+// Many may wait for hours: the looks become rare, and are as before when something was sent.
+bool adopt_looks_ever_more_rarely(Bench& bench)
+{
+    constexpr int first_ms = 600; // at most
+    Boxed<Taken> box;
+    Bytes bytes(at_once);
+    CHECK(box && bytes.data);
+    Taken& taken = *box;
+    CHECK(taken.open(bench));
+    fill(taken, bytes);
+    CHECK(kapi_test_looks_in_ms(taken.stream) <= first_ms);
+    CHECK(eventually([&] { return kapi_test_looks_in_ms(taken.stream) > 2 * first_ms; }));
+    for (int i = 0; i < 50 && kapi_test_looks_in_ms(taken.stream) > first_ms; i++) { // until there is room
+        CHECK(kapi_test_read(taken.there, bytes.data, at_once) == static_cast<long>(at_once));
+        while (send(taken, bytes))
+            ;
+    }
+    CHECK(kapi_test_looks_in_ms(taken.stream) <= first_ms);
+    return true;
+}
+
+// Nothing waits for room any more when the peer has reset the connection, and nothing looks at it.
+bool adopt_looks_no_more_after_the_end(Bench& bench)
+{
+    Boxed<Taken> box;
+    Bytes bytes(at_once);
+    CHECK(box && bytes.data);
+    Taken& taken = *box;
+    CHECK(taken.open(bench));
+    fill(taken, bytes);
+    CHECK(kapi_test_looks_in_ms(taken.stream) >= 0);
+    CHECK(kapi_test_disconnect(taken.there) == 0);
+    CHECK(eventually([&] { return taken.closed; }));
+    CHECK(eventually([&] { return kapi_test_looks_in_ms(taken.stream) < 0; }));
+    pause(10 * millisecond); // it was not in the middle of a look
+    CHECK(kapi_test_looks_in_ms(taken.stream) < 0);
     return true;
 }
 

@@ -109,12 +109,15 @@ bool adopt_keeps_large_parts(Bench&);
 bool adopt_notices_another_peer(Bench&);
 bool adopt_notices_that_there_is_no_peer(Bench&);
 bool adopt_notices_that_there_is_no_peer_for_what_waits(Bench&);
+bool adopt_looks_ever_more_rarely(Bench&);
+bool adopt_looks_no_more_after_the_end(Bench&);
 bool adopt_without_a_descriptor(Bench&);
 bool adopt_sends_without_scatter_gather(Bench&);
 bool adopt_copies_under_the_lock(Bench&);
 bool adopt_gives_back_in_few_pages(Bench&);
 bool adopt_gives_back_no_more_than_tcp_can_count(Bench&);
 bool adopt_gives_back_full_buffers(Bench&);
+bool adopt_gives_back_what_tcp_leaves_alone(Bench&);
 bool adopt_gives_back_nothing_behind_a_hole(Bench&);
 
 } // namespace test

@@ -159,21 +159,33 @@ bool adopt_gives_back_in_few_pages(Bench& bench)
     return true;
 }
 
-// Small pieces become full buffers: TCP would copy others together, with interrupts held up, when packets come out of order.
-bool adopt_gives_back_full_buffers(Bench& bench)
+namespace {
+
+// Gives back the bytes, repeated, as count pieces of size bytes each.
+bool gives_back_pieces(Bench& bench, Taken& taken, const Bytes& bytes, kapi_size count, kapi_u32 size)
 {
-    constexpr kapi_size count = 10'000, size = 1024, different = 100;
-    Boxed<Taken> box;
-    Bytes bytes(different * size), result(different * size);
+    const kapi_size different = bytes.size / size;
     auto* pieces = static_cast<kapi_piece*>(kapi_alloc(count * sizeof(kapi_piece), KAPI_SLEEP));
-    CHECK(box && bytes.data && result.data && pieces);
-    Taken& taken = *box;
+    CHECK(pieces);
     for (kapi_size i = 0; i < count; i++)
         pieces[i] = {i + 1 < count ? &pieces[i + 1] : nullptr, bytes.data + i % different * size, nullptr, size};
     const bool given = taken.open(bench) &&
                        kapi_stream_give_back(std::exchange(taken.stream, nullptr), pieces, KAPI_GIVE_BACK_OPEN) == 0;
     kapi_free(pieces);
-    CHECK(given);
+    return given;
+}
+
+} // namespace
+
+// Small pieces become full buffers: TCP would copy others together, with interrupts held up.
+bool adopt_gives_back_full_buffers(Bench& bench)
+{
+    constexpr kapi_size count = 10'000, size = 1024, different = 100;
+    Boxed<Taken> box;
+    Bytes bytes(different * size), result(different * size);
+    CHECK(box && bytes.data && result.data);
+    Taken& taken = *box;
+    CHECK(gives_back_pieces(bench, taken, bytes, count, size));
     CHECK(kapi_test_buffers(taken.here) <= static_cast<int>(count * size / pages_of_buffer + 2));
     for (kapi_size i = 0; i < count; i += different) {
         CHECK(kapi_test_read(taken.here, result.data, result.size) == static_cast<long>(result.size));
@@ -181,6 +193,33 @@ bool adopt_gives_back_full_buffers(Bench& bench)
         result.clear();
     }
     CHECK(kapi_test_unread(taken.here) == 0);
+    return true;
+}
+
+// More than the socket may have, of which the program has read a part: for a packet TCP copies one buffer, not all of them.
+bool adopt_gives_back_what_tcp_leaves_alone(Bench& bench)
+{
+    constexpr kapi_size size = 1 << 20, count = 16, packets = 10;
+    constexpr int least_copied = 3000; // that TCP puts into one of its buffers
+    Boxed<Taken> box;
+    Bytes bytes(size), result(size), last(packets);
+    CHECK(box && bytes.data && result.data && last.data);
+    Taken& taken = *box;
+    CHECK(gives_back_pieces(bench, taken, bytes, count, size));
+    const int buffers = kapi_test_buffers(taken.here);
+    CHECK(kapi_test_read(taken.here, result.data, 1) == 1);
+    kapi_test_no_delay(taken.there);
+    for (kapi_size i = 0; i < packets; i++) {
+        CHECK(kapi_test_write(taken.there, last.data + i, 1) == 1);
+        pause(5 * millisecond);
+    }
+    CHECK(kapi_test_buffers(taken.here) <= buffers + static_cast<int>(pages_of_buffer / least_copied + packets));
+    CHECK(kapi_test_read(taken.here, result.data + 1, size - 1) == static_cast<long>(size - 1) && result.is_pattern(0, size));
+    for (kapi_size i = 1; i < count; i++) {
+        result.clear();
+        CHECK(kapi_test_read(taken.here, result.data, size) == static_cast<long>(size) && result.is_pattern(0, size));
+    }
+    CHECK(kapi_test_read(taken.here, result.data, packets) == static_cast<long>(packets) && result.is_pattern(0, packets));
     return true;
 }
 

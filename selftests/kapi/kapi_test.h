@@ -11,6 +11,8 @@
 
 KAPI_BEGIN
 
+struct kapi_stream;
+
 /* [init] Runs all; 0, or -EIO when a test failed. */
 int kapi_test_run(struct kapi_net *net) KAPI_NOEXCEPT;
 /* [init] Reads one byte behind an allocation, which only a sanitizer notices. */
@@ -51,6 +53,7 @@ int kapi_test_socket_pair(int *fds) KAPI_NOEXCEPT; /* connected to each other */
 int kapi_test_disconnect(int fd) KAPI_NOEXCEPT;
 int kapi_test_reconnect(int fd) KAPI_NOEXCEPT;     /* disconnects fd, connects it to a new socket and returns that */
 void kapi_test_no_scatter_gather(int fd) KAPI_NOEXCEPT; /* as if its route had none */
+void kapi_test_no_delay(int fd) KAPI_NOEXCEPT; /* as TCP_NODELAY */
 void kapi_test_lock(int fd, int locked) KAPI_NOEXCEPT; /* takes the socket's lock, or releases it */
 int kapi_test_add_rmem(int fd, int size) KAPI_NOEXCEPT; /* to what its receive queue counts as memory; returns the sum */
 long kapi_test_write(int fd, const void *bytes, kapi_size size) KAPI_NOEXCEPT;
@@ -70,6 +73,8 @@ int kapi_test_take_error(int fd) KAPI_NOEXCEPT; /* as SO_ERROR */
  */
 void kapi_test_send_when_given_back(int fd, int peer) KAPI_NOEXCEPT;
 int kapi_test_was_readable(int fd) KAPI_NOEXCEPT;
+/* Until the stream, which was adopted and is full, looks whether it was replaced; -1: it does not. */
+int kapi_test_looks_in_ms(const struct kapi_stream *stream) KAPI_NOEXCEPT;
 void kapi_test_shut(int fd) KAPI_NOEXCEPT;   /* sends FIN */
 void kapi_test_close(int fd) KAPI_NOEXCEPT;
 

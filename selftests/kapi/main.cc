@@ -27,7 +27,9 @@ constexpr Test tests[] = {
     TEST(adopt_notices_another_peer), TEST(adopt_notices_that_there_is_no_peer), TEST(adopt_without_a_descriptor),
     TEST(adopt_sends_without_scatter_gather), TEST(adopt_copies_under_the_lock), TEST(adopt_gives_back_in_few_pages),
     TEST(adopt_gives_back_no_more_than_tcp_can_count), TEST(adopt_gives_back_nothing_behind_a_hole),
-    TEST(adopt_gives_back_full_buffers), TEST(adopt_notices_that_there_is_no_peer_for_what_waits),
+    TEST(adopt_gives_back_full_buffers), TEST(adopt_gives_back_what_tcp_leaves_alone),
+    TEST(adopt_notices_that_there_is_no_peer_for_what_waits), TEST(adopt_looks_no_more_after_the_end),
+    TEST(adopt_looks_ever_more_rarely),
 };
 #undef TEST
 

@@ -11,6 +11,7 @@
 #include <linux/version.h>
 #include <net/tcp.h>
 
+#include "../../kapi/linux/stream.h"
 #include "kapi_test.h"
 
 /* A call that waits longer than this fails, and so does its test. */
@@ -136,6 +137,17 @@ void kapi_test_no_scatter_gather(int fd)
 	lock_sock(sock->sk);
 	sock->sk->sk_route_caps &= ~NETIF_F_SG;
 	release_sock(sock->sk);
+	sockfd_put(sock);
+}
+
+void kapi_test_no_delay(int fd)
+{
+	int error;
+	struct socket *sock = sockfd_lookup(fd, &error);
+
+	if (!sock)
+		return;
+	tcp_sock_set_nodelay(sock->sk);
 	sockfd_put(sock);
 }
 
@@ -335,6 +347,13 @@ int kapi_test_was_readable(int fd)
 	sockfd_put(sock);
 	sockfd_put(late.peer);
 	return late.asked ? late.readable : -EIO;
+}
+
+int kapi_test_looks_in_ms(const struct kapi_stream *stream)
+{
+	long left = READ_ONCE(stream->look.timer.expires) - jiffies;
+
+	return delayed_work_pending(&stream->look) ? jiffies_to_msecs(max(left, 0)) : -1;
 }
 
 void kapi_test_shut(int fd)

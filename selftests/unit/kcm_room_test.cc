@@ -2,6 +2,8 @@
 // Notifications of room and of messages: each within a few milliseconds, without other calls meanwhile.
 #include "kcm_test.h"
 
+#include <kapi/sim/wake.h>
+
 namespace {
 
 constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
@@ -52,6 +54,36 @@ protected:
         return reader;
     }
 };
+
+// The reader of one message wakes the next thread that polls, and none that waits in a call: for room here.
+TEST_F(KcmRoom, reader__wakes_no_thread_that_does_not_poll)
+{
+    constexpr unsigned kSenders = 10, kMessages = 64;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string large = framed(text(20'000));
+    while (send(socket, large, kNow) > 0)
+        settle(); // TCP takes some
+    std::vector<sim::TaskRef> senders;
+    for (unsigned i = 0; i < kSenders; i++)
+        senders.push_back(world.spawn(a, "sender", [&] { socket.send(large.data(), large.size()); }));
+    run(a, [&] { EXPECT_EQ(kcm_socket_poll(socket.core(), nullptr) & (KAPI_IN | KAPI_OUT), 0u); });
+    std::string stream;
+    for (unsigned i = 0; i < kMessages; i++)
+        stream += framed("message");
+    peer_writes(ends, stream);
+    settle();
+    sim::threads_woken();
+    for (unsigned i = 0; i < kMessages; i++)
+        EXPECT_EQ(receive(socket), framed("message"));
+    EXPECT_LE(sim::threads_woken(), 3 * kSenders);
+    for (const sim::TaskRef &sender : senders)
+        EXPECT_FALSE(sender->is_done());
+    for (const sim::TaskRef &sender : senders) {
+        world.signal(*sender);
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+    }
+}
 
 TEST_F(KcmRoom, poll__is_woken_by_a_message_and_by_an_error)
 {
