@@ -10,7 +10,7 @@ public:
     // Rings, in which all calls are alike, are as short as the client can use.
     explicit Course(std::uint64_t fail_at) : RtrsClientBase(7, 64)
     {
-        server.geometry = *rtrs::Geometry::create(2, 65536); // fewer chunks: of each the calls are alike
+        server.geometry = *rtrs::Geometry::create(3, 65536); // fewer chunks: of each the calls are alike
         server.poll_ns = 2 * sim::kMillisecond;
         a.faults().fail_at = fail_at;
     }

@@ -269,10 +269,10 @@ protected:
     {
         server.geometry = *rtrs::Geometry::create(kDepth, 8192);
     }
-    /** How many of as many requests as there are chunks are taken, none of which is answered. */
+    /** How many of as many requests as there are permits are taken, none of which is answered. */
     unsigned taken(bool admin, bool read)
     {
-        std::vector<Ended> ended(kDepth);
+        std::vector<Ended> ended(kDepth - 1); // one stays for IO
         std::vector<rtrs_clt_chunk *> permits;
         unsigned taken = 0;
         server.on_request = [](WireServer::Request &) { return true; };

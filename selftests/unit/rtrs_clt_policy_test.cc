@@ -6,6 +6,7 @@ namespace {
 
 class RtrsClientPolicy : public RtrsClientTest {
 protected:
+    RtrsClientPolicy() { server.geometry = *rtrs::Geometry::create(32, 8192); } // permits for all requests of a round
     static unsigned path_of(const WireServer::Connection &on)
     {
         kapi_cm_info info;

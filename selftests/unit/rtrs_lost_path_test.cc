@@ -227,8 +227,8 @@ TEST_P(RtrsLostPathQuery, the_server_is_not_asked_for_requests_of_a_session_that
     Ended ended;
     lose_a_path(ended, KAPI_ENOMEM);
     unsigned other = get(path(0) + "state") == "connected\n" ? 0 : 1;
-    world.network().link(a, b).delay_ns = 850 * sim::kMillisecond;
-    world.run_for(200 * sim::kMillisecond); // it has asked again
+    world.network().link(a, b).delay_ns = 950 * sim::kMillisecond;
+    world.run_for(100 * sim::kMillisecond); // it has asked again
     world.network().link(a, b).delay_ns = 50 * sim::kMicrosecond;
     EXPECT_EQ(put(path(other) + "reconnect", "1"), 0);
     EXPECT_FALSE(ended.done);
