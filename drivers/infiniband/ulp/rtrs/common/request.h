@@ -29,9 +29,9 @@ struct Request {
 inline constexpr u32 most_user_bytes = header_bytes - sizeof(wire::WriteRequest);
 
 // What a request asks for whose header is at offset in a chunk. Looks at each byte once: the client may be changing it. Fails
-// with EINVAL: an unknown type, a user message that begins before the chunk or is too long, a header that ends behind it, or a target
-// that is empty or larger than the data's place. Then request has what is needed for an answer: is_read, has_target, invalidate and
-// target are set as far as the header can be understood.
+// with EINVAL: an unknown type, a user message that begins before the chunk or is too long, a header that ends behind it, or a
+// target that is empty or larger than the data's place. Then request has what is needed for an answer: is_read, has_target,
+// invalidate and target are set as far as the header can be understood.
 Result<> parse_request(Bytes chunk, u32 offset, Request& request);
 
 // The header of a request, to be put behind the user message: at most max_header bytes. Returns how many.
