@@ -201,7 +201,8 @@ int RtrsClientSide::call(bool read, std::uint64_t block, std::string &data)
     auto *bytes = reinterpret_cast<unsigned char *>(request->data.data());
     for (std::size_t at = 0; at < request->data.size(); at += kPage)
         request->list.push_back({bytes + at, 0, std::min(kPage, request->data.size() - at)});
-    rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session_, course_.world.random().one_in(10), 1);
+    bool admin = course_.world.random().one_in(10) && course_.profile.depth > 1; // one is for IO
+    rtrs_clt_chunk *permit = rtrs_clt_core_get_permit(session_, admin, 1);
     std::string message = RtrsDisk::message(read, block);
     rtrs_clt_request_args args{read, request.get(), Request::done, message.size(), request->data.size(), request->list.data(),
                                static_cast<unsigned>(request->list.size())};
