@@ -189,6 +189,8 @@ static unsigned int run_of(const struct sock *sk, const struct kapi_segment *seg
  */
 static void note_blocked(struct kapi_stream *stream, bool some_sent)
 {
+	bool anew = some_sent || !stream->blocked;
+
 	if (stream->closed)
 		return;
 	stream->blocked = true;
@@ -196,7 +198,7 @@ static void note_blocked(struct kapi_stream *stream, bool some_sent)
 	if ((tcp_rtx_and_write_queues_empty(stream->sk) || stream->tls) && stream->established)
 		kapi_stream_retry_later(stream);
 	if (stream->adopted)
-		kapi_stream_look_later(stream, some_sent);
+		kapi_stream_look_later(stream, anew);
 }
 
 /* Sends run after run. Returns what was taken of the last one, *sent what was taken in all, *left runs that are left. */

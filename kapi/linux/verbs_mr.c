@@ -105,7 +105,9 @@ int kapi_mr_map(struct kapi_mr *mr, const struct kapi_map *kapi_map)
 	if (ib_map_mr_sg(mr->ib, list, map->pieces, NULL, SZ_4K) != map->pieces || mr->ib->length != map->length)
 		return mr->gaps ? -EMSGSIZE : -EINVAL;
 	mr->mapped = true;
-	mr->ib->iova &= SZ_4K - 1; /* It was the address that the device uses, on a software device one of the kernel. */
+	/* It was the address that the device uses, on a software device one of the kernel. Ocrdma computes with it (its fbo). */
+	if (mr->ib->device->ops.driver_id != RDMA_DRIVER_OCRDMA)
+		mr->ib->iova &= SZ_4K - 1;
 	kapi_mr_next_key(mr);
 	return 0;
 }

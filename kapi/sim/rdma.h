@@ -139,6 +139,7 @@ struct kapi_rdma_dev {
     std::vector<const kapi_net *> also{}; // namespaces beside net where it has an interface of the same number
     bool hides_links = false; // connections have no scope
     bool bounces = false;    // it does not reach memory itself, so a missing kapi_map_sync() shows
+    bool bounces_shift = false; // its copies begin with a page, wherever the memory does
     std::size_t bounce_room = 0; // bytes
     unsigned refused = 0;    // the how manieth request to send from now on; 0: none
     unsigned failing = 0;    // the how manieth read that begins from now on; 0: none

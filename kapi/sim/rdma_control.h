@@ -36,6 +36,7 @@ void share(kapi_rdma_dev &dev, const kapi_net &net);
 void hide_links(kapi_rdma_dev &dev);
 /** Whether the device works on copies, so that what is not synchronised is not seen. */
 void make_bounce(kapi_rdma_dev &dev, std::size_t room = SIZE_MAX); // in bytes; beyond it nothing can be mapped
+void shift_bounces(kapi_rdma_dev &dev); // as swiotlb's for a device that has not asked it to keep the place within a page
 /** The device stops working: nothing that is posted ends. */
 void make_stuck(kapi_rdma_dev &dev);
 /** For each completion of the device its callback takes so long, as if others in softirqs of the processor did. */

@@ -226,6 +226,11 @@ void make_bounce(kapi_rdma_dev &dev, std::size_t room)
     dev.bounce_room = room;
 }
 
+void shift_bounces(kapi_rdma_dev &dev)
+{
+    dev.bounces_shift = true;
+}
+
 void make_stuck(kapi_rdma_dev &dev)
 {
     dev.stuck = true;

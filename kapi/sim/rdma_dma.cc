@@ -208,7 +208,7 @@ int make_mapping(kapi_map *map, kapi_rdma_dev *dev, const std::vector<Given> &gi
             continue;
         }
         kapi_u64 address = last ? beyond(*last) : dev->next_address;
-        mapping.pieces.push_back({address + one.place, one.bytes, one.length, one.page});
+        mapping.pieces.push_back({address + (dev->bounces_shift ? 0 : one.place), one.bytes, one.length, one.page});
     }
     if (!mapping.pieces.empty())
         dev->next_address = beyond(mapping.pieces.back());

@@ -219,6 +219,21 @@ TEST_P(RdsRdmaRegions, are_written_and_read__by_a_device_that_bounces)
     close_both();
 }
 
+// The cookie says where in a page the memory begins: a peer would write to another place of it.
+TEST_P(RdsRdmaRegions, are_refused__by_a_device_whose_copies_begin_elsewhere)
+{
+    sim::make_bounce(*dev_b);
+    sim::shift_bounces(*dev_b);
+    open_both();
+    alignas(4096) static unsigned char memory[4096];
+    run(b, [&] {
+        kapi_u64 cookie = 0;
+        EXPECT_EQ(get_mr(pb, memory + 100, 200, cookie), -KAPI_EINVAL);
+        EXPECT_EQ(get_mr(pb, memory, 200, cookie), 0);
+    });
+    close_both();
+}
+
 // Another thread looks at it meanwhile, for a message that came or goes: the region does not end when that one is done with it.
 TEST_P(RdsRdmaRegions, are_dead_when_they_are_freed__whoever_uses_them)
 {

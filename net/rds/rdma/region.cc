@@ -64,7 +64,7 @@ Result<> UserRegion::build(const Place& place, const rds_memory& memory)
     TRY(enter(place, memory));
     if (pin_) {
         pages_ = pin_.pages();
-        TRY(map());
+        TRY(map(memory.address % page_size));
     } else {
         u64 iova = memory.address % page_size;
         pages_ = static_cast<u32>((iova + memory.bytes + page_size - 1) / page_size);
@@ -78,7 +78,8 @@ Result<> UserRegion::build(const Place& place, const rds_memory& memory)
     return {};
 }
 
-Result<> UserRegion::map()
+// place: where in its page the memory begins, as its cookie says. A device that works on copies may have them elsewhere.
+Result<> UserRegion::map(u64 place)
 {
     const Device& device = domain_->device;
     if (pages_ > device.attrs.max_mr_pages)
@@ -89,7 +90,8 @@ Result<> UserRegion::map()
     kapi_mr* mr = nullptr;
     TRY(check(kapi_mr_alloc(domain_->pd.get(), pages_, 0, &mr)));
     mr_.reset(mr);
-    return check(kapi_mr_map(mr, map_.c()));
+    TRY(check(kapi_mr_map(mr, map_.c())));
+    return kapi_mr_address(mr) == place ? Result<>() : fail(KAPI_EINVAL);
 }
 
 Result<> UserRegion::build_local(const Place& place, const rds_memory& memory, bool write)

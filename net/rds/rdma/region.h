@@ -63,7 +63,7 @@ private:
     template <class Build> static Result<Ref<UserRegion>> make_by(Build build);
     Result<> enter(const Place& place, const rds_memory& memory);
     Result<> build(const Place& place, const rds_memory& memory);
-    Result<> map();
+    Result<> map(u64 place);
     Result<> build_local(const Place& place, const rds_memory& memory, bool write);
     Result<> fetch_on_demand(const rds_memory& memory, u64 iova, u32 access);
     void count_end();

@@ -326,7 +326,6 @@ void Connection::give_to_user(Operation& op)
     if (op.error)
         return op.connection->answer(op, op.error);
     const Request& request = op.request;
-    op.given = true;
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);
     if (kapi_traces(KAPI_TRACE_RTRS_SERVER_REQUEST))
         path_->trace(KAPI_TRACE_RTRS_SERVER_REQUEST, op);

@@ -238,6 +238,7 @@ int Context::call(const Session& session, Operation& op, u8* memory)
     auto message = op.message.copy(memory + request.data_bytes, request.user_bytes, Module::get().budget);
     if (!message)
         return message.error().to_c();
+    op.given = true;
     op.direction = request.is_read ? 0 : 1;
     return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes, *message,
                         request.user_bytes);

@@ -23,11 +23,12 @@ public:
         u8* to = small_;
         if (bytes > small) {
             static_assert(most_user_bytes + zeros <= 4096, "more than a page may be freed by vfree(), which sleeps");
-            share_ = TRY(Share::of(budget, bytes + zeros));
-            large_.reset(static_cast<u8*>(kapi_alloc(bytes + zeros, KAPI_SLEEP)));
-            if (!large_)
+            Share share = TRY(Share::of(budget, bytes + zeros));
+            to = static_cast<u8*>(kapi_alloc(bytes + zeros, KAPI_SLEEP));
+            if (!to)
                 return fail(KAPI_ENOMEM);
-            to = large_.get();
+            large_.reset(to);
+            share_ = std::move(share);
         }
         kapi_copy(to, from, bytes);
         kapi_fill(to + bytes, 0, zeros);
