@@ -153,7 +153,10 @@ s32 Session::wait_for_permit(u32 cpu, bool admin, u32 generation)
     u64 looks_ns = used_ns + look_ns;
     s32 taken = -1;
     parts().permits.wait([&] {
-        if (closing_.load_relaxed() || (taken = take_free(cpu, admin)) >= 0 || generation != lanes_.generation())
+        if (closing_.load_relaxed())
+            return true;
+        taken = take_free(cpu, admin);
+        if (taken >= 0 || generation != lanes_.generation())
             return true;
         u64 now = kapi_now_ns();
         if (now < looks_ns)
