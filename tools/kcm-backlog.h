@@ -13,7 +13,7 @@
 /* A client that would have more than this unread at one worker is cut off. */
 #define BACKLOG_OF_CLIENT (16u << 20)
 
-/* All clients have no more than this at all workers, which share it equally: each of the most workers has one client's part. */
+/* The limit of all clients at all workers together. Each worker has an equal part; with 64 workers that is BACKLOG_OF_CLIENT. */
 #define BACKLOG_OF_ALL (1u << 30)
 
 struct backlog_client;

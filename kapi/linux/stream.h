@@ -99,7 +99,7 @@ void kapi_streams_exit(void);
 int kapi_adopt_init(void); /* What marks sockets that are taken over; stays for ever. -ENOMEM. */
 struct kapi_stream *kapi_stream_create(struct socket *sock);
 void kapi_stream_do_later(struct kapi_stream *stream, unsigned long delay); /* in jiffies */
-/* Is it replaced while it is blocked? anew: something was sent before it was. The socket's lock is held. */
+/* Is it replaced while it is blocked? anew: it was not blocked before, or has sent something since. The socket's lock is held. */
 void kapi_stream_look_later(struct kapi_stream *stream, bool anew);
 void kapi_stream_retry_later(struct kapi_stream *stream); /* unless something is to be done sooner */
 /* What TCP may tune the buffers of a socket of the namespace to that no cgroup is charged for. */

@@ -333,29 +333,26 @@ to_foreign "" -T 1 --tos 3
 verdict $? "... what it cannot do is refused"
 
 # Other programs on the port.
-port=$((port + 50))
-fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
-passive=$!
-for try in {1..100}; do # until it listens
-	printf 'GET / HTTP/1.0\r\n\r\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null && break
-	sleep 0.1
-done
-wait $passive
-[ $? = 1 ] && grep -q "the other side is not hawser's rds-stress" "$work/err"; verdict $? "another program is rejected"
+send_to_passive() { # what the other program sends, with escapes; sets status
+	port=$((port + 50))
+	fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
+	passive=$!
+	for try in {1..100}; do # until it listens
+		printf %b "$1" | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null && break
+		sleep 0.1
+	done
+	wait $passive
+	status=$?
+}
+send_to_passive 'GET / HTTP/1.0\r\n\r\n'
+[ $status = 1 ] && grep -q "the other side is not hawser's rds-stress" "$work/err"; verdict $? "another program is rejected"
 # Both sides print what the other one sent, but nothing that a terminal obeys.
 printable() { # name status text: the error has this, and no other bytes
 	[ "$2" = 1 ] && grep -qF -- "$3" "$work/err" && ! LC_ALL=C grep -q '[^ -~]' "$work/err"
 	verdict $? "$1"
 }
-port=$((port + 50))
-fake "$bin/rds-stress" -p $port >"$work/out" 2>"$work/err" </dev/null &
-passive=$!
-for try in {1..100}; do # until it listens
-	printf 'x\033[2J\377\n' | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null && break
-	sleep 0.1
-done
-wait $passive
-printable "the passive side of stress prints no control characters" $? "'x?[2J?'"
+send_to_passive 'x\033[2J\377\n'
+printable "the passive side of stress prints no control characters" $status "'x?[2J?'"
 port=$((port + 50))
 python3 -c 'import socket, sys
 peer = socket.create_server(("127.0.0.1", int(sys.argv[1]))).accept()[0]

@@ -68,6 +68,19 @@ protected:
         for (auto *taken : std::exchange(permits, {}))
             give(taken);
     }
+    /** Both paths are lost, the second one with a request in each chunk. */
+    void keep_all()
+    {
+        EXPECT_EQ(put(path(0) + "disconnect", "1"), 0);
+        swallow("lost");
+        std::vector<Ended> ended(depth());
+        for (auto &one : ended)
+            begin_one(one, "lost");
+        EXPECT_EQ(put(path(1) + "disconnect", "1"), 0);
+        for (auto &one : ended)
+            ASSERT_TRUE(until(one, kSecond));
+        give_all();
+    }
     /** How many permits there are at once. */
     unsigned free_permits()
     {

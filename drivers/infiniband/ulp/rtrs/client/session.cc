@@ -114,7 +114,7 @@ u64 Session::last_use_ns(bool admin, u64 now_ns)
 {
     u64 last = has_parked() || (!admin && kept_.has_any()) ? now_ns : 0;
     for (u32 i = 0; i < parts().count; i++) {
-        bool used = io(i).owner.load_acquire();
+        bool used = io(i).owner.load_acquire(); // first: the lane was set before
         if (!admin || io(i).lane.load_relaxed() == 0)
             last = max(last, used ? now_ns : io(i).began_ns.load_relaxed());
     }

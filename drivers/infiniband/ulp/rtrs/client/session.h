@@ -162,7 +162,7 @@ private:
     void announce() HW_REQUIRES(lock_);
     void append(Io& io);
     bool may_take_admin();
-    bool has_admin_permit(); // that none of the admin requests has
+    bool has_admin_permit(); // may one more admin request have a permit now?
     s32 take_free(u32 cpu, bool admin);
     s32 wait_for_permit(u32 cpu, bool admin, u32 generation);
     u64 last_use_ns(bool admin, u64 now_ns);
