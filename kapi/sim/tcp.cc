@@ -16,7 +16,7 @@ kapi_u32 first_sequence_number(Random &random)
 } // namespace
 
 Tcb::Tcb(World &w, kapi_net &n, const kapi_addr &l, const kapi_addr &r)
-    : world(w), net(&n), node(n.node), local(l), remote(r), retransmit_ns(kFirstRetransmitNs),
+    : world(w), net(&n), node(n.node), life(n.node->life()), local(l), remote(r), retransmit_ns(kFirstRetransmitNs),
       last_heard_ns(n.node->now_ns())
 {
     static constexpr kapi_u32 kSegmentSizes[] = {536, 1448, 16384, 65536};

@@ -48,6 +48,7 @@ struct Tcb : std::enable_shared_from_this<Tcb> {
     std::list<TcbRef>::iterator place; // in the network's list
     kapi_net *net;
     Node *node;
+    const unsigned life; // of its machine: after a crash its timers do nothing
     kapi_addr local, remote;
     std::uint32_t id;
     TcpState state = TcpState::closed;

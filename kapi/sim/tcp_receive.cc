@@ -19,6 +19,8 @@ constexpr std::uint64_t kTryAgainNs = 8 * kMillisecond; // as TCP_TIMEOUT_MIN
 
 void Tcb::post(Input input)
 {
+    if (life != node->life())
+        return; // of an abandoned task, which may have had the lock
     inbox.push_back(std::move(input));
     if (worker)
         return;

@@ -54,14 +54,19 @@ World::World(std::uint64_t seed, const Options &options)
     switch_one_in_ = options.switch_one_in ? options.switch_one_in : kRates[schedule_random_.below(6)];
 }
 
-World::~World()
+void World::end_softirqs()
 {
-    // A connection that nobody owns any more may have a packet in this very moment; that is no task of a module's.
     auto no_softirqs = [this] {
         return std::all_of(tasks_.begin(), tasks_.end(),
                            [](const TaskRef &task) { return task->is_done() || task->kind != TaskKind::softirq; });
     };
     run_until(no_softirqs, kSecond);
+}
+
+World::~World()
+{
+    // A connection that nobody owns any more may have a packet in this very moment; that is no task of a module's.
+    end_softirqs();
     drop_done_tasks();
     if (!tasks_.empty()) {
         print_tasks();

@@ -69,6 +69,8 @@ public:
     void run_for(std::uint64_t duration_ns);
     /** Until no task is ready and no timer armed. */
     void run_idle();
+    /** Until no softirq is at work. Timers run: to be called while all that they use still exists. */
+    void end_softirqs();
 
     TimerId at(std::uint64_t time_ns, std::function<void()> fire);
     TimerId after(std::uint64_t delay_ns, std::function<void()> fire) {

@@ -97,6 +97,7 @@ Outcome KcmScenario::run()
     end();
     Outcome &outcome = course_.outcome;
     World &world = course_.world;
+    world.end_softirqs();
     outcome.hash = world.trace().hash();
     outcome.events = world.trace().count();
     outcome.messages = course_.ledger.total();

@@ -185,6 +185,7 @@ Outcome RtrsScenario::run()
     end();
     Outcome &outcome = course_.outcome;
     World &world = course_.world;
+    world.end_softirqs();
     outcome.hash = world.trace().hash();
     outcome.events = world.trace().count();
     outcome.allocation_faults = client_->node.faults().failed + server_->node.faults().failed;

@@ -193,6 +193,7 @@ Outcome Scenario::run()
         outcome.hostile_acts = course_.adversary->acts();
     }
     course_.over = true;
+    world.end_softirqs();
     outcome.hash = world.trace().hash();
     outcome.events = world.trace().count();
     outcome.messages = course_.ledger.total_received();

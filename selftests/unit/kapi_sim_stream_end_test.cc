@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The simulated TCP: how streams end.
+#include "kapi/sim/stream.h"
 #include "kapi_sim_stream_test.h"
 #include "pattern.h"
 
@@ -7,6 +8,7 @@
 #include <kapi/pages.h>
 #include <kapi/stream.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -130,6 +132,25 @@ TEST_P(StreamEnd, crash__is_silence_then_reset_after_restart)
     EXPECT_EQ(client.error, -KAPI_ECONNRESET);
     run(a, [&] { kapi_stream_close(client.stream, 0); });
     world.run_for(100 * sim::kSecond);
+}
+
+TEST_P(StreamEnd, crash__ends_the_timers_of_a_stream_whose_lock_is_held_for_ever)
+{
+    connect();
+    offer("more is to come", KAPI_STREAM_MORE);
+    sim::TcbRef tcb = client.stream->tcb;
+    world.spawn(a, "closes", [tcb] {
+        sim::Locked locked(*tcb);
+        tcb->close(-KAPI_ECONNRESET);
+        tcb->world.sleep(sim::kSecond);
+    });
+    world.run_for(sim::kMillisecond);
+    a.crash();
+    client = End();
+    world.run_for(sim::kSecond);
+    world.end_softirqs();
+    EXPECT_TRUE(std::all_of(world.tasks().begin(), world.tasks().end(), [](const auto &task) { return task->is_done(); }));
+    close_all();
 }
 
 TEST_P(StreamEnd, keepalive__finds_a_dead_peer)
