@@ -85,7 +85,10 @@ class Runner:
             step.failed = 1
             step.reasons.append(f"exit code {code}")
         if not code and not step.failed and not step.passed and step.ring != "prepare":
-            step.passed = 1     # a command without tests of its own is one test
+            if self._reports_counts(step):
+                self._count(step, False, "no test ran")
+            else:
+                step.passed = 1     # a command without tests of its own is one test
 
     def stop(self):
         self._stopped = True
@@ -179,6 +182,12 @@ class Runner:
         for passed, failed in re.findall(r"^(\d+) passed, (\d+) failed$", text, re.MULTILINE):
             step.passed += int(passed)
             step.failed += int(failed)
+
+    @staticmethod
+    def _reports_counts(step):
+        """Whether the output has a count of tests, which may be 0."""
+        with open(step.log, encoding="utf-8", errors="replace") as file:
+            return re.search(r"^(\d+ passed, \d+ failed$|\[  PASSED  \]|1\.\.\d|Ran \d+ tests? in )", file.read(), re.MULTILINE)
 
     @staticmethod
     def _count(step, good, name):

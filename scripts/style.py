@@ -38,6 +38,9 @@ MERGE_MARK = re.compile(r"(<{7}|>{7}|\|{7})( |$)|={7}$")
 PRONOUNS = re.compile(r"\b(somebody|anybody|everybody|whoever)\b", re.I)
 PRONOUN_FREE = ("net/", "drivers/", "kapi/", "include/")
 RULE = re.compile(r"([=~^\"'`#*+.:_-])\1{2,}$")     # under a heading, or over it
+# Those of `make run` and those that must fail are run by others; two need a kernel with fault injection (make check-debug).
+SCENE = re.compile(r"selftests/(kapi|kcm|rds|rtrs)/(?!fails_|story)\w+\.sh$")
+UNPLANNED = ("selftests/rds/poor.sh", "selftests/rds/starve.sh")
 PRIVATE_PATHS = re.compile(r"(?<![\w.])/(wor" r"k|hom" r"e|roo" r"t)/\w")
 
 
@@ -163,6 +166,22 @@ def lost_files(path, lines):
                 yield number, match[0]
 
 
+def bare_waits(path, lines):
+    """no scene waits for a background job without its exit status, with which it may have done nothing"""
+    if path.startswith("selftests/") and path.endswith(".sh"):
+        for number, line in enumerate(lines, 1):
+            if line.strip() == "wait":
+                yield number, "wait for the job's number"
+
+
+def planned(path, lines):
+    """each scene of a part of the suite is in selftests/plan"""
+    if SCENE.match(path) and any(line.startswith("# lab:") for line in lines) and path not in UNPLANNED:
+        with open(f"{TOP}/selftests/plan", encoding="utf-8") as plan:
+            if not re.search(rf"^\w+ +\d+ +\w+ {re.escape(path)} ", plan.read(), re.MULTILINE):
+                yield 1, "not in selftests/plan"
+
+
 def leftovers(path, lines):
     """no note about work that is left"""
     if path.endswith("test_ktap.py"):
@@ -225,7 +244,7 @@ def examples(path, lines):
 
 def main():
     rules = (licence, width, length, blanks, headings, merge_marks, c_places, kernel_headers, function_casts, shared_queues,
-             interrupts_off, lost_files, leftovers, pronouns, private_paths, plants, mutants, examples)
+             interrupts_off, lost_files, bare_waits, planned, leftovers, pronouns, private_paths, plants, mutants, examples)
     files = {}
     for path in all_files():
         with open(f"{TOP}/{path}", encoding="utf-8", errors="replace") as file:

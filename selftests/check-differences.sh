@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
 # check-differences.sh PROTOCOL    the table of differences in Documentation/networking/PROTOCOL.rst and the rows that
@@ -21,10 +21,7 @@ tested=$({
 if [ "$documented" = "$tested" ]; then
 	echo "ok 1 differences of $protocol: $(echo "$tested" | wc -l) rows, each documented once and tested"
 else
-	echo "$documented" >/tmp/documented.$$
-	echo "$tested" >/tmp/tested.$$
-	diff /tmp/documented.$$ /tmp/tested.$$ | sed -n 's/^</# without a test:/p; s/^>/# not documented:/p'
-	rm -f /tmp/documented.$$ /tmp/tested.$$
+	diff <(echo "$documented") <(echo "$tested") | sed -n 's/^</# without a test:/p; s/^>/# not documented:/p'
 	echo "not ok 1 differences of $protocol: the table and the tests differ"
 	exit 1
 fi

@@ -36,7 +36,9 @@ stock_in() {
 
 # The stock modules of our names are not loaded with ours.
 no_mixture() {
-	! modprobe -S "$1" --show-depends rds_rdma | grep -E '/kernel/.*/(rds|rds_tcp|rds_rdma)\.ko'
+	local modules
+
+	modules=$(modprobe -S "$1" --show-depends rds_rdma) && ! grep -E '/kernel/.*/(rds|rds_tcp|rds_rdma)\.ko' <<<"$modules"
 }
 
 signed() {
@@ -121,10 +123,19 @@ enabled_at_boot() {
 	systemd-analyze verify hawser-dkms.service && [ "$(systemctl is-enabled hawser-dkms.service)" = enabled ]
 }
 
+# The example loads rds and kcm by commands that begin with hawser, which is only there beside ours.
 refuses_stock() {
 	local example=/usr/share/doc/hawser-dkms/examples/modprobe.d/hawser.conf
+	local name commands
 
-	modprobe -S "$1" -C "$example" --show-depends rds_tcp | tee -a /dev/stderr | grep -q '^install /sbin/modprobe hawser &&'
+	for name in rds kcm; do
+		commands=$(modprobe -S "$1" -C "$example" --show-depends "$name") || return
+		[[ $commands == "install /sbin/modprobe hawser && /sbin/modprobe --ignore-install $name"* ]] || return
+	done
+}
+
+has_no_hawser() {
+	! modprobe -S "$1" --show-depends hawser && modprobe -S "$1" --show-depends rds
 }
 
 compile_examples() {
@@ -203,6 +214,7 @@ use() {
 
 remove() {
 	check "the packages are removed, and leave nothing" purge
+	check "no kernel has a module hawser, with which the example for modprobe begins" has_no_hawser "$old"
 	check "the kernel's own modules are back in $old" stock_in "$old"
 	check "the kernel's own modules are back in $new" stock_in "$new"
 }

@@ -15,7 +15,7 @@ for round in unix-1 rds-2 rds-3; do
 	bench server "${round%-*}" 10.66.0.2 $port &
 	sleep 1
 	bench client "${round%-*}" 10.66.0.1 $port 10.66.0.2 "${round#*-}" 1
-	wait
+	wait $!
 done
 cp /proc/kallsyms /tmp/kallsyms
 put /tmp/kallsyms kallsyms

@@ -12,7 +12,7 @@ load_suite rds rds_rdma
 rdma_ops owner 10.77.2.1 5001 &
 sleep 1
 rdma_ops user 10.77.1.1 5001 10.77.2.1 >/tmp/results
-wait
+wait $!
 put /tmp/results results
 cp /proc/kallsyms /tmp/kallsyms
 put /tmp/kallsyms kallsyms

@@ -12,7 +12,7 @@ load_suite rds rds_rdma
 bench server rds 10.77.2.1 5000 &
 sleep 1
 bench client rds 10.77.1.1 5000 10.77.2.1 1 1 >/tmp/results
-wait
+wait $!
 put /tmp/results results
 cp /proc/kallsyms /tmp/kallsyms
 put /tmp/kallsyms kallsyms

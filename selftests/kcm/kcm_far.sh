@@ -42,7 +42,7 @@ if [ "$HOST" = a ]; then
 	} >/dev/null &
 	far listen && status=0 || status=$?
 	touch /tmp/over
-	wait
+	wait $!
 	link clear
 else
 	far connect && status=0 || status=$?

@@ -20,7 +20,7 @@ b)
 	done &
 	xfer --own "$IP_b" --peer "$IP_a" --seconds 10 --size 64-4096 \
 		--once-row buffers-once --max-resets 4 --reset-row buffers-reset
-	wait
+	wait $!
 	;;
 esac
 barrier done

@@ -20,7 +20,7 @@ a)
 		link up
 	} >/dev/null &
 	xfer --own "$IP_a" --peer "$IP_b" --seconds 12 --rate 1000 --size 64-4096 --max-gap 15000
-	wait
+	wait $!
 	;;
 b) xfer --own "$IP_b" --peer "$IP_a" --seconds 12 --rate 1000 --size 64-4096 --max-gap 15000 ;;
 esac

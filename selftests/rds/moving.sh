@@ -55,10 +55,13 @@ b)
 	;;
 c)
 	barrier "moved from a" &
+	first=$!
 	barrier "moved from b" &
+	second=$!
 	# shellcheck disable=SC2086
 	xfer --own "$IP_c" --peer $SERVICE --seconds $((16 * TIME_SCALE)) --patience 60 $FLOW
-	wait
+	wait $first
+	wait $second
 	;;
 esac
 barrier done

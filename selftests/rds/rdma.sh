@@ -39,6 +39,7 @@ flow() { # seconds options-of-xfer...
 }
 flow 4 --size 64-65536
 barrier cut
+disturber=
 if [ "$HOST" = a ]; then
 	{
 		sleep 2
@@ -46,11 +47,13 @@ if [ "$HOST" = a ]; then
 		sleep 3
 		link up
 	} >/dev/null &
+	disturber=$!
 fi
 flow 10 --rate 200 --size 64-20000 --max-gap 15000
-wait
+[ -z "$disturber" ] || wait "$disturber"
 # A device of the kernel's own waits for ever for what it has not received.
 barrier device
+disturber=
 if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then
 	{
 		sleep 2
@@ -58,9 +61,10 @@ if [ "$HOST" = a ] && [ "$SUITE" = ours ]; then
 		sleep 1
 		rdma link add rxe0 type rxe netdev eth0
 	} >/dev/null &
+	disturber=$!
 fi
 flow 8 --rate 200 --size 64-20000 --max-gap 15000
-wait
+[ -z "$disturber" ] || wait "$disturber"
 barrier judged
 
 . verdicts

@@ -14,8 +14,9 @@ a)
 	tcpreset eth0 "$IP_b" 2 20 >/tmp/reset &
 	xfer --own "$IP_a" --peer "$IP_b" --seconds 10 --rate 400 --size 512 --receive-only \
 		--max-gap 3000 ${larger_is_own:-} --once-row reset-once
-	wait
+	wait $! && status=0 || status=$?
 	cat /tmp/reset
+	[ $status = 0 ]
 	;;
 b)
 	xfer --own "$IP_b" --peer "$IP_a" --seconds 10 --rate 400 --size 512 --send-only \

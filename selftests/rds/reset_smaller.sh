@@ -16,8 +16,9 @@ b)
 	tcpreset eth0 "$IP_a" 4 20 >/tmp/reset &
 	xfer --own "$IP_b" --peer "$IP_a" --seconds 10 --rate 400 --size 64-2048 --max-gap 3000 \
 		--once-row reset-once --max-resets 10 --reset-row reset-storm
-	wait
+	wait $! && status=0 || status=$?
 	cat /tmp/reset
+	[ $status = 0 ]
 	;;
 esac
 barrier done

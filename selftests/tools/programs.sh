@@ -360,7 +360,7 @@ peer.sendall(b"hawser rds-stress 1\nerror \033[2J\377\n")
 peer.recv(1)' $port &
 run fake "$bin/rds-stress" -s 127.0.0.1 -p $port --connect-retries 20
 printable "... nor does the active side" $status "reports: ?[2J?"
-wait
+wait $!
 port=$((port + 50))
 exits 1 "Connection refused" fake "$bin/rds-stress" -s 127.0.0.1 -p $port
 

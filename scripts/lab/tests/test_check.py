@@ -56,6 +56,13 @@ class Attempts(unittest.TestCase):
         step, runs = self.run_step(attempts=1, good_run=2)
         self.assertEqual((step.passed, step.failed, runs), (0, 1, 1))
 
+    def test_a_step_whose_output_reports_no_test_fails(self):
+        for output, good in (("0 passed, 0 failed", False), ("[  PASSED  ] 0 tests.", False), ("1..0", False),
+                             ("Ran 0 tests in 0.0s", False), ("built", True), ("1 passed, 0 failed", True)):
+            step = plan.Step("static", "step", ["echo", output], ("all",), 5)
+            check.Runner().run(step)
+            self.assertEqual((output, step.passed, step.failed), (output, int(good), int(not good)))
+
     def test_what_the_suite_can_be_blamed_for_is_not_tried_again(self):
         def attempts(machines, scene="selftests/x.sh"):
             return plan.scene_step("lab", scene, machines, 1, levels=("all",), budget=1).attempts
