@@ -171,6 +171,22 @@ TEST_F(CollectorTimes, socket_whose_last_message_went_over_it__is_use)
     run(b, [&] { at_b.close(); });
 }
 
+TEST_F(CollectorTimes, socket_whose_last_message_went_to_its_own_host__is_use)
+{
+    set_idle(1000);
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        open(socket, "10.0.0.1");
+        EXPECT_EQ(send(socket, "x", "10.0.0.1", kPort), 1);
+        EXPECT_EQ(receive(socket), "x");
+    });
+    world.run_for(kMinute);
+    EXPECT_EQ(connections(host_a), 1u);
+    run(a, [&] { socket.close(); });
+    world.run_for(kMinute);
+    EXPECT_EQ(connections(host_a), 0u);
+}
+
 // What comes behind a look has the next one made sooner, once again.
 TEST_F(CollectorTimes, full_table__is_looked_at_soon_after_any_look)
 {
