@@ -10,12 +10,15 @@ namespace {
 constexpr u64 ms = 1'000'000;
 constexpr u64 shortest_look_ns = 10 * ms;
 constexpr u64 longest_look_ns = 60'000 * ms; // a change of the sysctl takes effect so late
+constexpr u64 looked_ns = ms / 50; // for each connection that a look has met the next one is that much later
 constexpr u64 kept_after_end_ns = 60'000 * ms;
 constexpr u64 kept_after_loss_ns = 1'800'000 * ms;
 // When little is left to a user, unused connections must not prevent new ones.
 constexpr u64 crowded_idle_ns = 1000 * ms;
 constexpr u64 crowded_after_loss_ns = 60'000 * ms;
-constexpr u32 unused_references = 3; // the table's, its own map's, and that of the caller
+
+// The table's, that of the caller, and its own map's, which has those with peers.
+u32 unused_references(const Connection& connection) { return connection.loops() ? 2 : 3; }
 
 // A device has messages of programs that have ended for as long as the peer takes none. They hold the connection, and are no use.
 bool may_have_orphans(Connection& connection)
@@ -60,8 +63,9 @@ void Collector::connection_made(const Connection& connection)
 
 void Collector::arm(bool crowded)
 {
-    u64 idle = idle_ns(crowded);
+    u64 idle = idle_ns(crowded), now = kapi_now_ns(), earliest = earliest_ns_.load_relaxed();
     u64 delay = idle == 0 ? longest_look_ns : min(max(idle / 4, shortest_look_ns), longest_look_ns);
+    delay = max(delay, earliest > now ? earliest - now : 0);
     // A look that is due later is made soon, once: at every connection it would be put off as long as they come.
     if (crowded && !hurried_.exchange(1))
         work_.mod(net_.module.workqueue, delay);
@@ -76,24 +80,31 @@ void Collector::look()
     bool more = net_.connections.visit_some(place_, [&](Connection& connection) {
         bool crowded = is_crowded(connection);
         any_crowded_ |= crowded;
+        looked_at_++;
         look_at(connection, crowded, now);
     });
     if (more) {
         work_.mod(net_.module.workqueue, 0);
         return;
     }
+    earliest_ns_.store_relaxed(now + std::exchange(looked_at_, 0) * looked_ns);
     hurried_.store_relaxed(0);
     bool crowded = std::exchange(any_crowded_, false);
     if (net_.connections.size())
         arm(crowded);
 }
 
+// Of one that is used the paths are not looked at: that takes long.
 void Collector::look_at(Connection& connection, bool crowded, u64 now)
 {
     auto& idle = connection.idle;
+    u32 unused = unused_references(connection);
+    if (connection.references() > unused && !may_have_orphans(connection)) {
+        idle.since_ns = now;
+        return;
+    }
     u64 activity = connection.activity();
-    bool used = connection.references() > unused_references && !may_have_orphans(connection);
-    if (used || activity != idle.activity || !connection.is_empty()) {
+    if (activity != idle.activity || !connection.is_empty()) {
         idle = {activity, now};
         return;
     }
@@ -102,7 +113,7 @@ void Collector::look_at(Connection& connection, bool crowded, u64 now)
         return;
     if (connection.has_streams())
         connection.retire();
-    else if (quiet >= kept_ns(connection, crowded) && net_.connections.remove_unused(connection, unused_references))
+    else if (quiet >= kept_ns(connection, crowded) && net_.connections.remove_unused(connection, unused))
         connection.kill();
 }
 

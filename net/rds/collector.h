@@ -45,6 +45,8 @@ private:
     Atomic<u32> hurried_{0}; // since the last look ended
     HashCursor place_; // of the look, which goes in pieces
     bool any_crowded_ = false; // seen by this look so far
+    u32 looked_at_ = 0;        // by this look so far
+    Atomic<u64> earliest_ns_{0}; // when the next look may begin
     Work<Collector, &Collector::look> work_{*this};
 };
 

@@ -14,7 +14,8 @@ constexpr u64 map_ns = 50'000;
 constexpr u32 looked_at_once = 64; // blocked senders, under the map's lock
 constexpr unsigned maps_at_once = 16;
 // The work's pause for each of them that it has woken, since all who wait for a port try again, and the first ones fill it: those
-// that wait in poll() have the same pace. And for each that it has looked at, so that it takes a small part of a processor.
+// that wait in poll() have the same pace. And for each that it has looked at, so that it takes a small part of a processor; the
+// same for a peer that gets no map, because its path is down.
 constexpr u64 woken_ns = 20'000, looked_ns = 1'000;
 
 } // namespace
@@ -102,8 +103,7 @@ u32 CongestionMap::send_to_some(u32 left)
         }
         if (!connection)
             return 0;
-        if (!connection->loops() && connection->path(0).is_up())
-            maps_.sent_ns_.fetch_add(map_ns);
+        maps_.sent_ns_.fetch_add(connection->path(0).is_up() ? map_ns : looked_ns);
         connection->map_changed();
     }
     return left;

@@ -151,7 +151,8 @@ Result<Ref<Connection>> ConnectionTable::enter(Ref<Connection> fresh, Alloc mode
 {
     using enum decltype(table_)::Insert;
     Connection& c = *fresh;
-    c.local_map().add_connection(c);
+    if (!c.loops()) // which has no peer
+        c.local_map().add_connection(c);
     c.ref(); // the table's
     Ref<Connection> found;
     auto entered = table_.insert(

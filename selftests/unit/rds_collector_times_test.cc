@@ -4,6 +4,8 @@
 
 #include <kapi/errno.h>
 
+#include <vector>
+
 namespace {
 
 class CollectorTimes : public Collector {
@@ -169,6 +171,43 @@ TEST_F(CollectorTimes, socket_whose_last_message_went_over_it__is_use)
     EXPECT_EQ(drops(host_a) + drops(host_b), 0u);
     run(a, [&] { at_a.close(); });
     run(b, [&] { at_b.close(); });
+}
+
+// Such as a program's that waits for a stream: it changes nothing else.
+TEST_F(CollectorTimes, reference_without_a_message__is_use)
+{
+    set_idle(20'000);
+    rds_net_sysctl(host_b.net().rds)->idle_connection_ms = 0;
+    meet();
+    world.run_for(12 * sim::kSecond);
+    std::vector<rds::Ref<rds::Connection>> held;
+    run(a, [&] {
+        net_of(host_a).connections.for_each([&](rds::Connection &c) { held.push_back(rds::Ref<rds::Connection>::share(c)); });
+    });
+    unsigned before = up();
+    EXPECT_GE(before, 2u);
+    world.run_for(kMinute);
+    run(a, [&] { held.clear(); });
+    world.run_for(14 * sim::kSecond);
+    EXPECT_EQ(up(), before);
+    world.run_for(12 * sim::kSecond);
+    EXPECT_EQ(up(), 0u);
+}
+
+TEST_F(CollectorTimes, socket_whose_last_message_went_to_its_own_host__is_use)
+{
+    set_idle(1000);
+    RdsSocket socket(host_a);
+    run(a, [&] {
+        open(socket, "10.0.0.1");
+        EXPECT_EQ(send(socket, "x", "10.0.0.1", kPort), 1);
+        EXPECT_EQ(receive(socket), "x");
+    });
+    world.run_for(kMinute);
+    EXPECT_EQ(connections(host_a), 1u);
+    run(a, [&] { socket.close(); });
+    world.run_for(kMinute);
+    EXPECT_EQ(connections(host_a), 0u);
 }
 
 // What comes behind a look has the next one made sooner, once again.

@@ -88,7 +88,10 @@ void while_connections_are_made(std::uint64_t seeds, kapi_u8 last, const std::fu
 // Writing rds_tcp_sndbuf once called into connections that were on the list of their namespace and not made yet.
 TEST(Connection, buffers_change_while_it_is_made)
 {
-    auto change = [](RdsHost &host) { rds_tcp_net_sysctl_changed(host.net().tcp); };
+    auto change = [](RdsHost &host) {
+        rds_tcp_net_sysctl(host.net().tcp)->rds_tcp_sndbuf ^= 8192;
+        rds_tcp_net_sysctl_changed(host.net().tcp);
+    };
     while_connections_are_made(100, 11, change, [&](RdsHost &host) {
         sim::World &world = host.node().world();
         world.sleep(sim::kMillisecond);

@@ -30,6 +30,11 @@ protected:
         }
         rds::Module::drop_transport(tcp);
     }
+    void change_buffers(int size)
+    {
+        rds_tcp_net_sysctl(host_a.net().tcp)->rds_tcp_sndbuf = size;
+        rds_tcp_net_sysctl_changed(host_a.net().tcp);
+    }
     /** Works that ran in this time on an otherwise idle host. */
     std::uint64_t works_in(std::uint64_t time_ns)
     {
@@ -134,8 +139,8 @@ TEST_F(Walks, buffer_sizes)
         make_connections();
         world.sleep(100 * sim::kMillisecond);
         sim::forget_steps();
-        rds_tcp_net_sysctl_changed(host_a.net().tcp);
-        rds_tcp_net_sysctl_changed(host_a.net().tcp);
+        change_buffers(5000);
+        change_buffers(6000);
         EXPECT_GE(works_in(100 * sim::kMillisecond), kMany / kAtOnce);
         EXPECT_LE(sim::most_steps_under("rds_tcp net"), kAtOnce);
         EXPECT_EQ(works_in(100 * sim::kMillisecond), 0u);
@@ -164,7 +169,7 @@ TEST_F(Walks, buffer_sizes__reach_every_stream)
         world.sleep(2 * sim::kSecond);
         for (int times : {1, 2}) {
             std::uint64_t before = a.works_run;
-            rds_tcp_net_sysctl_changed(host_a.net().tcp);
+            change_buffers(5000 * times);
             world.sleep(100 * sim::kMillisecond);
             EXPECT_GE(a.works_run - before, kPeers * rds::max_paths) << times;
         }

@@ -251,4 +251,30 @@ TEST_P(SrvSlowLink, nor_does_its_own_client_that_comes_back_meanwhile)
     drop(third);
 }
 
+class SrvUnopened : public SrvSlowLink {};
+INSTANTIATE_TEST_SUITE_P(Seeds, SrvUnopened, ::testing::Range(1, 9)); // in some, both requests come before the path has begun
+
+/** A further path of the session is asked for, and another in its place at once. */
+TEST_P(SrvUnopened, a_path_that_ends_before_it_has_begun_holds_up_no_other_client)
+{
+    begin_to_end();
+    for (unsigned i : {0u, 1u}) {
+        auto &link = *second.links.emplace_back(std::make_unique<SrvPath::Link>());
+        link.path = &second;
+        link.number = i;
+        run(a, [&] { second.resolve(link, kPort); });
+    }
+    ASSERT_TRUE(wait([&] { return second.links[0]->resolved && second.links[1]->resolved; }));
+    run(a, [&] {
+        for (unsigned i : {0u, 1u}) {
+            std::string data = request(0, 2, 2, 100, true, 1 + i);
+            second.ask(*second.links[i], data.data(), data.size());
+        }
+    });
+    world.run_for(200 * sim::kMillisecond);
+    SrvPath third(a, "10.0.0.1", "10.0.0.2");
+    EXPECT_TRUE(serves_another(third));
+    drop(third);
+}
+
 } // namespace

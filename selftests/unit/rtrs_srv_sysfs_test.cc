@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The RTRS server's folders and files below /sys/class.
+#include "drivers/infiniband/ulp/rtrs/server/context.h"
 #include "kapi/sim/sysfs.h"
 #include "rtrs_srv_test.h"
 
@@ -155,6 +156,24 @@ TEST_P(SrvSysfs, statistics)
     EXPECT_EQ(put(path("/stats/reset_all"), "1\n"), 0);
     EXPECT_EQ(text(path("/stats/reset_all")), "echo 1 to reset all statistics\n");
     answer_call(3);
+}
+
+/** The user does not get it. */
+TEST_P(SrvSysfs, statistics_do_not_count_a_request_without_memory_for_its_message)
+{
+    load(true);
+    establish(first);
+    std::uint64_t taken = 0;
+    auto take_all = [&] {
+        for (std::uint64_t step = b.total_memory; step; step /= 2)
+            taken += rtrs_srv::Module::get().budget.take(step) ? step : 0;
+    };
+    run(b, take_all);
+    write(first, 1, 0, "data", "w" + std::string(600, 'x'));
+    EXPECT_EQ(answer(first, 0), KAPI_ENOMEM);
+    EXPECT_TRUE(user.calls.empty());
+    EXPECT_EQ(text(path("/stats/rdma")), "0 0 0 0 0\n");
+    run(b, [&] { rtrs_srv::Module::get().budget.give(taken); });
 }
 
 TEST_P(SrvSysfs, heartbeats_are_settings_of_a_session)

@@ -16,6 +16,7 @@ namespace {
 
 constexpr unsigned listen_backlog = 64;
 constexpr unsigned informed_at_once = 16; // connections, of new sizes of buffers
+constexpr u64 informed_ns = RDS_MAX_PATHS * 20'000; // for each of them the next ones are that much later: each path has a work
 constexpr u64 accept_retry_ns = 10'000'000;
 constexpr u64 listen_retry_ns = 10'000'000'000;
 constexpr u32 keepalive_s = 5; // idle time, and between probes
@@ -181,16 +182,33 @@ void TcpNet::Connections::remove(TcpConnection& connection)
     count--;
 }
 
+// Any user can be the administrator of a namespace, and write its settings all the time.
 void TcpNet::sysctl_changed()
 {
-    connections_.with([](Connections& list) { list.uninformed = list.count; });
-    buffers_work_.queue(Module::get().workqueue);
+    bool changed = connections_.with([&](Connections& list) {
+        kapi_stream_options present = stream_options();
+        if (list.sndbuf == present.sndbuf && list.rcvbuf == present.rcvbuf)
+            return false;
+        list.sndbuf = present.sndbuf;
+        list.rcvbuf = present.rcvbuf;
+        list.uninformed = list.count;
+        return true;
+    });
+    if (changed)
+        go_on_spreading();
+}
+
+void TcpNet::go_on_spreading()
+{
+    u64 next = next_informed_ns_.load_relaxed(), now = kapi_now_ns();
+    buffers_work_.queue(Module::get().workqueue, next > now ? next - now : 0);
 }
 
 // A few at a time, so that the lock is held briefly: the first becomes the last. Those that are added meanwhile begin with the
 // new sizes; when some go, some are informed twice.
 void TcpNet::spread_buffers()
 {
+    next_informed_ns_.store_relaxed(kapi_now_ns() + informed_at_once * informed_ns);
     bool more = connections_.with([](Connections& list) {
         for (unsigned i = 0; i < informed_at_once && list.uninformed && list.first; i++, list.uninformed--) {
             HW_STEP();
@@ -203,7 +221,7 @@ void TcpNet::spread_buffers()
         return list.uninformed && list.first;
     });
     if (more)
-        buffers_work_.queue(Module::get().workqueue);
+        go_on_spreading();
 }
 
 void TcpNet::refuse(kapi_stream* stream)

@@ -65,7 +65,8 @@ public:
 
     void add(TcpConnection& connection);
     void remove(TcpConnection& connection);
-    // Any context. Each connection is notified soon, by a work, because there may be many.
+    // Any context. If the sizes of buffers differ from before, each connection is notified soon, by a work, because there may be
+    // many.
     void sysctl_changed();
     // Resets a stream that no path adopts, and counts it; null: does nothing. Sleeps.
     void refuse(kapi_stream* stream);
@@ -73,6 +74,7 @@ public:
 private:
     int listen();
     void spread_buffers();
+    void go_on_spreading();
     bool listen_again();
     void close_listener(); // which is stopped
     void accept();         // and listens, where that is to be tried again
@@ -88,11 +90,13 @@ private:
         TcpConnection* first = nullptr;
         TcpConnection** end = &first;
         u32 count = 0;
-        u32 uninformed = 0; // the first ones of the list: they do not have the present sysctls yet
+        u32 uninformed = 0; // the first ones of the list: they do not have the present sizes yet
+        u32 sndbuf = 0, rcvbuf = 0; // the sizes that the others have
         void push_back(TcpConnection& connection);
         void remove(TcpConnection& connection);
     };
     Guarded<Connections, NetLock> connections_;
+    Atomic<u64> next_informed_ns_{0}; // not before this time
     Work<TcpNet, &TcpNet::spread_buffers> buffers_work_{*this};
     Work<TcpNet, &TcpNet::accept> accept_work_{*this};
 };

@@ -39,7 +39,7 @@ void rds_tcp_core_exit(void);
 int rds_tcp_net_create(struct kapi_net *host, struct rds_tcp_net **net); /* [init] listens */
 void rds_tcp_net_destroy(struct rds_tcp_net *net); /* [init] no connection is left in the namespace */
 struct rds_tcp_sysctl *rds_tcp_net_sysctl(struct rds_tcp_net *net);
-/* [sleep] After a sysctl write: applies buffer sizes to live connections without dropping them. */
+/* [sleep] After a sysctl write: applies buffer sizes that have changed to live connections without dropping them. */
 void rds_tcp_net_sysctl_changed(struct rds_tcp_net *net);
 
 KAPI_END

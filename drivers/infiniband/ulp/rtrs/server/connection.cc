@@ -326,10 +326,13 @@ void Connection::give_to_user(Operation& op)
     if (op.error)
         return op.connection->answer(op, op.error);
     const Request& request = op.request;
+    auto message = op.message.copy(chunk.memory + request.data_bytes, request.user_bytes, Module::get().budget);
+    if (!message)
+        return op.connection->answer(op, message.error().code());
     path_->stats.request(request.is_read, u64{request.data_bytes} + request.user_bytes);
     if (kapi_traces(KAPI_TRACE_RTRS_SERVER_REQUEST))
         path_->trace(KAPI_TRACE_RTRS_SERVER_REQUEST, op);
-    int err = session.context().call(session, op, chunk.memory);
+    int err = session.context().call(session, op, chunk.memory, *message);
     if (err)
         op.connection->answer(op, err < 0 ? -err : err);
 }

@@ -231,16 +231,13 @@ Result<Ref<Session>> Context::find_or_create(const ConnectRequest& request)
 
 // ---- the user
 
-int Context::call(const Session& session, Operation& op, u8* memory)
+int Context::call(const Session& session, Operation& op, u8* memory, const void* message)
 {
     static_assert(offsetof(Operation, direction) == 0);
     const Request& request = op.request;
-    auto message = op.message.copy(memory + request.data_bytes, request.user_bytes, Module::get().budget);
-    if (!message)
-        return message.error().to_c();
     op.given = true;
     op.direction = request.is_read ? 0 : 1;
-    return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes, *message,
+    return ops_.rdma_ev(user_, session.priv(), reinterpret_cast<rtrs_srv_op*>(&op), memory, request.data_bytes, message,
                         request.user_bytes);
 }
 

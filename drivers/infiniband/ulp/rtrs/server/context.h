@@ -22,8 +22,8 @@ public:
     // Sleeps. A device has come, which may have GIDs to listen on.
     void listen_on_gids();
 
-    // Sleeps. Gives op to the user, whose chunk has this memory; an errno, of either sign: it is not the user's.
-    int call(const Session& session, Operation& op, u8* memory);
+    // Sleeps. Gives op with its message to the user, whose chunk has this memory; an errno, of either sign: it is not the user's.
+    int call(const Session& session, Operation& op, u8* memory, const void* message);
     // Sleeps.
     int link_event(Session& session, rtrs_srv_core_event event);
     // Any context. False: another session has the name until it has ended, which its paths are about to; then, or when its client

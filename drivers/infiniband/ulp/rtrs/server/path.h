@@ -159,6 +159,7 @@ private:
     void end_connections();
     void queue_end();
     void end();
+    void leave();
     Connection& service() { return *connections_[0]; }
     void arm_timer();
 

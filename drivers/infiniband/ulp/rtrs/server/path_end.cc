@@ -55,13 +55,14 @@ void Path::end_connections()
     session_->context().path_is_quiet();
 }
 
-// As announce(). Without chunks the path was never announced.
+// As announce(). One that was never announced has no folder and is unknown to the user: its end must not wait for calls of the
+// user, in a queue that all sessions share.
 void Path::queue_end()
 {
-    if (held_)
+    if (info_ == Info::announces || info_ == Info::given)
         end_.queue(session_->calls());
     else
-        end();
+        leave();
 }
 
 // The path is closing until the user knows: another path of the session begins behind that.
@@ -70,6 +71,11 @@ void Path::end()
     session_->hide(*this);
     if (is_up_)
         session_->path_down();
+    leave();
+}
+
+void Path::leave()
+{
     {
         Guard guard(lock_);
         change(PathEvent::end);
