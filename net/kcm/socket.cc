@@ -203,4 +203,20 @@ void Socket::report(int error)
     notify(KAPI_IN | KAPI_OUT | KAPI_ERR);
 }
 
+u64 Socket::deadline_after(u64 timeout_ns)
+{
+    return timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout_ns;
+}
+
+// Of the wait alone: an error of a connection has the same numbers, and another meaning.
+Result<> Socket::waited(Result<> result, u64 deadline_ns)
+{
+    if (result)
+        return result;
+    int error = result.error().code();
+    if (error == KAPI_ETIMEDOUT)
+        return fail(KAPI_EAGAIN);
+    return fail(error == KAPI_EINTR && deadline_ns == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
+}
+
 } // namespace kcm

@@ -182,6 +182,8 @@ private:
         waiters_.wake(events);
         pollers_.wake(events);
     }
+    static u64 deadline_after(u64 timeout_ns);
+    static Result<> waited(Result<> result, u64 deadline_ns);
     // receive.cc
     bool keeps_rest(const kcm_receive& receive) const;
     bool peeks(const kcm_receive& receive) const;
