@@ -13,7 +13,7 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
         return fail(KAPI_EAGAIN);
     if (!deadline_ns)
         deadline_ns = deadline_after(kapi_sk_rcvtimeo_ns(sk));
-    return waited(waiters_.wait_until(deadline_ns,
+    return waited(readers_.wait_until(deadline_ns,
                                       [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); }), deadline_ns);
 }
 
@@ -161,7 +161,8 @@ void Socket::wake_next_reader()
 
 void Socket::wake_readers()
 {
-    notify(KAPI_IN | KAPI_RDNORM);
+    readers_.wake();
+    pollers_.wake(KAPI_IN | KAPI_RDNORM);
     kapi_sk_signal(sk, KAPI_IN);
 }
 

@@ -93,8 +93,10 @@ Socket::Room Socket::look_for_room(SendQueue& queue)
 
 void Socket::notify_room(Room room)
 {
-    if (room.there)
-        notify(KAPI_OUT | KAPI_WRNORM);
+    if (room.there) {
+        senders_.wake();
+        pollers_.wake(KAPI_OUT | KAPI_WRNORM);
+    }
     if (room.wanted)
         kapi_sk_signal(sk, KAPI_OUT);
 }
@@ -107,7 +109,7 @@ Result<> Socket::wait_for_room(const Part& part, bool may_wait, u64 deadline_ns)
         return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    TRY(waited(waiters_.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }), deadline_ns));
+    TRY(waited(senders_.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }), deadline_ns));
     if (part.leaves_errors)
         return kapi_sk_has_error(sk) ? fail(KAPI_EAGAIN) : Result<>();
     return check(kapi_sk_take_error(sk));

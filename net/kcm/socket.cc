@@ -200,7 +200,9 @@ void Socket::add_totals(kcm_totals& totals) const
 void Socket::report(int error)
 {
     kapi_sk_set_error(sk, error);
-    notify(KAPI_IN | KAPI_OUT | KAPI_ERR);
+    readers_.wake();
+    senders_.wake();
+    pollers_.wake(KAPI_IN | KAPI_OUT | KAPI_ERR);
 }
 
 u64 Socket::deadline_after(u64 timeout_ns)
