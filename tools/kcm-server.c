@@ -11,6 +11,7 @@
 #include "kcm-frame.h"
 #include "kcm-socket.h"
 #include "kcm-worker.h"
+#include "listener.h"
 #include "numbers.h"
 #include "program.h"
 #include "server-options.h"
@@ -153,22 +154,15 @@ static void cut_connection(struct server *server)
 
 /* ---- beginning and end */
 
-static void listen_on(struct server *server)
+static void start_to_listen(struct server *server)
 {
 	const struct server_settings *settings = server->settings;
 	union rds_address address = settings->address;
 	char text[RDS_ADDRESS_TEXT_SIZE];
-	int on = 1, off = 0;
 
 	rds_address_set_port(&address, (uint16_t)settings->port);
-	server->listener = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	server->listener = listen_on(&address, SOCK_NONBLOCK, BACKLOG);
 	if (server->listener < 0)
-		die("cannot open a TCP socket: %s", strerror(errno));
-	/* All addresses includes IPv4, independent of the system's default. */
-	if (address.any.sa_family == AF_INET6)
-		setsockopt(server->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    bind(server->listener, &address.any, rds_address_size(&address)) || listen(server->listener, BACKLOG))
 		die("cannot listen on %s, port %" PRIu64 ": %s", rds_address_format(&address, text), settings->port,
 		    strerror(errno));
 }
@@ -213,7 +207,7 @@ static void start(struct server *server)
 		server->workers[i] = worker_start(i, socket, server->stop, server->cut[1], settings->max_message,
 						  BACKLOG_OF_ALL / settings->workers);
 	}
-	listen_on(server);
+	start_to_listen(server);
 	warn("listening on port %" PRIu64 " with %" PRIu64 " workers", settings->port, settings->workers);
 }
 

@@ -151,6 +151,32 @@ if ! grep -q '^KCM' /proc/net/protocols; then
 	exits 1 "modprobe kcm" "$bin/kcm-server"
 fi
 
+# kcm-server, and kcm-client on a multiplexor, with a KCM that delivers nothing
+start_server() { # "FAKE_X=n"
+	port=$((port + 50))
+	env LD_PRELOAD="$bin/fake-kcm.so" $1 "$bin/kcm-server" -p $port --json >"$work/server-out" 2>"$work/server-err" \
+		</dev/null &
+	server=$!
+	server_says "listening on port $port"
+}
+server_says() { # text: once it does, or when it has ended
+	until grep -qF -- "$1" "$work/server-err" || ! kill -0 $server 2>/dev/null; do
+		sleep 0.1
+	done
+}
+stop_server() { # name expression-of-jq
+	kill $server
+	wait $server
+	status=$?
+	cp "$work/server-out" "$work/out"
+	[ $status = 0 ]
+	verdict $? "$1"
+	json "... and says so in its report" "$2"
+}
+start_server FAKE_KCM_NO_IPV6=1
+: 2>"$work/err" <>/dev/tcp/127.0.0.1/$port
+stop_server "kcm-server listens on a host without IPv6" '.connections.accepted == 1'
+
 # rds-ping
 run fake "$bin/rds-ping" -c 3 -i 5ms 127.0.0.1
 [ $status = 0 ]; verdict $? "ping answers"
