@@ -49,6 +49,7 @@ struct server {
 	struct connection connections[KCM_MOST_CONNECTIONS];
 	size_t count;
 	uint64_t accepted, closed, failed; /* connections: all; those their client closed; those that broke */
+	uint64_t accept_again_ns;	   /* no connection is accepted before, for want of memory or descriptors */
 };
 
 /* ---- connections */
@@ -75,9 +76,11 @@ static void accept_connection(struct server *server)
 	int error;
 
 	if (c.tcp < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			die("cannot accept a connection: %s", strerror(errno));
-		return; /* the client gave up */
+		if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+			return; /* the client gave up */
+		warn("cannot accept a connection for a second: %s", strerror(errno));
+		server->accept_again_ns = now_ns() + NS_PER_SECOND;
+		return;
 	}
 	server->accepted++;
 	set_up(server->settings, c.tcp);
@@ -119,7 +122,10 @@ static void end_connection(struct server *server, struct connection *c, const st
 	*c = server->connections[--server->count];
 }
 
-/* Closes connections that ended. An error on our KCM socket reports that some did, but not which. */
+/*
+ * Closes connections that ended. An error on our KCM socket reports that some did, but not which. Without memory for the table
+ * they are found a second later.
+ */
 static void look_after_connections(struct server *server)
 {
 	static struct kcm_connection_stats stats[KCM_MOST_CONNECTIONS];
@@ -127,7 +133,7 @@ static void look_after_connections(struct server *server)
 
 	kcm_take_error(server->kcm);
 	count = kcm_connections(server->kcm, stats, KCM_MOST_CONNECTIONS);
-	if (count < 0)
+	if (count < 0 && count != -ENOMEM)
 		die("cannot read the connections of KCM: %s", strerror(-count));
 	for (int i = 0; i < count; i++) {
 		struct connection *c = NULL;
@@ -228,7 +234,9 @@ static void serve(struct server *server)
 
 	while (!fds[SIGNAL].revents) {
 		/* Those that find no room wait in the listener's queue. */
-		fds[LISTENER].events = server->count < KCM_MOST_CONNECTIONS ? POLLIN : 0;
+		bool accepts = server->count < KCM_MOST_CONNECTIONS && now_ns() >= server->accept_again_ns;
+
+		fds[LISTENER].events = accepts ? POLLIN : 0;
 		if (poll(fds, 4, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 		if (fds[LISTENER].revents)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A library to preload that gives kcm-server and kcm-client an AF_KCM that takes everything and delivers nothing, without a
- * kernel that has one. It prints what fails.
+ * kernel that has one. It prints each call that a knob is about.
  *
  *   FAKE_KCM_NO_IPV6=1     sockets of IPv6 cannot be opened
  *   FAKE_KCM_NO_TABLE=n    there is no memory for the table of connections, n times
@@ -14,6 +14,7 @@
 #include <linux/kcm.h>
 #include <linux/sockios.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +34,14 @@ static long knob(const char *name)
 	return value ? strtol(value, NULL, 10) : 0;
 }
 
-/* True for the first calls, as many as the knob says. */
-static int fails(const char *name, int *calls, int error)
+/* True, with errno, for as many calls as the knob says. */
+static bool lacks_memory(const char *name, int *calls)
 {
-	if (++*calls > knob(name))
-		return 0;
-	fprintf(stderr, "%s: call %d\n", name, *calls);
-	errno = error;
-	return 1;
+	if (!knob(name))
+		return false;
+	fprintf(stderr, "%s: call %d\n", name, ++*calls);
+	errno = ENOMEM;
+	return *calls <= knob(name);
 }
 
 /* What is sent goes to another socket, which stays open. */
@@ -66,7 +67,7 @@ int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
 	static int calls;
 
-	return fails("FAKE_KCM_NO_ACCEPT", &calls, ENOMEM) ? -1 : REAL(accept4)(fd, address, size, flags);
+	return lacks_memory("FAKE_KCM_NO_ACCEPT", &calls) ? -1 : REAL(accept4)(fd, address, size, flags);
 }
 
 int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
@@ -84,7 +85,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 	if (option != KCM_STATS)
 		return 0;
 	*size = 0;
-	return fails("FAKE_KCM_NO_TABLE", &calls, ENOMEM) ? -1 : 0;
+	return lacks_memory("FAKE_KCM_NO_TABLE", &calls) ? -1 : 0;
 }
 
 int ioctl(int fd, unsigned long request, ...)

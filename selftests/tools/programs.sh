@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The programs on a host whose kernel has no RDS and no KCM: command lines, errors, output, JSON, and whether rds-stress
-# detects the faults of a bad network. fake-rds.c replaces the kernel for the RDS programs; those of KCM have a scene,
-# selftests/kcm/server.sh.
+# detects the faults of a bad network. fake-rds.c replaces the kernel for the RDS programs, and fake-kcm.c for those of KCM, as
+# far as they need no messages; with messages they have a scene, selftests/kcm/server.sh.
 #
 #   programs.sh folder-with-the-programs-and-fake-rds.so
 set -u
@@ -151,31 +151,8 @@ if ! grep -q '^KCM' /proc/net/protocols; then
 	exits 1 "modprobe kcm" "$bin/kcm-server"
 fi
 
-# kcm-server, and kcm-client on a multiplexor, with a KCM that delivers nothing
-start_server() { # "FAKE_X=n"
-	port=$((port + 50))
-	env LD_PRELOAD="$bin/fake-kcm.so" $1 "$bin/kcm-server" -p $port --json >"$work/server-out" 2>"$work/server-err" \
-		</dev/null &
-	server=$!
-	server_says "listening on port $port"
-}
-server_says() { # text: once it does, or when it has ended
-	until grep -qF -- "$1" "$work/server-err" || ! kill -0 $server 2>/dev/null; do
-		sleep 0.1
-	done
-}
-stop_server() { # name expression-of-jq
-	kill $server
-	wait $server
-	status=$?
-	cp "$work/server-out" "$work/out"
-	[ $status = 0 ]
-	verdict $? "$1"
-	json "... and says so in its report" "$2"
-}
-start_server FAKE_KCM_NO_IPV6=1
-: 2>"$work/err" <>/dev/tcp/127.0.0.1/$port
-stop_server "kcm-server listens on a host without IPv6" '.connections.accepted == 1'
+# shellcheck source=selftests/tools/kcm_programs.sh
+. "$(dirname "$0")/kcm_programs.sh"
 
 # rds-ping
 run fake "$bin/rds-ping" -c 3 -i 5ms 127.0.0.1
