@@ -61,6 +61,20 @@ protected:
         settle();
         return threads;
     }
+    /** A thread in poll() until the event comes, which has yet to. */
+    sim::TaskRef spawn_poller(KcmSocket &socket, unsigned event)
+    {
+        auto poller = world.spawn(a, "poller", [this, &socket, event] {
+            sim::PollWatch watch;
+            kapi_poll poll{&watch, event};
+            EXPECT_FALSE(kcm_socket_poll(socket.core(), &poll) & event);
+            while (!poll.woken)
+                world.sleep(sim::kMillisecond);
+        });
+        settle();
+        EXPECT_FALSE(poller->is_done());
+        return poller;
+    }
     /** Ends their calls, which still wait. */
     void interrupt(const std::vector<sim::TaskRef> &threads)
     {
@@ -145,24 +159,25 @@ TEST_F(KcmRoom, poll__is_woken_by_a_message_and_by_an_error)
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
     for (unsigned event : {KAPI_IN, KAPI_ERR}) {
-        bool woken = false;
-        auto poller = world.spawn(a, "poller", [&] {
-            sim::PollWatch watch;
-            kapi_poll poll{&watch, event};
-            EXPECT_FALSE(kcm_socket_poll(socket.core(), &poll) & event);
-            while (!poll.woken)
-                world.sleep(sim::kMillisecond);
-            woken = true;
-        });
-        settle();
-        EXPECT_FALSE(woken);
+        auto poller = spawn_poller(socket, event);
         if (event == KAPI_IN)
             peer_writes(ends, framed("message"));
         else
             run(b, [&] { close(ends.there); });
-        EXPECT_TRUE(world.run_until([&] { return woken; }, 20 * sim::kMillisecond));
+        EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, 20 * sim::kMillisecond));
         EXPECT_EQ(receive(socket), event == KAPI_IN ? framed("message") : "error 32");
     }
+}
+
+TEST_F(KcmRoom, poll__is_woken_by_room)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string large = framed(text(20'000));
+    unsigned sent = fill(socket, large);
+    auto poller = spawn_poller(socket, KAPI_OUT);
+    peer_reads(ends, sent * large.size());
+    EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, 20 * sim::kMillisecond));
 }
 
 TEST_F(KcmRoom, connection__that_waits_goes_on_when_a_socket_is_enabled)
