@@ -11,6 +11,7 @@
 #include "kcm-frame.h"
 #include "kcm-socket.h"
 #include "kcm-worker.h"
+#include "listener.h"
 #include "numbers.h"
 #include "program.h"
 #include "server-options.h"
@@ -48,6 +49,7 @@ struct server {
 	struct connection connections[KCM_MOST_CONNECTIONS];
 	size_t count;
 	uint64_t accepted, closed, failed; /* connections: all; those their client closed; those that broke */
+	uint64_t accept_again_ns;	   /* no connection is accepted before, for want of memory or descriptors */
 };
 
 /* ---- connections */
@@ -74,9 +76,11 @@ static void accept_connection(struct server *server)
 	int error;
 
 	if (c.tcp < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			die("cannot accept a connection: %s", strerror(errno));
-		return; /* the client gave up */
+		if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+			return; /* the client gave up */
+		warn("cannot accept a connection for a second: %s", strerror(errno));
+		server->accept_again_ns = now_ns() + NS_PER_SECOND;
+		return;
 	}
 	server->accepted++;
 	set_up(server->settings, c.tcp);
@@ -118,7 +122,10 @@ static void end_connection(struct server *server, struct connection *c, const st
 	*c = server->connections[--server->count];
 }
 
-/* Closes connections that ended. An error on our KCM socket reports that some did, but not which. */
+/*
+ * Closes connections that ended. An error on our KCM socket reports that some did, but not which. Without memory for the table
+ * they are found a second later.
+ */
 static void look_after_connections(struct server *server)
 {
 	static struct kcm_connection_stats stats[KCM_MOST_CONNECTIONS];
@@ -126,7 +133,7 @@ static void look_after_connections(struct server *server)
 
 	kcm_take_error(server->kcm);
 	count = kcm_connections(server->kcm, stats, KCM_MOST_CONNECTIONS);
-	if (count < 0)
+	if (count < 0 && count != -ENOMEM)
 		die("cannot read the connections of KCM: %s", strerror(-count));
 	for (int i = 0; i < count; i++) {
 		struct connection *c = NULL;
@@ -153,22 +160,15 @@ static void cut_connection(struct server *server)
 
 /* ---- beginning and end */
 
-static void listen_on(struct server *server)
+static void start_to_listen(struct server *server)
 {
 	const struct server_settings *settings = server->settings;
 	union rds_address address = settings->address;
 	char text[RDS_ADDRESS_TEXT_SIZE];
-	int on = 1, off = 0;
 
 	rds_address_set_port(&address, (uint16_t)settings->port);
-	server->listener = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	server->listener = listen_on(&address, SOCK_NONBLOCK, BACKLOG);
 	if (server->listener < 0)
-		die("cannot open a TCP socket: %s", strerror(errno));
-	/* All addresses includes IPv4, independent of the system's default. */
-	if (address.any.sa_family == AF_INET6)
-		setsockopt(server->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    bind(server->listener, &address.any, rds_address_size(&address)) || listen(server->listener, BACKLOG))
 		die("cannot listen on %s, port %" PRIu64 ": %s", rds_address_format(&address, text), settings->port,
 		    strerror(errno));
 }
@@ -213,7 +213,7 @@ static void start(struct server *server)
 		server->workers[i] = worker_start(i, socket, server->stop, server->cut[1], settings->max_message,
 						  BACKLOG_OF_ALL / settings->workers);
 	}
-	listen_on(server);
+	start_to_listen(server);
 	warn("listening on port %" PRIu64 " with %" PRIu64 " workers", settings->port, settings->workers);
 }
 
@@ -234,7 +234,9 @@ static void serve(struct server *server)
 
 	while (!fds[SIGNAL].revents) {
 		/* Those that find no room wait in the listener's queue. */
-		fds[LISTENER].events = server->count < KCM_MOST_CONNECTIONS ? POLLIN : 0;
+		bool accepts = server->count < KCM_MOST_CONNECTIONS && now_ns() >= server->accept_again_ns;
+
+		fds[LISTENER].events = accepts ? POLLIN : 0;
 		if (poll(fds, 4, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 		if (fds[LISTENER].revents)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "stress-control.h"
 
+#include "listener.h"
 #include "numbers.h"
 #include "program.h"
 
@@ -57,26 +58,6 @@ static void learn_addresses(struct stress_control *control, struct stress_option
 	control->used = 0;
 }
 
-static int listen_on(const union rds_address *address)
-{
-	int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int on = 1, off = 0;
-
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (address->any.sa_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, &address->any, rds_address_size(address)) || listen(fd, 1)) {
-		int error = errno;
-
-		close(fd);
-		errno = error;
-		return -1;
-	}
-	return fd;
-}
-
 void stress_control_accept(struct stress_control *control, struct stress_options *options)
 {
 	union rds_address address = options->local;
@@ -86,13 +67,7 @@ void stress_control_accept(struct stress_control *control, struct stress_options
 	if (!options->has_local)
 		rds_address_from_ipv6(&address, in6addr_any, 0);
 	rds_address_set_port(&address, (uint16_t)options->port);
-	listener = listen_on(&address);
-	if (listener < 0 && !options->has_local && errno == EAFNOSUPPORT) {
-		/* A host without IPv6. */
-		rds_address_from_ipv4(&address, htonl(INADDR_ANY), 0);
-		rds_address_set_port(&address, (uint16_t)options->port);
-		listener = listen_on(&address);
-	}
+	listener = listen_on(&address, 0, 1);
 	if (listener < 0)
 		die("listening on %s port %u: %s", rds_address_format(&address, text),
 		    rds_address_port(&address), strerror(errno));

@@ -36,6 +36,12 @@ bool touch(const kapi_msg &msg, std::size_t size)
     return true;
 }
 
+/** The kernel keeps these two as a socket's error, too, after a recvmmsg() that was interrupted: they are none. */
+int real_error(int error)
+{
+    return error == KAPI_ERESTARTSYS || error == KAPI_EINTR ? 0 : error;
+}
+
 } // namespace
 
 kapi_msg make_msg(const void *data, std::size_t size, const Trouble &trouble)
@@ -171,7 +177,7 @@ kapi_u64 kapi_sk_rcvtimeo_ns(struct kapi_sk *sk) noexcept
 
 int kapi_sk_has_error(struct kapi_sk *sk) noexcept
 {
-    return sk->error != 0;
+    return real_error(sk->error) != 0;
 }
 
 void kapi_sk_set_error(struct kapi_sk *sk, int error) noexcept
@@ -193,7 +199,7 @@ void kapi_sk_signal(struct kapi_sk *sk, unsigned event) noexcept
 int kapi_sk_take_error(struct kapi_sk *sk) noexcept
 {
     enter_any("kapi_sk_take_error");
-    return -std::exchange(sk->error, 0);
+    return -real_error(std::exchange(sk->error, 0));
 }
 
 int kapi_sk_zerocopy(struct kapi_sk *sk) noexcept

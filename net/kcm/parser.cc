@@ -11,6 +11,12 @@ namespace {
 // EHWPOISON, the last that programs know. What is above means something within the kernel: 512 makes it repeat a system call.
 constexpr s32 last_errno = 133;
 
+// Of a call on a socket EAGAIN would say that nothing has come, and EINTR that a signal came, which kapi takes for no error.
+bool is_error(s32 said)
+{
+    return said >= -last_errno && said != -KAPI_EAGAIN && said != -KAPI_EINTR;
+}
+
 } // namespace
 
 Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
@@ -36,7 +42,7 @@ Parser::Outcome Parser::feed(kapi_rx* rx, usize length, Psock& owner)
 Result<u32> Parser::check_result(s32 said, usize shown, u32 limit)
 {
     if (said < 0)
-        return fail(said < -last_errno ? KAPI_EPROTO : -said);
+        return fail(is_error(said) ? -said : KAPI_EPROTO);
     if (said == 0 && shown == KAPI_FILTER_VIEW)
         return fail(KAPI_EMSGSIZE);
     if (static_cast<u32>(said) > limit)

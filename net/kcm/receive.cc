@@ -11,18 +11,10 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
     TRY(check(kapi_sk_take_error(sk)));
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    if (!deadline_ns) {
-        u64 timeout = kapi_sk_rcvtimeo_ns(sk);
-        deadline_ns = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
-    }
-    auto waited = waiters_.wait_until(deadline_ns,
-                                      [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); });
-    if (waited)
-        return {};
-    int error = waited.error().code();
-    if (error == KAPI_ETIMEDOUT)
-        return fail(KAPI_EAGAIN);
-    return fail(error == KAPI_EINTR && deadline_ns == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
+    if (!deadline_ns)
+        deadline_ns = deadline_after(kapi_sk_rcvtimeo_ns(sk));
+    return waited(readers_.wait_until(deadline_ns,
+                                      [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); }), deadline_ns);
 }
 
 // What is not read of a message stays, unless it is a datagram's rest.
@@ -169,7 +161,8 @@ void Socket::wake_next_reader()
 
 void Socket::wake_readers()
 {
-    notify(KAPI_IN | KAPI_RDNORM);
+    readers_.wake();
+    pollers_.wake(KAPI_IN | KAPI_RDNORM);
     kapi_sk_signal(sk, KAPI_IN);
 }
 

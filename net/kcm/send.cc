@@ -12,11 +12,6 @@ constexpr u64 max_outgoing = 64u << 20;
 // For so long messages wait for the rest of their batch.
 constexpr u64 batch_limit_ns = 10'000'000;
 
-u64 deadline_after(u64 timeout_ns)
-{
-    return timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout_ns;
-}
-
 } // namespace
 
 // ---- the queues
@@ -98,8 +93,10 @@ Socket::Room Socket::look_for_room(SendQueue& queue)
 
 void Socket::notify_room(Room room)
 {
-    if (room.there)
-        notify(KAPI_OUT | KAPI_WRNORM);
+    if (room.there) {
+        senders_.wake();
+        pollers_.wake(KAPI_OUT | KAPI_WRNORM);
+    }
     if (room.wanted)
         kapi_sk_signal(sk, KAPI_OUT);
 }
@@ -112,7 +109,7 @@ Result<> Socket::wait_for_room(const Part& part, bool may_wait, u64 deadline_ns)
         return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
-    TRY(waiters_.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }));
+    TRY(waited(senders_.wait_until(deadline_ns, [&] { return may_add(part.to) || kapi_sk_has_error(sk); }), deadline_ns));
     if (part.leaves_errors)
         return kapi_sk_has_error(sk) ? fail(KAPI_EAGAIN) : Result<>();
     return check(kapi_sk_take_error(sk));
@@ -222,14 +219,7 @@ Result<> Socket::add_when_room(Part part, const kcm_send& send)
     if (added == Added::yes) [[likely]]
         return {};
     bool may_wait = !(send.flags & KCM_ABI_MSG_DONTWAIT);
-    u64 timeout = may_wait ? kapi_sk_sndtimeo_ns(sk) : 0;
-    Result<> waited = wait_and_add(part, added, may_wait, deadline_after(timeout));
-    if (waited)
-        return {};
-    int error = waited.error().code();
-    if (error == KAPI_ETIMEDOUT)
-        return fail(KAPI_EAGAIN);
-    return fail(error == KAPI_EINTR && timeout == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
+    return wait_and_add(part, added, may_wait, deadline_after(may_wait ? kapi_sk_sndtimeo_ns(sk) : 0));
 }
 
 // Everything that is queued may go.

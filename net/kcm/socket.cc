@@ -200,7 +200,25 @@ void Socket::add_totals(kcm_totals& totals) const
 void Socket::report(int error)
 {
     kapi_sk_set_error(sk, error);
-    notify(KAPI_IN | KAPI_OUT | KAPI_ERR);
+    readers_.wake();
+    senders_.wake();
+    pollers_.wake(KAPI_IN | KAPI_OUT | KAPI_ERR);
+}
+
+u64 Socket::deadline_after(u64 timeout_ns)
+{
+    return timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout_ns;
+}
+
+// Of the wait alone: an error of a connection has the same numbers, and another meaning.
+Result<> Socket::waited(Result<> result, u64 deadline_ns)
+{
+    if (result)
+        return result;
+    int error = result.error().code();
+    if (error == KAPI_ETIMEDOUT)
+        return fail(KAPI_EAGAIN);
+    return fail(error == KAPI_EINTR && deadline_ns == KAPI_FOREVER ? KAPI_ERESTARTSYS : error);
 }
 
 } // namespace kcm

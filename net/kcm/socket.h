@@ -176,12 +176,9 @@ private:
     void stop_sending();
     void drop_all_unsent();
     void drop_cut(SendQueue& queue, bool may_wait);
-    // Of what poll() reports: threads in poll() and in calls.
-    void notify(unsigned events)
-    {
-        waiters_.wake(events);
-        pollers_.wake(events);
-    }
+    // socket.cc: of calls that wait
+    static u64 deadline_after(u64 timeout_ns);
+    static Result<> waited(Result<> result, u64 deadline_ns);
     // receive.cc
     bool keeps_rest(const kcm_receive& receive) const;
     bool peeks(const kcm_receive& receive) const;
@@ -197,7 +194,7 @@ private:
     Result<> get_stats(const kapi_optval* value, int& length);
     Result<> get_attached(const kapi_optval* value, int& length);
 
-    WaitQueue waiters_, pollers_; // threads in sendmsg() and recvmsg(); in poll()
+    WaitQueue readers_, senders_, pollers_; // threads in recvmsg(), in sendmsg(), in poll()
     Spin<SendLock> send_lock_;
     SendQueue any_{*this}; // messages that may take any connection
     Own<AddressTable> addressed_ HW_GUARDED_BY(send_lock_); // queues that are not empty; null: there never was any

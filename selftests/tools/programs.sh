@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The programs on a host whose kernel has no RDS and no KCM: command lines, errors, output, JSON, and whether rds-stress
-# detects the faults of a bad network. fake-rds.c replaces the kernel for the RDS programs; those of KCM have a scene,
-# selftests/kcm/server.sh.
+# detects the faults of a bad network. fake-rds.c replaces the kernel for the RDS programs, and fake-kcm.c for those of KCM, as
+# far as they need no messages; with messages they have a scene, selftests/kcm/server.sh.
 #
 #   programs.sh folder-with-the-programs-and-fake-rds.so
 set -u
@@ -150,6 +150,9 @@ fi
 if ! grep -q '^KCM' /proc/net/protocols; then
 	exits 1 "modprobe kcm" "$bin/kcm-server"
 fi
+
+# shellcheck source=selftests/tools/kcm_programs.sh
+. "$(dirname "$0")/kcm_programs.sh"
 
 # rds-ping
 run fake "$bin/rds-ping" -c 3 -i 5ms 127.0.0.1

@@ -71,6 +71,12 @@ TEST_F(Filter, socket_error__is_taken_once)
         EXPECT_TRUE(kapi_sk_has_error(sk));
         EXPECT_EQ(kapi_sk_take_error(sk), -KAPI_EPIPE);
         EXPECT_FALSE(kapi_sk_has_error(sk));
+        for (int none : {KAPI_EINTR, KAPI_ERESTARTSYS}) { // as the kernel's, which leaves them behind a recvmmsg()
+            kapi_sk_set_error(sk, none);
+            EXPECT_FALSE(kapi_sk_has_error(sk));
+            EXPECT_EQ(kapi_sk_take_error(sk), 0);
+            EXPECT_EQ(sk->error, 0);
+        }
         kapi_sk_put(sk);
     });
 }

@@ -106,4 +106,45 @@ TEST_F(KcmErrors, end_of_the_last_connection__is_reported_behind_the_messages_th
     EXPECT_EQ(receive(*sockets[0]), kNothing);
 }
 
+// With the number that the end of the wait has, which send() reports as EAGAIN.
+TEST_F(KcmErrors, time_out_of_the_last_connection__is_returned_to_a_thread_that_waits_for_room)
+{
+    for (bool with_lengths : {false, true}) {
+        sockets.clear();
+        ends.clear();
+        open(1, 1);
+        KcmSocket &socket = *sockets[0];
+        run(a, [&] { sim::program_socket_of(ends[0].here).rcvtimeo_ns = sim::kSecond; });
+        const std::string large = framed(text(20'000));
+        while (send(socket, large, KCM_ABI_MSG_DONTWAIT) > 0)
+            settle();
+        long result = 0;
+        auto sender = world.spawn(a, "sender", [&] {
+            result = with_lengths ? socket.send_each(large.data(), large.size(), {static_cast<std::uint32_t>(large.size())})
+                                  : socket.send(large.data(), large.size());
+        });
+        settle();
+        EXPECT_FALSE(sender->is_done());
+        peer_writes(ends[0], framed(text(100)).substr(0, 50)); // the rest does not come in time
+        EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, 3 * sim::kSecond));
+        EXPECT_EQ(result, -KAPI_ETIMEDOUT);
+        EXPECT_EQ(receive(socket), kNothing); // once
+    }
+}
+
+TEST_F(KcmErrors, thread_that_waits_for_room__ends_when_the_peers_host_is_gone)
+{
+    open(1, 1);
+    const std::string large = framed(text(20'000));
+    while (send(*sockets[0], large, KCM_ABI_MSG_DONTWAIT) > 0)
+        settle();
+    long result = 0;
+    auto sender = world.spawn(a, "sender", [&] { result = sockets[0]->send(large.data(), large.size()); });
+    settle();
+    world.network().cut(a, b);
+    EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, 3000 * sim::kSecond));
+    EXPECT_EQ(result, -KAPI_ETIMEDOUT);
+    world.network().cut(a, b, false);
+}
+
 } // namespace

@@ -101,6 +101,8 @@ TEST_F(KcmParser, filter__ends_the_connection_with_the_error_it_gives)
     expect_error(-KAPI_ENOMEM, KAPI_ENOMEM); // the program's result, not a failed allocation
     expect_error(-134, KAPI_EPROTO);
     expect_error(-512, KAPI_EPROTO); // ERESTARTSYS is the kernel's own
+    expect_error(-KAPI_EAGAIN, KAPI_EPROTO); // of a call these say that it is to be repeated
+    expect_error(-KAPI_EINTR, KAPI_EPROTO);
     expect_error(INT_MIN, KAPI_EPROTO);
     expect_error(1'000'000, KAPI_EMSGSIZE);
     expect_error(INT_MAX, KAPI_EMSGSIZE);

@@ -4,6 +4,8 @@
 
 #include <kapi/sim/wake.h>
 
+#include <functional>
+
 namespace {
 
 constexpr unsigned kNow = KCM_ABI_MSG_DONTWAIT;
@@ -42,6 +44,46 @@ protected:
         run(a, [&] { kcm_net_show(host.net(a.initial_net()), &rows, &count); });
         return count;
     }
+    /** How many such messages a peer that does not read leaves room for. */
+    unsigned fill(KcmSocket &socket, const std::string &message)
+    {
+        unsigned count = 0;
+        for (; send(socket, message, kNow) > 0; count++)
+            settle(); // TCP takes some
+        return count;
+    }
+    /** Threads whose calls wait. */
+    std::vector<sim::TaskRef> spawn(unsigned count, const char *name, const std::function<void()> &call)
+    {
+        std::vector<sim::TaskRef> threads;
+        for (unsigned i = 0; i < count; i++)
+            threads.push_back(world.spawn(a, name, call));
+        settle();
+        return threads;
+    }
+    /** A thread in poll() until the event comes, which has yet to. */
+    sim::TaskRef spawn_poller(KcmSocket &socket, unsigned event)
+    {
+        auto poller = world.spawn(a, "poller", [this, &socket, event] {
+            sim::PollWatch watch;
+            kapi_poll poll{&watch, event};
+            EXPECT_FALSE(kcm_socket_poll(socket.core(), &poll) & event);
+            while (!poll.woken)
+                world.sleep(sim::kMillisecond);
+        });
+        settle();
+        EXPECT_FALSE(poller->is_done());
+        return poller;
+    }
+    /** Ends their calls, which still wait. */
+    void interrupt(const std::vector<sim::TaskRef> &threads)
+    {
+        for (const sim::TaskRef &thread : threads) {
+            EXPECT_FALSE(thread->is_done());
+            world.signal(*thread);
+            EXPECT_TRUE(world.run_until([&] { return thread->is_done(); }, sim::kSecond));
+        }
+    }
     /** A reader whose memory takes so long, and then faults. */
     sim::TaskRef faulting_reader(KcmSocket &socket, std::uint64_t after_ns)
     {
@@ -62,11 +104,8 @@ TEST_F(KcmRoom, reader__wakes_no_thread_that_does_not_poll)
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
     const std::string large = framed(text(20'000));
-    while (send(socket, large, kNow) > 0)
-        settle(); // TCP takes some
-    std::vector<sim::TaskRef> senders;
-    for (unsigned i = 0; i < kSenders; i++)
-        senders.push_back(world.spawn(a, "sender", [&] { socket.send(large.data(), large.size()); }));
+    fill(socket, large);
+    auto senders = spawn(kSenders, "sender", [&] { socket.send(large.data(), large.size()); });
     run(a, [&] { EXPECT_EQ(kcm_socket_poll(socket.core(), nullptr) & (KAPI_IN | KAPI_OUT), 0u); });
     std::string stream;
     for (unsigned i = 0; i < kMessages; i++)
@@ -76,13 +115,43 @@ TEST_F(KcmRoom, reader__wakes_no_thread_that_does_not_poll)
     sim::threads_woken();
     for (unsigned i = 0; i < kMessages; i++)
         EXPECT_EQ(receive(socket), framed("message"));
-    EXPECT_LE(sim::threads_woken(), 3 * kSenders);
-    for (const sim::TaskRef &sender : senders)
-        EXPECT_FALSE(sender->is_done());
-    for (const sim::TaskRef &sender : senders) {
-        world.signal(*sender);
-        EXPECT_TRUE(world.run_until([&] { return sender->is_done(); }, sim::kSecond));
+    EXPECT_EQ(sim::threads_woken(), 0u);
+    interrupt(senders);
+}
+
+TEST_F(KcmRoom, message__wakes_no_thread_that_waits_for_room)
+{
+    constexpr unsigned kSenders = 10, kMessages = 64;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string large = framed(text(20'000));
+    fill(socket, large);
+    auto senders = spawn(kSenders, "sender", [&] { socket.send(large.data(), large.size()); });
+    sim::threads_woken();
+    for (unsigned i = 0; i < kMessages; i++) {
+        peer_writes(ends, framed("message"));
+        settle();
+        EXPECT_EQ(receive(socket), framed("message"));
     }
+    EXPECT_EQ(sim::threads_woken(), 0u);
+    interrupt(senders);
+}
+
+TEST_F(KcmRoom, room__wakes_no_thread_that_waits_for_a_message)
+{
+    constexpr unsigned kReaders = 10;
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string large = framed(text(20'000));
+    unsigned sent = fill(socket, large);
+    char byte;
+    auto readers = spawn(kReaders, "reader", [&] { socket.receive(&byte, 1); });
+    sim::threads_woken();
+    peer_reads(ends, sent * large.size());
+    settle();
+    EXPECT_GT(send(socket, large, kNow), 0);
+    EXPECT_EQ(sim::threads_woken(), 0u);
+    interrupt(readers);
 }
 
 TEST_F(KcmRoom, poll__is_woken_by_a_message_and_by_an_error)
@@ -90,24 +159,25 @@ TEST_F(KcmRoom, poll__is_woken_by_a_message_and_by_an_error)
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
     for (unsigned event : {KAPI_IN, KAPI_ERR}) {
-        bool woken = false;
-        auto poller = world.spawn(a, "poller", [&] {
-            sim::PollWatch watch;
-            kapi_poll poll{&watch, event};
-            EXPECT_FALSE(kcm_socket_poll(socket.core(), &poll) & event);
-            while (!poll.woken)
-                world.sleep(sim::kMillisecond);
-            woken = true;
-        });
-        settle();
-        EXPECT_FALSE(woken);
+        auto poller = spawn_poller(socket, event);
         if (event == KAPI_IN)
             peer_writes(ends, framed("message"));
         else
             run(b, [&] { close(ends.there); });
-        EXPECT_TRUE(world.run_until([&] { return woken; }, 20 * sim::kMillisecond));
+        EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, 20 * sim::kMillisecond));
         EXPECT_EQ(receive(socket), event == KAPI_IN ? framed("message") : "error 32");
     }
+}
+
+TEST_F(KcmRoom, poll__is_woken_by_room)
+{
+    KcmSocket &socket = new_socket();
+    Ends ends = open_with_one(socket);
+    const std::string large = framed(text(20'000));
+    unsigned sent = fill(socket, large);
+    auto poller = spawn_poller(socket, KAPI_OUT);
+    peer_reads(ends, sent * large.size());
+    EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, 20 * sim::kMillisecond));
 }
 
 TEST_F(KcmRoom, connection__that_waits_goes_on_when_a_socket_is_enabled)
