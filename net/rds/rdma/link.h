@@ -46,8 +46,8 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Link(RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos)
-        : net_(net), local_(local), remote_(remote), tos_(tos), made_ns_(kapi_now_ns())
+    Link(RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos, u8 retries)
+        : net_(net), local_(local), remote_(remote), tos_(tos), made_ns_(kapi_now_ns()), retries_(retries)
     {
     }
 
@@ -91,6 +91,7 @@ private:
     PrivateData peer_{};           // what the peer said, set before `established` or at once
     Version version_ = proposed;
     u32 reads_in_ = most_reads, reads_out_ = most_reads; // at a time
+    u8 retries_; // of the one who asks, for both
     DeviceUser user_;
     // The path's owner's:
     Ref<Registrar> registrar_;
