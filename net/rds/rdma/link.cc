@@ -10,7 +10,7 @@ namespace {
 constexpr u32 resolve_ms = 2000;
 // Soft-RoCE takes 7 for ever.
 constexpr u8 our_retries = 6;
-constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives
+constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives; but see Sender::tick()
 constexpr u8 rnr_timer = 10; // 0.32 ms, as the kernel's own
 
 // A peer that does not answer for some two seconds is gone. How often a packet is sent again is the choice of the one who asked
@@ -136,7 +136,7 @@ Result<> Link::make_parts(Queues& queues)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
     buffers_ = buffers_at(device.attrs);
-    kapi_qp_caps caps{queues.sender.places() + 2, 0, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
+    kapi_qp_caps caps{queues.sender.places() + requests_besides, 0, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
     ring_ = net_.take_ring(conn_, remote_, buffers_, caps);
     caps.max_recv = ring_.buffers / buffers_;
     if (!caps.max_recv)
