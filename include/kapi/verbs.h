@@ -173,6 +173,7 @@ struct kapi_cm_offer {
 	kapi_size size;
 	kapi_u8 reads_in, reads_out; /* as the peer would have them of us */
 	kapi_u8 tos;                 /* 0 where the host has none */
+	kapi_u8 retry;               /* as in kapi_cm_options: the peer chooses it for both sides. Of iWARP 0, without effect */
 };
 
 struct kapi_cm_listener_ops {
@@ -223,7 +224,7 @@ void kapi_cm_attach(struct kapi_cm *cm, const struct kapi_cm_ops *ops, void *con
  * follows. -EINVAL: it has ended meanwhile, or options exceed a limit; -ENOMEM. After an error destroy it.
  */
 int kapi_cm_request(struct kapi_cm *cm, const struct kapi_cm_options *options) KAPI_NOEXCEPT;
-/* [sleep] The same of what request() took: from its return on we may send. retry is of no effect. */
+/* [sleep] The same of what request() took: from its return on we may send. retry is that of the offer. */
 int kapi_cm_accept(struct kapi_cm *cm, const struct kapi_cm_options *options) KAPI_NOEXCEPT;
 /* [sleep] Turns down what request() took; size at most KAPI_CM_REJECT_BYTES. Nothing follows but kapi_cm_destroy(). */
 void kapi_cm_reject(struct kapi_cm *cm, const void *data, kapi_size size) KAPI_NOEXCEPT;

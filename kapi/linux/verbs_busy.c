@@ -15,8 +15,8 @@
 /* The pauses before a pin is looked at again: 50 ms, twice as long each time, 0.8 s at last: less than threads wait for it. */
 #define FIRST_PAUSE (HZ / 20 + 1)
 #define PAUSES 5
-/* From the third pause on its pages count for its user. A lock that is held for a moment is no reason to refuse others. */
-#define COUNTED 2
+/* After three pauses, 0.35 s, its pages count for its user. A lock that is held for a moment is no reason to refuse others. */
+#define COUNTED 3
 /* Pins that are looked at in one run. */
 #define AT_ONCE 64
 

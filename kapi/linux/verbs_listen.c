@@ -33,6 +33,7 @@ static bool offer(struct kapi_cm_listener *listener, struct kapi_cm *cm, const s
 		.reads_in = param->responder_resources,
 		.reads_out = param->initiator_depth,
 		.tos = tos_of(cm->id),
+		.retry = param->retry_count,
 	};
 	u8 answer[KAPI_CM_REJECT_BYTES];
 	kapi_size size = 0;

@@ -5,11 +5,12 @@
  *
  * It waits for its own pins only, in a queue of its own: any number of threads of any user may be at their limit, and pages are
  * given back in softirq, where nothing may be done for each of them. The queue is a tree, and the first thread is the one that
- * needs the least room: where there is none for it, there is none for any. So it alone is woken, and one that leaves wakes the
- * next.
+ * needs the least room: where its address space has none for it, it has none for any. So it alone is woken, and one that leaves
+ * wakes the next.
  *
  * Pages that nobody can give back, because another has locked them (verbs_busy.c), count for each program of their user, too.
- * The address space to which they are charged may have no program any more, and a user can have any number of those.
+ * The address space to which they are charged may have no program any more, and a user can have any number of those. Threads of
+ * one address space may be of several users. If such pages alone hold back the first one, the others wait until it gives up.
  */
 
 #include <linux/hash.h>

@@ -78,7 +78,7 @@ void deliver_soon(const kapi_cm &cm)
 void offer(kapi_cm_listener &listener, kapi_cm &cm)
 {
     kapi_cm_offer request{cm.request.data.data(), cm.request.data.size(), cm.request.reads_out, cm.request.reads_in,
-                            cm.request.tos};
+                            cm.request.tos, cm.request.retry};
     unsigned char answer[KAPI_CM_REJECT_BYTES] = {};
     kapi_size size = 0;
     int taken;

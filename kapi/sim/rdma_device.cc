@@ -283,6 +283,16 @@ void fail_read(kapi_rdma_dev &dev, unsigned after)
     dev.failing = after + 1;
 }
 
+void forget_request(kapi_rdma_dev &dev)
+{
+    dev.forgetting = true;
+}
+
+void count_not_ready(kapi_rdma_dev &dev)
+{
+    dev.counts_not_ready = true;
+}
+
 void fail_routes(kapi_rdma_dev &dev, int error)
 {
     dev.route_error = error;

@@ -218,7 +218,7 @@ bool emit(kapi_qp &qp, SendEntry &entry)
 void step(kapi_qp &qp)
 {
     qp.stepping = false;
-    if (qp.state != QpState::ready || qp.waits_for_peer || qp.dev->stuck)
+    if (qp.state != QpState::ready || qp.waits_for_peer || qp.forgot || qp.dev->stuck)
         return;
     bool quiet = qp.una == qp.next_psn, blocked = false;
     for (unsigned sent = 0; sent < kPacketsAStep && qp.cursor < qp.send.size();) {
@@ -327,14 +327,16 @@ void wait_for_peer(kapi_qp &qp, const RdmaPacket &packet)
     if (qp.rnr_retry != kForEver && qp.rnr_retries++ >= qp.rnr_retry)
         return fail_first(qp, KAPI_WC_RNR_EXCEEDED);
     qp.waits_for_peer = true;
-    qp.timer_serial++;
-    hardware_after(*qp.node, packet.timer_ns, [qpn = qp.qpn] {
+    bool counts = qp.dev->counts_not_ready && qp.una + 1 == qp.next_psn; // the timer of its first attempt runs on
+    qp.timer_serial += !counts;
+    hardware_after(*qp.node, packet.timer_ns, [qpn = qp.qpn, counts] {
         kapi_qp *again = fabric().qp(qpn);
         if (!again || again->state != QpState::ready)
             return;
         again->waits_for_peer = false;
         go_back(*again);
-        set_timer(*again);
+        if (!counts)
+            set_timer(*again);
         step_soon(*again);
     });
 }
@@ -377,7 +379,7 @@ void handle_answer(kapi_qp &qp, const RdmaPacket &packet)
             return;
         if (packet.psn > qp.una)
             acknowledge(qp, packet.psn - 1);
-        else if (!qp.waits_for_peer)
+        else if (!qp.waits_for_peer && qp.una != qp.next_psn)
             resend(qp);
         return;
     case PacketKind::nak_not_ready:

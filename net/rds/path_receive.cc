@@ -299,6 +299,9 @@ void PathReceiver::receive(Ref<Incoming> incoming)
         connection.handshake_received(path_, header, *kind == MessageKind::probe_reply);
     if (sequenced && !in_sequence(header)) {
         connection.net.count(Stat::recv_drop_old_seq);
+        // The answer was not kept when its stream ended, and the peer does not ask anew. It may get two.
+        if (*kind == MessageKind::ping && connection.net.sysctl.ping_enable)
+            answer_ping(header);
         return;
     }
     switch (*kind) {

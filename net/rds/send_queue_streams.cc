@@ -29,7 +29,8 @@ void SendQueue::stream_ended()
             next->on = Message::On::again;
             again_.push_back(send_.pop_front());
         }
-        // Answers are not needed any more: the peer repeats its pings and probes over the next stream. No socket owns an
+        // Answers are not needed any more: the peer repeats its pings and probes over the next stream, if it does not know that
+        // they have arrived (PathReceiver::receive()). No socket owns an
         // answer and could cancel it, so for a peer that is gone it would keep the connection, and attempts to connect,
         // without end.
         while (Ref<Message> pong = pongs_.pop_front()) {

@@ -126,4 +126,21 @@ TEST_F(PongsOfPeers, answers_for_a_full_socket__are_dropped)
     run(a, [&] { filling.close(true), second.close(true); });
 }
 
+// The first answer may have been lost with its stream.
+TEST_F(PongsOfPeers, ping_that_is_sent_again__is_answered_again)
+{
+    WireStream first(a), second(a);
+    run(a, [&] {
+        for (WireStream *stream : {&first, &second}) {
+            shake_hands(*stream, 0);
+            EXPECT_TRUE(stream->message(1, 700, 0, "", stream == &second ? rds::flag_retransmitted : 0));
+            EXPECT_EQ(+stream->next().header.dport, 700);
+            stream->close(true);
+            world.sleep(sim::kSecond);
+        }
+        EXPECT_EQ(counted(rds::Stat::recv_ping), 2u);
+        EXPECT_EQ(counted(rds::Stat::recv_drop_old_seq), 1u);
+    }, 20 * sim::kSecond);
+}
+
 } // namespace

@@ -108,9 +108,9 @@ TEST_P(RdsRdmaEdges, a_device_is_used__if_it_suffices)
 {
     using Change = std::function<void(kapi_rdma_attrs &)>;
     const std::pair<bool, Change> kDevices[] = {
-        {false, [](auto &attrs) { attrs.max_wr = 577; }},  {true, [](auto &attrs) { attrs.max_wr = 578; }},
+        {false, [](auto &attrs) { attrs.max_wr = 578; }},  {true, [](auto &attrs) { attrs.max_wr = 579; }},
         {false, [](auto &attrs) { attrs.max_sge = 5; }},   {true, [](auto &attrs) { attrs.max_sge = 6; }},
-        {false, [](auto &attrs) { attrs.max_cqe = 579; }}, {true, [](auto &attrs) { attrs.max_cqe = 580; }},
+        {false, [](auto &attrs) { attrs.max_cqe = 580; }}, {true, [](auto &attrs) { attrs.max_cqe = 581; }},
     };
     kapi_u32 link = 3;
     for (const auto &[suffices, change] : kDevices) {

@@ -85,7 +85,8 @@ protected:
         kapi_cm_options made{};
         made.data = data.data();
         made.size = data.size();
-        made.retry = made.rnr_retry = 7;
+        made.retry = retry;
+        made.rnr_retry = 7;
         made.rnr_timer = rnr_timer;
         return made;
     }
@@ -134,6 +135,20 @@ protected:
         run(b, [&] { ASSERT_EQ(peer.send(bytes, 1, KAPI_WR_SIGNALED | KAPI_WR_SOLICITED), 0); });
         world.run_for(20 * sim::kMillisecond);
     }
+    /** All up to this number. */
+    void acknowledge(kapi_u64 number)
+    {
+        Header ack{};
+        ack.ack = number;
+        const std::string bytes = sealed(ack);
+        run(b, [&] { // from another place: what was posted before may not have been sent
+            std::memcpy(peer.out.bytes + Peer::kSlot, bytes.data(), bytes.size());
+            kapi_map_sync(&peer.out.map, Peer::kSlot, bytes.size(), KAPI_MAP_FOR_DEVICE);
+            kapi_wr wr = peer.make_wr(KAPI_WR_SEND, 2, KAPI_WR_SIGNALED | KAPI_WR_SOLICITED);
+            ASSERT_EQ(peer.post(wr, Peer::kSlot, bytes.size()), 0);
+        });
+        world.run_for(20 * sim::kMillisecond);
+    }
     Header data_header(std::size_t length, unsigned sequence = 1)
     {
         Header header{};
@@ -159,5 +174,6 @@ protected:
     kapi_cm_listener *listener = nullptr;
     Peer peer;
     kapi_u8 rnr_timer = 10; // what it asks for
+    kapi_u8 retry = 7;      // of both
     std::string asked;
 };

@@ -77,8 +77,8 @@ TEST_P(RdsRdmaSettings, limit_the_send_queue__to_what_devices_have)
     settings(host_a).max_unsignaled_wr = 64;
     unplug(dev_a);
     dev_a = &sim::plug_rdma(a.initial_net(), "just enough", 2, [](kapi_rdma_attrs &attrs) { // RdsRdmaEdges
-        attrs.max_wr = 578;
-        attrs.max_cqe = 580;
+        attrs.max_wr = 579;
+        attrs.max_cqe = 581;
     });
     pass(1 << 20);
     EXPECT_EQ(connection(pa).max_send_wr, 512u);

@@ -116,10 +116,9 @@ void RdmaConnection::resume()
         link_->resume();
 }
 
-void RdmaConnection::tick()
+rds_tick RdmaConnection::tick()
 {
-    if (Sender* sender = link_ ? link_->sender() : nullptr)
-        sender->tick();
+    return link_ ? link_->tick() : RDS_TICK_ANSWERED;
 }
 
 void RdmaConnection::offer(Own<Link> link)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "region.h"
+#include "ring_shares.h"
 
 namespace rds_rdma {
 
@@ -7,8 +8,8 @@ namespace {
 
 bool suffices(const kapi_rdma_attrs& attrs)
 {
-    constexpr u32 requests = send_requests + most_unsignaled;
-    return attrs.max_wr > requests + 1 && attrs.max_sge >= least_pieces && attrs.max_cqe >= requests + 4;
+    constexpr u32 requests = send_requests + most_unsignaled + requests_besides;
+    return attrs.max_wr >= requests && attrs.max_sge >= least_pieces && attrs.max_cqe >= requests + completions_besides;
 }
 
 } // namespace

@@ -19,6 +19,8 @@ using namespace hw;
 // among them.
 inline constexpr u32 fragment_size = 4096; // payload of a fragment at most, and of a buffer to receive into
 inline constexpr u32 send_requests = 512, most_unsignaled = 64;
+inline constexpr u32 most_acks = 2;                     // of its own, at once
+inline constexpr u32 requests_besides = most_acks + 1; // and a registration
 inline constexpr u32 least_pieces = 6;
 
 // How many buffers a fragment between hawser hosts fills at most at a device. To send it takes its header, as many pieces as it

@@ -8,10 +8,21 @@ namespace rds_rdma {
 namespace {
 
 constexpr u32 resolve_ms = 2000;
-// A peer that does not answer for some two seconds is gone. Soft-RoCE takes 7 for ever.
-constexpr u8 retries = 6, ack_timeout = 16;
-constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives
+// Soft-RoCE takes 7 for ever.
+constexpr u8 our_retries = 6;
+constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives; but see Sender::tick()
 constexpr u8 rnr_timer = 10; // 0.32 ms, as the kernel's own
+
+// A peer that does not answer for some two seconds is gone. How often a packet is sent again is the choice of the one who asked
+// for the connection (the kernel's own: once), so what we choose is the time between: 4.096 us times 2 to this power.
+constexpr u8 ack_timeout(u8 retries)
+{
+    constexpr u32 silence = 7 << 16;
+    u8 timeout = 1;
+    while ((u32{retries} + 1) << timeout < silence)
+        timeout++;
+    return timeout;
+}
 
 } // namespace
 
@@ -80,7 +91,7 @@ void Link::on_received(void* context, const kapi_wc* wcs, unsigned n)
 
 Result<Own<Link>> Link::connect(RdmaNet& net, rds_conn* conn, const kapi_addr& local, const kapi_addr& remote, u8 tos)
 {
-    Own<Link> link(make<Link>(Alloc::sleep, net, local, remote, tos));
+    Own<Link> link(make<Link>(Alloc::sleep, net, local, remote, tos, our_retries));
     if (!link)
         return fail(KAPI_ENOMEM);
     link->conn_ = conn;
@@ -98,7 +109,7 @@ Own<Link> Link::asked(RdmaNet& net, kapi_cm* cm, const PrivateData& data, Versio
 {
     kapi_addr local = info.local, remote = info.remote;
     local.port = remote.port = 0;
-    Own<Link> link(make<Link>(Alloc::atomic, net, local, remote, data.tos));
+    Own<Link> link(make<Link>(Alloc::atomic, net, local, remote, data.tos, offer.retry));
     if (!link)
         return link;
     link->peer_ = data;
@@ -125,8 +136,7 @@ Result<> Link::make_parts(Queues& queues)
         return fail(KAPI_ENOMEM);
     TRY(queues.sender.build(net_.send_ring(), static_cast<u32>(net_.sysctl.max_unsignaled_wr)));
     buffers_ = buffers_at(device.attrs);
-    // Beside messages and operations: an acknowledgement, and a registration.
-    kapi_qp_caps caps{queues.sender.places() + 2, 0, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
+    kapi_qp_caps caps{queues.sender.places() + requests_besides, 0, queues.sender.pieces(), 1 + buffers_, Sender::max_carried};
     ring_ = net_.take_ring(conn_, remote_, buffers_, caps);
     caps.max_recv = ring_.buffers / buffers_;
     if (!caps.max_recv)
@@ -169,10 +179,10 @@ kapi_cm_options Link::options(const AnyPrivate& data)
     options.size = data.size;
     options.reads_in = static_cast<u8>(min(reads_in_, attrs.max_reads_in));
     options.reads_out = static_cast<u8>(min(reads_out_, attrs.max_reads_out));
-    options.retry = retries;
+    options.retry = retries_;
     options.rnr_retry = for_ever;
     options.rnr_timer = rnr_timer;
-    options.ack_timeout = ack_timeout;
+    options.ack_timeout = ack_timeout(retries_);
     return options;
 }
 
@@ -242,6 +252,23 @@ void Link::resume()
     queues_->sender.free_retired();
     queues_->receiver.refill(Stat::rx_refill_from_thread);
     queues_->receiver.process(Stat::rx_refill_from_thread);
+}
+
+// The device itself finds out that the peer is gone. The works of a hawser's device go on (kapi/linux/verbs_hold.c).
+rds_tick Link::tick()
+{
+    if (!queues_)
+        return RDS_TICK_ANSWERED;
+    queues_->sender.tick();
+    if (is_hawser())
+        return RDS_TICK_ANSWERED;
+    Watch::Seen seen = queues_->receiver.look();
+    seen.asked = queues_->sender.asked();
+    seen.acked = queues_->sender.acked();
+    rds_tick outcome = watch_.tick(seen);
+    if (seen.incomplete && !watch_.has_given_up())
+        rds_path_tick_later(conn_, 0);
+    return outcome;
 }
 
 // ---- the end

@@ -8,6 +8,7 @@
 #include "region.h"
 #include "ring_shares.h"
 #include "sender.h"
+#include "watch.h"
 
 namespace rds_rdma {
 
@@ -31,6 +32,7 @@ public:
     rds_rdma_row row() const;
     Sender* sender() { return queues_ ? &queues_->sender : nullptr; }
     void resume();
+    rds_tick tick();
     const Ref<Registrar>& registrar() const { return registrar_; }
 
     // It waits for its path, which is notified (RDS_PATH_ACCEPTED) when it ends. Any context.
@@ -46,8 +48,8 @@ public:
 
 private:
     HW_MADE_BY_CREATE;
-    Link(RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos)
-        : net_(net), local_(local), remote_(remote), tos_(tos), made_ns_(kapi_now_ns())
+    Link(RdmaNet& net, const kapi_addr& local, const kapi_addr& remote, u8 tos, u8 retries)
+        : net_(net), local_(local), remote_(remote), tos_(tos), made_ns_(kapi_now_ns()), retries_(retries)
     {
     }
 
@@ -91,12 +93,14 @@ private:
     PrivateData peer_{};           // what the peer said, set before `established` or at once
     Version version_ = proposed;
     u32 reads_in_ = most_reads, reads_out_ = most_reads; // at a time
+    u8 retries_; // of the one who asks, for both
     DeviceUser user_;
     // The path's owner's:
     Ref<Registrar> registrar_;
     Own<Queues> queues_;
     Ring ring_; // its receives have so many buffers each:
     u32 buffers_ = 0;
+    Watch watch_;
     bool asked_ = false;
     bool accepted_ = false;
 };

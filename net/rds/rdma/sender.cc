@@ -283,7 +283,7 @@ void Sender::completed(const kapi_wc& wc)
             release_before(ack_covers_.load_acquire(), KAPI_WC_OK);
         {
             Guard guard(ends_.lock);
-            ack_out_ = false;
+            acks_out_--;
         }
         send_ack();
         return;
@@ -328,16 +328,19 @@ void Sender::begin()
     send_ack();
 }
 
+// A foreign peer does not answer the question. But Soft-RoCE gives up a packet that is alone on its way, and that the peer has no
+// receive posted for, after the time for which it may not answer; not if there is another one behind it. The first may be such an
+// acknowledgement, so this one goes beside it.
 void Sender::tick()
 {
-    if (!ends_.fragments.to_hawser || last_sent_.load() <= max(acked_.load_relaxed(), asked_))
+    if (last_sent_.load() <= acked_.load_relaxed())
         return;
-    question_wanted_.store_release(1);
-    send_ack();
+    (ends_.fragments.to_hawser ? question_wanted_ : ack_wanted_).store_release(1);
+    send_ack(carried_ >= header_size ? most_acks : 1);
 }
 
-// One at a time: when it has completed, the next one says all that was received until then.
-void Sender::send_ack()
+// One at a time but for tick(): when it has completed, the next one says all that was received until then.
+void Sender::send_ack(u32 most)
 {
     bool failed;
     if (!ack_wanted_.load() && !question_wanted_.load()) // who wants one later calls this later
@@ -346,21 +349,22 @@ void Sender::send_ack()
         Guard guard(ends_.lock);
         if (!ends_.open || !began_)
             return;
-        if (ack_out_ && ack_wanted_.load())
+        if (acks_out_ && ack_wanted_.load())
             ends_.counters.count(Stat::ack_send_delayed);
-        if (ack_out_)
+        if (acks_out_ >= most)
             return;
         bool acknowledges = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
         if (!acknowledges && !asks)
             return;
-        ack_out_ = true;
         bool carries = carried_ >= header_size;
         u8 flags = asks ? rds::flag_ack_required : 0;
         Header carried{};
         kapi_sge sge = carries ? carried_piece(&carried, header_size) : headers_.sge(ack_slot());
         u64 says = carries ? fill_header(carried, flags) : write_header(ack_slot(), Header{}, flags);
         ack_said_.store_release(says); // before it is posted
-        ack_covers_.store_release(posted_.load_acquire());
+        if (!acks_out_)
+            ack_covers_.store_release(posted_.load_acquire());
+        acks_out_++;
         kapi_wr wr{};
         wr.cookie = ack_cookie;
         wr.sges = &sge;

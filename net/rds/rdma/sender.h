@@ -32,13 +32,15 @@ public:
     bool acknowledged(u64 number);
     // Any context. The peer is to know soon what was received.
     void want_ack() { ack_wanted_.store_release(1); }
-    void send_ack();
+    void send_ack() { send_ack(1); }
     // The peer can receive.
     void begin();
     // The path's owner's. Sleeps. Frees the regions of operations that have ended.
     void free_retired();
-    // The path's owner's, from time to time: what was sent last and is not acknowledged is asked for.
+    // The path's owner's, from time to time: what is not acknowledged is asked for.
     void tick();
+    u64 asked() const { return asked_; }
+    u64 acked() const { return acked_.load_relaxed(); }
 
     // From build() on. Requests that one message or operation may take; all in the queue, beside that of an acknowledgement;
     // pieces of a request at this device.
@@ -98,6 +100,7 @@ private:
     void flush(bool ends = true);
     void release(Slot& slot, bool completed);
     void retire(Own<Operation> operation);
+    void send_ack(u32 most);
 
     QueueEnds& ends_;
     Headers headers_;
@@ -106,7 +109,7 @@ private:
     u32 capacity_ = 0, max_unsignaled_ = 0, pieces_ = 0;
     u32 carried_ = 0; // bytes, with the header
     bool began_ HW_GUARDED_BY(ends_.lock) = false;
-    bool ack_out_ HW_GUARDED_BY(ends_.lock) = false;
+    u32 acks_out_ HW_GUARDED_BY(ends_.lock) = 0;
     Atomic<u32> ack_wanted_{0}, question_wanted_{0};
     // The path's owner's:
     u64 head_ = 0;
@@ -122,7 +125,7 @@ private:
     u64 chain_ack_ = ~u64{0}; // that the last header in chain_ says, if it has one
     Atomic<u64> ack_said_{0}; // by the last acknowledgement of its own
     Atomic<u64> posted_{0};   // head_ of what was posted, without a part of an operation
-    Atomic<u64> ack_covers_{0}; // posted before the last acknowledgement of its own, and complete with it
+    Atomic<u64> ack_covers_{0}; // posted before all acknowledgements of its own that are out, and complete with any
     bool out_of_order_ = false; // the completion queue's: those that are left end in any order
     // The same, and read by the owner:
     Atomic<u64> tail_{0};

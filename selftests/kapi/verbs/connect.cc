@@ -11,7 +11,7 @@ bool connect_private_data(VerbsBench& bench)
     OpenLink link;
     CHECK(link && link->open(bench));
     CHECK(link->request.size == KAPI_CM_REQUEST_BYTES && kapi_compare(link->request_data, "a request\0\0\0", 12) == 0);
-    CHECK(link->request.reads_in == 7 && link->request.reads_out == 5 && link->request.tos == 32);
+    CHECK(link->request.reads_in == 7 && link->request.reads_out == 5 && link->request.tos == 32 && link->request.retry == 7);
     CHECK(link->a.size == KAPI_CM_ACCEPT_BYTES && kapi_compare(link->a.data, "an acceptance\0\0", 15) == 0);
     CHECK(link->b.size == 0);
     return true;
