@@ -115,7 +115,7 @@ int kcm_connections(int kcm, struct kcm_connection_stats *stats, size_t room)
 	return getsockopt(kcm, SOL_KCM, KCM_STATS, stats, &size) ? -errno : (int)(size / sizeof(*stats));
 }
 
-bool kcm_is_up(int kcm, uint64_t connection)
+int kcm_is_up(int kcm, uint64_t connection)
 {
 	static __thread struct kcm_connection_stats stats[KCM_MOST_CONNECTIONS];
 	int count = kcm_connections(kcm, stats, KCM_MOST_CONNECTIONS);
@@ -123,7 +123,7 @@ bool kcm_is_up(int kcm, uint64_t connection)
 	for (int i = 0; i < count; i++)
 		if (stats[i].id == connection)
 			return !stats[i].error;
-	return count < 0; // not known, as without memory: an answer is tried again
+	return count < 0 ? count : 0;
 }
 
 int kcm_take_error(int kcm)

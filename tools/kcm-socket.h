@@ -43,8 +43,8 @@ int kcm_set(int kcm, int option, int value);
 /* Statistics of the multiplexor's connections, at most @room of them. Returns their number. */
 int kcm_connections(int kcm, struct kcm_connection_stats *stats, size_t room);
 
-/* True if messages can still be sent to @connection. */
-bool kcm_is_up(int kcm, uint64_t connection);
+/* 1 if messages can still be sent to @connection, 0 if not, an errno, negative, if that is not known: as without memory. */
+int kcm_is_up(int kcm, uint64_t connection);
 
 /* The socket's pending error, 0 for none; reading clears it. */
 int kcm_take_error(int kcm);

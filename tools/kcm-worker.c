@@ -83,16 +83,35 @@ static bool no_room(struct worker *worker)
 	return memory || errno == EAGAIN;
 }
 
+enum next { AT_ONCE, LATER, NEVER };
+
 /*
- * Sends the answers of a run, without waiting: a client that does not read delays no other. A call can fail for its
- * first message, whose client is gone, or report an earlier one, which TCP took and then could not deliver; the state
- * of the connection shows which.
+ * After a failed send: when the answer is to be sent again. A call can fail for its first message, whose client is gone, or
+ * report an earlier one, which TCP took and then could not deliver; the state of the connection shows which.
  */
+static enum next after_failure(struct worker *worker, uint64_t connection)
+{
+	int up;
+
+	if (no_room(worker))
+		return LATER;
+	if (errno == EINTR)
+		return AT_ONCE;
+	up = kcm_is_up(worker->kcm, connection);
+	if (up < 0) {
+		worker->short_of_memory = true;
+		return LATER;
+	}
+	return up ? AT_ONCE : NEVER;
+}
+
+/* Sends the answers of a run, without waiting: a client that does not read delays no other. */
 static void answer(struct worker *worker, struct kcm_run *run)
 {
 	struct worker_counts *counts = &worker->counts;
 
 	while (run->count) {
+		enum next next;
 		ssize_t sent;
 
 		if (backlog_has(&worker->backlog, run->connection)) {
@@ -103,9 +122,12 @@ static void answer(struct worker *worker, struct kcm_run *run)
 		if (sent >= 0) {
 			counts->answers += kcm_run_advance(run, (size_t)sent);
 			counts->answer_bytes += (size_t)sent;
-		} else if (no_room(worker)) {
+			continue;
+		}
+		next = after_failure(worker, run->connection);
+		if (next == LATER) {
 			keep(worker, run);
-		} else if (errno != EINTR && !kcm_is_up(worker->kcm, run->connection)) {
+		} else if (next == NEVER) {
 			counts->undeliverable++;
 			kcm_run_advance(run, run->lengths[0]);
 		}
@@ -125,10 +147,10 @@ static enum backlog_sent send_kept(void *context, uint64_t connection, const voi
 		return BACKLOG_NO_ROOM;
 	}
 	while (kcm_send(worker->kcm, &run) < 0) {
-		if (no_room(worker))
-			return BACKLOG_NO_ROOM;
-		if (errno != EINTR && !kcm_is_up(worker->kcm, connection))
-			return BACKLOG_GONE;
+		enum next next = after_failure(worker, connection);
+
+		if (next != AT_ONCE)
+			return next == LATER ? BACKLOG_NO_ROOM : BACKLOG_GONE;
 	}
 	worker->counts.answers++;
 	worker->counts.answer_bytes += size;

@@ -225,10 +225,13 @@ static int send_runs(struct kapi_stream *stream, const struct kapi_segment *segm
 	return taken;
 }
 
-/* Nothing was taken, but it may be when there is room. EINTR: TLS had to wait for another sender. */
+/*
+ * Nothing was taken, but it may be when there is room. EINTR: TLS had to wait for another sender. A recvmmsg() of the socket's
+ * program that a signal ended left this or ERESTARTSYS for the next call, which was this one.
+ */
 static bool is_busy(int error)
 {
-	return error == -EAGAIN || error == -ENOMEM || error == -EINTR;
+	return error == -EAGAIN || error == -ENOMEM || error == -EINTR || error == -ERESTARTSYS;
 }
 
 /*

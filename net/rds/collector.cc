@@ -8,7 +8,7 @@ namespace rds {
 namespace {
 
 constexpr u64 ms = 1'000'000;
-constexpr u64 shortest_look_ns = 10 * ms;
+constexpr u64 shortest_look_ns = 250 * ms; // in each namespace, of which a user can have many
 constexpr u64 longest_look_ns = 60'000 * ms; // a change of the sysctl takes effect so late
 constexpr u64 looked_ns = ms / 50; // for each connection that a look has met the next one is that much later
 constexpr u64 kept_after_end_ns = 60'000 * ms;

@@ -187,9 +187,10 @@ struct Exchange {
 TEST(KcmWorker, TriesAgainAfterAPauseWithoutMemory)
 {
     constexpr unsigned kFailures = 10;
-    for (int without : {ENOMEM, ENOBUFS}) {
+    for (int without : {ENOMEM, ENOBUFS, EPIPE}) {
         known = {};
         known.id = 1;
+        unknown = without == EPIPE ? ENOMEM : 0; // the state of the connection says what that is of
         Exchange exchange(1);
         failure = without;
         failures = kFailures;
@@ -202,6 +203,7 @@ TEST(KcmWorker, TriesAgainAfterAPauseWithoutMemory)
         EXPECT_EQ(counts.undeliverable, 0U);
         EXPECT_EQ(attempts, kFailures + 1);
     }
+    unknown = 0;
 }
 
 // What a call reports may be of an earlier message. Whether this one can be sent says the state of its connection.

@@ -136,6 +136,35 @@ TEST_F(Buffers, send_limit__is_the_default_again_when_a_sender_waits_for_a_conge
     run(b, [&] { EXPECT_EQ(receive(to), "x"); });
 }
 
+// Settings may be written twice before one of the writers notifies, and the limits of a namespace may change.
+TEST_F(Buffers, streams_that_began_between_two_writes__have_the_sizes_of_the_last)
+{
+    auto write = [&](int size) {
+        rds_tcp_net_sysctl(host_a.net().tcp)->rds_tcp_sndbuf = size;
+    };
+    auto works_of_notice = [&] {
+        std::uint64_t before = a.works_run;
+        run(a, [&] { rds_tcp_net_sysctl_changed(host_a.net().tcp); });
+        world.run_for(10 * sim::kMillisecond);
+        return a.works_run - before;
+    };
+    write(300'000);
+    works_of_notice();
+    write(500'000);
+    connect_them();
+    write(300'000);
+    EXPECT_GT(works_of_notice(), 1u);
+    unsigned streams = 0;
+    for (const sim::TcbRef &tcb : world.network().tcbs()) {
+        if (tcb->node != &a || tcb->state != sim::TcpState::established)
+            continue;
+        EXPECT_EQ(tcb->options.sndbuf, 300'000u);
+        streams++;
+    }
+    EXPECT_GT(streams, 0u);
+    EXPECT_EQ(works_of_notice(), 1u) << "streams that have these sizes are left alone";
+}
+
 /** Anyone can be the administrator of a user's namespace. */
 class BuffersOfUsers : public Buffers {
 protected:

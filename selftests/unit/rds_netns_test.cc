@@ -154,23 +154,4 @@ TEST_F(Namespace, buffers__are_not_larger_than_programs_may_have_them)
     });
 }
 
-TEST_F(Namespace, buffers__are_written_again_where_programs_may_have_larger_ones)
-{
-    run(a, [&] {
-        rds_tcp_net *tcp = host_a.net(make_net()).tcp;
-        auto works_of_a_change = [&] {
-            std::uint64_t before = a.works_run;
-            rds_tcp_net_sysctl_changed(tcp);
-            world.sleep(10 * sim::kMillisecond);
-            return a.works_run - before;
-        };
-        a.wmem_max = 300'000;
-        rds_tcp_net_sysctl(tcp)->rds_tcp_sndbuf = 100'000'000;
-        EXPECT_EQ(works_of_a_change(), 1u);
-        EXPECT_EQ(works_of_a_change(), 0u);
-        a.wmem_max = 400'000;
-        EXPECT_EQ(works_of_a_change(), 1u);
-    });
-}
-
 } // namespace

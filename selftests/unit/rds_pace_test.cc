@@ -85,13 +85,13 @@ struct Row {
 
 constexpr unsigned kFew = 10, kShort = 1, kLong = 600'000;
 constexpr Row kRows[] = {
-    {"collector", RDS_TRANSPORT_TCP, kShort, use_connections, kMany},
-    {"collector_that_is_hurried", RDS_TRANSPORT_TCP, kShort, use_a_full_table, kMany},
+    {"collector", RDS_TRANSPORT_TCP, kShort, use_connections, kMany / 4},
+    {"collector_that_is_hurried", RDS_TRANSPORT_TCP, kShort, use_a_full_table, kMany / 4},
     {"own_map_of_peers_that_are_down", RDS_TRANSPORT_TCP, kLong, change_own_map, 2 * kMany},
     {"own_map_without_peers", RDS_TRANSPORT_LOOP, kLong, change_own_map, kFew},
-    {"same_buffers", RDS_TRANSPORT_TCP, kLong, write_same_buffers, kFew},
+    {"same_buffers", RDS_TRANSPORT_TCP, kLong, write_same_buffers, kMany / 8},
     {"other_buffers", RDS_TRANSPORT_TCP, kLong, write_other_buffers, kMany},
-    {"other_time_of_dead_peers", RDS_TRANSPORT_TCP, kLong, write_other_time, kFew},
+    {"other_time_of_dead_peers", RDS_TRANSPORT_TCP, kLong, write_other_time, kMany / 8},
     {"messages_that_do_not_go_on", RDS_TRANSPORT_TCP, kLong, keep_a_message_waiting, kMany},
 };
 

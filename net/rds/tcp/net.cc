@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned listen_backlog = 64;
 constexpr unsigned informed_at_once = 16; // connections, of new sizes of buffers
-constexpr u64 informed_ns = RDS_MAX_PATHS * 20'000; // for each of them the next ones are that much later: each path has a work
+constexpr u64 informed_ns = RDS_MAX_PATHS * 20'000; // for each of them the next ones are that much later: a path may have a work
 constexpr u64 accept_retry_ns = 10'000'000;
 constexpr u64 listen_retry_ns = 10'000'000'000;
 constexpr u32 keepalive_s = 5; // idle time, and between probes
@@ -182,20 +182,12 @@ void TcpNet::Connections::remove(TcpConnection& connection)
     count--;
 }
 
-// Any user can be the administrator of a namespace, and write its settings all the time.
+// Any user can be the administrator of a namespace, and write its settings all the time. What differs is for the paths to say:
+// their streams may have begun between two writes, or under other limits.
 void TcpNet::sysctl_changed()
 {
-    bool changed = connections_.with([&](Connections& list) {
-        kapi_stream_options present = stream_options();
-        if (list.sndbuf == present.sndbuf && list.rcvbuf == present.rcvbuf)
-            return false;
-        list.sndbuf = present.sndbuf;
-        list.rcvbuf = present.rcvbuf;
-        list.uninformed = list.count;
-        return true;
-    });
-    if (changed)
-        go_on_spreading();
+    connections_.with([](Connections& list) { list.uninformed = list.count; });
+    go_on_spreading();
 }
 
 void TcpNet::go_on_spreading()
@@ -209,12 +201,13 @@ void TcpNet::go_on_spreading()
 void TcpNet::spread_buffers()
 {
     next_informed_ns_.store_relaxed(kapi_now_ns() + informed_at_once * informed_ns);
-    bool more = connections_.with([](Connections& list) {
+    kapi_stream_options options = stream_options();
+    bool more = connections_.with([&](Connections& list) {
         for (unsigned i = 0; i < informed_at_once && list.uninformed && list.first; i++, list.uninformed--) {
             HW_STEP();
             TcpConnection& connection = *list.first;
             for (unsigned path = 0; path < RDS_MAX_PATHS; path++)
-                connection.path(path).buffers_changed();
+                connection.path(path).buffers_changed(options);
             list.remove(connection);
             list.push_back(connection);
         }

@@ -65,8 +65,7 @@ public:
 
     void add(TcpConnection& connection);
     void remove(TcpConnection& connection);
-    // Any context. If the sizes of buffers differ from before, each connection is notified soon, by a work, because there may be
-    // many.
+    // Any context. Each connection is notified soon of sizes of buffers, by a work, because there may be many.
     void sysctl_changed();
     // Resets a stream that no path adopts, and counts it; null: does nothing. Sleeps.
     void refuse(kapi_stream* stream);
@@ -90,8 +89,7 @@ private:
         TcpConnection* first = nullptr;
         TcpConnection** end = &first;
         u32 count = 0;
-        u32 uninformed = 0; // the first ones of the list: they do not have the present sizes yet
-        u32 sndbuf = 0, rcvbuf = 0; // the sizes that the others have
+        u32 uninformed = 0; // the first ones of the list: they may not have the present sizes yet
         void push_back(TcpConnection& connection);
         void remove(TcpConnection& connection);
     };

@@ -17,6 +17,8 @@ constexpr u64 pause_part = 32;
 // Between two probes of a closed window. The packet that opens it may be lost.
 constexpr u32 window_probe_ms = 500;
 
+u64 sizes_of_buffers(const kapi_stream_options& options) { return u64{options.sndbuf} << 32 | options.rcvbuf; }
+
 } // namespace
 
 constinit const kapi_stream_ops TcpPath::stream_ops = {.rx = on_rx, .acked = on_acked, .event = on_event};
@@ -76,7 +78,7 @@ int TcpPath::open(Ports ports, bool shared)
     kapi_addr remote = connection_.remote;
     local.port = ports.local;
     remote.port = ports.remote;
-    kapi_stream_options options = connection_.net.stream_options();
+    kapi_stream_options options = take_options();
     options.shares_port = shared;
     return kapi_stream_connect(connection_.net.host, &local, &remote, &options, &stream_ops, this, &stream_);
 }
@@ -115,7 +117,7 @@ int TcpPath::established()
     if (connection_.connects()) {
         up_ = true;
         set_row(true);
-        if (new_buffers_.load_acquire()) // since its options were read
+        if (new_buffers_.load()) // since its options were taken
             notify(RDS_PATH_RESUME);
         return 1;
     }
@@ -139,8 +141,10 @@ int TcpPath::adopt()
     accepted_ = true;
     lost_ = {}; // the peer has left that one for this one
     set_row(true);
-    kapi_stream_options options = connection_.net.stream_options();
+    kapi_stream_options options = take_options();
     kapi_stream_attach(stream_, &options, &stream_ops, this);
+    if (new_buffers_.load())
+        notify(RDS_PATH_RESUME);
     return 1;
 }
 
@@ -257,16 +261,27 @@ void TcpPath::resume()
 {
     if (!stream_)
         return;
-    if (new_buffers_.exchange(0)) {
-        auto options = connection_.net.stream_options();
+    while (new_buffers_.load()) {
+        kapi_stream_options options = take_options();
         kapi_stream_set_buffers(stream_, options.sndbuf, options.rcvbuf);
     }
     kapi_stream_resume(stream_);
 }
 
-void TcpPath::buffers_changed()
+// Behind it the caller looks at new_buffers_ again. That is set before buffers_ is compared.
+kapi_stream_options TcpPath::take_options()
 {
-    new_buffers_.store_release(1);
+    new_buffers_.exchange(0);
+    kapi_stream_options options = connection_.net.stream_options();
+    buffers_.exchange(sizes_of_buffers(options));
+    return options;
+}
+
+void TcpPath::buffers_changed(const kapi_stream_options& options)
+{
+    new_buffers_.exchange(1);
+    if (buffers_.load() == sizes_of_buffers(options))
+        return;
     // One without a stream may not be made yet, or be no more; its next stream begins with the new sizes.
     Guard guard(lock_);
     if (row_valid_)

@@ -27,7 +27,7 @@ public:
     bool row(rds_tcp_socket_row& row);
 
     // The namespace's buffer sizes changed.
-    void buffers_changed();
+    void buffers_changed(const kapi_stream_options& options);
     bool has_stream();
     // Takes over a stream that the peer opened for this path.
     void offer(kapi_stream* stream, u16 peer_port);
@@ -44,6 +44,7 @@ private:
         u16 local, remote;
     };
     int open(Ports ports, bool shared = false);
+    kapi_stream_options take_options();
     void close_stream(bool abort);
     void set_row(bool up);
     void forget_received();
@@ -67,7 +68,8 @@ private:
     // Under the stream's lock:
     Assembler assembler_;
     Atomic<u32> garbage_{0};
-    Atomic<u32> new_buffers_{0};
+    Atomic<u32> new_buffers_{0}; // maybe, since these were taken for the stream:
+    Atomic<u64> buffers_{0};
     Atomic<u32> una_{0};
     Atomic<u32> begin_seq_{0}, end_seq_{0}; // of what the stream took last
     Atomic<u32> full_{0};                   // the stream took nothing, and nothing was acknowledged since

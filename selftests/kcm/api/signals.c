@@ -104,30 +104,57 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* Linux keeps what ended it behind its first message as the error of the socket, for the next call. */
-static void of_recvmmsg(int timeout_s)
+/*
+ * A recvmmsg() of @fd, which has one message, or bytes, and gets a signal while it waits for the next. Linux keeps what ended it
+ * behind the first as the error of the socket, for the next call.
+ */
+static void interrupt_recvmmsg(int fd)
 {
-	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
 	struct sigaction act = { .sa_handler = on_alarm };
-	struct timeval timeout = { .tv_sec = timeout_s };
 	struct itimerval each = { { 0, 100000 }, { 0, 100000 } }, none = { 0 };
 	static char bytes[2][MEDIUM * 2];
 	struct iovec pieces[2];
 	struct mmsghdr messages[2] = { 0 };
 
+	for (int i = 0; i < 2; i++) {
+		pieces[i] = (struct iovec){ bytes[i], sizeof(bytes[i]) };
+		messages[i].msg_hdr = (struct msghdr){ .msg_iov = &pieces[i], .msg_iovlen = 1 };
+	}
+	NEED(polled(fd, POLLIN, SOON_MS));
+	NEED(sigaction(SIGALRM, &act, NULL) == 0 && setitimer(ITIMER_REAL, &each, NULL) == 0);
+	check(recvmmsg(fd, messages, 2, 0, NULL) == 1, "signals: recvmmsg ends with the message that was there");
+	NEED(setitimer(ITIMER_REAL, &none, NULL) == 0);
+}
+
+static void of_recvmmsg(int timeout_s)
+{
+	struct rig r = rig_open(SOCK_DGRAM, parser_framed());
+	struct timeval timeout = { .tv_sec = timeout_s };
+
 	if (ktap_suite() == SUITE_OURS) {
 		NEED(setsockopt(r.kcm, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0);
-		for (int i = 0; i < 2; i++) {
-			pieces[i] = (struct iovec){ bytes[i], sizeof(bytes[i]) };
-			messages[i].msg_hdr = (struct msghdr){ .msg_iov = &pieces[i], .msg_iovlen = 1 };
-		}
 		peer_send_frame(r.peer, MEDIUM, 1);
-		NEED(polled(r.kcm, POLLIN, SOON_MS));
-		NEED(sigaction(SIGALRM, &act, NULL) == 0 && setitimer(ITIMER_REAL, &each, NULL) == 0);
-		check(recvmmsg(r.kcm, messages, 2, 0, NULL) == 1, "signals: recvmmsg ends with the message that was there");
-		NEED(setitimer(ITIMER_REAL, &none, NULL) == 0);
+		interrupt_recvmmsg(r.kcm);
 		check(!polled(r.kcm, POLLERR, 0), "signals: an interrupted recvmmsg is no error for poll");
 		check(kcm_sends(r.kcm, MEDIUM, 2) && peer_takes(r.peer, MEDIUM, 2), "signals: nor for the next send");
+	}
+	rig_close(&r);
+}
+
+/* Of the TCP socket, before it belongs to KCM. */
+static void of_recvmmsg_over_tcp(int timeout_s)
+{
+	struct link tcp = tcp_link(HERE, AF_INET);
+	struct rig r = { kcm_socket(HERE, SOCK_DGRAM), tcp.near, tcp.far };
+	struct timeval timeout = { .tv_sec = timeout_s };
+
+	if (ktap_suite() == SUITE_OURS) {
+		NEED(setsockopt(r.tcp, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0);
+		peer_send(r.peer, "x", 1);
+		interrupt_recvmmsg(r.tcp);
+		NEED(kcm_attach(r.kcm, r.tcp, parser_framed()) == 0);
+		check(kcm_sends(r.kcm, MEDIUM, 1) && peer_takes(r.peer, MEDIUM, 1),
+		      "signals: what interrupted TCP ends no connection");
 	}
 	rig_close(&r);
 }
@@ -142,4 +169,6 @@ void api_signals(void)
 	of_the_end();
 	of_recvmmsg(0);
 	of_recvmmsg(10); /* then it is not to be started again */
+	of_recvmmsg_over_tcp(0);
+	of_recvmmsg_over_tcp(10);
 }
