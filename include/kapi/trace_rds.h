@@ -40,7 +40,7 @@ enum kapi_trace_rds_reason {
 	KAPI_RDS_LOST,        /* the stream has ended, or something was wrong with what came over it */
 	KAPI_RDS_REPLACED,    /* the peer opened another stream */
 	KAPI_RDS_DEAD,        /* the peer does not acknowledge */
-	KAPI_RDS_UNANSWERED,  /* the peer does not answer probes; of a path that is up: it acknowledges nothing */
+	KAPI_RDS_UNANSWERED,  /* the peer does not answer probes */
 	KAPI_RDS_UNUSED,      /* nobody uses the path, or the peer does without it */
 	KAPI_RDS_RENEWED,     /* it is closed to be opened again */
 	KAPI_RDS_REMOVED,     /* the connection ends */

@@ -143,7 +143,6 @@ struct kapi_rdma_dev {
     std::size_t bounce_room = 0; // bytes
     unsigned refused = 0;    // the how manieth request to send from now on; 0: none
     unsigned failing = 0;    // the how manieth read that begins from now on; 0: none
-    bool forgetting = false; // the next request posted while nothing is on its way begins when another is posted
     bool counts_not_ready = false; // as an answer that is missing, for a packet that is alone on its way
     int route_error = 0;     // why a connection is not resolved
     unsigned posted_late = 0; // receives, to failed queue pairs
@@ -255,7 +254,6 @@ struct kapi_qp {
     kapi_u64 next_psn = 0, una = 0;
     unsigned retries = 0, rnr_retries = 0, reads_started = 0;
     bool stepping = false, waits_for_peer = false;
-    bool forgot = false;         // what it has to send, until something is posted
     std::uint64_t timer_serial = 0;
 
     // The receive queue, and what answers the peer.

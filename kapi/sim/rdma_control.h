@@ -58,11 +58,6 @@ void unmap_dax(Node &node, const void *memory);
 void refuse_send(kapi_rdma_dev &dev, unsigned after);
 /** Over iWARP: the device does not send one read, the one that begins after so many others. It fails before those have ended. */
 void fail_read(kapi_rdma_dev &dev, unsigned after);
-/**
- * As Soft-RoCE, which may forget that there is more to send when all before it was acknowledged: the next such request begins
- * when another one is posted to its queue pair.
- */
-void forget_request(kapi_rdma_dev &dev);
 /** As Soft-RoCE: a packet that is alone on its way fails when the peer had no receive posted for as long as it may not answer. */
 void count_not_ready(kapi_rdma_dev &dev);
 /** What each request for a connection says is changed, as if a peer of another kind had sent it. */

@@ -283,11 +283,6 @@ void fail_read(kapi_rdma_dev &dev, unsigned after)
     dev.failing = after + 1;
 }
 
-void forget_request(kapi_rdma_dev &dev)
-{
-    dev.forgetting = true;
-}
-
 void count_not_ready(kapi_rdma_dev &dev)
 {
     dev.counts_not_ready = true;

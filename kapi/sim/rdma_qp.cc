@@ -346,7 +346,6 @@ int kapi_qp_send(struct kapi_qp *qp, struct kapi_wr *first, struct kapi_wr **bad
             return -KAPI_ENOMEM;
         qp->send.insert(place_of(*qp, *wr), make_entry(*qp, *wr));
         qp->send_outstanding++;
-        qp->forgot = qp->una == qp->next_psn && std::exchange(qp->dev->forgetting, false); // no answer, and no timer, reminds it
         world().note("post send", wr->cookie, wr->op);
         qp->state == QpState::error ? flush_soon(*qp) : step_soon(*qp);
     }

@@ -218,7 +218,7 @@ bool emit(kapi_qp &qp, SendEntry &entry)
 void step(kapi_qp &qp)
 {
     qp.stepping = false;
-    if (qp.state != QpState::ready || qp.waits_for_peer || qp.forgot || qp.dev->stuck)
+    if (qp.state != QpState::ready || qp.waits_for_peer || qp.dev->stuck)
         return;
     bool quiet = qp.una == qp.next_psn, blocked = false;
     for (unsigned sent = 0; sent < kPacketsAStep && qp.cursor < qp.send.size();) {

@@ -157,7 +157,6 @@ void rds_path_notify(rds_conn* conn, unsigned path, unsigned events) { conn_of(c
 void rds_path_retry_later(rds_conn* conn, unsigned path, unsigned events) {
     conn_of(conn).path(path).receive_later(events);
 }
-void rds_path_tick_later(rds_conn* conn, unsigned path) { conn_of(conn).path(path).tick_later(); }
 int rds_path_stalled(rds_conn* conn, unsigned path) { return conn_of(conn).path(path).stalled(); }
 void rds_path_acked(rds_conn* conn, unsigned path, u32 una) { conn_of(conn).path(path).acked(una); }
 int rds_path_has_pinned(rds_conn* conn, unsigned path) { return conn_of(conn).path(path).has_pinned(); }

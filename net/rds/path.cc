@@ -197,7 +197,7 @@ Path::Snapshot Path::snapshot()
     now.sending = owner_.is_owned();
     Guard guard(lock_);
     now.state = state_.state();
-    now.reason = now.state == PathState::up && ignored_.load_relaxed() ? KAPI_RDS_UNANSWERED : reason_;
+    now.reason = reason_;
     now.since_ns = since_ns_;
     now.drops = drops_;
     return now;

@@ -100,8 +100,6 @@ public:
     void receive_later(u32 events);
     // The owner's. The worker looks again within a tick, if there are messages.
     void arm_tick();
-    // Any context. The worker looks again within a tick, whether there are messages or not.
-    void tick_later();
     // Sleeps. Closes for good: no call to the transport follows, the queues are empty.
     void kill();
     void start_looping(); // loopback: up from the start, for ever
@@ -195,8 +193,6 @@ private:
     bool is_left_out();
     bool is_replaced(rds_stream_waits accepted);
     bool peer_is_dead(u64 now);
-    void ask_peer();
-    void note_ignored(bool ignored);
     bool waits_for_answer() const;
     bool may_hold_up_map() const;
     bool probe_again();
@@ -223,7 +219,6 @@ private:
     Atomic<u32> events_{0};   // for the worker
     Atomic<u32> up_{0};       // state_ is up
     Atomic<u32> unanswered_{0}; // as the transport said last: the next tick comes sooner
-    Atomic<u32> ignored_{0};    // the same: the peer acknowledges nothing
     Atomic<u32> ending_{static_cast<u32>(Ending::none)};
     Atomic<u32> answered_{0}; // the peer answered a probe over the present stream
     Atomic<u32> proven_sender_{0};
@@ -239,7 +234,6 @@ private:
     bool recycles_ = false;   // being closed to be opened again
     bool peer_gone_ = false; // close without waiting for the peer
     bool stalls_long_ = false; // it did at the last tick, with messages that wait for acknowledgements
-    bool ignored_noted_ = false; // over the present stream
     bool trying_ = false;    // it counts among those that divide the time of the works
     ProbeTimer probe_timer_;
     BackOff back_off_;

@@ -36,29 +36,7 @@ bool Path::peer_is_dead(u64 now)
     rds_tick outcome = connection_.transport.tick(connection_.state(), index_);
     unanswered_.store_relaxed(outcome == RDS_TICK_UNANSWERED);
     next_look_ns_ = now + (outcome == RDS_TICK_UNANSWERED ? unanswered_tick_ns : tick_ns);
-    if (outcome == RDS_TICK_ASKS)
-        ask_peer();
-    else
-        note_ignored(outcome == RDS_TICK_IGNORED);
     return outcome == RDS_TICK_DEAD;
-}
-
-// From the port of probes, which no program has: the answer is for none. It says nothing else, since the kernel's own would
-// believe it. If there is no memory for it, the transport asks again.
-void Path::ask_peer()
-{
-    auto ping = Message::internal();
-    if (!ping)
-        return;
-    (*ping)->header().sport = probe_port;
-    static_cast<void>(enqueue_bounded(std::move(*ping)));
-}
-
-void Path::note_ignored(bool ignored)
-{
-    ignored_.store_relaxed(ignored);
-    if (ignored && !std::exchange(ignored_noted_, true))
-        connection_.note(KAPI_LOG_NOTICE, "acknowledges nothing");
 }
 
 // The first path probes for all: an idle one of the others needs no tick.

@@ -29,12 +29,6 @@ void Path::arm_tick()
         arm(kapi_now_ns() + (unanswered_.load_relaxed() ? unanswered_tick_ns : tick_ns));
 }
 
-void Path::tick_later()
-{
-    if (!timer_.has(RDS_PATH_TICK))
-        arm(kapi_now_ns() + tick_ns);
-}
-
 void Path::retry_later(u32 events, u64 delay_ns)
 {
     timer_.add(events, kapi_now_ns() + delay_ns);

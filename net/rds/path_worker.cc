@@ -260,8 +260,6 @@ void Path::came_up()
     next_tick_ns_ = next_look_ns_ = now + tick_ns;
     look_by(now + tick_ns);
     unanswered_.store_relaxed(0);
-    ignored_.store_relaxed(0);
-    ignored_noted_ = false;
     connection_.queue_greeting(*this);
     up_.exchange(1); // seen before path_is_up() looks at the peer's kind
     connection_.path_is_up(*this);

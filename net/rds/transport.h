@@ -121,8 +121,6 @@ enum rds_tick {
 	RDS_TICK_ANSWERED,
 	RDS_TICK_UNANSWERED, /* the peer does not acknowledge what was sent to it, or not yet all of it again */
 	RDS_TICK_DEAD,       /* and has not for so long that it must be taken for dead */
-	RDS_TICK_ASKS,       /* a peer without probes is silent: it is sent a ping, for which its RDS has to send something */
-	RDS_TICK_IGNORED,    /* its RDS acknowledges nothing, though its device takes what is sent. For that it is not left */
 };
 
 /* What a transport keeps as a row of RDS_INFO_TCP_SOCKETS. Addresses with ports; sequence numbers as TCP's. */
@@ -308,8 +306,6 @@ void rds_path_notify(struct rds_conn *conn, unsigned int path, unsigned int even
 int rds_path_stalled(struct rds_conn *conn, unsigned int path);
 /* [any] The same a little later, for want of memory. */
 void rds_path_retry_later(struct rds_conn *conn, unsigned int path, unsigned int events);
-/* [any] tick() is called about a second later, if the path is up then, also if nothing is queued. */
-void rds_path_tick_later(struct rds_conn *conn, unsigned int path);
 /*
  * [any] The peer's transport has everything before una (sequence space of end_seq), and may be sent more. With post(): the
  * peer's RDS has all messages before the number of which una is the low half.

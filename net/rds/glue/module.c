@@ -42,7 +42,6 @@ EXPORT_SYMBOL_GPL(rds_path_notify);
 EXPORT_SYMBOL_GPL(rds_path_stalled);
 EXPORT_SYMBOL_GPL(rds_path_has_pinned);
 EXPORT_SYMBOL_GPL(rds_path_retry_later);
-EXPORT_SYMBOL_GPL(rds_path_tick_later);
 EXPORT_SYMBOL_GPL(rds_path_acked);
 EXPORT_SYMBOL_GPL(rds_inc_create);
 EXPORT_SYMBOL_GPL(rds_inc_left);

@@ -116,9 +116,10 @@ void RdmaConnection::resume()
         link_->resume();
 }
 
-rds_tick RdmaConnection::tick()
+void RdmaConnection::tick()
 {
-    return link_ ? link_->tick() : RDS_TICK_ANSWERED;
+    if (Sender* sender = link_ ? link_->sender() : nullptr)
+        sender->tick();
 }
 
 void RdmaConnection::offer(Own<Link> link)

@@ -27,7 +27,7 @@ public:
     int check_atomic(rds_rdma_kind kind);
     int post(rds_out* const* messages, unsigned count);
     void resume();
-    rds_tick tick();
+    void tick();
 
     // Any context.
     rds_rdma_row row()

@@ -94,7 +94,10 @@ constexpr rds_transport make_transport(kapi_module* owner)
             reinterpret_cast<UserRegion*>(mr)->sync(to_peers ? KAPI_MAP_FOR_DEVICE : KAPI_MAP_FOR_CPU);
         },
         .resume = [](void* state, unsigned) { connection_of(state).resume(); },
-        .tick = [](void* state, unsigned) { return connection_of(state).tick(); },
+        .tick = [](void* state, unsigned) {
+            connection_of(state).tick();
+            return RDS_TICK_ANSWERED; // the device itself finds out that the peer is gone
+        },
         .counters = static_cast<unsigned>(Stat::count),
         .counter_names = stat_names,
         .counter = [](kapi_net* host, unsigned index) -> u64 {

@@ -254,23 +254,6 @@ void Link::resume()
     queues_->receiver.process(Stat::rx_refill_from_thread);
 }
 
-// The device itself finds out that the peer is gone. The works of a hawser's device go on (kapi/linux/verbs_hold.c).
-rds_tick Link::tick()
-{
-    if (!queues_)
-        return RDS_TICK_ANSWERED;
-    queues_->sender.tick();
-    if (is_hawser())
-        return RDS_TICK_ANSWERED;
-    Watch::Seen seen = queues_->receiver.look();
-    seen.asked = queues_->sender.asked();
-    seen.acked = queues_->sender.acked();
-    rds_tick outcome = watch_.tick(seen);
-    if (seen.incomplete && !watch_.has_given_up())
-        rds_path_tick_later(conn_, 0);
-    return outcome;
-}
-
 // ---- the end
 
 void Link::end_queues()

@@ -8,7 +8,6 @@
 #include "region.h"
 #include "ring_shares.h"
 #include "sender.h"
-#include "watch.h"
 
 namespace rds_rdma {
 
@@ -32,7 +31,6 @@ public:
     rds_rdma_row row() const;
     Sender* sender() { return queues_ ? &queues_->sender : nullptr; }
     void resume();
-    rds_tick tick();
     const Ref<Registrar>& registrar() const { return registrar_; }
 
     // It waits for its path, which is notified (RDS_PATH_ACCEPTED) when it ends. Any context.
@@ -100,7 +98,6 @@ private:
     Own<Queues> queues_;
     Ring ring_; // its receives have so many buffers each:
     u32 buffers_ = 0;
-    Watch watch_;
     bool asked_ = false;
     bool accepted_ = false;
 };

@@ -205,8 +205,6 @@ void Receiver::received(const kapi_wc* wcs, unsigned n)
             empty |= arrived(indices, waits, std::exchange(count, 0));
     }
     empty |= arrived(indices, waits, count);
-    if (some_good)
-        heard_.store_relaxed(1);
     if (empty && some_good)
         ends_.counters.count(Stat::rx_ring_empty);
     process(Stat::rx_refill_from_cq);
@@ -257,28 +255,14 @@ void Receiver::process(Stat by)
     while (step != Step::end) {
         if (step == Step::fill)
             fill(by);
-        else {
+        else
             verdict = handle(slots_->slot[index], headers_.at(index));
-            incomplete_.store_relaxed(inc_ != nullptr);
-        }
         if (step == Step::handle && verdict != Verdict::done)
             stopped(verdict);
         Guard guard(lock_);
         step = choose(index, step, verdict != Verdict::done);
     }
     sender_.send_ack();
-    if (incomplete_.load_relaxed() && !ends_.fragments.to_hawser)
-        rds_path_tick_later(ends_.conn, 0);
-}
-
-Watch::Seen Receiver::look()
-{
-    Watch::Seen seen{};
-    seen.heard = heard_.exchange(0);
-    seen.incomplete = incomplete_.load_relaxed();
-    Guard guard(lock_);
-    seen.stalled = waiting_ != 0;
-    return seen;
 }
 
 void Receiver::stopped(Verdict verdict)

@@ -9,7 +9,6 @@
 
 #include "queue_ends.h"
 #include "sender.h"
-#include "watch.h"
 
 #include <hawser/user.h>
 
@@ -40,8 +39,6 @@ public:
     void begin();
     // Goes on with what waits, and refills. Any context.
     void process(Stat by);
-    // From time to time. The rest of what is seen is the sender's.
-    Watch::Seen look();
 
 private:
     struct Slot {
@@ -84,8 +81,6 @@ private:
     bool begun_ HW_GUARDED_BY(lock_) = false, busy_ HW_GUARDED_BY(lock_) = false;
     bool again_ HW_GUARDED_BY(lock_) = false; // another caller came while it was busy
     bool broken_ HW_GUARDED_BY(lock_) = false; // the peer sent what no RDS sends: nothing more is believed
-    Atomic<u32> heard_{0};      // since the last look
-    Atomic<u32> incomplete_{0}; // inc_ is there
     // Of the task that is busy:
     rds_inc* inc_ = nullptr; // owned
     Header header_{};        // of its first fragment

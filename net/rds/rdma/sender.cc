@@ -349,10 +349,11 @@ void Sender::send_ack(u32 most)
         Guard guard(ends_.lock);
         if (!ends_.open || !began_)
             return;
-        if (acks_out_ && ack_wanted_.load())
-            ends_.counters.count(Stat::ack_send_delayed);
-        if (acks_out_ >= most)
+        if (acks_out_ >= most) {
+            if (ack_wanted_.load())
+                ends_.counters.count(Stat::ack_send_delayed);
             return;
+        }
         bool acknowledges = ack_wanted_.exchange(0), asks = question_wanted_.exchange(0);
         if (!acknowledges && !asks)
             return;

@@ -39,8 +39,6 @@ public:
     void free_retired();
     // The path's owner's, from time to time: what is not acknowledged is asked for.
     void tick();
-    u64 asked() const { return asked_; }
-    u64 acked() const { return acked_.load_relaxed(); }
 
     // From build() on. Requests that one message or operation may take; all in the queue, beside that of an acknowledgement;
     // pieces of a request at this device.

@@ -201,8 +201,8 @@ void TcpNet::go_on_spreading()
 void TcpNet::spread_buffers()
 {
     next_informed_ns_.store_relaxed(kapi_now_ns() + informed_at_once * informed_ns);
-    kapi_stream_options options = stream_options();
-    bool more = connections_.with([&](Connections& list) {
+    bool more = connections_.with([this](Connections& list) {
+        kapi_stream_options options = stream_options(); // after a later write all are uninformed again
         for (unsigned i = 0; i < informed_at_once && list.uninformed && list.first; i++, list.uninformed--) {
             HW_STEP();
             TcpConnection& connection = *list.first;
