@@ -75,6 +75,13 @@ protected:
         EXPECT_FALSE(poller->is_done());
         return poller;
     }
+    /** The socket has no room left, and they wait for some. */
+    std::vector<sim::TaskRef> blocked_senders(KcmSocket &socket)
+    {
+        const std::string large = framed(text(20'000));
+        fill(socket, large);
+        return spawn(10, "sender", [&socket, large] { socket.send(large.data(), large.size()); });
+    }
     /** Ends their calls, which still wait. */
     void interrupt(const std::vector<sim::TaskRef> &threads)
     {
@@ -100,12 +107,10 @@ protected:
 // The reader of one message wakes the next thread that polls, and none that waits in a call: for room here.
 TEST_F(KcmRoom, reader__wakes_no_thread_that_does_not_poll)
 {
-    constexpr unsigned kSenders = 10, kMessages = 64;
+    constexpr unsigned kMessages = 64;
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
-    const std::string large = framed(text(20'000));
-    fill(socket, large);
-    auto senders = spawn(kSenders, "sender", [&] { socket.send(large.data(), large.size()); });
+    auto senders = blocked_senders(socket);
     run(a, [&] { EXPECT_EQ(kcm_socket_poll(socket.core(), nullptr) & (KAPI_IN | KAPI_OUT), 0u); });
     std::string stream;
     for (unsigned i = 0; i < kMessages; i++)
@@ -121,12 +126,10 @@ TEST_F(KcmRoom, reader__wakes_no_thread_that_does_not_poll)
 
 TEST_F(KcmRoom, message__wakes_no_thread_that_waits_for_room)
 {
-    constexpr unsigned kSenders = 10, kMessages = 64;
+    constexpr unsigned kMessages = 64;
     KcmSocket &socket = new_socket();
     Ends ends = open_with_one(socket);
-    const std::string large = framed(text(20'000));
-    fill(socket, large);
-    auto senders = spawn(kSenders, "sender", [&] { socket.send(large.data(), large.size()); });
+    auto senders = blocked_senders(socket);
     sim::threads_woken();
     for (unsigned i = 0; i < kMessages; i++) {
         peer_writes(ends, framed("message"));
