@@ -81,7 +81,8 @@ int kapi_sk_has_error(struct kapi_sk *kapi_sk)
 {
 	struct sock *sk = kapi_sk_to_sock(kapi_sk);
 
-	return real_error(READ_ONCE(sk->sk_err)) || !skb_queue_empty_lockless(&sk->sk_error_queue);
+	/* What came before the error is seen by those who see it. */
+	return real_error(smp_load_acquire(&sk->sk_err)) || !skb_queue_empty_lockless(&sk->sk_error_queue);
 }
 EXPORT_SYMBOL_GPL(kapi_sk_has_error);
 
@@ -89,7 +90,7 @@ void kapi_sk_set_error(struct kapi_sk *kapi_sk, int error)
 {
 	struct sock *sk = kapi_sk_to_sock(kapi_sk);
 
-	WRITE_ONCE(sk->sk_err, error);
+	smp_store_release(&sk->sk_err, error);
 	sk_error_report(sk);
 }
 EXPORT_SYMBOL_GPL(kapi_sk_set_error);

@@ -106,12 +106,12 @@ int kapi_tls_read(struct kapi_stream *stream, read_descriptor_t *reader, sk_read
 	if (result == -EINVAL && refusal_of(rx))
 		return refusal_of(rx);
 	/*
-	 * That error is known already, and is reported as what it is: the end of the connection. But TLS looks no more at what
-	 * came before it when it has left that to its own work, as when it came while the lock was held.
+	 * The end: a FIN, or that error, which is known already and is reported as what it is. But TLS has not looked at what
+	 * came before it when it has left that to its own work, as when it came while the lock was held, or for want of memory.
 	 */
-	if (error && result == -error)
+	if (!result || (error && result == -error))
 		return work_busy(&rx->strp.work) ? -EBUSY : -EAGAIN;
-	return result ?: -EAGAIN;
+	return result;
 }
 
 #define SEND_BATCH 32

@@ -60,6 +60,21 @@ public:
     // A socket begins or ceases to want a report of every connection that ends.
     void count_watcher(bool on) { on ? watchers_.fetch_add(1) : watchers_.fetch_sub(1); }
 
+    // A connection that has failed may hold something that its sockets are to receive before its error; or no more. True:
+    // report_rest_read() is due. Any context.
+    void count_rest() { rests_.fetch_add(1); }
+    [[nodiscard]] bool forget_rest() { return rests_.fetch_sub(1) == 1 && held_back_.exchange(0); }
+    // True: an error has to wait, and report_rest_read() follows.
+    [[nodiscard]] bool holds_back()
+    {
+        if (!rests_.load())
+            return false;
+        held_back_.exchange(1); // forget_rest() looks the other way round
+        return rests_.load() != 0;
+    }
+    // To sockets that hold an error back. Sleeps; the time grows with their number.
+    void report_rest_read();
+
     // A message was resent from its beginning, on another connection.
     void count_retry() { tx_retries_.fetch_add(1); }
 
@@ -155,6 +170,8 @@ private:
     u32 departures_ HW_GUARDED_BY(lock_) = 0; // how often past_ grew
     bool has_departed_since(u32& departures);
     Atomic<u32> watchers_{0}; // sockets with KCM_ERRORS
+    Atomic<u32> rests_{0};    // connections: count_rest()
+    Atomic<u32> held_back_{0}; // an error was, since there are some
     Atomic<u64> ids_{1};
     Atomic<u64> tx_retries_{0};
     Atomic<u64> draining_{0}; // bytes that closed sockets have yet to send

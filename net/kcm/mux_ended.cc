@@ -6,6 +6,26 @@
 
 namespace kcm {
 
+// For those that pick(Socket&) chooses, some at a time: act(Socket&) wakes and signals, so it is called without the lock.
+template <class GoesOn, class Pick, class Act> static void notify(Mux& mux, GoesOn&& goes_on, Pick&& pick, Act&& act)
+{
+    constexpr unsigned at_a_time = 16;
+    Mux::Place<Socket> place;
+    while (goes_on()) {
+        Ref<Socket> some[at_a_time];
+        unsigned count = 0;
+        bool any = mux.visit_next(place, at_a_time, [&](Socket& socket) {
+            if (pick(socket))
+                some[count++] = Ref<Socket>::share(socket);
+        });
+        if (!any)
+            return;
+        for (unsigned i = 0; i < count; i++)
+            act(*some[i]);
+        kapi_resched();
+    }
+}
+
 void Mux::report_failure(Psock& psock, bool was_last)
 {
     reservations.remove(psock);
@@ -15,42 +35,26 @@ void Mux::report_failure(Psock& psock, bool was_last)
     }
     if (retire_forgotten())
         retire_later();
-    // Each is woken, and signalled, without the lock.
-    constexpr unsigned at_a_time = 16;
-    Place<Socket> place;
-    for (;;) {
-        // Another one may have been attached since it failed.
-        was_last = was_last && !has_connections();
-        if (!was_last && !watchers_.load_relaxed())
-            return;
-        Ref<Socket> reported[at_a_time];
-        unsigned count = 0;
-        bool any = visit_next(place, at_a_time, [&](Socket& socket) {
-            if (was_last || socket.wants_errors())
-                reported[count++] = Ref<Socket>::share(socket);
-        });
-        if (!any)
-            return;
-        for (unsigned i = 0; i < count; i++)
-            was_last ? reported[i]->connections_gone(psock.error()) : reported[i]->report(psock.error());
-        kapi_resched();
-    }
+    auto goes_on = [&] {
+        was_last = was_last && !has_connections(); // another one may have been attached since it failed
+        return was_last || watchers_.load_relaxed();
+    };
+    notify(*this, goes_on, [&](Socket& socket) { return was_last || socket.wants_errors(); }, [&](Socket& socket) {
+        was_last ? socket.connections_gone(psock.error()) : socket.report(psock.error());
+    });
+}
+
+void Mux::report_rest_read()
+{
+    notify(*this, [] { return true; }, [](Socket& socket) { return socket.has_error(); },
+           [](Socket& socket) { socket.rest_is_read(); });
 }
 
 // No connection is left to send on. Sockets that are open may get another one; those that are closed do not wait for it.
 void Mux::give_up_closed()
 {
-    constexpr unsigned at_a_time = 16;
-    Place<Socket> place;
-    while (!has_connections()) {
-        Ref<Socket> some[at_a_time];
-        unsigned count = 0;
-        if (!visit_next(place, at_a_time, [&](Socket& socket) { some[count++] = Ref<Socket>::share(socket); }))
-            return;
-        for (unsigned i = 0; i < count; i++)
-            some[i]->give_up_if_closed();
-        kapi_resched();
-    }
+    notify(*this, [&] { return !has_connections(); }, [](Socket&) { return true; },
+           [](Socket& socket) { socket.give_up_if_closed(); });
 }
 
 bool Mux::has_many_ended()

@@ -17,7 +17,7 @@ const kapi_stream_ops Psock::stream_ops = {.rx = rx, .acked = acked, .event = ev
 
 Psock::Psock(Mux& of, Ref<Shortage> of_user, Filter filter, u32 max_message)
     : mux(Ref<Mux>::share(of)), id(of.next_id()), shortage(std::move(of_user)), parser_(std::move(filter)),
-      max_message_(max_message), resume_work_(*this), assembly_work_(*this), failure_work_(*this)
+      max_message_(max_message), resume_work_(*this), assembly_work_(*this), failure_work_(*this), rest_work_(*this)
 {
 }
 
@@ -89,61 +89,10 @@ void Psock::detach()
     const kapi_piece* unread = parser_.pieces(first);
     kapi_stream_give_back(stream_, unread, ending());
     stream_ = nullptr;
+    look_for_rest();
     // A connection that is resumed has the room for itself, and passes on what it leaves. If that was this one, another has
     // to be resumed instead.
     mux->distributor.resume_next();
-}
-
-void Psock::fail(int error, bool unreadable)
-{
-    int none = 0;
-    if (unreadable) {
-        stopped_.store_release(1);
-        shortage->stop(*this);
-    }
-    if (!error_.compare_exchange(none, error))
-        return;
-    rx_aborts.add(1);
-    if (unreadable)
-        count_bad_message(error);
-    if (kapi_traces(KAPI_TRACE_KCM_END))
-        kapi_trace_kcm_connection(KAPI_TRACE_KCM_END, id, error);
-    kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu has ended: error %d",
-             static_cast<unsigned long long>(mux->number), static_cast<unsigned long long>(id), error);
-    kapi_stream_post_error(stream_, error);
-    was_last = mux->connection_failed(*this);
-    ref();
-    if (!failure_work_.queue(mux->workqueue()))
-        unref();
-}
-
-// In work of its own, which may end after detach(): there may be very many sockets.
-void Psock::report_failure()
-{
-    changed(Changes::ended);
-    mux->report_failure(*this, was_last);
-    unref();
-}
-
-bool Psock::is_forgotten() const
-{
-    if (!failed() || !offered_.load_acquire() || !kapi_stream_is_unused(stream_))
-        return false;
-    // Unread bytes alone say nothing: they may be what is never offered.
-    struct kapi_stream_health health;
-    kapi_stream_health(stream_, &health);
-    return !receives() || (!paused() && !health.to_offer);
-}
-
-// TCP has the same errors for other reasons.
-void Psock::count_bad_message(int error)
-{
-    if (error == KAPI_EMSGSIZE)
-        rx_too_big.add(1);
-    else if (error == KAPI_ETIMEDOUT)
-        rx_timeouts.add(1);
-    else if (error == KAPI_EPROTO)
-        rx_bad_length.add(1);
 }
 
 // ---- receiving
@@ -243,11 +192,15 @@ void Psock::resume_later(u64 delay_ns)
 
 void Psock::resume()
 {
+    bool was_read = !paused() && offered_.load_relaxed();
     if (receives())
         kapi_stream_resume(stream_);
     offered_.store_release(1);
-    if (failed()) [[unlikely]]
-        mux->read_on(*this);
+    if (failed()) [[unlikely]] {
+        if (!was_read)
+            mux->read_on(*this);
+        look_for_rest();
+    }
     // There may be room left, which others wait for.
     mux->distributor.resume_next();
     unref();

@@ -100,6 +100,7 @@ public:
 private:
     // A part of a message is held, and copied when it is given back: a namespace's administrator may have 2 GiB as SO_RCVBUF.
     static constexpr u32 most_of_rcvbuf = 256u << 20;
+    static constexpr u64 rest_retry_ns = 10'000'000;
 
     HW_MADE_BY_CREATE;
     Psock(Mux& mux, Ref<Shortage> shortage, Filter filter, u32 max_message);
@@ -117,6 +118,9 @@ private:
     void resume();
     void check_assembly();
     void report_failure();
+    bool has_rest() const;
+    void look_for_rest();
+    void report_rest_read();
     static const kapi_stream_ops stream_ops;
 
     kapi_stream* stream_ = nullptr; // until detach()
@@ -129,6 +133,7 @@ private:
     Atomic<u32> starting_{1};       // until begin()
     Atomic<u32> offered_{0};        // what was there at the beginning
     Atomic<int> error_{0};          // that ended it
+    Atomic<u32> rest_{0};           // what came before that may not all be read; counted in the multiplexor
     Atomic<u32> stopped_{0};        // receives no more
     Atomic<u32> reset_{0};
     Atomic<u32> gives_way_{0};      // is to end: its memory is needed
@@ -142,6 +147,7 @@ private:
     Work<Psock, &Psock::resume> resume_work_;
     Work<Psock, &Psock::check_assembly> assembly_work_;
     Work<Psock, &Psock::report_failure> failure_work_; // once
+    Work<Psock, &Psock::report_rest_read> rest_work_; // once
 };
 
 } // namespace kcm

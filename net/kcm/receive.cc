@@ -8,13 +8,22 @@ namespace kcm {
 // deadline_ns: of the call, 0 before it has waited for the first time.
 Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
 {
-    TRY(check(kapi_sk_take_error(sk)));
+    if (error_is_next())
+        TRY(check(kapi_sk_take_error(sk)));
+    else if (Distributor::readable(*this))
+        return {};
     if (!may_wait)
         return fail(KAPI_EAGAIN);
     if (!deadline_ns)
         deadline_ns = deadline_after(kapi_sk_rcvtimeo_ns(sk));
     return waited(readers_.wait_until(deadline_ns,
-                                      [&] { return Distributor::readable(*this) || kapi_sk_has_error(sk); }), deadline_ns);
+                                      [&] { return Distributor::readable(*this) || error_is_next(); }), deadline_ns);
+}
+
+// A connection's messages come before its error, also those that TCP holds; but none come to a socket that is to receive none.
+bool Socket::error_is_next()
+{
+    return has_error() && !Distributor::readable(*this) && (mux->distributor.disabled(*this) || !mux->holds_back());
 }
 
 // What is not read of a message stays, unless it is a datagram's rest.

@@ -205,6 +205,13 @@ void Socket::report(int error)
     pollers_.wake(KAPI_IN | KAPI_OUT | KAPI_ERR);
 }
 
+void Socket::rest_is_read()
+{
+    readers_.wake();
+    pollers_.wake(KAPI_IN | KAPI_ERR);
+    kapi_sk_signal(sk, KAPI_IN);
+}
+
 u64 Socket::deadline_after(u64 timeout_ns)
 {
     return timeout_ns == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout_ns;

@@ -58,6 +58,9 @@ public:
     bool wants_errors() const { return errors_.load_relaxed() != 0; }
     void watch_errors(bool on);
     void report(int error);
+    bool has_error() const { return kapi_sk_has_error(sk) != 0; }
+    // Nothing of connections that have ended is left to be read: readers that hold an error back report it.
+    void rest_is_read();
     void connections_gone(int error); // the last one ended
     void give_up_if_closed();         // the same, and nothing is to be reported
 
@@ -185,6 +188,7 @@ private:
     void put_back(Taken& taken, u32 read);
     Result<u32> hand_over(Taken& taken, const ReadRoom& room, kcm_receive& receive);
     Result<> wait_for_message(bool may_wait, u64& deadline_ns);
+    bool error_is_next();
     void trace_delivery(const Taken& taken, u32 size);
     ReadRoom room_of(const kcm_receive& receive) const;
     [[gnu::always_inline]] inline bool take(const kcm_receive& receive, const ReadRoom& room, Taken& taken);

@@ -106,6 +106,163 @@ TEST_F(KcmErrors, end_of_the_last_connection__is_reported_behind_the_messages_th
     EXPECT_EQ(receive(*sockets[0]), kNothing);
 }
 
+/** The peer has sent more than the sockets have room for, and has ended. What TCP holds then is read in work. */
+class KcmErrorsBehind : public KcmErrors, public testing::WithParamInterface<bool> {
+protected:
+    void send_more_than_there_is_room_for()
+    {
+        std::uint64_t delivered = 0;
+        for (; sent_ < delivered + 3; sent_++) {
+            ASSERT_LT(sent_, 1000u) << "there is room for all";
+            peer_writes(ends[0], message(sent_));
+            settle();
+            run(a, [&] { delivered = sockets[0]->connections().at(0).rx_msgs; });
+        }
+    }
+    void end_it()
+    {
+        if (GetParam())
+            world.network().reset(a, b, sim::Sees::both);
+        else
+            end(0);
+        settle();
+    }
+    int its_error() const { return GetParam() ? KAPI_ECONNRESET : KAPI_EPIPE; }
+    static std::string message(unsigned number) { return framed(std::to_string(number) + text(9000)); }
+    /** All that was sent, in order, and nothing else but "there is nothing yet". */
+    void take_all(KcmSocket &socket, unsigned first = 0)
+    {
+        for (unsigned next = first; next < sent_;) {
+            std::string got = receive(socket);
+            if (got == kNothing)
+                settle();
+            else
+                ASSERT_EQ(got, message(next++));
+        }
+    }
+
+    unsigned sent_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(, KcmErrorsBehind, testing::Bool(), [](const auto &info) { return info.param ? "reset" : "fin"; });
+
+TEST_P(KcmErrorsBehind, error__is_reported_to_readers_behind_what_there_was_no_room_for)
+{
+    open(1, 1);
+    send_more_than_there_is_room_for();
+    end_it();
+    EXPECT_EQ(error_of(ends[0]), its_error()); // at once
+    unsigned events = 0;
+    run(a, [&] { events = sockets[0]->poll(); });
+    EXPECT_TRUE(events & KAPI_ERR);
+    take_all(*sockets[0]);
+    settle();
+    EXPECT_EQ(receive(*sockets[0]), "error " + std::to_string(its_error()));
+    EXPECT_EQ(receive(*sockets[0]), kNothing);
+}
+
+TEST_P(KcmErrorsBehind, error__is_reported_to_senders_at_once)
+{
+    open(1, 1);
+    send_more_than_there_is_room_for();
+    const std::string large = framed(text(20'000));
+    while (send(*sockets[0], large, KCM_ABI_MSG_DONTWAIT) > 0)
+        settle();
+    long result = 0;
+    auto sender = world.spawn(a, "sender", [&] { result = sockets[0]->send(large.data(), large.size()); });
+    settle();
+    end_it();
+    EXPECT_TRUE(sender->is_done());
+    EXPECT_LT(result, 0);
+    take_all(*sockets[0]);
+}
+
+TEST_P(KcmErrorsBehind, thread_in_recvmsg__gets_the_rest_and_then_the_error)
+{
+    open(1, 1);
+    send_more_than_there_is_room_for();
+    std::string results;
+    auto reader = world.spawn(a, "reader", [&] {
+        world.sleep(sim::kSecond);
+        std::string room(1 << 20, 0);
+        for (long size = 1; size > 0;) {
+            size = sockets[0]->receive(room.data(), room.size());
+            results += size > 0 ? room.substr(0, static_cast<std::size_t>(size)) : " error " + std::to_string(-size);
+        }
+    });
+    end_it();
+    std::string all;
+    for (unsigned i = 0; i < sent_; i++)
+        all += message(i);
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 10 * sim::kSecond));
+    EXPECT_TRUE(results == all + " error " + std::to_string(its_error())) << results.size() << " bytes, expected " << all.size();
+}
+
+// Its rest is no whole message, so nothing comes that wakes the reader.
+TEST_P(KcmErrorsBehind, thread_in_recvmsg__gets_the_error_when_the_rest_is_no_message)
+{
+    open(1, 1);
+    send_more_than_there_is_room_for();
+    for (bool blocked = true; blocked; run(a, [&] { blocked = sockets[0]->connections().at(0).state & KCM_ABI_CONN_PAUSED; }))
+        EXPECT_NE(receive(*sockets[0]), kNothing);
+    while (receive(*sockets[0]) != kNothing)
+        settle();
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    peer_writes(ends[0], message(0).substr(0, 100));
+    settle();
+    end_it();
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    long result = 0;
+    auto reader = world.spawn(a, "reader", [&] {
+        char bytes[100];
+        result = sockets[0]->receive(bytes, sizeof(bytes));
+    });
+    settle();
+    EXPECT_TRUE(reader->is_done());
+    EXPECT_EQ(result, -its_error());
+}
+
+TEST_P(KcmErrorsBehind, error__does_not_wait_for_what_the_program_has_read_itself)
+{
+    open(1, 1);
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    peer_writes(ends[0], message(0));
+    settle();
+    run(a, [&] { EXPECT_EQ(read(ends[0].here, message(0).size()), message(0)); });
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 0), 0); });
+    settle();
+    end_it();
+    EXPECT_EQ(receive(*sockets[0]), "error " + std::to_string(its_error()));
+}
+
+TEST_P(KcmErrorsBehind, error__does_not_wait_in_a_socket_that_receives_nothing)
+{
+    open(1, 1);
+    send_more_than_there_is_room_for();
+    run(a, [&] { EXPECT_EQ(sockets[0]->set_option(KCM_ABI_RECV_DISABLE, 1), 0); });
+    end_it();
+    while (true) {
+        std::string got = receive(*sockets[0]);
+        ASSERT_NE(got, kNothing);
+        if (got == "error " + std::to_string(its_error()))
+            break;
+    }
+}
+
+TEST_P(KcmErrorsBehind, error__does_not_wait_for_a_connection_that_was_unattached)
+{
+    open(1, 1);
+    send_more_than_there_is_room_for();
+    end_it();
+    while (receive(*sockets[0], 100) == kNothing)
+        settle();
+    run(a, [&] { EXPECT_EQ(sockets[0]->unattach(ends[0].here), 0); });
+    std::string got;
+    do
+        got = receive(*sockets[0]);
+    while (got.starts_with(framed("").substr(0, 2)));
+    EXPECT_EQ(got, "error " + std::to_string(its_error()));
+}
+
 // With the number that the end of the wait has, which send() reports as EAGAIN.
 TEST_F(KcmErrors, time_out_of_the_last_connection__is_returned_to_a_thread_that_waits_for_room)
 {

@@ -95,7 +95,8 @@ TEST_F(KcmPauses, many_messages_of_many_connections__share_the_processor)
     for (const Ends &each : ends)
         peer_writes(each, text(kEach));
     settle();
-    EXPECT_LE(most_, 2 * kMost) << "the time between them is short";
+    // By the order of softirqs and works each may have one more, or two; with a turn for each it would be kMany * kMost.
+    EXPECT_LE(most_, kMost + 2 * kMany);
     EXPECT_EQ(receive_all(socket).size(), kMany * kEach);
 }
 

@@ -41,6 +41,9 @@ int fill(int kcm, size_t len);
 /** fill_frames - the same with frames whose seeds count from 0 */
 int fill_frames(int kcm, size_t len);
 
+/** secure_rig - the same rig over TCP with TLS @version; the far end is a program of its own */
+struct rig secure_rig(int type, int family, int version);
+
 /* Shared. */
 extern char buf[FRAME_MAX + 1];
 
@@ -68,6 +71,7 @@ void api_crossing(void);
 void api_proc(void);
 void api_namespaces(void);
 void api_tls(void);
+void api_tls_end(void);
 void api_tls_ended(void);
 void api_tls_error(void);
 void api_new(void);

@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 	api_proc();
 	api_namespaces();
 	api_tls();
+	api_tls_end();
 	api_tls_ended();
 	api_tls_error();
 	api_new();

@@ -116,14 +116,27 @@ static long unattach(void *arg)
 	return kcm_unattach(r->kcm, r->tcp);
 }
 
+/* TCP may have become full with the end of a message. When the connection is attached again, it is offered the next one. */
+static bool waits_for_half_a_message(struct task *t, struct rig *r)
+{
+	for (int tries = 0; tries < 10; tries++) {
+		task_start(t, unattach, r);
+		if (task_blocked(t))
+			return true;
+		NEED(task_join(t) == 0 && kcm_attach(r->kcm, r->tcp, parser_framed()) == 0);
+		nap_us(10000);
+	}
+	task_start(t, unattach, r);
+	return false;
+}
+
 /* Unattaching that must wait: each wait ends like a send(), and changes nothing. */
 static void given_up(struct rig *r)
 {
 	int flags = fcntl(r->kcm, F_GETFL);
 	struct task t;
 
-	task_start(&t, unattach, r);
-	check(task_blocked(&t), "unattach: waits until a message that is half sent is out");
+	check(waits_for_half_a_message(&t, r), "unattach: waits until a message that is half sent is out");
 	task_signal(&t);
 	NEED(task_finished(&t, SOON_MS));
 	EXPECT_ERRNO(task_join(&t), EINTR, "unattach: a signal ends the wait");
