@@ -44,8 +44,8 @@ Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
     return {};
 }
 
-// Those whose client has given up are ended, because their device may wait for that, and those whose time is over. retry: the
-// others are asked for again.
+// Those whose client has given up are ended, because their device may wait for that, those whose time is over, and all when the
+// server closes. retry: the others are asked for again.
 void Context::look_at_parked(bool retry)
 {
     Connection* ended = nullptr;
@@ -54,8 +54,8 @@ void Context::look_at_parked(bool retry)
         Guard guard(lock_);
         for (Connection** at = &parked_; *at;) {
             Connection* connection = *at;
-            bool ends = connection->has_ended() || (!retry && now >= connection->rejected_ns);
-            if (!retry && !closing_ && !ends) {
+            bool ends = connection->has_ended() || closing_ || (!retry && now >= connection->rejected_ns);
+            if (!retry && !ends) {
                 at = &connection->next;
                 continue;
             }
