@@ -130,6 +130,24 @@ TEST_P(RtrsClientEnds, closing_does_not_wait_until_a_path_has_been_added)
     EXPECT_EQ(error, -KAPI_ECANCELED);
 }
 
+/** A server that has not noticed the end of a removed path is asked for it again, half a second later. */
+TEST_P(RtrsClientEnds, nor_until_it_is_tried_again)
+{
+    ready();
+    EXPECT_EQ(put(path() + "remove_path", "1"), 0);
+    server.reject = KAPI_EEXIST;
+    const unsigned before = server.asked;
+    auto adds = world.spawn(a, "add_path", [&] { sim::sysfs_write(root + "add_path", path_name(0)); });
+    ASSERT_TRUE(world.run_until([&] { return server.asked != before; }, kSecond));
+    world.run_for(200 * kMs);
+    ASSERT_FALSE(adds->is_done());
+    std::uint64_t begun = world.now_ns();
+    close();
+    EXPECT_LT(world.now_ns() - begun, 200 * kMs);
+    EXPECT_TRUE(adds->is_done());
+    EXPECT_EQ(server.asked, before + 1);
+}
+
 /** It has come up, and the call that adds it has not returned: the path is left to the end of the session. */
 TEST_P(RtrsClientEnds, closing_while_a_path_comes_up)
 {

@@ -160,6 +160,33 @@ TEST_P(SrvLimits, paths_of_a_session)
     }
 }
 
+/** More than are placed at once. */
+TEST_P(SrvLimits, closing_does_not_wait_for_connections_that_wait_for_the_end_of_a_path)
+{
+    constexpr unsigned kWaiting = 40;
+    load(true);
+    establish(first);
+    keep_write(first);
+    drop(first);
+    world.run_for(sim::kSecond);
+    SrvPath many(a, "10.0.0.1", "10.0.0.2");
+    for (unsigned i = 0; i < kWaiting; i++)
+        begin(many, request(0, 1, static_cast<unsigned char>(2 + i)));
+    world.run_for(sim::kSecond / 10);
+    const auto before = b.works_run;
+    auto closes = world.spawn(b, "closes", [&] { rtrs_srv_core_close(std::exchange(server, nullptr)); });
+    auto works = [&] { return b.works_run - before; };
+    auto refused = [&] { return std::ranges::all_of(many.links, [](const auto &link) { return link->end.has_value(); }); };
+    EXPECT_TRUE(wait([&] { return refused() || works() >= 100; }));
+    world.run_for(sim::kSecond);
+    EXPECT_TRUE(refused());
+    EXPECT_LT(works(), 100u);
+    EXPECT_FALSE(closes->is_done()) << "the user still has a request";
+    answer_call();
+    EXPECT_TRUE(wait([&] { return closes->is_done(); }));
+    drop(many);
+}
+
 TEST_P(SrvLimits, other_ports_and_namespaces)
 {
     kapi_net &other = b.add_net();

@@ -33,6 +33,38 @@ protected:
         accepted(again, link);
         exchange(again);
     }
+    /** Both paths of a session are lost with requests that the user has, and its client is back for both. */
+    std::pair<SrvPath::Link *, SrvPath::Link *> come_back_twice()
+    {
+        load(true);
+        establish_both();
+        keep_write(first);
+        write(second, 1, 1, "data", "wy");
+        EXPECT_TRUE(wait([&] { return user.calls.size() == 2; }));
+        drop(first);
+        drop(second);
+        world.run_for(sim::kSecond);
+        auto &other = begin(again2, request(0, 1, 2, 100, true, 1));
+        return {&come_back(), &other};
+    }
+    /** Another client is refused at once, and the session is connected when its requests have ended at the same moment. */
+    void keeps_its_name(SrvPath::Link &waiting)
+    {
+        SrvPath third(a, "10.0.0.1", "10.0.1.2");
+        connect(third, 2, 3, 102);
+        ask_info(third);
+        EXPECT_TRUE(wait([&] { return third.links[0]->end.has_value(); }, sim::kSecond));
+        EXPECT_FALSE(waiting.established || waiting.end);
+        run(b, [&] {
+            for (const auto &call : user.calls)
+                user.answer(call);
+        });
+        ASSERT_TRUE(wait([&] { return waiting.established; }));
+        accepted(again, waiting);
+        exchange(again);
+        drop(third);
+        drop(again);
+    }
     /** Another client has the name as soon as no request is left. */
     void takes_over(std::size_t last_call)
     {
@@ -45,7 +77,7 @@ protected:
         EXPECT_TRUE(wait([&] { return !third.info.empty(); }, sim::kSecond / 10));
         drop(third);
     }
-    SrvPath again{a, "10.0.0.1", "10.0.0.2"};
+    SrvPath again{a, "10.0.0.1", "10.0.0.2"}, again2{a, "10.0.1.1", "10.0.1.2"};
 };
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvNames, ::testing::Range(1, 6));
 
@@ -108,6 +140,49 @@ TEST_P(SrvNames, a_session_keeps_its_name_between_two_attempts_of_its_client)
     EXPECT_TRUE(wait([&] { return second.links[0]->end.has_value(); }, sim::kSecond));
     resume(come_back());
     drop(again);
+}
+
+/** An administrator removes it. */
+TEST_P(SrvNames, one_of_two_paths_that_wait_gives_up)
+{
+    auto [waits, gives_up] = come_back_twice();
+    drop(again2);
+    world.run_for(sim::kSecond / 10);
+    keeps_its_name(*waits);
+}
+
+TEST_P(SrvNames, a_path_gives_up_while_another_one_is_between_two_attempts)
+{
+    auto [turned_down, other] = come_back_twice();
+    ASSERT_TRUE(wait([&] { return turned_down->end && other->end; }, 5 * sim::kSecond));
+    drop(again);
+    drop(again2);
+    begin(again2, request(0, 1, 2, 100, true, 1));
+    world.run_for(sim::kSecond / 10);
+    drop(again2);
+    world.run_for(sim::kSecond / 10);
+    SrvPath third(a, "10.0.0.1", "10.0.1.2");
+    connect(third, 2, 3, 102);
+    ask_info(third);
+    EXPECT_TRUE(wait([&] { return third.links[0]->end.has_value(); }, sim::kSecond)) << "it is refused";
+    drop(third);
+    keeps_its_name(come_back());
+}
+
+/** As one that has lost both, of which one is gone at the server. */
+TEST_P(SrvNames, a_session_that_waits_for_a_name_is_refused_when_its_client_comes_back_over_another_path)
+{
+    end_slowly();
+    SrvPath third(a, "10.0.0.1", "10.0.1.2");
+    connect(third, 2, 3, 102);
+    ask_info(third);
+    world.run_for(sim::kSecond);
+    EXPECT_FALSE(third.links[0]->end) << "it waits";
+    connect(second, 2, 2);
+    EXPECT_TRUE(wait([&] { return third.links[0]->end.has_value(); }, sim::kSecond / 10)) << "at once";
+    answer_call();
+    exchange(second);
+    drop(third);
 }
 
 TEST_P(SrvNames, a_client_that_gives_up_coming_back_leaves_its_name)

@@ -197,7 +197,7 @@ TEST_P(SrvPaths, one_that_stays_half_open_gives_way_to_the_clients_next_one)
     std::uint64_t asked = world.now_ns();
     EXPECT_EQ(rejected(ask(first, request(0, 3, 2))), 0);
     EXPECT_LT(world.now_ns() - asked, sim::kSecond);
-    EXPECT_TRUE(first.links[0]->end);
+    EXPECT_TRUE(wait([&] { return first.links[0]->end.has_value(); }, sim::kSecond));
     EXPECT_FALSE(first.links[2]->end);
 }
 

@@ -180,6 +180,7 @@ void Session::close()
         for (Path* path = paths_; path; path = path->next)
             path->begin_removal(); // all at the same time, also those that are being added
     }
+    gone_.wake(); // who is about to try again
     // Those that others have claimed go by themselves, or are left to us.
     while (!has_no_path()) {
         while (Path* path = claim_any())

@@ -161,9 +161,9 @@ Result<> Context::place(Own<Connection>& connection)
     if (path && session->has_other(*path, connection->info().remote, connection->info().local))
         return place_query(*path, connection);
     // A client that has removed a path may add it again before this host is done with the old one.
-    bool waits = path ? path->make_way(request) : session->path_gives_way(connection->info().remote, connection->info().local);
-    if (waits) {
-        auto awaits = await(*session, connection, path ? most_parked_ns : most_added_ns);
+    Ref<Path> before = session->find_before(*connection);
+    if (before && (path ? path->make_way(request) : before->gives_way())) {
+        auto awaits = await(*before, connection, path ? most_parked_ns : most_added_ns);
         if (!awaits && path)
             path->forget_successor(request);
         return awaits;
@@ -175,7 +175,7 @@ Result<> Context::place(Own<Connection>& connection)
     }
     TRY(path->offer(connection));
     Guard guard(lock_);
-    session->awaited_until_ns = 0;
+    claim_again(*session);
     return {};
 }
 
@@ -257,7 +257,7 @@ Result<bool> Context::claim_name(Session& session, const SessionName& name)
     for (Session* other = sessions_.front(); other; other = sessions_.next(*other)) {
         if (other->name != name)
             continue;
-        if (!other->is_over() || kapi_now_ns() < other->awaited_until_ns)
+        if (!other->is_given_up())
             return fail(KAPI_EEXIST);
         other->name_wanted = true;
         return false;

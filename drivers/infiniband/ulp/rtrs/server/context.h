@@ -62,9 +62,9 @@ private:
     Result<> place(Own<Connection>& connection);
     Result<Ref<Path>> make_path(Session& session, const Connection& first);
     Result<> place_query(Path& lost, Own<Connection>& connection);
-    Result<> await(Session& session, Own<Connection>& connection, u64 limit_ns);
+    Result<> await(Path& ending, Own<Connection>& connection, u64 limit_ns);
     Result<> park(Own<Connection>& connection, u64 limit_ns) HW_REQUIRES(lock_);
-    void claim_again(const Session& session) HW_REQUIRES(lock_);
+    void claim_again(Session& session) HW_REQUIRES(lock_);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);
     Ref<Session> find(const Uuid& uuid);
     void remove_if_empty(Session& session);

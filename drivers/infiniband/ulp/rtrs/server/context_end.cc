@@ -15,12 +15,14 @@ constexpr u64 returns_ns = 60'000'000'000; // in which a client that was turned 
 // ---- what waits
 
 // Those who wait for the session's name need not: it stays in use.
-Result<> Context::await(Session& session, Own<Connection>& connection, u64 limit_ns)
+Result<> Context::await(Path& ending, Own<Connection>& connection, u64 limit_ns)
 {
+    Connection& waits = *connection;
     Guard guard(lock_);
     TRY(park(connection, limit_ns));
-    session.awaited_until_ns = kapi_now_ns() + limit_ns + returns_ns;
-    claim_again(session);
+    waits.awaited_until_ns = kapi_now_ns() + limit_ns + returns_ns;
+    ending.awaited_until_ns.store_relaxed(waits.awaited_until_ns);
+    claim_again(ending.session());
     return {};
 }
 
@@ -44,8 +46,8 @@ Result<> Context::park(Own<Connection>& connection, u64 limit_ns)
     return {};
 }
 
-// Those whose client has given up are ended, because their device may wait for that, and those whose time is over. retry: the
-// others are asked for again.
+// Those whose client has given up are ended, because their device may wait for that, those whose time is over, and all when the
+// server closes. retry: the others are asked for again.
 void Context::look_at_parked(bool retry)
 {
     Connection* ended = nullptr;
@@ -54,8 +56,8 @@ void Context::look_at_parked(bool retry)
         Guard guard(lock_);
         for (Connection** at = &parked_; *at;) {
             Connection* connection = *at;
-            bool ends = connection->has_ended() || (!retry && now >= connection->rejected_ns);
-            if (!retry && !closing_ && !ends) {
+            bool ends = connection->has_ended() || closing_ || (!retry && now >= connection->rejected_ns);
+            if (!retry && !ends) {
                 at = &connection->next;
                 continue;
             }
@@ -80,16 +82,17 @@ void Context::look_at_parked(bool retry)
     }
 }
 
-// A client that is rejected may try again, and waits once more then: so it keeps its name meanwhile.
+// A client that is rejected may try again, and waits once more then: so it keeps its name meanwhile. What others wait for stays
+// awaited, other paths of the session or this one.
 void Context::give_up(Own<Connection> parked)
 {
     bool ended = parked->has_ended();
-    if (Ref<Session> session = find(parked->request().session)) {
-        if (Ref<Path> path = session->find(parked->request().path))
-            path->forget_successor(parked->request());
-        Guard guard(lock_);
+    u64 mark = parked->awaited_until_ns;
+    Ref<Session> session = mark ? find(parked->request().session) : Ref<Session>();
+    if (Ref<Path> path = session ? session->find_before(*parked) : Ref<Path>()) {
+        path->forget_successor(parked->request());
         if (ended)
-            session->awaited_until_ns = 0;
+            path->awaited_until_ns.compare_exchange(mark, 0);
     }
     if (!ended)
         parked->reject(Errno(KAPI_ECONNRESET));
@@ -147,9 +150,10 @@ void Context::remove_if_empty(Session& session)
     claim_again(session);
 }
 
-void Context::claim_again(const Session& session)
+void Context::claim_again(Session& session)
 {
-    for (Session* other = session.name_wanted ? sessions_.front() : nullptr; other; other = sessions_.next(*other))
+    bool wanted = std::exchange(session.name_wanted, false);
+    for (Session* other = wanted ? sessions_.front() : nullptr; other; other = sessions_.next(*other))
         if (!other->name.text[0])
             other->notify_all(Path::others_ended);
 }

@@ -34,6 +34,19 @@ Ref<Path> Session::find(const Uuid& uuid)
     return {};
 }
 
+Ref<Path> Session::find_before(const Connection& connection)
+{
+    Ref<Path> named = find(connection.request().path);
+    if (named)
+        return named;
+    const kapi_cm_info& info = connection.info();
+    Guard guard(lock_);
+    for (Path* path = paths_.front(); path; path = paths_.next(*path))
+        if (same_host(path->client(), info.remote) && same_host(path->server(), info.local))
+            return Ref<Path>::share(*path);
+    return {};
+}
+
 Result<> Session::add(const Ref<Path>& path)
 {
     Guard guard(lock_);
@@ -64,15 +77,6 @@ bool Session::is_empty()
     return paths_.empty();
 }
 
-bool Session::path_gives_way(const kapi_addr& client, const kapi_addr& server)
-{
-    Guard guard(lock_);
-    for (Path* path = paths_.front(); path; path = paths_.next(*path))
-        if (same_host(path->client(), client) && same_host(path->server(), server))
-            return path->gives_way();
-    return false;
-}
-
 bool Session::has_other(const Path& path, const kapi_addr& client, const kapi_addr& server)
 {
     Guard guard(lock_);
@@ -91,11 +95,12 @@ bool Session::has_closing_path()
     return false;
 }
 
-bool Session::is_over()
+bool Session::is_given_up()
 {
+    u64 now = kapi_now_ns();
     Guard guard(lock_);
     for (Path* path = paths_.front(); path; path = paths_.next(*path))
-        if (!path->is_over())
+        if (!path->is_over() || now < path->awaited_until_ns.load_relaxed())
             return false;
     return true;
 }

@@ -21,16 +21,16 @@ public:
 
     // Any context.
     Ref<Path> find(const Uuid& path);
+    // The path that a connection names, or else the one between its addresses: the one in whose place it may come.
+    Ref<Path> find_before(const Connection& connection);
     // Sleeps, the context's work. EEXIST: there is one between the same addresses; ECONNRESET: there are too many.
     Result<> add(const Ref<Path>& path);
     // The same. The others are notified.
     void remove(Path& path);
     bool is_empty();
     bool has_closing_path();
-    // All of its paths are over, or it has none.
-    bool is_over();
-    // A path between these addresses is over, or ends now, but is not gone: Path::gives_way().
-    bool path_gives_way(const kapi_addr& client, const kapi_addr& server);
+    // All of its paths are over, or it has none, and its client is back for none of them.
+    bool is_given_up();
     // A path other than this is between these addresses.
     bool has_other(const Path& path, const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);
@@ -54,7 +54,6 @@ public:
     Chunks chunks;
     SessionName name{}; // under the context's lock; empty before the first information request
     bool name_wanted = false; // the same; another session waits for it
-    u64 awaited_until_ns = 0; // the same; its client is back, and waits for the end of a path, or was turned down and may return
     Atomic<u32> heartbeat_interval_ms{default_heartbeat_ms}, heartbeat_missed{default_heartbeats_missed};
 
 private:
