@@ -179,6 +179,7 @@ kapi_cm_options Link::options(const AnyPrivate& data)
     options.size = data.size;
     options.reads_in = static_cast<u8>(min(reads_in_, attrs.max_reads_in));
     options.reads_out = static_cast<u8>(min(reads_out_, attrs.max_reads_out));
+    queues_->ends.may_read = options.reads_out != 0;
     options.retry = retries_;
     options.rnr_retry = for_ever;
     options.rnr_timer = rnr_timer;
