@@ -30,7 +30,10 @@
 /* Posted at once, for interrupts are off. */
 #define MOST_AT_ONCE 256
 #define WAKE_AFTER msecs_to_jiffies(10)
-/* So often if the success of what was posted last is not reported, or is not to come. */
+/*
+ * So often if the success of what was posted last is not reported, or is not to come. It may have been forgotten when what goes
+ * before was sent again, a time-out later, so a report of that begins it anew.
+ */
 #define MOST_WAKES 16
 
 struct held {
@@ -47,7 +50,8 @@ struct kapi_hold {
 	bool failed; /* a completion had an error, so all that follow have one */
 	u32 signalled; /* how many were posted whose success is reported */
 	u32 ended; /* how many of these were reported; the poller of the queue counts them */
-	u32 wakes; /* since something was posted */
+	u32 wakes; /* since something was posted or reported */
+	u32 woken_at; /* ended at the last one */
 	u32 size, first, count;
 	u32 max_sge, max_inline;
 	size_t stride;
@@ -75,8 +79,13 @@ static void wake_device(struct work_struct *work)
 {
 	struct kapi_hold *hold = container_of(to_delayed_work(work), struct kapi_hold, wake);
 	unsigned long flags;
+	u32 ended;
 
 	spin_lock_irqsave(&hold->qp->lock, flags);
+	ended = READ_ONCE(hold->ended);
+	if (ended != hold->woken_at)
+		hold->wakes = 0;
+	hold->woken_at = ended;
 	hold->wakes++;
 	if (!is_settled(hold)) {
 		ib_post_send(hold->qp->ib, NULL, NULL);

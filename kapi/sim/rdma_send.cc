@@ -167,7 +167,7 @@ bool start(kapi_qp &qp, SendEntry &entry)
         return false;
     }
     if (entry.is_answered()) {
-        if (qp.reads_started >= std::max(1u, qp.reads_out))
+        if (qp.reads_started >= qp.reads_out)
             return false;
         if (entry.wr.op == KAPI_WR_READ && qp.dev->failing && --qp.dev->failing == 0)
             return fail_at(qp, qp.cursor, KAPI_WC_LOCAL_ERROR), false; // as siw, whose TCP does not take it

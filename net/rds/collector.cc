@@ -12,7 +12,6 @@ constexpr u64 shortest_look_ns = 250 * ms; // in each namespace, of which a user
 constexpr u64 longest_look_ns = 60'000 * ms; // a change of the sysctl takes effect so late
 constexpr u64 looked_ns = ms / 50; // for each connection that a look has met the next one is that much later
 constexpr u64 kept_after_end_ns = 60'000 * ms;
-constexpr u64 kept_after_loss_ns = 1'800'000 * ms;
 // When little is left to a user, unused connections must not prevent new ones.
 constexpr u64 crowded_idle_ns = 1000 * ms;
 constexpr u64 crowded_after_loss_ns = 60'000 * ms;
@@ -43,6 +42,16 @@ u64 Collector::idle_ns(bool crowded) const
     return idle ? min(idle, crowded_idle_ns) : crowded_idle_ns;
 }
 
+u64 Collector::kept_after_loss(bool crowded)
+{
+    return crowded ? crowded_after_loss_ns : kept_after_loss_ns;
+}
+
+u64 Collector::kept_after_loss(const Connection& connection) const
+{
+    return kept_after_loss(is_crowded(connection));
+}
+
 u64 Collector::kept_ns(Connection& connection, bool crowded)
 {
     switch (connection.ending()) {
@@ -53,7 +62,7 @@ u64 Collector::kept_ns(Connection& connection, bool crowded)
     case Ending::lost:
         break;
     }
-    return crowded ? crowded_after_loss_ns : kept_after_loss_ns;
+    return kept_after_loss(crowded);
 }
 
 void Collector::connection_made(const Connection& connection)

@@ -28,6 +28,9 @@ class Net;
 class Collector : Pinned {
 public:
     explicit Collector(Net& net) : net_(net) {}
+    // How long a connection that is not used is kept, and a peer is asked that may not have noticed the loss. Any context.
+    static constexpr u64 kept_after_loss_ns = 1'800'000'000'000;
+    u64 kept_after_loss(const Connection& connection) const;
     // Any context. A connection was made.
     void connection_made(const Connection& connection);
     // Sleeps. No more connections are made.
@@ -37,6 +40,7 @@ private:
     bool is_crowded(const Connection& connection) const;
     u64 idle_ns(bool crowded) const;
     static u64 kept_ns(Connection& connection, bool crowded);
+    static u64 kept_after_loss(bool crowded);
     void arm(bool crowded);
     void look();
     void look_at(Connection& connection, bool crowded, u64 now);

@@ -180,7 +180,7 @@ private:
     Change leave(kapi_trace_rds_reason reason);
     void begin_closing(kapi_trace_rds_reason reason) { publish(leave(reason)); }
     void note_loss(kapi_trace_rds_reason reason);
-    void closed(bool complete);
+    void closed(rds_closing how);
     bool is_wanted();
     void look_by(u64 time_ns) { look_ns_ = min(look_ns_, time_ns); }
     void arm(u64 time_ns);
@@ -229,6 +229,7 @@ private:
     // The worker's:
     bool wanted_ = false;
     u64 wanted_until_ns_ = 0; // by the peer, for whose messages we may have to connect; later only for sockets of this host
+    u64 lost_ns_ = 0;         // when a stream was lost, and the peer may not know it; 0: it does, or notices it itself
     bool was_up_ = false;     // the stream that is being closed was
     bool retires_ = false;    // being closed because nobody uses it
     bool recycles_ = false;   // being closed to be opened again

@@ -9,8 +9,7 @@ namespace {
 
 constexpr u64 ms = 1'000'000;
 constexpr u64 answer_timeout_ns = 1000 * ms; // for the answer to a probe, or a reset, while another stream waits
-constexpr u64 kept_after_loss_ns = 1'800'000 * ms;   // as a connection (collector.cc)
-constexpr u64 kept_before_others_ns = 60'000 * ms;   // and others wait behind it
+constexpr u64 kept_before_others_ns = 60'000 * ms; // messages for a path that is left out, and others wait behind them
 
 } // namespace
 
@@ -94,7 +93,7 @@ void Path::step_left_out()
     if (queue_.has_sent_before() && receiver_.has_name()) {
         if (left_out_since_ns_ == 0)
             left_out_since_ns_ = now;
-        u64 kept_until_ns = left_out_since_ns_ + (queue_.has_new() ? kept_before_others_ns : kept_after_loss_ns);
+        u64 kept_until_ns = left_out_since_ns_ + (queue_.has_new() ? kept_before_others_ns : Collector::kept_after_loss_ns);
         if (now < kept_until_ns)
             return look_by(kept_until_ns);
     }

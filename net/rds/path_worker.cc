@@ -110,7 +110,10 @@ bool Path::is_wanted()
     for (unsigned i = index_; i < connection_.path_count(); i++) // those behind it may wait for it
         if (connection_.path(i).queue_.has_unsent())
             return true;
-    return wanted_ && (connection_.has_users() || kapi_now_ns() < wanted_until_ns_);
+    u64 now = kapi_now_ns();
+    if (!wanted_ || connection_.has_users() || now < wanted_until_ns_)
+        return wanted_;
+    return lost_ns_ && now - lost_ns_ < connection_.net.collector.kept_after_loss(connection_);
 }
 
 bool Path::start_connecting()
@@ -225,8 +228,8 @@ bool Path::step_closing()
         peer_gone_ = true;
     rds_close_mode mode = peer_gone_ ? RDS_CLOSE_PEER_GONE : RDS_CLOSE_GRACEFUL;
     rds_closing outcome = connection_.transport.close(connection_.state(), index_, mode);
-    if (outcome == RDS_CLOSED || outcome == RDS_CLOSED_COMPLETE) {
-        closed(outcome == RDS_CLOSED_COMPLETE);
+    if (outcome >= RDS_CLOSED) {
+        closed(outcome);
         return true;
     }
     u64 now = kapi_now_ns();
@@ -251,6 +254,7 @@ void Path::came_up()
     probe_timer_.stream_began();
     u64 now = kapi_now_ns();
     wanted_ = false;
+    lost_ns_ = 0;
     peer_gone_ = false;
     retires_ = recycles_ = stalls_long_ = false;
     was_up_ = true;
@@ -283,9 +287,12 @@ Path::Change Path::leave(kapi_trace_rds_reason reason)
     wanted_ = true;
     overdraws_at_ns_ = kapi_now_ns() + overdraws_after_ns;
     if (was_up && !retires_) {
-        // The peer may not be able to connect. Where whole messages are sent either side is, and nobody reports that a stream
-        // was complete.
-        wanted_until_ns_ = connection_.transport.post ? 0 : kapi_now_ns() + wanted_after_loss_ns;
+        // The peer may not be able to connect. Where whole messages are sent either side is, and a hawser asks. The kernel's own
+        // sends nothing there of its own accord: if all that it has sent was taken by our device, it waits for ever, for an
+        // acknowledgement or a map. A request for a connection makes it end the old one.
+        bool posts = connection_.transport.post != nullptr;
+        wanted_until_ns_ = posts ? 0 : kapi_now_ns() + wanted_after_loss_ns;
+        lost_ns_ = posts && connection_.peer() == Peer::foreign ? kapi_now_ns() : 0;
         if (!recycles_)
             note_loss(reason);
         if (kapi_now_ns() - up_since_ns_ >= max(stable_ns, shortest_delay_ns()))
@@ -295,9 +302,11 @@ Path::Change Path::leave(kapi_trace_rds_reason reason)
 }
 
 // A stream was closed in order for a reason. A hawser peer that still wants one opens it, or knocks.
-void Path::closed(bool complete)
+void Path::closed(rds_closing how)
 {
-    if (complete && was_up_) {
+    if (how == RDS_CLOSED_KNOWN)
+        lost_ns_ = 0;
+    if (how == RDS_CLOSED_COMPLETE && was_up_) {
         ending_.store_release(static_cast<u32>(Ending::complete));
         if (connection_.peer() == Peer::hawser || retires_)
             wanted_until_ns_ = 0;
@@ -353,7 +362,7 @@ void Path::kill()
             begin_closing(KAPI_RDS_REMOVED);
         if (now != PathState::down) {
             rds_closing outcome = connection_.transport.close(connection_.state(), index_, RDS_CLOSE_AT_ONCE);
-            HW_ASSERT(outcome == RDS_CLOSED || outcome == RDS_CLOSED_COMPLETE);
+            HW_ASSERT(outcome >= RDS_CLOSED);
         }
     }
     set_trying(false);

@@ -41,6 +41,7 @@ enum rds_closing {
 	RDS_CLOSE_UNREAD,    /* the same, and there is no room or memory for what is unread */
 	RDS_CLOSED,
 	RDS_CLOSED_COMPLETE, /* and all that the peer ever sent on the stream was received */
+	RDS_CLOSED_KNOWN,    /* and the peer knows it, or cannot have another one: no attempt is made for its sake */
 };
 
 struct rds_net;

@@ -324,6 +324,31 @@ TEST_P(VerbsHold, device_that_forgets_any_request__is_woken)
     EXPECT_EQ(device_.started.size(), posted_.size());
 }
 
+// The first is lost. When both are sent again after a time-out, longer than kapi wakes for the second, that is forgotten.
+TEST_P(VerbsHold, device_that_forgets_what_reports_nothing_when_it_sends_again__is_woken)
+{
+    for (bool reports : {true, false}) {
+        union kapi_wr_inside wr{};
+        wr.plain.opcode = IB_WR_SEND;
+        wr.plain.wr_id = posted_.size();
+        wr.plain.send_flags = reports ? IB_SEND_SIGNALED : 0;
+        posted_.push_back({.wr = wr.plain});
+        const ib_send_wr *failed;
+        ASSERT_EQ(kapi_hold_post(&qp_, &wr.plain, &failed), 0);
+    }
+    for (unsigned i = 0; i < 30; i++)
+        wake();
+    device_.window = 1;
+    device_.start_one();
+    device_.start_one();
+    ASSERT_TRUE(device_.asleep);
+    device_.end_one([] {});
+    poll_one();
+    wake();
+    device_.start_one();
+    EXPECT_EQ(device_.started.size(), 2u);
+}
+
 // A queue pair that has nothing to do costs nothing.
 TEST_P(VerbsHold, device_that_has_sent_everything__sleeps)
 {

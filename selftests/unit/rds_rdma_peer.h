@@ -73,7 +73,7 @@ protected:
     static int take(void *context, kapi_cm *cm, const kapi_cm_offer *offer, void *, kapi_size *)
     {
         auto &self = *static_cast<RdsRdmaPeer *>(context);
-        if (self.peer.cm)
+        if (self.peer.cm || self.asks)
             return 0;
         self.asked.assign(static_cast<const char *>(offer->data), offer->size);
         kapi_cm_attach(cm, &Peer::ops, &self.peer);
@@ -92,6 +92,7 @@ protected:
     }
     void accept(const std::string &data)
     {
+        asks = false;
         ASSERT_TRUE(world.run_until([&] { return peer.cm != nullptr; }, 10 * sim::kSecond));
         run(b, [&] {
             kapi_cm_info info;
@@ -111,6 +112,7 @@ protected:
     /** Asks for a connection with this private data. */
     void ask(const std::string &data)
     {
+        asks = true;
         run(b, [&] {
             kapi_cm_route to{KAPI_CM_IP, sim::address("10.0.0.2"), sim::address("10.0.0.1", kCm), 5000, 0, 0};
             ASSERT_EQ(kapi_cm_connect(&b.initial_net(), &to, &Peer::ops, &peer, &peer.cm), 0);
@@ -173,6 +175,7 @@ protected:
     Program program = on_a();
     kapi_cm_listener *listener = nullptr;
     Peer peer;
+    bool asks = false;      // it refuses what it is asked for, until it is to accept
     kapi_u8 rnr_timer = 10; // what it asks for
     kapi_u8 retry = 7;      // of both
     std::string asked;

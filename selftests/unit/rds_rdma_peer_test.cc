@@ -3,6 +3,7 @@
 #include "net/rds/connection.h"
 #include "net/rds/net.h"
 #include "net/rds/rdma/glue/rds_rdma_core.h"
+#include "rds_rdma_memory_test.h"
 #include "rds_rdma_peer.h"
 
 namespace {
@@ -267,6 +268,29 @@ TEST_P(RdsRdmaPeer, does_not_fill_the_log__with_garbage)
         peer = Peer();
     }
     EXPECT_EQ(std::count(a.log.begin(), a.log.end(), "rds: 10.0.0.2 sends what is no RDS, its connection ends"), 1);
+}
+
+// A device would never begin one, nor what is behind it.
+TEST_P(RdsRdmaPeer, is_asked_for_no_read__if_it_answers_none)
+{
+    struct Memory : RdmaMemoryTest {
+        using RdmaMemoryTest::operate, RdmaMemoryTest::Operation, RdmaMemoryTest::receive, RdmaMemoryTest::place_of;
+    };
+    connect();
+    std::string memory(100, 'm');
+    run(a, [&] {
+        Memory::Operation read{1, 0, {{Memory::place_of(memory.data()), memory.size()}}, RDS_ABI_RDMA_NOTIFY_ME};
+        EXPECT_EQ(Memory::operate(program, read), 4);
+        program.send("next");
+    });
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 3; }));
+    EXPECT_EQ(peer.messages[2].substr(sizeof(Header)), "next") << "behind the map, and the message of the read is not sent";
+    run(a, [&] {
+        auto received = Memory::receive(program, RDS_ABI_MSG_DONTWAIT);
+        ASSERT_EQ(received.notices.size(), 1u);
+        EXPECT_EQ(received.notices[0].status, RDS_ABI_RDMA_OTHER_ERROR);
+    });
+    EXPECT_FALSE(peer.end);
 }
 
 // Credits count in the kernel's own only if each side's private data have some, which its own never have.

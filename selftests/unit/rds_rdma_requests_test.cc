@@ -265,6 +265,16 @@ TEST_P(RdsRdmaForeignRequests, ask_with_the_last_message_of_a_call)
     }
 }
 
+// Nobody asks for it again. On Soft-RoCE kapi has sent what reports its end (kapi/linux/verbs_hold.c).
+TEST_P(RdsRdmaForeignRequests, that_are_a_map__report_its_end)
+{
+    kapi_u64 before = counter(program, "ib_tx_cq_event");
+    connect();
+    ASSERT_TRUE(wait_for([&] { return peer.messages.size() >= 2; }));
+    world.run_for(20 * sim::kMillisecond);
+    EXPECT_EQ(counter(program, "ib_tx_cq_event") - before, 1u);
+}
+
 // A message is there that would be good without what came before it.
 TEST_P(RdsRdmaForeignRequests, are_not_believed__behind_garbage)
 {

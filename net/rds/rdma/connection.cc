@@ -82,8 +82,9 @@ rds_closing RdmaConnection::close()
     phase_.store_release(down);
     row_.with([](rds_rdma_row& shown) { shown = {}; });
     Ref<Registrar> old = registrar_.with([](Ref<Registrar>& registrar) { return std::move(registrar); });
+    bool known = !net_.is_open() || (link_ && link_->has_ended_by_peer()); // without a socket nobody here wants its messages
     link_.reset();
-    return RDS_CLOSED;
+    return known ? RDS_CLOSED_KNOWN : RDS_CLOSED;
 }
 
 Ref<Registrar> RdmaConnection::hold()

@@ -13,6 +13,16 @@ constexpr u8 our_retries = 6;
 constexpr u8 for_ever = 7;   // while the peer has no receive posted, it lives; but see Sender::tick()
 constexpr u8 rnr_timer = 10; // 0.32 ms, as the kernel's own
 
+// Of a rejection (InfiniBand Architecture Specification, volume 1, chapter 12). The kernel's own refuses a request while it has a
+// connection, which it ends then, or is making one. Others come from a connection manager that its RDS hears nothing from.
+constexpr u32 nobody_listens = 8, by_listener = 28;
+
+bool is_by_peer(const kapi_cm_end& end)
+{
+    return end.why == KAPI_CM_DISCONNECTED ||
+           (end.why == KAPI_CM_REJECTED && (end.reason == nobody_listens || end.reason == by_listener));
+}
+
 // A peer that does not answer for some two seconds is gone. How often a packet is sent again is the choice of the one who asked
 // for the connection (the kernel's own: once), so what we choose is the time between: 4.096 us times 2 to this power.
 constexpr u8 ack_timeout(u8 retries)
@@ -36,7 +46,7 @@ void Link::heard(u32 what, u32 events)
     u32 role = role_.load();
     if (role == owned)
         rds_path_notify(conn_, 0, events);
-    else if (role == waits && what == ended)
+    else if (role == waits && (what & ended))
         rds_path_notify(conn_, 0, RDS_PATH_ACCEPTED);
 }
 
@@ -58,9 +68,9 @@ void Link::on_established(void* context, const void* data, kapi_size size)
     link.heard(established, RDS_PATH_ESTABLISHED);
 }
 
-void Link::on_ended(void* context, const kapi_cm_end*)
+void Link::on_ended(void* context, const kapi_cm_end* end)
 {
-    static_cast<Link*>(context)->heard(ended, RDS_PATH_LOST);
+    static_cast<Link*>(context)->heard(is_by_peer(*end) ? ended | ended_by_peer : ended, RDS_PATH_LOST);
 }
 
 void Link::on_sent(void* context, const kapi_wc* wcs, unsigned n)
@@ -179,6 +189,7 @@ kapi_cm_options Link::options(const AnyPrivate& data)
     options.size = data.size;
     options.reads_in = static_cast<u8>(min(reads_in_, attrs.max_reads_in));
     options.reads_out = static_cast<u8>(min(reads_out_, attrs.max_reads_out));
+    queues_->ends.may_read = options.reads_out != 0;
     options.retry = retries_;
     options.rnr_retry = for_ever;
     options.rnr_timer = rnr_timer;

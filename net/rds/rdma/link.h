@@ -36,6 +36,8 @@ public:
     // It waits for its path, which is notified (RDS_PATH_ACCEPTED) when it ends. Any context.
     void wait_for(rds_conn* conn);
     bool has_ended() const { return seen_.load() & ended; }
+    // The peer's host has ended or refused it. Then its RDS has no older one any more, which it would not know to be lost.
+    bool has_ended_by_peer() const { return seen_.load() & ended_by_peer; }
     bool is_hawser() const { return peer_.is_hawser(); }
     u64 age_ns() const { return kapi_now_ns() - made_ns_; }
     const kapi_addr& local() const { return local_; }
@@ -52,7 +54,7 @@ private:
     }
 
     static constexpr u32 most_reads = 16;
-    enum Seen : u32 { resolved = 1, established = 2, ended = 4 };
+    enum Seen : u32 { resolved = 1, established = 2, ended = 4, ended_by_peer = 8 };
     enum Role : u32 { unowned, waits, owned };
     struct Queues : Pinned {
         Queues(Counters& counters, rds_conn* conn, Domain& domain)

@@ -44,6 +44,7 @@ struct QueueEnds : Pinned {
     CompletionQueue send_cq, recv_cq;
     QueuePair qp;
     Fragments fragments; // set when the peer is known, before anything is sent or handled
+    bool may_read = false; // set before that: the peer answers at least one request at a time that reads
     // From any context other than the path's owner it is posted under this lock, and only while the end is open.
     Spin<PostLock> lock;
     bool open HW_GUARDED_BY(lock) = false;

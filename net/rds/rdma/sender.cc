@@ -142,9 +142,9 @@ unsigned Sender::add_pieces(Slot& slot, const Header& from, u8 flags, u32 length
 }
 
 // What follows may wait for much memory; for the rest prepare() asks.
-bool Sender::reports(bool is_last)
+bool Sender::reports(bool must, bool is_last)
 {
-    bool reports = (is_last && held_ > most_held) || unsignaled_ >= max_unsignaled_;
+    bool reports = must || (is_last && held_ > most_held) || unsignaled_ >= max_unsignaled_;
     unsignaled_ = reports ? 0 : unsignaled_ + 1;
     held_ = reports ? 0 : held_;
     return reports;
@@ -169,7 +169,9 @@ void Sender::add(rds_out* out, u32 fragments, bool last)
         wr.sges = chain_->sge[chain_->count - 1];
         wr.n_sges = count;
         wr.op = KAPI_WR_SEND;
-        wr.flags = (reports(ends && last) ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0) |
+        // A foreign peer does not report that it lacks a map. What reports its end kapi has the device send.
+        bool unasked = ends && !header.sequence && !ends_.fragments.to_hawser;
+        wr.flags = (reports(unasked, ends && last) ? KAPI_WR_SIGNALED : 0) | (ends ? KAPI_WR_SOLICITED : 0) |
                    (to.carries ? KAPI_WR_INLINE : 0);
         // What an operation read is there when the peer is informed, and may end the region.
         if (std::exchange(fence_, false))

@@ -91,7 +91,7 @@ private:
     void add_fence(kapi_wr& wr);
     unsigned add_pieces(Slot& slot, const Header& header, u8 flags, u32 length);
     unsigned add_mapped(Slot& slot, kapi_sge* sges, unsigned most);
-    bool reports(bool is_last);
+    bool reports(bool must, bool is_last);
     void release_before(u64 end, kapi_wc_status status);
     void note_failure(Slot& slot, kapi_wc_status status);
     void add(rds_out* out, u32 fragments, bool last);

@@ -89,7 +89,8 @@ void Sender::free_retired()
 Sender::Operated Sender::post_operation(rds_out* out, const rds_rdma_op& op)
 {
     u32 most = Operation::most_requests(op, ends_.device, pieces_);
-    if (!most || most > capacity_)
+    bool may = ends_.may_read || op.kind == RDS_OP_WRITE; // else a device tries for ever, or refuses it with all that follows
+    if (!may || !most || most > capacity_)
         return rds_out_rdma_done(out, RDS_RDMA_OTHER_ERROR), Operated::alone;
     if (waits_for_room(head_ + most) || waits_for_fence(op.kind))
         return Operated::later;
