@@ -2,6 +2,8 @@
 // Connections to a foreign peer that are lost and of which it does not notice it: it waits, and sends nothing.
 #include <kapi/sim/rdma.h>
 
+#include "net/rds/connection.h"
+#include "net/rds/net.h"
 #include "rds_rdma_peer.h"
 
 namespace {
@@ -124,6 +126,19 @@ TEST_P(RdsRdmaLost, host_that_is_gone__is_tried_for_half_an_hour)
     before = counter(program, "conn_reset");
     world.run_for(1900 * sim::kSecond);
     EXPECT_EQ(counter(program, "conn_reset"), before);
+    cut(false);
+}
+
+TEST_P(RdsRdmaLost, host_that_is_gone__is_tried_for_a_minute_when_there_are_many_connections)
+{
+    auto &connections = reinterpret_cast<rds::Net *>(host_a.net().rds)->connections;
+    run(a, [&] { connections.limit = 1; });
+    lose(20);
+    EXPECT_EQ(connections.size(), 1u);
+    kapi_u64 before = counter(program, "conn_reset");
+    world.run_for(150 * sim::kSecond);
+    EXPECT_EQ(counter(program, "conn_reset"), before);
+    EXPECT_EQ(connections.size(), 0u) << "it makes room";
     cut(false);
 }
 
