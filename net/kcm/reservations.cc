@@ -93,6 +93,11 @@ void Reservations::make_available(Psock& psock, Ref<SendQueue>& kick)
     available_count_.fetch_add(1);
 }
 
+bool Reservations::is_removed(Psock& psock)
+{
+    return !psock.lane.up && !psock.lane.held_back;
+}
+
 Ref<Psock> Reservations::take_available(Psock& psock)
 {
     available_count_.fetch_sub(1);
@@ -213,7 +218,7 @@ Result<Ref<Psock>> Reservations::take(SendQueue& queue)
     if (Ref<Psock> granted = std::move(queue.turn.granted))
         return granted;
     Psock* wanted = queue.to.get();
-    if (wanted && !wanted->lane.up && !wanted->lane.held_back)
+    if (wanted && is_removed(*wanted))
         return fail(KAPI_ENOTCONN);
     Psock* free = wanted ? wanted : available_.front();
     if (free && free->lane.up && !free->lane.owner) {
@@ -313,6 +318,14 @@ bool Reservations::usable(Psock& psock)
 {
     Guard guard(lock_);
     return psock.lane.up;
+}
+
+bool Reservations::lost(Psock& psock)
+{
+    if (psock.failed())
+        return true;
+    Guard guard(lock_);
+    return is_removed(psock);
 }
 
 Result<> Reservations::wait_idle(Psock& psock, u64 deadline_ns)

@@ -63,6 +63,8 @@ public:
     // Does another queue wait for psock?
     bool contended(Psock& psock) const;
     bool usable(Psock& psock);
+    // Is nothing sent on psock any more?
+    bool lost(Psock& psock);
     bool is_owned(Psock& psock); // or parked
     // Waits until psock has no owner, which is held back. ETIMEDOUT, EINTR.
     Result<> wait_idle(Psock& psock, u64 deadline_ns);
@@ -81,6 +83,7 @@ private:
     Ref<SendQueue> stop_waiting(SendQueue& queue) HW_REQUIRES(lock_);
     struct Reclaimed;
     Ref<Psock> reclaim(Psock& psock, Reclaimed& from) HW_REQUIRES(lock_);
+    bool is_removed(Psock& psock) HW_REQUIRES(lock_);
     bool has_unasked(u64 ticket) HW_REQUIRES(lock_);
     Ref<Psock> reclaim_any(u64 ticket, Reclaimed& from) HW_REQUIRES(lock_);
     Ref<Psock> take_available(Psock& psock) HW_REQUIRES(lock_);

@@ -149,8 +149,22 @@ void Socket::end_batch()
 // Adds to the message that is being built, or begins one.
 Result<Socket::Added> Socket::add(Part& part, Spare& spare)
 {
+    Unfinished lost;
+    Result<Added> added = add_unless_lost(part, spare, lost);
+    give_up_unfinished(lost);
+    return added;
+}
+
+// A message that was begun for a connection that is gone since will not end: only its own rest may not begin another one.
+Result<Socket::Added> Socket::add_unless_lost(Part& part, Spare& spare, Unfinished& lost)
+{
     u64 size = u64{part.bytes->length()} + part.bytes->overhead();
     Guard guard(send_lock_);
+    if (building_ && building_for_->to && mux->reservations.lost(*building_for_->to)) {
+        lost = take_unfinished();
+        if (!part.alone && (!part.to || part.to == lost.queue->to.get()))
+            return fail(KAPI_ENOTCONN);
+    }
     if (building_) {
         if (part.alone || (part.to && building_for_->to.get() != part.to))
             return fail(KAPI_EINVAL); // another message is being built, whose receiver must not get this
@@ -309,6 +323,16 @@ Result<u32> Socket::send_each(const kcm_send& send, const Control& control, Psoc
     return sent;
 }
 
+// The connection that a message names. What was begun for one that is gone ends with the attempt to send the rest.
+Result<Ref<Psock>> Socket::find_wanted(u64 id)
+{
+    Ref<Psock> wanted = mux->find(id);
+    if (wanted && !wanted->failed())
+        return wanted;
+    give_up_begun_for(id);
+    return fail(KAPI_ENOTCONN);
+}
+
 Result<u32> Socket::send_one(const kcm_send& send)
 {
     bool by_more = datagram || send.spliced;
@@ -318,11 +342,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
     if (send.control_length)
         control = TRY(parse_control(send));
     Ref<Psock> wanted;
-    if (control.addressed) {
-        wanted = mux->find(control.id);
-        if (!wanted || wanted->failed())
-            return fail(KAPI_ENOTCONN);
-    }
+    if (control.addressed)
+        wanted = TRY(find_wanted(control.id));
     if (send.size || !send.spliced) // the end of a spliced file returns no result
         TRY(check(kapi_sk_take_error(sk)));
     if (send.size > max_outgoing)

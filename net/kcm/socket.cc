@@ -43,18 +43,12 @@ void Socket::release()
 {
     watch_errors(false);
     mux->distributor.leave(*this);
-    Ref<Outgoing> unfinished;
-    Ref<SendQueue> unfinished_in;
+    Unfinished unfinished;
     bool empty, too_much;
     {
         Guard guard(send_lock_);
         closed_ = true;
-        unfinished = std::move(building_);
-        unfinished_in = std::move(building_for_);
-        if (unfinished) {
-            uncharge(*unfinished_in, u64{unfinished->length()} + unfinished->overhead());
-            unfinished_in->building = false;
-        }
+        unfinished = take_unfinished();
         end_batch();
         empty = queued_ == 0;
         drains_ = !empty;
@@ -66,9 +60,8 @@ void Socket::release()
     }
     if (batch_work_.cancel()) // every batch has ended, and no other begins
         unref();
-    // It may be of no use any more. Not before: a work that transmits may wait for a program, and nobody else drops anything.
-    if (unfinished_in)
-        unfinished_in->wake();
+    // Not before: a work that transmits may wait for a program, and nobody else drops anything.
+    give_up_unfinished(unfinished);
     if (!empty) {
         ref();
         if (!give_up_work_.queue(mux->workqueue(), drain_limit_ns))
@@ -83,6 +76,35 @@ void Socket::release()
         transmit();
     else
         transmit_later();
+}
+
+// What is being built, if anything, is not going to be sent.
+Socket::Unfinished Socket::take_unfinished()
+{
+    Unfinished taken{std::move(building_), std::move(building_for_)};
+    if (taken.message) {
+        uncharge(*taken.queue, u64{taken.message->length()} + taken.message->overhead());
+        taken.queue->building = false;
+    }
+    return taken;
+}
+
+// The queue may be of no use any more.
+void Socket::give_up_unfinished(const Unfinished& unfinished)
+{
+    if (unfinished.queue)
+        unfinished.queue->wake();
+}
+
+void Socket::give_up_begun_for(u64 id)
+{
+    Unfinished begun;
+    {
+        Guard guard(send_lock_);
+        if (building_ && building_for_->to && building_for_->to->id == id)
+            begun = take_unfinished();
+    }
+    give_up_unfinished(begun);
 }
 
 // What TCP has nothing of is not going to be sent.

@@ -121,8 +121,15 @@ private:
         bool alone = false;         // does not go on with what was begun
         bool leaves_errors = false; // to the next call
     };
+    // What was being built and is given up: its references go, and give_up_unfinished() follows, without the lock.
+    struct Unfinished { Ref<Outgoing> message; Ref<SendQueue> queue; };
+    Unfinished take_unfinished() HW_REQUIRES(send_lock_);
+    void give_up_unfinished(const Unfinished& unfinished);
+    void give_up_begun_for(u64 id);
+    Result<Ref<Psock>> find_wanted(u64 id);
     Result<> wait_for_room(const Part& part, bool may_wait, u64 deadline_ns);
     Result<Added> add(Part& part, Spare& spare);
+    Result<Added> add_unless_lost(Part& part, Spare& spare, Unfinished& lost);
     Result<> add_when_room(Part part, const kcm_send& send);
     Result<> wait_and_add(Part& part, Added added, bool may_wait, u64 deadline_ns);
     static void trace_sent(const Outgoing& bytes, const Psock* to, bool ends);

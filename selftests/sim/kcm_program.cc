@@ -55,6 +55,13 @@ unsigned KcmProgram::flags_of(bool ends) const
     return ends ? KCM_ABI_MSG_EOR : 0;
 }
 
+/** ENOTCONN may also be the socket's error, of an earlier message. A call without bytes, as by splice(), does not return that. */
+bool KcmProgram::has_gone(std::uint64_t connection)
+{
+    socket.spliced = true;
+    return socket.send(nullptr, 0, KCM_ABI_MSG_MORE, connection) == -KAPI_ENOTCONN;
+}
+
 /** What one call took, of several messages maybe not all. None: the program must stop, or the required connection is gone. */
 std::optional<std::size_t> KcmProgram::send_call(const unsigned char *bytes, std::size_t size, const Lengths &lengths, bool ends,
                                                  unsigned flags, std::uint64_t wanted)
@@ -72,7 +79,7 @@ std::optional<std::size_t> KcmProgram::send_call(const unsigned char *bytes, std
         long result = socket.send_each(bytes, size, lengths, how, wanted);
         if (result == static_cast<long>(size) || (result > 0 && !lengths.empty()))
             return static_cast<std::size_t>(result);
-        if (wanted && result == -KAPI_ENOTCONN)
+        if (wanted && result == -KAPI_ENOTCONN && has_gone(wanted))
             return std::nullopt;
         bool refused = result == -KAPI_ENOTCONN && profile.may_refuse();
         bool excused = (result == -KAPI_EFAULT && profile.bad_memory) || course_.may_break() || refused;
@@ -147,7 +154,9 @@ bool KcmProgram::send_one()
         std::size_t part = std::min(step, bytes.size() - at);
         if (send_part(bytes.data() + at, part, ends, flags, wanted))
             at += part;
-        else if (!leave_connection(wanted))
+        else if (leave_connection(wanted))
+            at = 0; // what was begun is given up
+        else
             return false;
     }
     count_sent(sender);

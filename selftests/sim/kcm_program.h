@@ -28,6 +28,7 @@ public:
 private:
     void send_loop();
     bool send_one();
+    bool has_gone(std::uint64_t connection);
     bool leave_connection(std::uint64_t &wanted);
     bool send_several();
     using Lengths = std::vector<std::uint32_t>;
