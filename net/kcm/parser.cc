@@ -55,9 +55,10 @@ Result<> Parser::need_view(kapi_rx* rx)
     TRY(view_charge_.cover(rx, kapi_alloc_true_size(KAPI_FILTER_VIEW)));
     if (!view_)
         view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC)));
-    if (!view_)
-        return fail(KAPI_ENOMEM);
-    return {};
+    if (view_)
+        return {};
+    // nothing is charged while it waits
+    return fail(KAPI_ENOMEM);
 }
 
 void Parser::drop_view()
@@ -135,7 +136,10 @@ Parser::Outcome Parser::begin(kapi_rx* rx, usize at, usize length, u32 total, Ps
         if (!made)
             return {0, Stop::memory};
         partial_ = std::move(*made);
-        return fill(rx, at, length, owner);
+        Outcome filled = fill(rx, at, length, owner);
+        if (!partial())
+            partial_ = nullptr; // nothing is held while it waits: it would never give way
+        return filled;
     }
     needed_more_.store_relaxed(needed_more_.load_relaxed() + 1);
     if (!need_view(rx))

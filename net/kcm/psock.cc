@@ -133,6 +133,7 @@ usize Psock::receive(kapi_rx* offer, usize length)
         return 0;
     }
     Parser::Outcome outcome;
+    u32 needed_before = parser_.needed();
     {
         Wakes wakes;
         wakes_ = &wakes;
@@ -140,7 +141,8 @@ usize Psock::receive(kapi_rx* offer, usize length)
         wakes_ = nullptr;
     }
     bool no_memory = outcome.stop == Parser::Stop::memory;
-    if (starves_ && (!no_memory || outcome.used)) {
+    bool got_some = outcome.used || parser_.needed() != needed_before; // or a message in place of its beginning
+    if (starves_ && (!no_memory || got_some)) {
         starves_ = false;
         shortage->got_memory(*this);
     }
@@ -159,10 +161,13 @@ void Psock::wait_for_memory()
 {
     rx_no_memory.add(1);
     resume_later(memory_retry_ns);
-    if (!parser_.needed() || !parser_.partial())
-        return; // it holds next to nothing
+    if (!parser_.partial())
+        return; // it holds nothing
     starves_ = true;
-    shortage->wait(*this, parser_.partial(), parser_.needed());
+    if (parser_.needed())
+        shortage->wait(*this, parser_.partial(), parser_.needed());
+    else // a beginning; it lacks as much at least
+        shortage->wait(*this, KAPI_FILTER_VIEW, KAPI_FILTER_VIEW);
     if (!receives())
         shortage->stop(*this); // fail() may have done it before
 }
