@@ -43,10 +43,16 @@ public:
     {
         kapi_waiter waiter;
         kapi_wait_begin(&queue_, &waiter);
-        int err = 0;
-        bool met = park(waiter, deadline_ns, condition, err);
-        kapi_wait_end(&queue_, &waiter);
-        return check(met ? 0 : err);
+        return park_until(waiter, deadline_ns, condition);
+    }
+
+    // The same for any number of threads that take what they wait for: wake() wakes one that sleeps. One that has waited and
+    // leaves something for others wakes the next one then, however its call ends. KAPI_HUP wakes all.
+    template <class Condition> Result<> wait_to_take(u64 deadline_ns, Condition&& condition)
+    {
+        kapi_waiter waiter;
+        kapi_wait_begin_exclusive(&queue_, &waiter);
+        return park_until(waiter, deadline_ns, condition);
     }
 
     // The same for any number of threads, if what is true for one of them is so for all: wake() wakes one that sleeps, and each
@@ -54,14 +60,10 @@ public:
     // if there is room for few.
     template <class Condition> Result<> wait_in_turn(u64 deadline_ns, Condition&& condition)
     {
-        kapi_waiter waiter;
-        kapi_wait_begin_exclusive(&queue_, &waiter);
-        int err = 0;
-        bool met = park(waiter, deadline_ns, condition, err);
-        kapi_wait_end(&queue_, &waiter);
-        if (met)
+        auto result = wait_to_take(deadline_ns, condition);
+        if (result)
             wake();
-        return check(met ? 0 : err);
+        return result;
     }
 
 private:
@@ -72,12 +74,14 @@ private:
         kapi_wait_end(&queue_, &waiter);
     }
 
-    template <class Condition> bool park(kapi_waiter& waiter, u64 deadline_ns, Condition& condition, int& err)
+    template <class Condition> Result<> park_until(kapi_waiter& waiter, u64 deadline_ns, Condition& condition)
     {
         bool met;
+        int err = 0;
         while (!(met = condition()) && err == 0)
             err = kapi_park(&waiter, deadline_ns);
-        return met;
+        kapi_wait_end(&queue_, &waiter);
+        return check(met ? 0 : err);
     }
 
     kapi_waitq queue_;

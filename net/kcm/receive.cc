@@ -16,8 +16,8 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
         return fail(KAPI_EAGAIN);
     if (!deadline_ns)
         deadline_ns = deadline_after(kapi_sk_rcvtimeo_ns(sk));
-    return waited(readers_.wait_until(deadline_ns,
-                                      [&] { return Distributor::readable(*this) || error_is_next(); }), deadline_ns);
+    return waited(readers_.wait_to_take(deadline_ns,
+                                        [&] { return Distributor::readable(*this) || error_is_next(); }), deadline_ns);
 }
 
 // A connection's messages come before its error, also those that TCP holds; but none come to a socket that is to receive none.
@@ -135,6 +135,8 @@ Result<u32> Socket::receive(kcm_receive& receive)
         if (take(receive, room, taken)) {
             if (!peeks(receive))
                 wake_next_reader();
+            if (deadline_ns)
+                wake_next_thread();
             u32 got = TRY(hand_over(taken, room, receive));
             receive.size -= got;
             bool whole = (receive.out_flags & (KCM_ABI_MSG_EOR | KCM_ABI_MSG_TRUNC)) == KCM_ABI_MSG_EOR;
@@ -160,12 +162,19 @@ unsigned Socket::poll(kapi_poll* poll)
 }
 
 // Of pollers with EPOLLEXCLUSIVE one is woken for all messages of a packet. When it takes some and leaves some, it wakes the next
-// one: before the copy, which takes as long as the program's memory likes. Threads in recvmsg() were all woken before, and those
-// in sendmsg() wait for room.
+// one: before the copy, which takes as long as the program's memory likes.
 void Socket::wake_next_reader()
 {
     if (polled_.load_relaxed() && Distributor::readable(*this))
         pollers_.wake(KAPI_IN | KAPI_RDNORM);
+}
+
+// The same of threads in recvmsg(), by one that has waited itself: it was woken for all that it leaves. One that takes nothing
+// (MSG_PEEK) leaves all, and who has not waited was not woken in another one's place. An error is left to them, too.
+void Socket::wake_next_thread()
+{
+    if (Distributor::readable(*this) || error_is_next())
+        readers_.wake();
 }
 
 void Socket::wake_readers()

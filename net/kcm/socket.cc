@@ -222,14 +222,14 @@ void Socket::add_totals(kcm_totals& totals) const
 void Socket::report(int error)
 {
     kapi_sk_set_error(sk, error);
-    readers_.wake();
+    readers_.wake(KAPI_HUP); // all
     senders_.wake();
     pollers_.wake(KAPI_IN | KAPI_OUT | KAPI_ERR);
 }
 
 void Socket::rest_is_read()
 {
-    readers_.wake();
+    readers_.wake(KAPI_HUP);
     pollers_.wake(KAPI_IN | KAPI_ERR);
     kapi_sk_signal(sk, KAPI_IN);
 }

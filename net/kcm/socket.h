@@ -47,6 +47,7 @@ public:
     Result<u32> receive(kcm_receive& receive);
     unsigned poll(kapi_poll* poll);
     void wake_next_reader();
+    void wake_next_thread();
     void wake_readers(); // there is something to read. Any context.
 
     // options.cc

@@ -112,8 +112,8 @@ bool Distributor::relink(Socket& socket, Taken& taken, Wakes& wakes)
     bool queued = bundle.unread != 0;
     bundle.unread |= taken.marks();
     if (queued) {
-        // Its socket's readers know of the bundle: they were woken when it came, and it was never empty since. Which
-        // socket that is by now is known only if it is this one.
+        // Its socket's readers know of the bundle: one was woken when it came, each that leaves some wakes the next, and it was
+        // never empty since. Which socket that is by now is known only if it is this one.
         if (socket.receiving.bundles.front() == &bundle)
             socket.receiving.messages += taken.count;
         else

@@ -45,7 +45,7 @@ bool Pull::leave_to(Socket& socket)
     path_.connection().net.count(Stat::recv_left);
     path_.retry_later(RDS_PATH_RESUME, wait_ns);
     if (notifies)
-        socket.waiters.wake(KAPI_IN | KAPI_RDNORM);
+        socket.notify_input();
     return true;
 }
 
@@ -94,7 +94,7 @@ bool Socket::await_program(Path& path, bool& notifies)
     if (closed_ || unread_ || congested_ || trace_count_ || kapi_sk_timestamps(sk))
         return false;
     notifies = received_.empty();
-    if (notifies && !waiters.has_waiters())
+    if (notifies && !receiving_ && !pollers.has_waiters())
         return false;
     unread_ = Ref<Path>::share(path);
     return true;

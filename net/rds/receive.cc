@@ -122,7 +122,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
     if (kapi_sk_timestamps(sk))
         incoming->received_real_ns = kapi_real_ns();
     incoming->trace_ns[2] = net.trace_clock_ns();
-    bool over;
+    bool over, wakes;
     CongestionChange change;
     {
         Guard guard(lock_);
@@ -136,6 +136,7 @@ bool Socket::deliver(Ref<Incoming> incoming)
         incoming->place = next_place_++;
         received_.push_back(std::move(incoming));
         poor_ |= poor;
+        wakes = wakes_receiver();
         over = is_full();
         change = update_congestion(looped);
     }
@@ -145,7 +146,9 @@ bool Socket::deliver(Ref<Incoming> incoming)
         Guard guard(lock_);
         over = !congested_; // no memory for the bit
     }
-    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    pollers.wake(KAPI_IN | KAPI_RDNORM);
+    if (wakes)
+        receivers.wake();
     return over;
 }
 
@@ -198,13 +201,14 @@ Result<u32> Socket::put_notice(rds_receive& receive, u64 freed_ports)
         Guard guard(lock_);
         freed_ports_ |= freed_ports;
     }
-    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    notify_input();
     return fail(put.error());
 }
 
 Result<> Socket::put_trace(Incoming& incoming, rds_receive& receive)
 {
-    rds_abi_cmsg_rx_trace trace{};
+    rds_abi_cmsg_rx_trace trace;
+    kapi_fill(&trace, 0, sizeof(trace)); // the padding, too
     {
         Guard guard(lock_);
         trace.rx_traces = trace_count_;
@@ -255,6 +259,7 @@ void Socket::handed_over(u32 bytes, unsigned messages, rds_receive& receive)
 bool Socket::take_input(bool peek, Input& input)
 {
     Guard guard(lock_);
+    looks_ = false;
     input.closed = closed_;
     if (closed_)
         return true;
@@ -319,8 +324,8 @@ void Socket::put_back(std::span<Ref<Incoming>> messages)
     while (!put_back_some(messages, passed, change))
         kapi_resched();
     report_congestion(change);
-    for (usize i = 0; i < messages.size(); i++) // each for a waiter of its own, as when they came (EPOLLEXCLUSIVE)
-        waiters.wake(KAPI_IN | KAPI_RDNORM);
+    for (usize i = 0; i < messages.size(); i++) // each for a waiter of its own, as when they came
+        notify_input();
 }
 
 Result<u32> Socket::receive(rds_receive& receive)
@@ -334,9 +339,7 @@ Result<u32> Socket::receive(rds_receive& receive)
             return 0u;
         if (receive.flags & RDS_ABI_MSG_DONTWAIT)
             return fail(KAPI_EAGAIN);
-        u64 timeout = kapi_sk_rcvtimeo_ns(sk);
-        u64 deadline = timeout == KAPI_FOREVER ? KAPI_FOREVER : kapi_now_ns() + timeout;
-        TRY(waited(waiters.wait_until(deadline, [&] { return take_or_pull(peek, input); }), timeout));
+        TRY(wait_for_input(peek, input));
     }
     if (input.closed)
         return fail(KAPI_ENOTCONN);
@@ -360,9 +363,10 @@ Result<u32> Socket::receive(rds_receive& receive)
     return result;
 }
 
+// Never KAPI_ERR: the kernel's only error of such a socket is what ended a recvmmsg() behind its first messages.
 unsigned Socket::poll(kapi_poll* poll)
 {
-    kapi_poll_wait(poll, waiters.c());
+    kapi_poll_wait(poll, pollers.c());
     u32 generation = net.congestion_generation();
     unsigned events = 0;
     bool unread;
@@ -390,8 +394,6 @@ unsigned Socket::poll(kapi_poll* poll)
         if (!received_.empty())
             events |= KAPI_IN | KAPI_RDNORM;
     }
-    if (kapi_sk_has_error(sk))
-        events |= KAPI_ERR;
     return events;
 }
 

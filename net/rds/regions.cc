@@ -198,7 +198,8 @@ Result<u32> Socket::put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notic
 {
     Ref<NoticeBox> box;
     for (bool first = true; notice; first = false) {
-        rds_abi_rdma_notify data{};
+        rds_abi_rdma_notify data;
+        kapi_fill(&data, 0, sizeof(data)); // the padding, too
         data.user_token = notice->token;
         data.status = notice->status;
         auto put = check(kapi_msg_put_cmsg(receive.msg, RDS_ABI_SOL_RDS, RDS_ABI_CMSG_RDMA_STATUS, &data, sizeof(data)));
@@ -214,7 +215,7 @@ Result<u32> Socket::put_rdma_notices(rds_receive& receive, Ref<RdmaNotice> notic
             box->taken(1);
         if (put)
             continue;
-        waiters.wake(KAPI_IN | KAPI_RDNORM);
+        notify_input();
         return first ? Result<u32>(fail(put.error())) : 0u;
     }
     return 0u;

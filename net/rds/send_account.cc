@@ -139,7 +139,7 @@ Ref<Message> Socket::account_sent(Message& message)
 void Socket::wake_senders()
 {
     senders.wake();
-    waiters.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
+    pollers.wake(KAPI_OUT | KAPI_WRNORM | KAPI_WRBAND);
 }
 
 void Socket::send_done(Message& message)

@@ -188,7 +188,8 @@ void Socket::release()
     cancel_sends(nullptr);
     room_made();
     senders.wake();
-    waiters.wake(KAPI_IN | KAPI_OUT | KAPI_ERR | KAPI_HUP);
+    receivers.wake(KAPI_HUP);
+    pollers.wake(KAPI_IN | KAPI_OUT | KAPI_ERR | KAPI_HUP);
     if (was_bound)
         end_use(*transport);
 }
@@ -269,7 +270,7 @@ void Socket::zerocopy_done(Ref<ZerocopyBatch> batch)
             zerocopy_.push_back(std::move(batch));
         }
     }
-    waiters.wake(KAPI_IN | KAPI_RDNORM | KAPI_ERR);
+    pollers.wake(KAPI_IN | KAPI_RDNORM | KAPI_ERR);
 }
 
 void Socket::rdma_done(Ref<RdmaNotice> notice)
@@ -278,7 +279,7 @@ void Socket::rdma_done(Ref<RdmaNotice> notice)
         Guard guard(lock_);
         rdma_notices_.push_back(std::move(notice));
     }
-    waiters.wake(KAPI_IN | KAPI_RDNORM);
+    notify_input();
 }
 
 // ---- congestion
@@ -286,17 +287,21 @@ void Socket::rdma_done(Ref<RdmaNotice> notice)
 void Socket::congestion_changed(u64 ports)
 {
     unsigned events = KAPI_IN | KAPI_RDNORM | KAPI_WRBAND | KAPI_OUT;
+    bool freed;
     {
         Guard guard(lock_);
         freed_ports_ |= watched_ports_ & ports;
         watched_ports_ &= ~ports;
+        freed = freed_ports_ != 0;
         if (monitors_)
-            events = freed_ports_ ? KAPI_IN | KAPI_RDNORM : 0;
+            events = freed ? KAPI_IN | KAPI_RDNORM : 0;
         else
             seen_congestion_generation_ = net.congestion_generation() - 1; // the next poll() reports a change
     }
     if (events)
-        waiters.wake(events);
+        pollers.wake(events);
+    if (freed)
+        receivers.wake();
 }
 
 Socket::Info Socket::info()

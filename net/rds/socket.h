@@ -31,8 +31,9 @@ public:
 
     Net& net;
     kapi_sk* const sk;
-    WaitQueue waiters; // threads that receive, and pollers
-    WaitQueue senders; // threads that wait for room, in turn
+    WaitQueue pollers;
+    WaitQueue receivers; // threads that wait for what recvmsg() returns; each takes some
+    WaitQueue senders;   // threads that wait for room, in turn
 
     // bind.cc's. Set once, under the bucket's lock, before the socket can be found.
     const Endpoint& bound_key() const { return bound_key_; }
@@ -50,6 +51,12 @@ public:
     // Receiving (receive.cc).
     Result<u32> receive(rds_receive& receive);
     unsigned poll(kapi_poll* poll);
+    // There is something for one receiver. Any context.
+    void notify_input()
+    {
+        pollers.wake(KAPI_IN | KAPI_RDNORM);
+        receivers.wake();
+    }
 
     // Options (options.cc).
     Result<> set_option(int option, const kapi_optval* value, int length);
@@ -218,6 +225,10 @@ private:
     Result<u32> hand_over(Incoming& incoming, bool traced, rds_receive& receive);
     Result<> put_trace(Incoming& incoming, rds_receive& receive);
     bool put_zerocopy(rds_receive& receive);
+    // receive_wait.cc
+    Result<> wait_for_input(bool peek, Input& input);
+    // True: the caller wakes one of those that wait.
+    bool wakes_receiver() HW_REQUIRES(lock_) { return receiving_ && !std::exchange(looks_, true); }
     // receive_run.cc
     struct Run;
     Result<u32> receive_run(Input& input, bool peek, rds_receive& receive);
@@ -294,6 +305,8 @@ private:
     // Memory of messages that were not charged, because the limit was reached; also of those that are being copied.
     u64 uncharged_ HW_GUARDED_BY(lock_) = 0;
     u64 next_place_ HW_GUARDED_BY(lock_) = 0;     // of the next message that comes
+    u32 receiving_ HW_GUARDED_BY(lock_) = 0;      // threads that wait for what comes, or are about to
+    bool looks_ HW_GUARDED_BY(lock_) = false;     // one of them was woken, and has yet to look: it wakes the next one
     u64 overdrawn_ HW_GUARDED_BY(lock_) = 0;      // bytes that lost streams brought since the queue is full
     bool poor_ HW_GUARDED_BY(lock_) = false;      // little is left below the limit of the charge
     bool congested_ HW_GUARDED_BY(lock_) = false;

@@ -175,7 +175,7 @@ RdsSocket::Run RdsSocket::receive_run(void *data, std::size_t size, unsigned fla
     call.size = size;
     call.flags = flags;
     auto &socket = *reinterpret_cast<rds::Socket *>(core_);
-    sim::ExpectWakeups expect([&](kapi_waitq &queue) { return &queue == socket.waiters.c() && socket.info().unread; });
+    sim::ExpectWakeups expect([&](kapi_waitq &queue) { return &queue == socket.receivers.c() && socket.info().unread; });
     Run run;
     run.result = static_cast<long>(rds_socket_recvmsg(core_, &call));
     run.flags = call.out_flags;

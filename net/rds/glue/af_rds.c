@@ -80,8 +80,6 @@ static __poll_t rds_poll(struct file *file, struct socket *sock, poll_table *tab
 {
 	struct kapi_poll poll = { .file = file, .table = table };
 
-	/* The core wakes its own queue; this one the kernel, at an error. */
-	poll_wait(file, sk_sleep(sock->sk), table);
 	return (__force __poll_t)rds_socket_poll(rds_core_of(sock), &poll);
 }
 

@@ -37,6 +37,23 @@ static ssize_t receive_with_alarms(int fd, int ms)
 	return n;
 }
 
+/* The second message does not come in time. */
+static void receiving_many(void)
+{
+	struct iovec to[2] = { { text, 1 }, { text + 1, 1 } };
+	struct mmsghdr all[2] = { { .msg_hdr = { .msg_iov = &to[0], .msg_iovlen = 1 } },
+				  { .msg_hdr = { .msg_iov = &to[1], .msg_iovlen = 1 } } };
+	int fd = rds_bound(HERE, "127.0.0.1", 0);
+	struct addr self = addr_of(fd);
+
+	set_timeout_ms(fd, SO_RCVTIMEO, 100);
+	NEED(rds_send(fd, "x", 1, &self, 0) == 1);
+	EXPECT_EQ(recvmmsg(fd, all, 2, 0, NULL), 1, "recvmmsg: SO_RCVTIMEO ends it, with what has come");
+	differs(!(polled(fd, POLLIN, 0) & POLLERR), "recvmmsg-error", "recvmmsg: its end is no error that poll() reports");
+	EXPECT_EQ(get_int(fd, SOL_SOCKET, SO_ERROR), ETIMEDOUT, "recvmmsg: SO_ERROR says what ended it");
+	close(fd);
+}
+
 static void receiving(void)
 {
 	int fd = rds_bound(HERE, "127.0.0.1", 0);
@@ -118,6 +135,7 @@ static void never_answered(void)
 void api_timeouts(void)
 {
 	receiving();
+	receiving_many();
 	send_buffer_full();
 	never_answered();
 }
