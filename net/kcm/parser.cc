@@ -57,7 +57,7 @@ Result<> Parser::need_view(kapi_rx* rx)
         view_.reset(static_cast<u8*>(kapi_alloc(KAPI_FILTER_VIEW, KAPI_ATOMIC)));
     if (view_)
         return {};
-    // nothing is charged while it waits
+    drop_view(); // nothing is charged while it waits
     return fail(KAPI_ENOMEM);
 }
 
