@@ -122,7 +122,7 @@ TEST_P(RdsRdmaLost, host_that_is_gone__is_tried_for_half_an_hour)
     kapi_u64 attempts = counter(program, "conn_reset") - before;
     EXPECT_GT(attempts, 100u);
     EXPECT_LT(attempts, 1600u);
-    world.run_for(200 * sim::kSecond);
+    world.run_for(150 * sim::kSecond);
     before = counter(program, "conn_reset");
     world.run_for(1900 * sim::kSecond);
     EXPECT_EQ(counter(program, "conn_reset"), before);
@@ -132,12 +132,10 @@ TEST_P(RdsRdmaLost, host_that_is_gone__is_tried_for_half_an_hour)
 TEST_P(RdsRdmaLost, host_that_is_gone__is_tried_for_a_minute_when_there_are_many_connections)
 {
     auto &connections = reinterpret_cast<rds::Net *>(host_a.net().rds)->connections;
-    run(a, [&] { connections.limit = 1; });
     lose(20);
     EXPECT_EQ(connections.size(), 1u);
-    kapi_u64 before = counter(program, "conn_reset");
+    run(a, [&] { connections.limit = 1; });
     world.run_for(150 * sim::kSecond);
-    EXPECT_EQ(counter(program, "conn_reset"), before);
     EXPECT_EQ(connections.size(), 0u) << "it makes room";
     cut(false);
 }
