@@ -259,7 +259,7 @@ void Socket::handed_over(u32 bytes, unsigned messages, rds_receive& receive)
 bool Socket::take_input(bool peek, Input& input)
 {
     Guard guard(lock_);
-    looks_ = false;
+    came_unseen_ = 0;
     input.closed = closed_;
     if (closed_)
         return true;

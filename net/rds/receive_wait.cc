@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // Threads that wait in recvmsg().
 //
-// If there is something, then none of a socket's threads sleeps, or one is awake and is going to look. What comes wakes one,
-// until it looks: more that comes before wakes no other. It takes one message as a rule, or none (MSG_PEEK, a signal), and a path
-// may have left others in its stream. So one that has waited, and leaves something, wakes the next one: before it copies, which
-// takes as long as the program likes. Who has not waited was not woken in another one's place.
+// If there is something, then none of a socket's threads sleeps, or one is awake and is going to look. What comes wakes one. Of
+// what comes before that has looked each eighth wakes another one: it may not run soon (nice, cpu.max). It takes one message as a
+// rule, or none (MSG_PEEK, a signal), and a path may have left others in its stream. So one that has waited, and leaves
+// something, wakes the next one: before it copies, which takes as long as the program likes. Who has not waited was not woken in
+// another one's place.
 #include "socket.h"
 
 namespace rds {
@@ -22,7 +23,7 @@ Result<> Socket::wait_for_input(bool peek, Input& input)
     {
         Guard guard(lock_);
         receiving_--;
-        looks_ = false; // it may have been woken behind its last look
+        came_unseen_ = 0; // it may have been woken behind its last look
         bool leaves = !received_.empty() || unread_ || freed_ports_ || !rdma_notices_.empty();
         wakes = leaves && wakes_receiver();
     }

@@ -228,7 +228,8 @@ private:
     // receive_wait.cc
     Result<> wait_for_input(bool peek, Input& input);
     // True: the caller wakes one of those that wait.
-    bool wakes_receiver() HW_REQUIRES(lock_) { return receiving_ && !std::exchange(looks_, true); }
+    static constexpr u32 come_for_each = 8;
+    bool wakes_receiver() HW_REQUIRES(lock_) { return receiving_ && came_unseen_++ % come_for_each == 0; }
     // receive_run.cc
     struct Run;
     Result<u32> receive_run(Input& input, bool peek, rds_receive& receive);
@@ -306,7 +307,7 @@ private:
     u64 uncharged_ HW_GUARDED_BY(lock_) = 0;
     u64 next_place_ HW_GUARDED_BY(lock_) = 0;     // of the next message that comes
     u32 receiving_ HW_GUARDED_BY(lock_) = 0;      // threads that wait for what comes, or are about to
-    bool looks_ HW_GUARDED_BY(lock_) = false;     // one of them was woken, and has yet to look: it wakes the next one
+    u32 came_unseen_ HW_GUARDED_BY(lock_) = 0;    // since one of them looked; the first woke one, which wakes the next one
     u64 overdrawn_ HW_GUARDED_BY(lock_) = 0;      // bytes that lost streams brought since the queue is full
     bool poor_ HW_GUARDED_BY(lock_) = false;      // little is left below the limit of the charge
     bool congested_ HW_GUARDED_BY(lock_) = false;
