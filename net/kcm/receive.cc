@@ -23,7 +23,10 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
 // A connection's messages come before its error, also those that TCP holds; but none come to a socket that is to receive none.
 bool Socket::error_is_next()
 {
-    return has_error() && !Distributor::readable(*this) && (mux->distributor.disabled(*this) || !mux->holds_back());
+    if (!has_error() || Distributor::readable(*this))
+        return false;
+    // Again behind the look for a rest: who reads the last one delivers it first.
+    return (mux->distributor.disabled(*this) || !mux->holds_back()) && !Distributor::readable(*this);
 }
 
 // What is not read of a message stays, unless it is a datagram's rest.

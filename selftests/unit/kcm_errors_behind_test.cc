@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+// The error of the last connection, which comes behind all messages: what ends while it is held back, and for how long it is.
+#include <kapi/sim/slow.h>
+
+#include "kcm_users_test.h"
+
+namespace {
+
+class KcmErrorsHeldBack : public KcmUsers {
+protected:
+    ~KcmErrorsHeldBack() override { sim::stand_still_after(nullptr, 0); }
+
+    void open(unsigned connections)
+    {
+        for (unsigned i = 0; i < connections; i++)
+            attach(socket, ends.emplace_back(connect()));
+    }
+    static std::string message(unsigned number) { return framed(std::to_string(number) + text(9000)); }
+    void send_more_than_there_is_room_for()
+    {
+        std::uint64_t delivered = 0;
+        for (; sent_ < delivered + 3; sent_++) {
+            ASSERT_LT(sent_, 1000u) << "there is room for all";
+            peer_writes(ends[0], message(sent_));
+            settle();
+            run(a, [&] { delivered = socket.connections().at(0).rx_msgs; });
+        }
+    }
+    void end(unsigned connection)
+    {
+        run(b, [&] { close(ends[connection].there); });
+    }
+    /** What is there now, in order; then what the last call returned. */
+    std::string take_what_is_there()
+    {
+        for (;;) {
+            std::string got = receive(socket);
+            if (got.starts_with("error"))
+                return got;
+            EXPECT_TRUE(next_ < sent_ && got == message(next_));
+            next_++;
+        }
+    }
+    void expect_the_rest_and_then_the_error()
+    {
+        std::string last = kNothing;
+        for (unsigned i = 0; i < 100 && last == kNothing; i++) {
+            settle();
+            last = take_what_is_there();
+        }
+        EXPECT_EQ(last, "error 32"); // EPIPE
+        EXPECT_EQ(next_, sent_);
+    }
+    /** The socket is empty, and the rest is with TCP for so long: a program has the lock. */
+    void hold_the_rest(std::uint64_t duration_ns)
+    {
+        send_more_than_there_is_room_for();
+        end(0);
+        settle();
+        holder_ = start_to_hold(ends[0], duration_ns);
+        world.run_for(sim::kMillisecond);
+        EXPECT_EQ(take_what_is_there(), kNothing);
+        EXPECT_LT(next_, sent_);
+    }
+    sim::TaskRef start_to_receive(unsigned flags, long &result)
+    {
+        return world.spawn(a, "reader", [this, flags, &result] {
+            static std::string room(1 << 20, 0);
+            result = socket.receive(room.data(), room.size(), flags);
+        });
+    }
+    unsigned poll()
+    {
+        unsigned events = 0;
+        run(a, [&] { events = socket.poll(); });
+        return events;
+    }
+    void disable(int on)
+    {
+        run(a, [&] { EXPECT_EQ(socket.set_option(KCM_ABI_RECV_DISABLE, on), 0); });
+    }
+
+    KcmSocket &socket = new_socket();
+    std::vector<Ends> ends;
+    unsigned sent_ = 0, next_ = 0;
+
+private:
+    sim::TaskRef holder_;
+};
+
+TEST_P(KcmErrorsHeldBack, error__does_not_overtake_what_is_delivered_while_a_reader_looks)
+{
+    open(1);
+    hold_the_rest(500 * sim::kMillisecond);
+    sim::stand_still_after("kcm receive", sim::kSecond);
+    long result = 0;
+    auto reader = start_to_receive(KCM_ABI_MSG_DONTWAIT, result);
+    world.run_for(sim::kMillisecond);
+    sim::stand_still_after(nullptr, 0);
+    EXPECT_FALSE(reader->is_done());
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 2 * sim::kSecond));
+    EXPECT_TRUE(result == -KAPI_EAGAIN || result == static_cast<long>(message(next_).size())) << result;
+    next_ += result > 0;
+    expect_the_rest_and_then_the_error();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KcmErrorsHeldBack, ::testing::Range(1, 51));
+
+} // namespace
