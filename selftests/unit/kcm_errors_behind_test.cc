@@ -104,6 +104,38 @@ TEST_P(KcmErrorsHeldBack, error__does_not_overtake_what_is_delivered_while_a_rea
     expect_the_rest_and_then_the_error();
 }
 
+TEST_P(KcmErrorsHeldBack, thread_in_recvmsg__gets_the_error_when_its_socket_is_to_receive_nothing_more)
+{
+    open(1);
+    hold_the_rest(500 * sim::kMillisecond);
+    long result = 0;
+    auto reader = start_to_receive(0, result);
+    world.run_for(sim::kMillisecond);
+    EXPECT_FALSE(reader->is_done());
+    disable(1);
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 100 * sim::kMillisecond));
+    EXPECT_EQ(result, -KAPI_EPIPE);
+    disable(0); // lets it go where the test has failed
+    world.run_for(sim::kSecond);
+}
+
+TEST_P(KcmErrorsHeldBack, poller__gets_the_error_when_its_socket_is_to_receive_nothing_more)
+{
+    open(1);
+    hold_the_rest(500 * sim::kMillisecond);
+    bool came = false;
+    auto poller = world.spawn(a, "poller", [&] {
+        auto edges = socket.poller(KAPI_IN | KAPI_ERR, sim::Poller::Kind::epoll_edge);
+        came = edges.wait(200 * sim::kMillisecond);
+    });
+    world.run_for(sim::kMillisecond);
+    EXPECT_FALSE(poller->is_done());
+    disable(1);
+    EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, sim::kSecond));
+    EXPECT_TRUE(came);
+    EXPECT_EQ(receive(socket), "error 32");
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmErrorsHeldBack, ::testing::Range(1, 51));
 
 } // namespace
