@@ -23,12 +23,14 @@ void Psock::fail(int error, bool unreadable)
     kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu has ended: error %d",
              static_cast<unsigned long long>(mux->number), static_cast<unsigned long long>(id), error);
     kapi_stream_post_error(stream_, error);
-    was_last = mux->connection_failed(*this);
-    if (receives()) {
+    bool reads_on = receives();
+    if (reads_on) { // before another one can be the last and be reported
         mux->count_rest();
         rest_.exchange(1);
-        resume_later(); // looks for it
     }
+    was_last = mux->connection_failed(*this);
+    if (reads_on)
+        resume_later(); // looks for it
     ref();
     if (!failure_work_.queue(mux->workqueue()))
         unref();

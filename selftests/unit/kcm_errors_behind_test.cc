@@ -136,6 +136,20 @@ TEST_P(KcmErrorsHeldBack, poller__gets_the_error_when_its_socket_is_to_receive_n
     EXPECT_EQ(receive(socket), "error 32");
 }
 
+// The end of the first one is noticed, and not yet counted.
+TEST_P(KcmErrorsHeldBack, error__of_one_connection_does_not_overtake_what_came_on_another)
+{
+    open(2);
+    send_more_than_there_is_room_for();
+    sim::stand_still_after("kcm members", sim::kSecond);
+    end(0);
+    world.run_for(2 * sim::kMillisecond);
+    sim::stand_still_after(nullptr, 0);
+    end(1);
+    world.run_for(20 * sim::kMillisecond);
+    expect_the_rest_and_then_the_error();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmErrorsHeldBack, ::testing::Range(1, 51));
 
 } // namespace
