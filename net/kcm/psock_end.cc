@@ -56,12 +56,19 @@ bool Psock::has_rest() const
     return health.to_offer != 0;
 }
 
+bool Psock::lacks_memory_too_long() const
+{
+    u64 since = no_memory_since_ns_.load_relaxed();
+    return since && kapi_now_ns() - since >= Shortage::patience_ns;
+}
+
 // After it has failed. For a connection that is not paused nobody goes on: TLS reads in work of its own, or a packet comes now.
+// What lacks memory may lack it for as long as programs do not read from other sockets: its error waits a limited time.
 void Psock::look_for_rest()
 {
     if (!rest_.load())
         return;
-    if (has_rest()) {
+    if (has_rest() && !lacks_memory_too_long()) {
         if (!paused())
             resume_later(rest_retry_ns);
         return;

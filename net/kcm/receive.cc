@@ -149,15 +149,17 @@ Result<u32> Socket::receive(kcm_receive& receive)
     }
 }
 
+// While an error is held back and nothing is there, recv() would say EAGAIN: KAPI_ERR would have a program ask again and again.
 unsigned Socket::poll(kapi_poll* poll)
 {
     polled_.store_relaxed(1);
     kapi_poll_wait(poll, pollers_.c());
-    unsigned events = 0;
-    if (kapi_sk_has_error(sk))
-        events |= KAPI_ERR;
-    if (Distributor::readable(*this))
+    unsigned events = error_is_next() ? KAPI_ERR : 0;
+    if (Distributor::readable(*this)) {
         events |= KAPI_IN | KAPI_RDNORM;
+        if (has_error())
+            events |= KAPI_ERR;
+    }
     Guard guard(send_lock_);
     if (has_room_or_wants_it(&any_))
         events |= KAPI_OUT | KAPI_WRNORM;
@@ -180,10 +182,11 @@ void Socket::wake_next_thread()
         readers_.wake();
 }
 
+// poll() reports an error that is held back as soon as there is something to read: also to those that poll for room only.
 void Socket::wake_readers()
 {
     readers_.wake();
-    pollers_.wake(KAPI_IN | KAPI_RDNORM);
+    pollers_.wake(KAPI_IN | KAPI_RDNORM | (has_error() ? unsigned{KAPI_ERR} : 0));
     kapi_sk_signal(sk, KAPI_IN);
 }
 

@@ -150,6 +150,77 @@ TEST_P(KcmErrorsHeldBack, error__of_one_connection_does_not_overtake_what_came_o
     expect_the_rest_and_then_the_error();
 }
 
+// Another socket's program has it all, and does not read.
+TEST_P(KcmErrorsHeldBack, error__waits_a_limited_time_for_what_there_is_no_memory_for)
+{
+    open(1);
+    KcmSocket &other = new_socket();
+    Ends others = open_with_one(other);
+    for (unsigned i = 0; i < 5; i++)
+        peer_writes(others, message(i));
+    settle();
+    a.kept_limit = a.kept;
+    peer_writes(ends[0], message(sent_++));
+    end(0);
+    long result = 0;
+    auto reader = start_to_receive(0, result);
+    settle();
+    EXPECT_FALSE(reader->is_done());
+    EXPECT_TRUE(world.run_until([&] { return reader->is_done(); }, 2 * sim::kSecond));
+    EXPECT_EQ(result, -KAPI_EPIPE);
+    a.kept_limit = ~std::size_t{0};
+    settle();
+    EXPECT_TRUE(receive(socket) == message(0)); // it is not lost
+}
+
+TEST_P(KcmErrorsHeldBack, error__waits_while_others_give_memory_back)
+{
+    open(1);
+    KcmSocket &other = new_socket();
+    Ends others = open_with_one(other);
+    for (unsigned i = 0; i < 5; i++)
+        peer_writes(others, message(i));
+    settle();
+    a.kept_limit = a.kept;
+    peer_writes(ends[0], message(sent_++));
+    end(0);
+    world.run_for(500 * sim::kMillisecond);
+    EXPECT_EQ(receive(socket), kNothing);
+    for (unsigned i = 0; i < 5; i++)
+        EXPECT_TRUE(receive(other) == message(i));
+    expect_the_rest_and_then_the_error();
+}
+
+TEST_P(KcmErrorsHeldBack, poll__reports_an_error_when_a_call_returns_it)
+{
+    open(1);
+    hold_the_rest(500 * sim::kMillisecond);
+    EXPECT_FALSE(poll() & (KAPI_IN | KAPI_ERR));
+    EXPECT_EQ(receive(socket), kNothing);
+    world.run_for(sim::kSecond);
+    EXPECT_EQ(poll() & (KAPI_IN | KAPI_ERR), unsigned{KAPI_IN | KAPI_ERR}); // behind what is there to read
+    expect_the_rest_and_then_the_error();
+    EXPECT_FALSE(poll() & KAPI_ERR);
+}
+
+// Which takes it by SO_ERROR, and never reads: a part of the rest stays with TCP for ever.
+TEST_P(KcmErrorsHeldBack, poller_for_room__gets_an_error_that_was_held_back)
+{
+    open(1);
+    hold_the_rest(500 * sim::kMillisecond);
+    run(a, [&] { socket.sk().rcvbuf = 2000; });
+    unsigned events = 0;
+    auto poller = world.spawn(a, "poller", [&] {
+        events = socket.poller(KAPI_ERR, sim::Poller::Kind::epoll_edge).wait(5 * sim::kSecond);
+    });
+    world.run_for(sim::kMillisecond);
+    EXPECT_FALSE(poller->is_done());
+    EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, sim::kSecond));
+    EXPECT_TRUE(events & KAPI_ERR);
+    world.run_for(5 * sim::kSecond);
+    expect_the_rest_and_then_the_error();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmErrorsHeldBack, ::testing::Range(1, 51));
 
 } // namespace
