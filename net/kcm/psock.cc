@@ -202,6 +202,8 @@ void Psock::resume_later(u64 delay_ns)
 void Psock::resume()
 {
     bool was_read = !paused() && offered_.load_relaxed();
+    if (failed())
+        paused_.store_relaxed(0); // set again in rx(), unless TLS offers nothing now: then look_for_rest() goes on
     if (receives())
         kapi_stream_resume(stream_);
     offered_.store_release(1);

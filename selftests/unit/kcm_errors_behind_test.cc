@@ -221,6 +221,28 @@ TEST_P(KcmErrorsHeldBack, poller_for_room__gets_an_error_that_was_held_back)
     expect_the_rest_and_then_the_error();
 }
 
+// TLS offers nothing for a while, and then reads on in work of its own.
+TEST_P(KcmErrorsHeldBack, error__comes_behind_what_was_read_when_nobody_had_asked)
+{
+    open(1);
+    send_more_than_there_is_room_for();
+    end(0);
+    settle();
+    sim::TcbRef tcb = socket_behind(ends[0]);
+    tcb->attached = false;
+    EXPECT_EQ(take_what_is_there(), kNothing);
+    settle();
+    EXPECT_LT(next_, sent_);
+    tcb->attached = true;
+    run(a, [&] {
+        sim::Locked locked(*tcb);
+        tcb->declined = false;
+        tcb->deliver();
+    });
+    EXPECT_EQ(tcb->unread, 0u);
+    expect_the_rest_and_then_the_error();
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, KcmErrorsHeldBack, ::testing::Range(1, 51));
 
 } // namespace
