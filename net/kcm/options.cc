@@ -28,6 +28,8 @@ Result<> Socket::set_option(int option, const kapi_optval* value, int length)
     switch (option) {
     case KCM_ABI_RECV_DISABLE:
         mux->distributor.set_disabled(*this, given != 0);
+        if (given && has_error())
+            rest_is_read(); // by others: this socket holds no error back any more
         return {};
     case KCM_ABI_ERRORS:
         watch_errors(given != 0);

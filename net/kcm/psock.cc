@@ -146,6 +146,8 @@ usize Psock::receive(kapi_rx* offer, usize length)
         starves_ = false;
         shortage->got_memory(*this);
     }
+    if (!no_memory || got_some)
+        no_memory_since_ns_.store_relaxed(0);
     paused_.store_relaxed(outcome.stop != Parser::Stop::none);
     watch_assembly();
     if (outcome.stop == Parser::Stop::error)
@@ -160,6 +162,8 @@ usize Psock::receive(kapi_rx* offer, usize length)
 void Psock::wait_for_memory()
 {
     rx_no_memory.add(1);
+    if (!no_memory_since_ns_.load_relaxed())
+        no_memory_since_ns_.store_relaxed(kapi_now_ns());
     resume_later(memory_retry_ns);
     if (!parser_.partial())
         return; // it holds nothing
@@ -198,6 +202,8 @@ void Psock::resume_later(u64 delay_ns)
 void Psock::resume()
 {
     bool was_read = !paused() && offered_.load_relaxed();
+    if (failed())
+        paused_.store_relaxed(0); // set again in rx(), unless TLS offers nothing now: then look_for_rest() goes on
     if (receives())
         kapi_stream_resume(stream_);
     offered_.store_release(1);

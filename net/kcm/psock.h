@@ -119,6 +119,7 @@ private:
     void check_assembly();
     void report_failure();
     bool has_rest() const;
+    bool lacks_memory_too_long() const;
     void look_for_rest();
     void report_rest_read();
     static const kapi_stream_ops stream_ops;
@@ -138,6 +139,7 @@ private:
     Atomic<u32> reset_{0};
     Atomic<u32> gives_way_{0};      // is to end: its memory is needed
     bool starves_ = false;          // in rx(): waits for memory
+    Atomic<u64> no_memory_since_ns_{0}; // it got none since; 0: it waits for none
     Atomic<u32> room_expected_{0};
     Atomic<u32> partial_bytes_{0}, needed_bytes_{0}, paused_{0};
     u64 assembled_ = 0;             // in rx(): the message that was watched last

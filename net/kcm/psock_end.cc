@@ -23,12 +23,14 @@ void Psock::fail(int error, bool unreadable)
     kapi_log(KAPI_LOG_DEBUG, "kcm: multiplexor %llu connection %llu has ended: error %d",
              static_cast<unsigned long long>(mux->number), static_cast<unsigned long long>(id), error);
     kapi_stream_post_error(stream_, error);
-    was_last = mux->connection_failed(*this);
-    if (receives()) {
+    bool reads_on = receives();
+    if (reads_on) { // before another one can be the last and be reported
         mux->count_rest();
         rest_.exchange(1);
-        resume_later(); // looks for it
     }
+    was_last = mux->connection_failed(*this);
+    if (reads_on)
+        resume_later(); // looks for it
     ref();
     if (!failure_work_.queue(mux->workqueue()))
         unref();
@@ -54,12 +56,19 @@ bool Psock::has_rest() const
     return health.to_offer != 0;
 }
 
+bool Psock::lacks_memory_too_long() const
+{
+    u64 since = no_memory_since_ns_.load_relaxed();
+    return since && kapi_now_ns() - since >= Shortage::patience_ns;
+}
+
 // After it has failed. For a connection that is not paused nobody goes on: TLS reads in work of its own, or a packet comes now.
+// What lacks memory may lack it for as long as programs do not read from other sockets: its error waits a limited time.
 void Psock::look_for_rest()
 {
     if (!rest_.load())
         return;
-    if (has_rest()) {
+    if (has_rest() && !lacks_memory_too_long()) {
         if (!paused())
             resume_later(rest_retry_ns);
         return;

@@ -23,7 +23,10 @@ Result<> Socket::wait_for_message(bool may_wait, u64& deadline_ns)
 // A connection's messages come before its error, also those that TCP holds; but none come to a socket that is to receive none.
 bool Socket::error_is_next()
 {
-    return has_error() && !Distributor::readable(*this) && (mux->distributor.disabled(*this) || !mux->holds_back());
+    if (!has_error() || Distributor::readable(*this))
+        return false;
+    // Again behind the look for a rest: who reads the last one delivers it first.
+    return (mux->distributor.disabled(*this) || !mux->holds_back()) && !Distributor::readable(*this);
 }
 
 // What is not read of a message stays, unless it is a datagram's rest.
@@ -146,15 +149,17 @@ Result<u32> Socket::receive(kcm_receive& receive)
     }
 }
 
+// While an error is held back and nothing is there, recv() would say EAGAIN: KAPI_ERR would have a program ask again and again.
 unsigned Socket::poll(kapi_poll* poll)
 {
     polled_.store_relaxed(1);
     kapi_poll_wait(poll, pollers_.c());
-    unsigned events = 0;
-    if (kapi_sk_has_error(sk))
-        events |= KAPI_ERR;
-    if (Distributor::readable(*this))
+    unsigned events = error_is_next() ? KAPI_ERR : 0;
+    if (Distributor::readable(*this)) {
         events |= KAPI_IN | KAPI_RDNORM;
+        if (has_error())
+            events |= KAPI_ERR;
+    }
     Guard guard(send_lock_);
     if (has_room_or_wants_it(&any_))
         events |= KAPI_OUT | KAPI_WRNORM;
@@ -177,10 +182,11 @@ void Socket::wake_next_thread()
         readers_.wake();
 }
 
+// poll() reports an error that is held back as soon as there is something to read: also to those that poll for room only.
 void Socket::wake_readers()
 {
     readers_.wake();
-    pollers_.wake(KAPI_IN | KAPI_RDNORM);
+    pollers_.wake(KAPI_IN | KAPI_RDNORM | (has_error() ? unsigned{KAPI_ERR} : 0));
     kapi_sk_signal(sk, KAPI_IN);
 }
 

