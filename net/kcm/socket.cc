@@ -85,15 +85,17 @@ Socket::Unfinished Socket::take_unfinished()
     if (taken.message) {
         uncharge(*taken.queue, u64{taken.message->length()} + taken.message->overhead());
         taken.queue->building = false;
+        taken.room = look_for_room(*taken.queue);
     }
     return taken;
 }
 
-// The queue may be of no use any more.
+// The queue may be of no use any more, and others may have waited for the room.
 void Socket::give_up_unfinished(const Unfinished& unfinished)
 {
     if (unfinished.queue)
         unfinished.queue->wake();
+    notify_room(unfinished.room);
 }
 
 void Socket::give_up_begun_for(u64 id)

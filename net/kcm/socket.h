@@ -123,7 +123,7 @@ private:
         bool leaves_errors = false; // to the next call
     };
     // What was being built and is given up: its references go, and give_up_unfinished() follows, without the lock.
-    struct Unfinished { Ref<Outgoing> message; Ref<SendQueue> queue; };
+    struct Unfinished { Ref<Outgoing> message; Ref<SendQueue> queue; Room room{}; };
     Unfinished take_unfinished() HW_REQUIRES(send_lock_);
     void give_up_unfinished(const Unfinished& unfinished);
     void give_up_begun_for(u64 id);

@@ -120,6 +120,43 @@ TEST_P(KcmBegunInVain, message__can_be_begun_again_and_closed)
 INSTANTIATE_TEST_SUITE_P(Cases, KcmBegunInVain,
                          testing::Combine(testing::Values(KCM_ABI_SOCK_DGRAM, KCM_ABI_SOCK_SEQPACKET), testing::Bool()));
 
+// A call waits for room in the queue of a connection, which is read empty while the begun message takes all that queues for
+// connections have together. Then that message is given up: by a rest that names its connection, or one that names none.
+class KcmBegunInVainBesideOneThatWaits : public KcmTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(KcmBegunInVainBesideOneThatWaits, message__makes_room_for_it)
+{
+    KcmSocket &socket = new_socket();
+    Ends narrow = open_narrow(socket), ends = connect();
+    attach(socket, ends);
+    std::uint64_t narrow_id = 0, id = 0;
+    run(a, [&] {
+        narrow_id = static_cast<std::uint64_t>(socket.id_of(narrow.here));
+        id = static_cast<std::uint64_t>(socket.id_of(ends.here));
+        socket.sk().sndbuf = kSndbuf;
+    });
+    const std::string before = framed(text(20'000));
+    EXPECT_EQ(send(socket, before, kNow, narrow_id), static_cast<long>(before.size()));
+    settle();
+    EXPECT_EQ(send(socket, "refused", kNow, narrow_id), -KAPI_EAGAIN);
+    long result = 0;
+    auto waits = world.spawn(a, "waits", [&] { result = socket.send("waited", 6, 0, narrow_id); });
+    settle();
+    std::string begun = text(64 * kSndbuf);
+    EXPECT_EQ(send(socket, begun, KCM_ABI_MSG_MORE, id), static_cast<long>(begun.size()));
+    run(b, [&] { close(ends.there); });
+    EXPECT_EQ(peer_reads(narrow, before.size()), before);
+    settle();
+    EXPECT_FALSE(waits->is_done());
+    EXPECT_EQ(send(socket, "rest", kNow, GetParam() ? id : 0), -KAPI_ENOTCONN);
+    settle();
+    EXPECT_TRUE(waits->is_done());
+    EXPECT_EQ(result, 6);
+    EXPECT_EQ(peer_reads(narrow, 6), "waited");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, KcmBegunInVainBesideOneThatWaits, testing::Bool());
+
 // A call waits for the end of what TCP has a part of, and may give up: until then the connection is not gone.
 TEST_F(KcmBegun, message__goes_on_while_its_connection_is_being_unattached)
 {
