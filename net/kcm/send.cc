@@ -85,6 +85,9 @@ bool Socket::is_full(Psock* to)
 Socket::Room Socket::look_for_room(SendQueue& queue)
 {
     bool room = has_room(&queue), room_for_all = room_for_all_wanted_ && addressed_have_room();
+    // Its own limit has refused, now that of all does: the room may come by another queue, when this one is gone.
+    if (!room && queue.bytes < kapi_sk_sndbuf(sk))
+        room_for_all_wanted_ |= std::exchange(queue.room_wanted, false);
     bool wanted = (room && std::exchange(queue.room_wanted, false)) || room_for_all;
     if (room_for_all)
         room_for_all_wanted_ = false;
