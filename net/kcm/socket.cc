@@ -90,6 +90,15 @@ Socket::Unfinished Socket::take_unfinished()
     return taken;
 }
 
+// As take_unfinished(), if it is for a connection that is gone. False: it is not, or there is none.
+bool Socket::take_lost(Unfinished& lost)
+{
+    if (!building_ || !building_for_->to || !mux->reservations.lost(*building_for_->to))
+        return false;
+    lost = take_unfinished();
+    return true;
+}
+
 // The queue may be of no use any more, and others may have waited for the room.
 void Socket::give_up_unfinished(const Unfinished& unfinished)
 {
