@@ -85,6 +85,9 @@ bool Socket::is_full(Psock* to)
 Socket::Room Socket::look_for_room(SendQueue& queue)
 {
     bool room = has_room(&queue), room_for_all = room_for_all_wanted_ && addressed_have_room();
+    // Its own limit has refused, now that of all does: the room may come by another queue, when this one is gone.
+    if (!room && queue.bytes < kapi_sk_sndbuf(sk))
+        room_for_all_wanted_ |= std::exchange(queue.room_wanted, false);
     bool wanted = (room && std::exchange(queue.room_wanted, false)) || room_for_all;
     if (room_for_all)
         room_for_all_wanted_ = false;
@@ -155,16 +158,15 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
     return added;
 }
 
-// A message that was begun for a connection that is gone since will not end: only its own rest may not begin another one.
+// A message that was begun for a connection that is gone since will not end: only its own rest may not begin another one. A part
+// that names none is refused once, so where its call's error may be hidden it is taken, and discarded with the message.
 Result<Socket::Added> Socket::add_unless_lost(Part& part, Spare& spare, Unfinished& lost)
 {
     u64 size = u64{part.bytes->length()} + part.bytes->overhead();
     Guard guard(send_lock_);
-    if (building_ && building_for_->to && mux->reservations.lost(*building_for_->to)) {
-        lost = take_unfinished();
-        if (!part.alone && (!part.to || part.to == lost.queue->to.get()))
-            return fail(KAPI_ENOTCONN);
-    }
+    bool unnamed = !part.alone && !part.to;
+    if (!(unnamed && hides_error_) && take_lost(lost) && (unnamed || (!part.alone && part.to == lost.queue->to.get())))
+        return fail(KAPI_ENOTCONN);
     if (building_) {
         if (part.alone || (part.to && building_for_->to.get() != part.to))
             return fail(KAPI_EINVAL); // another message is being built, whose receiver must not get this
@@ -190,6 +192,7 @@ Result<Socket::Added> Socket::add_unless_lost(Part& part, Spare& spare, Unfinish
         queue->building = true;
     }
     charge(*building_for_, size);
+    hides_error_ = !part.goes || part.spliced;
     if (part.ends)
         complete();
     if (part.goes)
@@ -361,7 +364,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
                 used_.recycle(std::move(bytes));
             return size;
         }
-        TRY(add_when_room({.bytes = std::move(bytes), .to = wanted.get(), .ends = ends, .goes = goes}, send));
+        TRY(add_when_room({.bytes = std::move(bytes), .to = wanted.get(), .ends = ends, .goes = goes,
+                           .spliced = send.spliced != 0}, send));
         goes ? transmit() : limit_batch();
         return size;
     }

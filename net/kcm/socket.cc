@@ -85,15 +85,26 @@ Socket::Unfinished Socket::take_unfinished()
     if (taken.message) {
         uncharge(*taken.queue, u64{taken.message->length()} + taken.message->overhead());
         taken.queue->building = false;
+        taken.room = look_for_room(*taken.queue);
     }
     return taken;
 }
 
-// The queue may be of no use any more.
+// As take_unfinished(), if it is for a connection that is gone. False: it is not, or there is none.
+bool Socket::take_lost(Unfinished& lost)
+{
+    if (!building_ || !building_for_->to || !mux->reservations.lost(*building_for_->to))
+        return false;
+    lost = take_unfinished();
+    return true;
+}
+
+// The queue may be of no use any more, and others may have waited for the room.
 void Socket::give_up_unfinished(const Unfinished& unfinished)
 {
     if (unfinished.queue)
         unfinished.queue->wake();
+    notify_room(unfinished.room);
 }
 
 void Socket::give_up_begun_for(u64 id)

@@ -119,12 +119,14 @@ private:
         Ref<Outgoing> bytes;
         Psock* to;
         bool ends, goes;
+        bool spliced = false;
         bool alone = false;         // does not go on with what was begun
         bool leaves_errors = false; // to the next call
     };
     // What was being built and is given up: its references go, and give_up_unfinished() follows, without the lock.
-    struct Unfinished { Ref<Outgoing> message; Ref<SendQueue> queue; };
+    struct Unfinished { Ref<Outgoing> message; Ref<SendQueue> queue; Room room{}; };
     Unfinished take_unfinished() HW_REQUIRES(send_lock_);
+    bool take_lost(Unfinished& lost) HW_REQUIRES(send_lock_);
     void give_up_unfinished(const Unfinished& unfinished);
     void give_up_begun_for(u64 id);
     Result<Ref<Psock>> find_wanted(u64 id);
@@ -221,6 +223,9 @@ private:
     bool room_for_all_wanted_ HW_GUARDED_BY(send_lock_) = false, room_wanted_ HW_GUARDED_BY(send_lock_) = false;
     Ref<Outgoing> building_ HW_GUARDED_BY(send_lock_);
     Ref<SendQueue> building_for_ HW_GUARDED_BY(send_lock_); // where it belongs
+    // Its last part had MSG_BATCH or was spliced: when the next call of that sendmmsg() or sendfile() fails, Linux returns only
+    // how much went before, and the program goes on with what was refused.
+    bool hides_error_ HW_GUARDED_BY(send_lock_) = false;
     bool closed_ HW_GUARDED_BY(send_lock_) = false;
     bool drains_ HW_GUARDED_BY(send_lock_) = false; // closed with messages: what it has is counted by the multiplexor
 

@@ -183,6 +183,43 @@ TEST_F(KcmRoom, poll__is_woken_by_room)
     EXPECT_TRUE(world.run_until([&] { return poller->is_done(); }, 20 * sim::kMillisecond));
 }
 
+// A queue refuses because it is full itself. When it has been read empty, all queues for connections are full together, so that
+// there is room when another one is read: that one stays full itself.
+TEST_F(KcmRoom, queue__that_has_refused_is_signalled_by_room_in_another_one)
+{
+    constexpr kapi_u32 kSndbuf = 5000;
+    KcmSocket &socket = new_socket();
+    Ends first = open_narrow(socket), second = connect_narrow();
+    attach(socket, second);
+    std::uint64_t first_id = 0, second_id = 0;
+    run(a, [&] {
+        first_id = static_cast<std::uint64_t>(socket.id_of(first.here));
+        second_id = static_cast<std::uint64_t>(socket.id_of(second.here));
+        socket.sk().sndbuf = kSndbuf;
+    });
+    const std::string small = framed(text(20'000)), large = text(64 * kSndbuf + 20'000);
+    EXPECT_EQ(send(socket, small, kNow, first_id), static_cast<long>(small.size()));
+    settle();
+    EXPECT_EQ(send(socket, "refused", kNow, first_id), -KAPI_EAGAIN);
+    long result = 0;
+    auto waits = world.spawn(a, "waits", [&] { result = socket.send("waited", 6, 0, first_id); });
+    settle();
+    EXPECT_EQ(send(socket, large, kNow, second_id), static_cast<long>(large.size()));
+    EXPECT_EQ(peer_reads(first, small.size()), small);
+    settle();
+    auto signals = socket.sk().signals_out;
+    EXPECT_FALSE(waits->is_done());
+    const std::size_t most = 100'000;
+    EXPECT_EQ(peer_reads(second, most), large.substr(0, most));
+    settle();
+    EXPECT_EQ(send(socket, "full", kNow, second_id), -KAPI_EAGAIN);
+    EXPECT_EQ(socket.sk().signals_out, signals + 1);
+    EXPECT_TRUE(waits->is_done());
+    EXPECT_EQ(result, 6);
+    EXPECT_EQ(peer_reads(first, 6), "waited");
+    EXPECT_EQ(peer_reads(second, large.size() - most), large.substr(most));
+}
+
 TEST_F(KcmRoom, connection__that_waits_goes_on_when_a_socket_is_enabled)
 {
     // Several messages are held for the socket and go to it at once; then there is room for what waits with TCP.
