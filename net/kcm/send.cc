@@ -369,11 +369,8 @@ Result<u32> Socket::send_one(const kcm_send& send)
         goes ? transmit() : limit_batch();
         return size;
     }
-    if (ends) {
-        Guard guard(send_lock_);
-        if (building_)
-            complete();
-    }
+    if (ends)
+        TRY(end_begun(send.spliced));
     goes ? release_batch() : limit_batch();
     return 0;
 }

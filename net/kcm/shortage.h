@@ -47,8 +47,9 @@ public:
     // How long a connection gets nothing before it may end: when another one waits, and when none does.
     static constexpr u64 patience_ns = 1'000'000'000, patience_alone_ns = 120'000'000'000;
 
-    // psock has no memory for the next piece of a message whose length is known; again, each time it has tried. Those that have
-    // to end are asked to give way: of those that may end those that hold most, as many as one of them lacks. In rx().
+    // psock has no memory for the next piece of a message, or of its beginning, before the length is known; again, each time it
+    // has tried. Those that have to end are asked to give way: of those that may end those that hold most, as many as one of them
+    // lacks. In rx().
     void wait(Psock& psock, u64 held, u64 missing);
     // It has got some: it does not give way to those that looked meanwhile. In rx().
     void got_memory(Psock& psock);

@@ -118,6 +118,22 @@ void Socket::give_up_begun_for(u64 id)
     give_up_unfinished(begun);
 }
 
+// By a call without bytes. The end of a spliced file returns no result: then the socket reports what is lost.
+Result<> Socket::end_begun(bool spliced)
+{
+    Unfinished lost;
+    {
+        Guard guard(send_lock_);
+        if (spliced || hides_error_ || !take_lost(lost)) {
+            if (building_)
+                complete();
+            return {};
+        }
+    }
+    give_up_unfinished(lost);
+    return fail(KAPI_ENOTCONN);
+}
+
 // What TCP has nothing of is not going to be sent.
 void Socket::stop_sending()
 {

@@ -129,6 +129,7 @@ private:
     bool take_lost(Unfinished& lost) HW_REQUIRES(send_lock_);
     void give_up_unfinished(const Unfinished& unfinished);
     void give_up_begun_for(u64 id);
+    Result<> end_begun(bool spliced);
     Result<Ref<Psock>> find_wanted(u64 id);
     Result<> wait_for_room(const Part& part, bool may_wait, u64 deadline_ns);
     Result<Added> add(Part& part, Spare& spare);

@@ -99,6 +99,25 @@ TEST_P(KcmBegunInVain, message__ends_with_a_rest_that_is_spliced)
     expect_that_others_are_sent();
 }
 
+TEST_P(KcmBegunInVain, message__ends_with_an_empty_end)
+{
+    EXPECT_EQ(send(socket, "", whole()), -KAPI_ENOTCONN);
+    settle();
+    expect_that_others_are_sent();
+    EXPECT_EQ(send(socket, "", whole()), 0) << "nothing is begun";
+}
+
+// Its result is of no use.
+TEST_P(KcmBegunInVain, message__ends_with_the_end_of_a_file)
+{
+    socket.spliced = true;
+    EXPECT_EQ(send(socket, ""), 0);
+    socket.spliced = false;
+    settle();
+    run(a, [&] { EXPECT_EQ(kapi_sk_take_error(&socket.sk()), -KAPI_ENOTCONN); });
+    expect_that_others_are_sent();
+}
+
 // The queue goes when it is of no use, and nothing stays of the connection.
 TEST_P(KcmBegunInVain, message__can_be_begun_again_and_closed)
 {
@@ -165,6 +184,14 @@ TEST_P(KcmBegunByOneCall, rest__by_sendfile_is_discarded_and_reported)
     EXPECT_EQ(send(socket, "part", KCM_ABI_MSG_MORE), 4);
     EXPECT_EQ(send(socket, "rest"), 4);
     socket.spliced = false;
+    expect_that_it_is_reported();
+}
+
+TEST_P(KcmBegunByOneCall, empty_end__by_sendmmsg_is_reported)
+{
+    EXPECT_EQ(send(socket, "part", going_on() | KCM_ABI_MSG_BATCH), 4);
+    end_connection();
+    EXPECT_EQ(send(socket, "", whole()), 0);
     expect_that_it_is_reported();
 }
 
