@@ -77,6 +77,23 @@ protected:
         EXPECT_TRUE(wait([&] { return !third.info.empty(); }, sim::kSecond / 10));
         drop(third);
     }
+    /** Its client was turned down with one of two paths, which has ended since. The other one has not. */
+    void end_the_path_that_was_asked_for()
+    {
+        auto [attempt, other] = come_back_twice();
+        drop(again2);
+        ASSERT_TRUE(wait([&] { return attempt->end.has_value(); }, 5 * sim::kSecond));
+        drop(again);
+        answer_call(0);
+        world.run_for(sim::kSecond / 5);
+    }
+    SrvPath::Link &come_back_for_what_has_ended()
+    {
+        auto &link = begin(again, request(0, 1, 1, 100, true, 2));
+        EXPECT_TRUE(wait([&] { return link.established; }, sim::kSecond));
+        accepted(again, link);
+        return link;
+    }
     SrvPath again{a, "10.0.0.1", "10.0.0.2"}, again2{a, "10.0.1.1", "10.0.1.2"};
 };
 INSTANTIATE_TEST_SUITE_P(Seeds, SrvNames, ::testing::Range(1, 6));
@@ -167,6 +184,46 @@ TEST_P(SrvNames, a_path_gives_up_while_another_one_is_between_two_attempts)
     EXPECT_TRUE(wait([&] { return third.links[0]->end.has_value(); }, sim::kSecond)) << "it is refused";
     drop(third);
     keeps_its_name(come_back());
+}
+
+TEST_P(SrvNames, a_path_has_ended_while_its_client_is_between_two_attempts)
+{
+    end_the_path_that_was_asked_for();
+    SrvPath third(a, "10.0.0.1", "10.0.1.2");
+    connect(third, 2, 3, 102);
+    ask_info(third);
+    EXPECT_TRUE(wait([&] { return third.links[0]->end.has_value(); }, sim::kSecond)) << "it is refused";
+    come_back_for_what_has_ended();
+    answer_call(1);
+    exchange(again);
+    drop(third);
+    drop(again);
+}
+
+TEST_P(SrvNames, a_client_that_came_back_when_its_path_had_ended_and_ends_leaves_its_name)
+{
+    end_the_path_that_was_asked_for();
+    come_back_for_what_has_ended();
+    drop(again);
+    world.run_for(sim::kSecond);
+    takes_over(1);
+}
+
+/** One waits for path 1 to come in its place, and another one for its addresses. */
+TEST_P(SrvNames, one_that_waits_for_the_addresses_of_a_path_is_not_the_one_that_comes_in_its_place)
+{
+    end_slowly();
+    auto &link = come_back();
+    SrvPath added(a, "10.0.0.1", "10.0.0.2"), later(a, "10.0.0.1", "10.0.0.2");
+    begin(added, request(0, 1, 9, 100, true, 1));
+    world.run_for(sim::kSecond / 10);
+    drop(added);
+    world.run_for(sim::kSecond / 10);
+    auto &attempt = begin(later, request(0, 1, 1, 100, true, 2));
+    EXPECT_TRUE(wait([&] { return attempt.end.has_value(); }, sim::kSecond / 10)) << "another one waits already";
+    drop(later);
+    resume(link);
+    drop(again);
 }
 
 /** As one that has lost both, of which one is gone at the server. */

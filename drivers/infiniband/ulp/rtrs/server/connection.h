@@ -65,7 +65,7 @@ public:
     Connection* next = nullptr; // in a list of those that are asked for
     bool refused = false;       // its path ended before it was opened
     u64 rejected_ns = KAPI_FOREVER; // when it is, if it waits for the end of a path until then
-    u64 awaited_until_ns = 0;       // what it has set at that path; 0: it asks about its end, and comes in no place
+    u64 awaited_until_ns = 0;       // what it has set in its session; 0: it asks about the end of a path, and comes in no place
 
 private:
     HW_MADE_BY_CREATE;

@@ -163,7 +163,7 @@ Result<> Context::place(Own<Connection>& connection)
     // A client that has removed a path may add it again before this host is done with the old one.
     Ref<Path> before = session->find_before(*connection);
     if (before && (path ? path->make_way(request) : before->gives_way())) {
-        auto awaits = await(*before, connection, path ? most_parked_ns : most_added_ns);
+        auto awaits = await(*session, connection, path ? most_parked_ns : most_added_ns);
         if (!awaits && path)
             path->forget_successor(request);
         return awaits;
@@ -175,6 +175,8 @@ Result<> Context::place(Own<Connection>& connection)
     }
     TRY(path->offer(connection));
     Guard guard(lock_);
+    if (Session::Awaited& awaited = session->awaited(path->uuid()); awaited.path == path->uuid())
+        awaited = {};
     claim_again(*session);
     return {};
 }

@@ -62,7 +62,7 @@ private:
     Result<> place(Own<Connection>& connection);
     Result<Ref<Path>> make_path(Session& session, const Connection& first);
     Result<> place_query(Path& lost, Own<Connection>& connection);
-    Result<> await(Path& ending, Own<Connection>& connection, u64 limit_ns);
+    Result<> await(Session& session, Own<Connection>& connection, u64 limit_ns);
     Result<> park(Own<Connection>& connection, u64 limit_ns) HW_REQUIRES(lock_);
     void claim_again(Session& session) HW_REQUIRES(lock_);
     Result<Ref<Session>> find_or_create(const ConnectRequest& request);

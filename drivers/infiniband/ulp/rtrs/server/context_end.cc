@@ -15,14 +15,15 @@ constexpr u64 returns_ns = 60'000'000'000; // in which a client that was turned 
 // ---- what waits
 
 // Those who wait for the session's name need not: it stays in use.
-Result<> Context::await(Path& ending, Own<Connection>& connection, u64 limit_ns)
+Result<> Context::await(Session& session, Own<Connection>& connection, u64 limit_ns)
 {
     Connection& waits = *connection;
     Guard guard(lock_);
     TRY(park(connection, limit_ns));
     waits.awaited_until_ns = kapi_now_ns() + limit_ns + returns_ns;
-    ending.awaited_until_ns.store_relaxed(waits.awaited_until_ns);
-    claim_again(ending.session());
+    const Uuid& path = waits.request().path;
+    session.awaited(path) = {path, waits.awaited_until_ns};
+    claim_again(session);
     return {};
 }
 
@@ -82,17 +83,19 @@ void Context::look_at_parked(bool retry)
     }
 }
 
-// A client that is rejected may try again, and waits once more then: so it keeps its name meanwhile. What others wait for stays
-// awaited, other paths of the session or this one.
+// A client that is rejected may try again, and waits once more then: so it keeps its name meanwhile. What others have set, for
+// other paths of the session or for this one, stays.
 void Context::give_up(Own<Connection> parked)
 {
     bool ended = parked->has_ended();
-    u64 mark = parked->awaited_until_ns;
-    Ref<Session> session = mark ? find(parked->request().session) : Ref<Session>();
-    if (Ref<Path> path = session ? session->find_before(*parked) : Ref<Path>()) {
-        path->forget_successor(parked->request());
-        if (ended)
-            path->awaited_until_ns.compare_exchange(mark, 0);
+    Session::Awaited own{parked->request().path, parked->awaited_until_ns};
+    Ref<Session> session = own.until_ns ? find(parked->request().session) : Ref<Session>();
+    if (session) {
+        if (Ref<Path> path = session->find(own.path))
+            path->forget_successor(parked->request());
+        Guard guard(lock_);
+        if (Session::Awaited& awaited = session->awaited(own.path); ended && awaited == own)
+            awaited = {};
     }
     if (!ended)
         parked->reject(Errno(KAPI_ECONNRESET));

@@ -99,8 +99,6 @@ public:
     // Any context. The client asks for another path in its place. True: it is over, or ends now, because it has been half open
     // for some seconds: the client has given it up, and this host has not heard of it.
     bool gives_way();
-    // Its client is back, and waits for its end, or was turned down and may return. Of the last connection that waited.
-    Atomic<u64> awaited_until_ns{0};
     kapi_cm_space space() const { return space_; }
     const char* device_name() const { return user_.name; }
     u32 device_port() const { return device_port_; }

@@ -98,11 +98,26 @@ bool Session::has_closing_path()
 bool Session::is_given_up()
 {
     u64 now = kapi_now_ns();
+    for (const Awaited& one : awaited_)
+        if (now < one.until_ns)
+            return false;
     Guard guard(lock_);
     for (Path* path = paths_.front(); path; path = paths_.next(*path))
-        if (!path->is_over() || now < path->awaited_until_ns.load_relaxed())
+        if (!path->is_over())
             return false;
     return true;
+}
+
+Session::Awaited& Session::awaited(const Uuid& path)
+{
+    Awaited* first = awaited_;
+    for (Awaited& one : awaited_) {
+        if (one.path == path)
+            return one;
+        if (one.until_ns < first->until_ns)
+            first = &one;
+    }
+    return *first;
 }
 
 void Session::notify_all(u32 events)

@@ -29,8 +29,17 @@ public:
     void remove(Path& path);
     bool is_empty();
     bool has_closing_path();
-    // All of its paths are over, or it has none, and its client is back for none of them.
+    // Under the context's lock. All of its paths are over, or it has none, and its client is back for none of them.
     bool is_given_up();
+    // Its client is back with this path, and waits for the end of one, or was turned down and may return until then. It may so
+    // also when the path that it waited for has gone.
+    struct Awaited {
+        Uuid path;
+        u64 until_ns;
+        bool operator==(const Awaited&) const = default;
+    };
+    // The same. Of this path; or else the one that ends first, for a new one.
+    Awaited& awaited(const Uuid& path);
     // A path other than this is between these addresses.
     bool has_other(const Path& path, const kapi_addr& client, const kapi_addr& server);
     void notify_all(u32 events);
@@ -65,6 +74,7 @@ private:
 
     Context& context_;
     const Uuid uuid_;
+    Awaited awaited_[max_paths]{}; // under the context's lock
     Atomic<void*> priv_{nullptr};
     kapi_workqueue* calls_ = nullptr; // before there are requests
     Spin<SessionLock> lock_;
