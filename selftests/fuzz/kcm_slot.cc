@@ -155,6 +155,18 @@ void KcmSlot::end_message()
     at_ = 0;
 }
 
+bool KcmSlot::is_lost()
+{
+    if (!at_ || !wanted_)
+        return false;
+    socket.trouble = {};
+    socket.spliced = true; // does not return the socket's error
+    if (socket.send(nullptr, 0, KCM_ABI_MSG_MORE, wanted_) != -KAPI_ENOTCONN)
+        return false;
+    end_message();
+    return true;
+}
+
 bool KcmSlot::send(const Sending &sending)
 {
     if (!at_)
@@ -176,6 +188,8 @@ bool KcmSlot::send(const Sending &sending)
         check_failure(result, sending.trouble, starved_before);
         if (!at_)
             end_message();
+        else if (result == -KAPI_ENOTCONN)
+            is_lost();
         return false;
     }
     at_ += part;
@@ -188,6 +202,7 @@ bool KcmSlot::send(const Sending &sending)
 
 long KcmSlot::send_alone(const Sending &sending)
 {
+    is_lost(); // this call would give it up
     std::uint32_t sender = books_.next_sender++;
     auto bytes = books_.ledger.compose(sender, sending.size);
     std::size_t over_before = books_.over.size();

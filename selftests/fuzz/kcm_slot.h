@@ -103,6 +103,8 @@ private:
     unsigned flags_of(const Sending &sending, bool ends) const;
     void begin_message(const Sending &sending);
     void end_message();
+    /** What was begun is given up with its connection: its rest, sent without an address, would be another message. */
+    bool is_lost();
     /** starved_before: starved_before_now() when the call began. */
     void check_failure(long result, const sim::Trouble &trouble, unsigned starved_before) const;
     /** over_before: the number of ended connections when the message was begun. */
