@@ -154,7 +154,8 @@ Result<Socket::Added> Socket::add(Part& part, Spare& spare)
 {
     Unfinished lost;
     Result<Added> added = add_unless_lost(part, spare, lost);
-    give_up_unfinished(lost);
+    if (lost.queue) [[unlikely]]
+        give_up_unfinished(lost);
     return added;
 }
 
